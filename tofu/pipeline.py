@@ -17,12 +17,13 @@ from tofu import _core
 from tofu.analysis import OperatorAccess
 from tofu.collector import collecting_rarely
 from tofu.engine import Engine, Source
-from tofu.graph import Graph, TensorKind
+from tofu.graph import Graph, Lines, TensorKind
 from tofu.lowering import Settled, lower, prepare_inference, settle
 from tofu.plan import Plan
 from tofu.planning.find import Found, check_limit, find_plan, remember_plan
 from tofu.planning.memory_limit import Needs
 from tofu.planning.settings import Settings
+from tofu.planning.undescribed import list_undescribed
 from tofu.program import Program, check_program, write_program
 from tofu.search import Choices, Problem, find_strategies, pose_problem
 from tofu.search.cost import count_levels, evaluate
@@ -246,6 +247,8 @@ def describe(
         inputs={tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT},
         search_seconds=seconds,
         search_bytes=found.search_bytes,
+        undescribed=list_undescribed(problem, cost),
+        lines=Lines(graph.operators),
     ).sealed()
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from math import prod
 from types import MappingProxyType
@@ -25,6 +26,7 @@ from tofu.reading import (
     read_list,
     read_mapping,
     read_not_negative,
+    read_object,
     read_positive,
     read_string,
     read_whole,
@@ -44,13 +46,46 @@ OPTIONAL_FIELDS = {
     "reread",
     "inputs",
     "digest",
+    "lines",
+    "undescribed",
 }  # that a saved plan need not have
 
 # A tensor that is smaller as a whole may be held by every worker.
 REPLICATION_LIMIT_BYTES = 64 * 1024
 
+MOST_NAMES = 4  # of operators without a description, in a line
+
 Steps = tuple[int | None, ...]
 AxisSteps = tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Undescribed:
+    """What it costs that every worker computes all of an operator, since no description holds for it.
+
+    Attributes
+    ----------
+    reason
+        Why it has no description that holds for it.
+    fetched_bytes
+        The bytes that workers read from each other for it in a training step.
+    work_share
+        Its share of the bytes that all operators read and write on one device. Every worker has this work, however many there are.
+    """
+
+    reason: str
+    fetched_bytes: int
+    work_share: float
+
+    @classmethod
+    def read(cls, value: Any, what: str) -> Undescribed:
+        """Return the one that JSON has. Raise ValueError if it is another value."""
+        fields = read_object(value, what, cls.__dataclass_fields__)
+        return cls(
+            read_string(fields.get("reason"), f"reason in {what}"),
+            read_whole(fields.get("fetched_bytes"), f"fetched_bytes in {what}"),
+            read_not_negative(fields.get("work_share"), f"work_share in {what}"),
+        )
 
 
 @dataclass(frozen=True)
@@ -100,6 +135,10 @@ class Plan:
     digest
         Of everything else that is saved, as it was when the plan was found: it says whether `optimality` is about this plan, or about
         the one that this was before somebody edited it. Empty for plans that were not found by Tofu, or saved without it.
+    undescribed
+        Operator name -> what it costs that it has no description, and every worker computes all of it (`undescribed="replicate"`).
+    lines
+        Operator name -> the line of the user's program that it is of, as `file:line`, where the engine knows it. Not saved.
     """
 
     workers: int
@@ -122,11 +161,14 @@ class Plan:
     reread: tuple[str, ...] = ()
     inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     digest: str = field(default="", compare=False)
+    lines: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    undescribed: Mapping[str, Undescribed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
         object.__setattr__(self, "operators", MappingProxyType(dict(self.operators)))
         object.__setattr__(self, "inputs", MappingProxyType(dict(self.inputs)))
+        object.__setattr__(self, "undescribed", MappingProxyType(dict(self.undescribed)))
 
     @property
     def communication_seconds(self) -> float | None:
@@ -176,6 +218,11 @@ class Plan:
             "reread": self.reread,
             "inputs": dict(self.inputs),
             **({"latencies": self.latencies, "level_waits": self.level_waits} if self.latencies else {}),
+            **(
+                {"undescribed": {name: asdict(one) for name, one in self.undescribed.items()}}
+                if self.undescribed
+                else {}
+            ),
         }
 
     def to_json(self) -> str:
@@ -259,6 +306,7 @@ class Plan:
                 "inputs", partial(read_mapping, read=partial(read_list, read=partial(read_whole, least=1))), {}
             ),
             digest=read("digest", read_string, ""),
+            undescribed=read("undescribed", partial(read_mapping, read=Undescribed.read), {}),
         )
 
     def _check(self) -> None:
@@ -296,17 +344,40 @@ class Plan:
         if self.worker_bytes:
             bounds = map(format_bytes, (min(self.worker_bytes), max(self.worker_bytes)))
             lines[0] += f"; memory per worker {' to '.join(dict.fromkeys(bounds))}"
-        for kind, choices in (("operator", self.operators), ("tensor", self.tensors)):
-            rows = [(kind, *(f"step {i + 1}" for i in range(len(self.factors))))]
+        found = {name: shorten_line(self.lines.get(name, "")) for name in self.operators} if self.lines else {}
+        for kind, choices, last in (("operator", self.operators, found), ("tensor", self.tensors, {})):
+            rows = [(kind, *(f"step {i + 1}" for i in range(len(self.factors))), "line" if last else "")]
             rows += [
-                (name, *("-" if step is None else str(step) for step in choice)) for name, choice in choices.items()
+                (name, *("-" if step is None else str(step) for step in choice), last.get(name, ""))
+                for name, choice in choices.items()
             ]
             lines += ["", *align(rows)]
         if self.kept:
             lines += ["", f"kept once fetched: {', '.join(self.kept)}"]
         if self.reread:
             lines += ["", f"fetched again by every reader: {', '.join(self.reread)}"]
+        if self.undescribed:
+            lines += ["", self.describe_undescribed()]
         return "\n".join(lines)
+
+    def describe_undescribed(self) -> str:
+        """Return a line that names the operators without a description and what they cost, "" if there are none."""
+        if not self.undescribed:
+            return ""
+        names = [f"{name} ({one.reason})" for name, one in self.undescribed.items()]
+        more = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
+        share = sum(one.work_share for one in self.undescribed.values())
+        fetched = sum(one.fetched_bytes for one in self.undescribed.values())
+        return (
+            f"not described, so that every worker computes all of it: {', '.join(names[:MOST_NAMES])}{more}; "
+            f"{share:.1%} of the step's work, and {format_bytes(fetched)} fetched for it"
+        )
+
+
+def shorten_line(line: str) -> str:
+    """Return a line of a program as `file:line`, the file as it is called from the working directory if it is below that."""
+    below = os.path.join(os.getcwd(), "")
+    return line.removeprefix(below)
 
 
 def format_count(count: int, noun: str) -> str:

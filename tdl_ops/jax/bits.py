@@ -6,13 +6,14 @@ The interpreter has numbers of double precision, in which integers of up to 32 b
 from __future__ import annotations
 
 import re
+from importlib import import_module
 
 import numpy as np
 
 from tdl_ops.jax import op
-from tdl_ops.jax.operands import find_cells
+from tdl_ops.jax.operands import find_cells, numbered
 from tofu.errors import DescriptionError, UnsupportedError
-from tofu.tdl import elementwise, logical_and, logical_not, logical_or, logical_xor, real, trunc
+from tofu.tdl import Opaque, elementwise, logical_and, logical_not, logical_or, logical_xor, output, real, trunc
 
 
 def _read_integer_type(name):
@@ -101,12 +102,27 @@ def convert_element_type(*x, input_types, output_types, literals=()):
 @op("bitcast_convert_type")
 def bitcast_convert_type(x, *, input_types, output_types):
     (before,), (after,) = input_types, output_types
-    sizes = [re.sub(r"\D", "", name) for name in (before, after)]
-    if sizes[0] != sizes[1] or "bfloat16" in (before, after):
-        raise UnsupportedError(f"the bits of {before} as {after} are not described: those of equal sizes are")
-    is_exact = "64" not in sizes
-    cast = typed(f"bits_of_{before}", after, (lambda v: v.astype(before).view(after)) if is_exact else _refuse)
-    return lambda *i: cast(x[i])
+    bits, new_bits = (_count_bits(name) for name in (before, after))
+    cast = lambda cells: np.ascontiguousarray(cells, _find_type(before)).view(_find_type(after))
+    is_exact = not {"int64", "uint64"} & {before, after} and min(bits, new_bits) >= 8
+    if bits == new_bits:
+        cell = typed(f"bits_of_{before}", after, cast if is_exact else _refuse)
+        return lambda *i: cell(x[i])
+    line = Opaque(cast if is_exact else _refuse, f"bits_of_{before}_as_{after}")
+    if bits < new_bits:  # the cells along the last dimension become one
+        return lambda *i: line(x[(*i, slice(None))])[0]
+    last = {f"i{x.ndim}": bits // new_bits}
+    return output(numbered("i", x.ndim + 1), lambda *i: line(x[i[:-1]])[i[-1]], last)
+
+
+def _count_bits(name):
+    """The bits of a number of a type, the first number in its name: `float8_e4m3fn` has 8."""
+    return int(re.search(r"\d+", name)[0]) if name != "bool" else 8
+
+
+def _find_type(name):
+    """NumPy's type of a name; those that NumPy lacks, such as bfloat16, are in a package that JAX needs."""
+    return np.dtype(getattr(import_module("ml_dtypes"), name, name))
 
 
 @op("reduce_precision")

@@ -73,3 +73,13 @@ def test_options_of_jax_are_answered():
         tofu.jax.partition(lambda x: jax.lax.pmean(x, "i"), 4, arguments)
     with pytest.raises(DeviceError, match="an empty list"):
         tofu.jax.partition(jnp.sin, [], arguments)
+
+
+def test_an_operator_that_cannot_be_split_is_explained():
+    step = lambda x: (jax.lax.while_loop(lambda v: v.sum() < 9, lambda v: v * 2, x), x * 2)  # noqa: E731
+    arguments = (jnp.ones((64, 128)),)
+    with pytest.raises(
+        PlanError, match=r"while at .*test_misuse\.py:\d+: it cannot be split along 'i0', nor .*: r0_0 indexes into"
+    ):
+        tofu.jax.partition(step, 4, arguments, hints={"while": "i0"})
+    assert "It cannot be split: r0_0 indexes into" in tofu.jax.partition(step, 4, arguments).why("while")

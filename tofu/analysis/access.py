@@ -12,6 +12,7 @@ from tofu.tdl.description import Description
 from tofu.tdl.local import Local
 
 T = TypeVar("T")
+MOST_REASONS = 3  # in a message
 
 
 class Combine(IntEnum):
@@ -89,6 +90,7 @@ class OperatorAccess:
     output depends on the same cell of each input alone, so that all of them may be laid out alike. `is_random`: it draws
     numbers, so that two workers that compute the same cell would not agree. `own_names`: the description's names of axes that are
     called otherwise here; an axis that has none there is not the description's.
+    `undescribed`: why the operator has no description that holds for it; "" if it has one.
     """
 
     axes: tuple[str, ...]
@@ -103,6 +105,15 @@ class OperatorAccess:
     is_random: bool = False
     fetched_axes: tuple[str, ...] = ()
     own_names: Mapping[str, str] | None = None
+    undescribed: str = ""
+
+    def explain_whole(self) -> str:
+        """Return why the operator has no axis to split."""
+        if self.undescribed:
+            return f'{self.undescribed}, and undescribed="replicate" has every worker compute all of it'
+        reasons = [reason if axis in reason else f"{axis}: {reason}" for axis, reason in self.rejected]
+        more = f"; and {len(reasons) - MOST_REASONS} more" if len(reasons) > MOST_REASONS else ""
+        return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def by_own_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
         """What is said of axes, under the description's names for them; without those that it does not have."""

@@ -139,6 +139,7 @@ def jax() -> None:
 @TAKES_UNEVEN
 @TAKES_DONATE
 @takes(SHOWN)
+@click.option("--lines", is_flag=True, help="Show the line of the program that each layer is of.")
 def plan(request: Request, donate: Sequence[int], **shown: Any) -> None:
     """Plan a step: how each operator is split, what moves, what each device holds.
 

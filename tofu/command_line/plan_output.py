@@ -65,6 +65,7 @@ def show_plan(
     page: Path | None,
     saved: Path | None,
     timings: bool,
+    lines: bool = False,
 ) -> None:
     """Make a partition and show it, as the options of `SHOWN` say."""
     check_folder("--save", saved)
@@ -74,7 +75,7 @@ def show_plan(
     if saved is not None:
         write_atomically(str(saved), partition.plan.to_json() + "\n")
     console = make_console()
-    print_partition(console, partition, rows or None)
+    print_partition(console, partition, rows or None, lines)
     if advice := describe_data_parallel(partition):
         console.print(f"\n{advice}", soft_wrap=True)
     if timings:

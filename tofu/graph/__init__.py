@@ -1,5 +1,5 @@
 """The semantic graph: what a training step computes, as one frozen value that no framework owns (stage 2 of the pipeline)."""
 
-from tofu.graph.semantic import Carry, Graph, Operator, Phase, Tensor, TensorKind, make_label
+from tofu.graph.semantic import Carry, Graph, Lines, Operator, Phase, Tensor, TensorKind, make_label
 
-__all__ = ["Carry", "Graph", "Operator", "Phase", "Tensor", "TensorKind", "make_label"]
+__all__ = ["Carry", "Graph", "Lines", "Operator", "Phase", "Tensor", "TensorKind", "make_label"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -87,6 +87,7 @@ class Operator:
     Parts that take the place of one operator of the model share its choice and their fetches: `leader` is the position of the first
     of them. The last one has the operator's name; the others are `is_inner`, and no plan names them. An `is_added` operator has a name in
     plans, and the model does not have it. `origin` is the front end's own: whatever its backend needs to make the workers' copies.
+    `find_line` returns the line of the user's program that the operator is of, as `file:line`, or "". It is called when the line is shown.
 
     A part that is any other operator besides says in `dimension_names`, for its inputs and then its outputs, what each dimension is called
     in the whole operator, "" where it has no name there. Its axes are called like the dimensions that they move along.
@@ -109,9 +110,39 @@ class Operator:
     is_added: bool = False
     origin: Any = None
     dimension_names: tuple[tuple[str, ...], ...] = ()
+    find_line: Callable[[], str] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def line(self) -> str:
+        """The line of the user's program, as `file:line`; "" if it is not known."""
+        return "" if self.find_line is None else self.find_line()
+
+    @property
+    def full_name(self) -> str:
+        """The name, followed by the line of the user's program if it is known."""
+        return f"{self.name} at {self.line}" if self.line else self.name
 
     def __str__(self) -> str:
         return f"{self.name} ({self.op})"
+
+
+class Lines(Mapping[str, str]):
+    """The lines of the user's program by the operators that are of them. Each is looked up when it is asked for."""
+
+    def __init__(self, operators: tuple[Operator, ...] = ()) -> None:
+        self._find = {one.name: one.find_line for one in operators if one.find_line is not None and not one.is_inner}
+
+    def __getitem__(self, name: str) -> str:
+        return self._find[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._find)
+
+    def __len__(self) -> int:
+        return len(self._find)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Fo
     evaluate(problem, choices)  # says by name what no execution graph can follow
     fixed = resolve_hints(problem, settings.hints or {})
     wrong = [
-        problem.graph.operators[o].name
+        problem.graph.operators[o].full_name
         for o, steps in fixed.operators.items()
         if not _agrees(choices.operators[o], steps)
     ]
@@ -282,7 +282,8 @@ def _agrees(choice: ChoiceArray, fixed: Sequence[int]) -> bool:
 
 def remember_plan(plan: Plan, problem: Problem, settings: Settings) -> None:
     """Use `plan` from now on wherever its graph is planned with these settings, instead of a search. `problem` is the one searched."""
-    _plans[_cache_key(plan.fingerprint, problem, settings)] = plan
+    # Lines keep the tracebacks of a trace alive, and the plan gets those of the next one.
+    _plans[_cache_key(plan.fingerprint, problem, settings)] = replace(plan, lines={})
 
 
 def _recall(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:

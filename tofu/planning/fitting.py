@@ -61,7 +61,7 @@ def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
     more = f" and {len(tensors) - MOST_NAMES} more" if tensors[MOST_NAMES:] else ""
     advice = problem.accesses[largest].description.advice or GENERAL_ADVICE
     return (
-        f"{found} {operator.op} {operator.name} needs on every worker, however many there are, all of what none of its axes splits: "
+        f"{found} {operator.op} {operator.full_name} needs on every worker, however many there are, all of what none of its axes splits: "
         f"{names}{more}. {advice}"
     )
 

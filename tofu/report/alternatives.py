@@ -74,7 +74,8 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
     """
     check_layer(layer, partition.graph)
     problem, exact = partition.searched, ALGORITHMS["exact"]
-    access = problem.accesses[problem.graph.operator_index[layer]]
+    position = problem.graph.operator_index[layer]
+    operator, access = problem.graph.operators[position], problem.accesses[position]
     paid = price(problem, partition.searched_choices)
     found = []
     for number, axis in enumerate(access.axes):
@@ -82,7 +83,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
         try:
             solution = exact.solve(problem, {layer: axis}, Effort(seconds))
         except TofuError as error:
-            reason = str(error).splitlines()[-1].removeprefix("  - ").removeprefix(f"{layer}: ")
+            reason = str(error).splitlines()[-1].removeprefix("  - ").removeprefix(f"{operator.full_name}: ")
             found.append(Alternative(axis, meaning, None, None, reason))
             continue
         cost, moved = price(problem, solution.choices), evaluate(problem, solution.choices).total_bytes

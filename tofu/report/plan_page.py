@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader
 from tofu.errors import TofuError
 from tofu.graph import Phase
 from tofu.pipeline import Partition
-from tofu.plan import Plan, Steps, format_bytes, format_count, format_seconds
+from tofu.plan import Plan, Steps, format_bytes, format_count, format_seconds, shorten_line
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.data_parallel import describe_data_parallel, plan_data_parallel
 from tofu.report.durations import describe_durations
@@ -53,7 +53,7 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
     drawings = _Drawings(plan.factors)
     explained = {layer.name for layer in choose_layers(layers, EXPLAINED_LAYERS)}
     most = max((layer.moved_bytes for layer in layers), default=0)
-    shown = [_describe_layer(layer, most, drawings) for layer in layers]
+    shown = [_describe_layer(layer, plan.lines.get(layer.name, ""), most, drawings) for layer in layers]
     for layer in track([layer for layer in shown if layer["name"] in explained], "searching alternatives"):
         layer["alternatives"] = [
             {
@@ -86,7 +86,18 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
         "durations": describe_durations(partition, track),
         "held": partition.task.engine.backend.measured + (", with a momentum" if partition.graph.updated else ""),
         "axes": f"Axes, of an operator's result: {axes}." if axes else "",
+        "undescribed": [
+            {
+                "name": name,
+                "line": shorten_line(plan.lines.get(name, "")),
+                "reason": one.reason,
+                "work": f"{one.work_share:.1%}",
+                "fetched": format_bytes(one.fetched_bytes),
+            }
+            for name, one in plan.undescribed.items()
+        ],
         "explained": explained,
+        "has_lines": any(layer["line"] for layer in shown),
         "layers": shown,
         "drawings": drawings.made,
     }
@@ -156,13 +167,14 @@ def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
     ]
 
 
-def _describe_layer(layer: Layer, most: int, drawings: _Drawings) -> dict[str, Any]:
-    """A layer in words; `most` bytes are a whole bar."""
+def _describe_layer(layer: Layer, line: str, most: int, drawings: _Drawings) -> dict[str, Any]:
+    """A layer in words, with the line of the program that it is of; `most` bytes are a whole bar."""
     largest = max(layer.parameters, key=lambda parameter: prod(parameter.shape), default=None)
     by_phase = {phase: sum(t.num_bytes for t in layer.transfers if t.phase is phase) for phase in Phase}
     return {
         "name": layer.name,
-        "names": " ".join([layer.name, *(parameter.name for parameter in layer.parameters)]),
+        "line": shorten_line(line),
+        "names": " ".join([layer.name, *(parameter.name for parameter in layer.parameters), line]).rstrip(),
         "result": _describe_tensor(layer.result, drawings),
         "parameter": None if largest is None else _describe_tensor(largest, drawings),
         "parameters": [_describe_tensor(parameter, drawings) for parameter in layer.parameters],

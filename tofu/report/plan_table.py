@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tofu.pipeline import Partition
-from tofu.plan import format_bytes, format_seconds, format_workers
+from tofu.plan import format_bytes, format_seconds, format_workers, shorten_line
 from tofu.report.alternatives import find_alternatives
 from tofu.report.layers import Layer, explain_axes, list_layers
 
@@ -26,8 +26,10 @@ A step is a factor of the number of workers. Operators: the axis split at each s
 CAPTION = "Everything else is split as is best then; hints and a memory limit do not hold for these plans."
 
 
-def layer_table(partition: Partition, max_rows: int | None = None) -> Table:
-    """One row per layer. Beyond `max_rows`, layers that neither move bytes nor have parameters go, then the middle."""
+def layer_table(partition: Partition, max_rows: int | None = None, has_lines: bool = False) -> Table:
+    """One row per layer, with the line of the program if asked for. Beyond `max_rows`, layers that neither move bytes nor have parameters
+    go, then the middle.
+    """
     layers = list_layers(partition)
     shown = layers
     if max_rows is not None and len(shown) > max_rows:
@@ -43,16 +45,19 @@ def layer_table(partition: Partition, max_rows: int | None = None) -> Table:
     table.add_column("backward", no_wrap=True)
     table.add_column("parameters: dimension split", overflow="fold")
     table.add_column("moved", justify="right", no_wrap=True)
+    lines = partition.plan.lines if has_lines else {}
+    if lines:
+        table.add_column("line", style="dim", overflow="fold")
     for layer in head:
-        table.add_row(*_cells(layer))
+        table.add_row(*_cells(layer, lines))
     if len(head) + len(tail) < len(layers):
         table.add_row(f"... {len(layers) - len(head) - len(tail)} more", style="dim")
     for layer in tail:
-        table.add_row(*_cells(layer))
+        table.add_row(*_cells(layer, lines))
     return table
 
 
-def _cells(layer: Layer) -> list[str]:
+def _cells(layer: Layer, lines: Mapping[str, str]) -> list[str]:
     return [
         layer.name,
         format_shape(layer.result.shape),
@@ -60,6 +65,7 @@ def _cells(layer: Layer) -> list[str]:
         "" if layer.backward is None else format_steps(layer.backward),
         _describe_parameters(layer),
         format_bytes(layer.moved_bytes) if layer.moved_bytes else WHOLE,
+        *([shorten_line(lines.get(layer.name, ""))] if lines else []),
     ]
 
 
@@ -85,7 +91,8 @@ def format_steps(steps: Sequence[object]) -> str:
 def alternatives_table(partition: Partition, layer: str) -> Table:
     """What the whole plan moves with one layer split otherwise; searched now, a moment for each axis."""
     alternatives, plan = find_alternatives(partition, layer), partition.plan
-    title = f"{layer}, split at every step along"
+    operator = partition.searched.graph.operator_index[layer]
+    title = f"{partition.searched.graph.operators[operator].full_name}, split at every step along"
     table = Table(header_style="bold", box=None, pad_edge=False, title=title, title_justify="left")
     table.caption, table.caption_justify = CAPTION, "left"
     table.add_column("axis")
@@ -95,6 +102,9 @@ def alternatives_table(partition: Partition, layer: str) -> Table:
     table.add_column("known of it", style="dim")
     planned = f"{format_steps(plan.operators[layer])} [dim](as planned)[/dim]"
     table.add_row(planned, "", format_bytes(plan.communication_bytes), "", plan.optimality)
+    if not alternatives:
+        reason = partition.searched.accesses[operator].explain_whole()
+        table.caption = f"It cannot be split: {reason}."
     for one in alternatives:
         moved = WHOLE if one.communication_bytes is None else format_bytes(one.communication_bytes)
         table.add_row(one.axis, one.meaning, moved, "" if one.change is None else format_change(one.change), one.remark)
@@ -130,7 +140,7 @@ def memory_table(partition: Partition) -> Table:
     return table
 
 
-def print_partition(console: Console, partition: Partition, max_rows: int | None) -> None:
+def print_partition(console: Console, partition: Partition, max_rows: int | None, has_lines: bool = False) -> None:
     """The plan's headline and its two tables."""
     made = partition.plan
     steps = f" ({' + '.join(map(format_bytes, made.step_bytes))}, step by step)" if made.step_bytes else ""
@@ -151,7 +161,9 @@ def print_partition(console: Console, partition: Partition, max_rows: int | None
         )
     held = f", {format_bytes(made.search_bytes)} of tables" if made.search_bytes else ""
     console.print(f"{made.algorithm} search, {made.optimality}; {made.search_seconds:.2f} s{held}\n", style="dim")
-    console.print(layer_table(partition, max_rows))
+    if made.undescribed:
+        console.print(f"{made.describe_undescribed()}\n", soft_wrap=True, markup=False)
+    console.print(layer_table(partition, max_rows, has_lines))
     console.print(LEGEND, style="dim")
     if axes := explain_axes(partition):
         console.print(f"Axes, of an operator's result: {axes}.", style="dim", soft_wrap=True)

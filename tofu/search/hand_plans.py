@@ -159,7 +159,10 @@ def _find_pairs(problem: Problem) -> _Pairs:
         raise InfeasibleError(
             f"Megatron's plan over {prod(problem.factors)} workers needs every product with a weight, but for the last ones, in a pair: "
             "the columns of one lead to the rows of the next, as in a Transformer whose attention runs over (head, batch)."
-            + "; ".join(f" The columns of {named[o]} end at {named[stop]}" for o, stop in list(stops.items())[:4])
+            + "; ".join(
+                f" The columns of {named[o].full_name} end at {named[stop].full_name}"
+                for o, stop in list(stops.items())[:4]
+            )
             + ("." if stops else "")
             + " Use another algorithm for this model."
         )

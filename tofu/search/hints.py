@@ -62,11 +62,15 @@ def _resolve_hint(problem: Problem, name: str, steps: Sequence[Any], fixed: Fixe
     try:
         if is_operator:
             fixed.operators[position] = [_axis_number(problem, position, step) for step in steps]
-            return _find_infeasible(problem, "operator", position, fixed.operators[position], name)
+            return _find_infeasible(problem, "operator", position, fixed.operators[position])
         fixed.tensors[position] = [_dimension_number(problem, position, step) for step in steps]
-        return _find_infeasible(problem, "tensor", position, fixed.tensors[position], name)
+        return _find_infeasible(problem, "tensor", position, fixed.tensors[position])
     except PlanError as error:
-        return f"{name}: {error}"
+        return f"{_show_name(graph, 'operator' if is_operator else 'tensor', position)}: {error}"
+
+
+def _show_name(graph: Graph, kind: Kind, position: int) -> str:
+    return graph.operators[position].full_name if kind == "operator" else graph.tensors[position].name
 
 
 def _axis_number(problem: Problem, operator: int, axis: Any) -> int:
@@ -78,7 +82,11 @@ def _axis_number(problem: Problem, operator: int, axis: Any) -> int:
     if axis in access.axes:
         return access.axes.index(axis)
     reason = dict(access.rejected).get(axis)
-    offered = ", ".join(access.axes) or "none"
+    if not access.axes:
+        raise PlanError(
+            f"it cannot be split along {axis!r}, nor along any other axis: {access.explain_whole()}. Leave the hint out"
+        )
+    offered = ", ".join(access.axes)
     raise PlanError(f"{axis!r} is not an axis it can be split along ({offered})" + (f": {reason}" if reason else ""))
 
 
@@ -94,7 +102,7 @@ def _dimension_number(problem: Problem, tensor: int, dimension: Any) -> int:
     return int(dimension)
 
 
-def _find_infeasible(problem: Problem, kind: Kind, position: int, steps: Sequence[int], name: str) -> str:
+def _find_infeasible(problem: Problem, kind: Kind, position: int, steps: Sequence[int]) -> str:
     """Why a fixed sequence of choices is not possible, or nothing. Checks up to the first free step.
 
     Whatever is asked to may be replicated, though no search would think of it where there is something to split; but not operators
@@ -106,7 +114,8 @@ def _find_infeasible(problem: Problem, kind: Kind, position: int, steps: Sequenc
             return ""
         feasible = _core.feasible_choices(problem.native, list(problem.factors), kind, position, list(steps[:step]))
         if choice not in feasible and not (choice == REPLICATED and may_replicate):
-            return f"{name}: {_explain_infeasible(problem, kind, position, steps, step, feasible)}"
+            reason = _explain_infeasible(problem, kind, position, steps, step, feasible)
+            return f"{_show_name(problem.graph, kind, position)}: {reason}"
     return ""
 
 
@@ -195,10 +204,10 @@ def _resolve_all(
         try:
             steps = [number(problem, position, step) for step in choices[name]]
         except PlanError as error:
-            problems.append(f"{name}: {error}")
+            problems.append(f"{_show_name(problem.graph, kind, position)}: {error}")
             continue
         resolved[position] = steps
-        problem_text = _find_infeasible(problem, kind, position, steps, name)
+        problem_text = _find_infeasible(problem, kind, position, steps)
         if problem_text:
             problems.append(problem_text)
     return resolved

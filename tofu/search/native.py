@@ -293,6 +293,8 @@ def restore_names(message: str, graph: Graph) -> str:
     def name(match: re.Match[str]) -> str:
         kind, number = match[1], int(match[2])
         known = graph.operators if kind == "operator" else graph.tensors
-        return f"{kind} {known[number].name}" if number < len(known) else match[0]
+        if number >= len(known):
+            return match[0]
+        return f"{kind} {graph.operators[number].full_name if kind == 'operator' else graph.tensors[number].name}"
 
     return re.sub(r"(operator|tensor) (\d+)", name, message)

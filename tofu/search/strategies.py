@@ -71,18 +71,18 @@ def check_described(graph: Graph, descriptions: Registry, undescribed: str) -> N
     """Raise UndescribedOperatorError for operators without a description, unless they are to be replicated."""
     if undescribed not in ("error", "replicate"):
         raise UndescribedOperatorError(f'undescribed must be "error" or "replicate", not {undescribed!r}.')
-    missing: dict[str, list[str]] = {}
+    missing: dict[str, list[Operator]] = {}
     for operator in graph.operators:
         if operator.op not in descriptions:
-            missing.setdefault(operator.op, []).append(operator.name)
+            missing.setdefault(operator.op, []).append(operator)
     if undescribed == "error":
         raise_together(
             UndescribedOperatorError,
             "These operators have no description, so Tofu cannot know how to split them. Describe each "
             f'({descriptions.decorator}(name), see docs/tdl.md), or let every worker compute them whole with undescribed="replicate":',
             [
-                f"{op}, used by {', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
-                for op, names in missing.items()
+                f"{op}, used by {', '.join(one.full_name for one in users[:3])}{' ...' if len(users) > 3 else ''}"
+                for op, users in missing.items()
             ],
         )
 
@@ -92,18 +92,18 @@ def _analyse_operator(
 ) -> OperatorAccess:
     description = framework.descriptions.get(operator.op)
     if description is None:
-        return whole_access(inputs, outputs)
+        return whole_access(inputs, outputs, f"{operator.op} has no description")
     try:
         access = analyse(description, operator.attributes, inputs, outputs)
     except (DescriptionError, UnsupportedError) as error:
-        if undescribed == "replicate":
-            return whole_access(inputs, outputs)
-        given = " and ".join(map(str, inputs)) or "nothing"
         place, _, reason = str(error).partition(": ")
         is_place = re.fullmatch(r".*\.py:\d+", place) is not None
+        if undescribed == "replicate":
+            return whole_access(inputs, outputs, reason if is_place else str(error))
         described = f"{reason} (described in {place})" if is_place else str(error)
+        given = " and ".join(map(str, inputs)) or "nothing"
         raise type(error)(
-            f'{operator.op} {operator.name} of {given}: {described}. With undescribed="replicate" every worker computes it whole.'
+            f'{operator.op} {operator.full_name} of {given}: {described}. With undescribed="replicate" every worker computes it whole.'
         ) from error
     disagreeing = [
         (axis, reason)
@@ -140,8 +140,8 @@ def _without_fetched_axes(access: OperatorAccess) -> OperatorAccess:
 _UNDESCRIBED = describe(lambda *tensors: lambda *i: 0.0)
 
 
-def whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape]) -> OperatorAccess:
-    """The access of an operator that is not split: it reads and writes whole tensors."""
+def whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason: str) -> OperatorAccess:
+    """The access of an operator that is not described, for this reason, and not split: it reads and writes whole tensors."""
 
     def rows(shape: Shape) -> tuple[Row, ...]:
         return tuple(Row((), 0, extent) for extent in shape)
@@ -156,6 +156,7 @@ def whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape]) -> OperatorA
         description=_UNDESCRIBED,
         attributes={},
         variable_extents={},
+        undescribed=reason,
     )
 
 

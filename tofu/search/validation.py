@@ -39,9 +39,9 @@ def check_drawn(problem: Problem, choices: Choices, draws: Callable[[Operator], 
         if alike > 1:
             workers, shape = prod(problem.factors), problem.graph.tensors[operator.outputs[0]].shape
             raise InfeasibleError(
-                f"{operator} draws random numbers for {shape}, which {workers} workers cannot split: {alike} at a time would use the same "
-                f"numbers, and each draw its own. Use {_say_workers(workers // alike)}, or draw them before the step and give them to the "
-                "model as an input."
+                f"{operator.full_name} ({operator.op}) draws random numbers for {shape}, which {workers} workers cannot split: {alike} at "
+                f"a time would use the same numbers, and each draw its own. Use {_say_workers(workers // alike)}, or draw them before the "
+                "step and give them to the model as an input."
             )
 
 
@@ -49,18 +49,21 @@ def _explain(problem: Problem, choices: Choices, step: int) -> str:
     fed, factor = prod(problem.factors[:step]), problem.factors[step]
     left = list(_axes_left(problem, choices, step))
     if not left:
-        names = [operator.name for operator in problem.graph.operators]
-        more = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
-        return f"no operator of the model ({', '.join(names[:MOST_NAMES])}{more}) has an axis to split. Use {_say_workers(1)}."
+        operators = problem.graph.operators
+        names = ", ".join(operator.full_name for operator in operators[:MOST_NAMES])
+        more = f" and {len(operators) - MOST_NAMES} more" if operators[MOST_NAMES:] else ""
+        reason = f": {problem.accesses[0].explain_whole()}" if len(operators) == 1 else ""
+        return f"no operator of the model ({names}{more}) has an axis to split{reason}. Use {_say_workers(1)}."
     equal = "equal " if problem.moves.splits_equally and not problem.moves.overlaps else ""
     fitting = [one for one in left if one[0] >= factor and (one[3] or one[0] % factor == 0)]
     longest, owner, axis, _ = max(left)
     among = f"over {fed} workers already, no operator" if fed > 1 else "no operator"
     if fitting:
         longest, owner, axis, _ = max(fitting)
+        where = f"axis {axis} of {_show(problem, owner)}"
         return (
-            f"{among} is split into {factor} {equal}parts, which some could be (axis {axis} of {owner} is {longest} long), by the hints or "
-            "the algorithm given. Leave operators free that can be split."
+            f"{among} is split into {factor} {equal}parts, which some could be ({where} is {longest} long), by the hints or the algorithm "
+            "given. Leave operators free that can be split."
         )
     if fed > 1:
         remedy = _say_workers(fed)
@@ -74,9 +77,14 @@ def _explain(problem: Problem, choices: Choices, step: int) -> str:
     other = f"a batch that {factor} divides" if equal else "a larger batch"
     larger = f", or {other}" if _grows_with_batch(problem) else ""
     return (
-        f"{among} has an axis left that divides into {factor} {equal}parts; the longest is {axis} of {owner}, {longest}. "
+        f"{among} has an axis left that divides into {factor} {equal}parts; the longest is {axis} of {_show(problem, owner)}, {longest}. "
         f"Use {remedy}{larger}."
     )
+
+
+def _show(problem: Problem, operator: str) -> str:
+    """Return the name of an operator with the line of the user's program."""
+    return problem.graph.operators[problem.graph.operator_index[operator]].full_name
 
 
 def _say_workers(count: int) -> str:

@@ -46,6 +46,24 @@ CASES = [
         (4, 7),
     ),
     Case("bits of doubles", lambda x: lax.bitcast_convert_type(lax.bitcast_convert_type(x, int) + 1, float), (4, 7)),
+    *(
+        Case(
+            f"bits of {name}",
+            lambda x, of=name, to=whole: lax.bitcast_convert_type(
+                lax.bitcast_convert_type(x.astype(of), to) ^ jnp.asarray(1, to), of
+            ),
+            (4, 7),
+        )
+        for name, whole in (("bfloat16", "uint16"), ("float16", "int16"), ("float8_e5m2", "uint8"))
+    ),
+    *(
+        Case(
+            f"bits of {name} as several {small}",
+            lambda x, of=name, to=small: lax.bitcast_convert_type(lax.bitcast_convert_type(x.astype(of), to)[::-1], of),
+            (6, 7),
+        )
+        for name, small in (("float32", "uint8"), ("float64", "float32"), ("bfloat16", "int8"), ("int32", "int4"))
+    ),
     Case("precision", lambda x: lax.reduce_precision(x, 8, 4), (4, 7)),
     Case(
         "booleans",

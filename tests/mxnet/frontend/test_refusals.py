@@ -9,6 +9,7 @@ import pytest
 import tofu
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.compare import draw_values, run_step
+from tofu.plan import Plan
 from tofu.tdl import tanh
 
 SHAPES = {"data": (4, 6)}
@@ -89,7 +90,12 @@ def test_custom_operators_are_whole_on_every_worker_where_asked():
     hidden = mx.sym.FullyConnected(data(), num_hidden=8, name="hidden")
     model = classifier(mx.sym.Custom(hidden, op_type="test_refusals_twice", name="twice"))
     partitioned = tofu.partition(model, ngpus=2, cache=False, undescribed="replicate", **SHAPES)
-    assert partitioned.plan.operators["twice"] == (None,)
+    plan = partitioned.plan
+    assert plan.operators["twice"] == (None,)
+    assert plan.undescribed["twice"].reason == "Custom has no description"
+    assert 0 < plan.undescribed["twice"].work_share < 1
+    assert "every worker computes all of it: twice (Custom has no description), " in str(plan)
+    assert Plan.from_json(plan.to_json()).undescribed == plan.undescribed
     np.testing.assert_allclose(gradient(partitioned), gradient(model), rtol=1e-5, atol=1e-7)
 
 

@@ -134,7 +134,7 @@ def share_parameters(equation: Equation, changed: Sequence[dict[str, Any]]) -> d
         values = [own.get(name, parameters[name]) for own in changed]
         if any(value != values[0] for value in values):
             raise InternalError(
-                f"{equation} needs {name} = {values[0]} on worker 0 and others elsewhere: the parts are not alike."
+                f"{equation} at {equation.line} needs {name} = {values[0]} on worker 0 and others elsewhere: the parts are not alike."
             )
         parameters[name] = values[0]
     return parameters

@@ -26,7 +26,7 @@ def name_arguments(
 def name_leaves(argument: str, tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[str]:
     """A name for each leaf of one argument."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf)
-    return ["/".join(filter(None, (argument, _show(path)))) for path, _ in leaves]
+    return ["/".join(filter(None, (argument, show_path(argument, path)))) for path, _ in leaves]
 
 
 def describe_difference(planned: Sequence[str], given: Sequence[str]) -> str:
@@ -81,8 +81,20 @@ def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Ma
     return bound.args
 
 
-def _show(path: Any) -> str:
-    return str(jax.tree_util.keystr(path, simple=True, separator="/"))
+def show_path(tree: str, path: Any) -> str:
+    """Return a path within a tree of that name as text. Raise UnsupportedError if a key of it has no text."""
+    try:
+        return str(jax.tree_util.keystr(path, simple=True, separator="/"))
+    except Exception as error:
+        raise UnsupportedError(
+            f"{show_text(tree)} has a key that cannot be shown: its text raised {type(error).__name__}: {error}. Use keys such as texts "
+            "and whole numbers."
+        ) from error
+
+
+def show_text(text: str) -> str:
+    """Return a text as it can be printed: escapes stand for characters that UTF-8 lacks."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def name_parameters(function: Callable[..., Any], count: int) -> list[str]:
@@ -103,7 +115,12 @@ class Names:
         self._counts: Counter[str] = Counter()
 
     def take(self, wanted: str) -> str:
-        """The name, or one like it."""
+        """The name, or one like it. Raises UnsupportedError for one that cannot be saved."""
+        if show_text(wanted) != wanted:
+            raise UnsupportedError(
+                f"The name {show_text(wanted)} has half of a character (a lone surrogate), and cannot be saved in a plan. Rename the key "
+                "or the scope."
+            )
         name = wanted
         while name in self._taken:
             self._counts[wanted] += 1

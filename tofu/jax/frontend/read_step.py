@@ -21,9 +21,10 @@ from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
 from tofu.jax.frontend.leaves import NUMBERS, Structure, check_leaves, has_fixed_numbers, name_all, take_apart
-from tofu.jax.frontend.names import Names
+from tofu.jax.frontend.names import Names, name_parameters
 from tofu.jax.frontend.sums import add_up_after_loops
 from tofu.jax.frontend.trace import Traced, trace_step
+from tofu.jax.frontend.trees import are_alike, check_tree
 from tofu.reading import show, show_with_type
 
 
@@ -97,6 +98,8 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
         raise UnsupportedError(f"A step is a function of arrays, not {show_with_type(function)}.")
     fix_numbers |= has_fixed_numbers(function)
     arguments = tuple(arguments)
+    for name, argument in zip(name_parameters(function, len(arguments)), arguments, strict=True):
+        check_tree(name, argument)
     leaves, structure = take_apart(arguments, fix_numbers)
     all_names = name_all(function, arguments)
     names = structure.pick(all_names)
@@ -147,9 +150,14 @@ def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, nam
     candidates = [structure]
     if (data := structure.tree.node_data()) is not None and issubclass(data[0], tuple):
         candidates += structure.children()[:1]
+    argument = names[0].partition("/")[0] if names else "state"
     for candidate in candidates:
         found = made[: candidate.num_leaves]
-        if candidate != state or [np.shape(x) for x in found] != [np.shape(x) for x in leaves]:
+        if (
+            not are_alike(argument, candidate.tree, state.tree)
+            or candidate != state
+            or [np.shape(x) for x in found] != [np.shape(x) for x in leaves]
+        ):
             continue
         given = zip(names, map(find_dtype, leaves), map(find_dtype, found), strict=False)
         changed = [f"{name}, from {before} to {after}" for name, before, after in given if before != after]
@@ -259,6 +267,7 @@ class _Graph:
                 self._list_tensors(equation.outputs),
                 Phase.FORWARD,  # the step is one program, in which nothing is fed between its phases
                 origin=equation,
+                find_line=equation.line.find,
             )
         )
 

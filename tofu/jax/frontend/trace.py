@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, NamedTuple
 
 import jax
@@ -17,9 +17,11 @@ from tofu.jax.frontend.branches import enter_branches, list_bodies
 from tofu.jax.frontend.constants import keep_constants
 from tofu.jax.frontend.empty import is_empty, make_empty
 from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step, ValueType, read_type
-from tofu.jax.frontend.leaves import Apart, Structure, set_apart, take_apart
+from tofu.jax.frontend.leaves import Apart, Structure, check_leaves, is_array, is_fixed, set_apart, take_apart
 from tofu.jax.frontend.loops import enter_scan
+from tofu.jax.frontend.names import name_leaves, name_parameters
 from tofu.jax.frontend.rewriting import check_undivided, complete, rewrite
+from tofu.jax.frontend.trees import check_tree, rebuild
 from tofu.jax.frontend.versions import (
     CALLS,
     CHECKPOINTS,
@@ -52,11 +54,16 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any], numbers: 
     """
     given = [set_apart(argument, numbers) for argument in arguments]
     left: list[Structure] = []
+    names = name_parameters(function, len(arguments))
 
     @wraps(function)
     def run(*apart: Apart) -> list[Any]:
-        pairs = zip(apart, given, strict=True)
-        arrays, structure = take_apart(function(*(one.unflatten(a.arrays) for a, (_, one) in pairs)), numbers)
+        pairs = zip(names, apart, given, strict=True)
+        results = function(*(rebuild(name, partial(one.unflatten, a.arrays)) for name, a, (_, one) in pairs))
+        check_tree("result", results)
+        arrays, structure = take_apart(results, numbers)
+        if not all(map(is_array, arrays)):
+            check_leaves(structure.pick(name_leaves("result", results, is_fixed)), arrays)
         left.append(structure)
         return arrays
 

@@ -162,8 +162,12 @@ class Line:
     traceback: Any = None
     around: Line | None = None
 
+    def find(self) -> str:
+        """The line as `file:line`, "" if JAX does not know it."""
+        return next(_list_lines(self.traceback), None) or ("" if self.around is None else self.around.find())
+
     def __repr__(self) -> str:
-        return next(_list_lines(self.traceback), None) or str(self.around or "an unknown line")
+        return self.find() or "an unknown line"
 
 
 UNKNOWN_LINE = Line()

@@ -1,0 +1,195 @@
+"""Convolutions. The convolutions of a gradient are the same primitive with other dimension numbers and dilations.
+
+Axes: batch `b`, output channel `co`, input channel `ci`, groups `g`, output positions `y0 y1 ..`, cells of the kernel `d0 d1 ..`. If the
+input is dilated by more than the stride, its positions `x0 x1 ..` take the place of the output's.
+
+Output y and kernel cell d meet input x where y * stride + d * rhs_dilation - low = x * lhs_dilation. If one of stride and lhs_dilation
+divides the other, x or y follows from the rest, and the dimension can be split:
+
+    stride 2, lhs_dilation 1:  x = 2 * y + d - low      # each y gathers cells
+    stride 1, lhs_dilation 2:  y = 2 * x + low - d      # each x is added to cells
+    stride 3, lhs_dilation 2:  neither follows, and the dimension is not split
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from tdl_ops.jax import op
+from tdl_ops.jax.operands import numbered
+from tofu.tdl import Any, Sum, merge, mod, output, position, scatter, where
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """Spatial dimension number `d` of a convolution: the kernel's extent, and the parameters along it."""
+
+    d: int
+    size: int
+    stride: int
+    low: int
+    lhs_dilation: int
+    rhs_dilation: int
+
+    @property
+    def divisor(self):
+        """Return the smaller of stride and lhs_dilation if it divides the other, else None."""
+        small, large = sorted((self.stride, self.lhs_dilation))
+        return small if large % small == 0 and self.first_by(small) is not None else None
+
+    def first_by(self, divisor):
+        """Return the first kernel cell that meets a cell of the input, or None if no cell does and the output is zero."""
+        first = (d for d in range(divisor) if (d * self.rhs_dilation - self.low) % divisor == 0)
+        return next((d for d in first if d < self.size), None)
+
+    @property
+    def is_added(self):
+        """Return True if the index variable runs over the input, whose cells are added to those of the output."""
+        return self.divisor is not None and self.lhs_dilation > self.stride
+
+    @property
+    def first(self):
+        """Return the first kernel cell that meets a cell of the input."""
+        return self.first_by(self.divisor)
+
+    @property
+    def step(self):
+        """Return the distance between kernel cells that meet cells of the input: `first`, `first + step`, ..."""
+        return self.divisor // gcd(self.divisor, self.rhs_dilation)
+
+    @property
+    def count(self):
+        """Return the number of kernel cells that meet cells of the input."""
+        return len(range(self.first, self.size, self.step))
+
+    @property
+    def declared(self):
+        """Return the extent of the kernel's index variable if it is not the kernel's own."""
+        return {} if self.divisor is None or self.step == 1 else {f"d{self.d}": self.count}
+
+    def index_kernel(self, d):
+        """Return the index into the kernel. The kernel is not split if only some of its cells are used."""
+        return d if self.divisor is None or self.step == 1 else Any(position(d) * self.step + self.first)
+
+    def index_input(self, v, d):
+        """Return the index into the input."""
+        if self.divisor is None:
+            return Any(self._find_dilated(v, d) / self.lhs_dilation)
+        if self.is_added:
+            return v
+        reach = self.rhs_dilation * self.step // self.divisor
+        begin = (self.first * self.rhs_dilation - self.low) // self.divisor
+        return v * (self.stride // self.divisor) + d * reach + begin
+
+    def index_output(self, v, d):
+        """Return the index into the output."""
+        if not self.is_added:
+            return v
+        reach = self.rhs_dilation * self.step // self.divisor
+        begin = (self.low - self.first * self.rhs_dilation) // self.divisor
+        return v * (self.lhs_dilation // self.divisor) + begin - d * reach
+
+    def list_conditions(self, v, d):
+        """Return the conditions under which a cell of the kernel meets a cell of the input."""
+        return [] if self.divisor is not None else [mod(self._find_dilated(v, d), self.lhs_dilation) == 0]
+
+    def _find_dilated(self, y, d):
+        return position(y) * self.stride + position(d) * self.rhs_dilation - self.low
+
+    @property
+    def local_padding(self):
+        """Return the padding of a worker's copy if the dimension is split.
+
+        If the output is split, the fetched region of the input includes the border. If the input is split, padding makes the copy compute
+        every output cell that its shard is added to.
+        """
+        last = self.first + (self.count - 1) * self.step
+        low, high = self.first * self.rhs_dilation, (self.size - 1 - last) * self.rhs_dilation
+        reach = (last - self.first) * self.rhs_dilation
+        return (low + reach, high + reach) if self.is_added else (low, high)
+
+
+def _list_dimensions(sizes, strides, padding, lhs_dilation, rhs_dilation):
+    numbers = zip(sizes, strides, [low for low, _ in padding], lhs_dilation, rhs_dilation, strict=True)
+    return [Dimension(d, *own) for d, own in enumerate(numbers)]
+
+
+def _local_padding(local):
+    a = local.attributes
+    sizes = [local.inputs[1].shape[d] for d in a["rhs_spec"][2:]]
+    dimensions = _list_dimensions(sizes, a["window_strides"], a["padding"], a["lhs_dilation"], a["rhs_dilation"])
+    is_split = [any(local.is_split(f"{v}{one.d}") for v in "yxd") for one in dimensions]
+    pads = zip(dimensions, is_split, a["padding"], strict=True)
+    return tuple(one.local_padding if split else tuple(pad) for one, split, pad in pads)
+
+
+def _local_groups(name):
+    return lambda local: local.extent("g") if local.attributes[name] > 1 else 1
+
+
+@op(
+    "conv_general_dilated",
+    concrete=True,
+    bound={
+        "padding": _local_padding,
+        "feature_group_count": _local_groups("feature_group_count"),
+        "batch_group_count": _local_groups("batch_group_count"),
+    },
+    pads=[f"{v}{d}" for v in "yxd" for d in range(6)],
+)
+def conv_general_dilated(
+    lhs,
+    rhs,
+    *,
+    window_strides,
+    padding,
+    lhs_dilation,
+    rhs_dilation,
+    lhs_spec,
+    rhs_spec,
+    out_spec,
+    feature_group_count=1,
+    batch_group_count=1,
+):
+    n = len(window_strides)
+    sizes = [rhs.shape[d] for d in rhs_spec[2:]]
+    dimensions = _list_dimensions(sizes, window_strides, padding, lhs_dilation, rhs_dilation)
+    place = lambda spec, values: tuple(values[spec.index(d)] for d in range(n + 2))
+    count = max(feature_group_count, batch_group_count)
+    g, groups = ("g ", {"g": count}) if count > 1 else ("", {})
+    in_group = lambda is_grouped, group, v: merge(*group, v) if is_grouped else v
+    each = lambda method, v, d: [getattr(one, method)(*own) for one, *own in zip(dimensions, v, d, strict=True)]
+
+    def product(group, b, co, ci, v, d):
+        batch, channel = in_group(batch_group_count > 1, group, b), in_group(feature_group_count > 1, group, ci)
+        kernel = [one.index_kernel(own) for one, own in zip(dimensions, d, strict=True)]
+        left = lhs[place(lhs_spec, (batch, channel, *each("index_input", v, d)))]
+        made = left * rhs[place(rhs_spec, (merge(*group, co), ci, *kernel))]
+        conditions = [meets for listed in each("list_conditions", v, d) for meets in listed]
+        for meets in conditions:
+            made = where(meets, made, 0.0)
+        return made
+
+    declared = {name: extent for one in dimensions for name, extent in one.declared.items()}
+    positions = [f"{'x' if one.is_added else 'y'}{one.d}" for one in dimensions]
+    if not any(one.is_added for one in dimensions):
+        order = place(out_spec, ("b", f"({g}co)" if g else "co", *positions))
+        names = [name.strip("()") for text in order for name in text.split()]
+
+        def value(v):
+            i = dict(zip(names, v, strict=True))
+            group, y = [i[name] for name in g.split()], [i[name] for name in positions]
+            cells = lambda ci, *d: product(group, i["b"], i["co"], ci, y, d)
+            return Sum(cells, names=f"ci {numbered('d', n)}", extents=declared)
+
+        return output(" ".join(order), lambda *v: value(v), groups)
+
+    def reach(*v):
+        group, (b, co, ci), x, d = v[: -2 * n - 3], v[-2 * n - 3 : -2 * n], v[-2 * n : -n], v[-n:]
+        return place(out_spec, (b, merge(*group, co), *each("index_output", x, d))), product(group, b, co, ci, x, d)
+
+    extents = groups | declared | ({"co": rhs.shape[rhs_spec[0]] // count} if g else {})
+    if batch_group_count > 1:
+        extents["b"] = lhs.shape[lhs_spec[0]] // count
+    return scatter(lambda *v: reach(*v), extents, names=f"{g}b co ci {' '.join(positions)} {numbered('d', n)}")

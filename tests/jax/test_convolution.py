@@ -1,0 +1,75 @@
+"""Convolutions with any strides, dilations, padding, and groups, together with their gradients."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import tofu.jax
+from benchmarks.shared.random_plans import random_plan
+from tofu.jax.frontend.versions import in_double_precision
+
+PARAMETERS = {
+    "stride beside dilation": ((4, 3, 8, 6), (2, 3, 3, 2), ((2, 1), ((1, 2), (0, 1)), (1, 2), (1, 1))),
+    "stride and dilation": ((4, 2, 8, 6), (4, 2, 3, 3), ((2, 3), ((1, 2), (2, 2)), (2, 2), (1, 1))),
+    "dilation beyond stride": ((4, 2, 6), (2, 2, 5), ((2,), ((1, 3),), (4,), (1,))),
+    "stride beyond dilation": ((4, 2, 12), (2, 2, 5), ((4,), ((3, 2),), (2,), (2,))),
+    "negative padding": ((4, 2, 9, 6), (4, 2, 2, 3), ((2, 1), ((-1, 2), (2, -1)), (1, 2), (2, 1))),
+    "groups": ((4, 4, 8, 6), (4, 2, 3, 3), ((2, 1), ((1, 1), (1, 1)), (1, 2), (1, 1), None, 2)),
+    "groups of the batch": ((4, 3, 6, 8), (4, 3, 3, 3), ((1, 2), ((1, 1), (1, 1)), (2, 1), (1, 1), None, 1, 2)),
+}
+
+
+def with_gradients(function):
+    """A function of two arrays together with its gradients."""
+
+    def step(x, w):
+        out, pull = jax.vjp(function, x, w)
+        return (out, *pull(jnp.cos(out)))
+
+    return step
+
+
+def check(function, *shapes):
+    """Compare several plans on 2, 3 and 4 devices with one device."""
+    with in_double_precision():
+        x, w = (np.random.default_rng(0).normal(size=shape) for shape in shapes)
+        step = with_gradients(function)
+        whole = jax.jit(step)(x, w)
+        for workers in (2, 3, 4):
+            searched = tofu.jax.partition(step, workers, (x, w))
+            planned = tofu.jax.partition(step, workers, (x, w), plan=random_plan(searched.partition, workers))
+            for made in (searched, planned):
+                for ours, its in zip(made(x, w), whole, strict=True):
+                    np.testing.assert_allclose(ours, its, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_any_parameters_compute_what_one_device_does(name):
+    *shapes, parameters = PARAMETERS[name]
+    check(lambda x, w: lax.conv_general_dilated(x, w, *parameters), *shapes)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_transposed_convolutions_compute_what_one_device_does(padding):
+    check(lambda x, w: lax.conv_transpose(x, w, (2, 3), padding), (4, 4, 3, 4), (3, 5, 4, 2))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "axes"),
+    [
+        (((2,), ((1, 2),), (1,), (1,)), {"y0", "d0"}),
+        (((1,), ((1, 2),), (2,), (1,)), {"x0", "d0"}),
+        (((2,), ((1, 2),), (2,), (1,)), {"y0"}),
+        (((2,), ((1, 2),), (4,), (1,)), {"x0"}),
+        (((2,), ((1, 2),), (3,), (1,)), set()),
+    ],
+)
+def test_a_dimension_is_split_where_input_and_output_follow_each_other(parameters, axes):
+    x, w = jnp.ones((4, 2, 8)), jnp.ones((4, 2, 5))
+    made = tofu.jax.partition(lambda x, w: lax.conv_general_dilated(x, w, *parameters), 2, (x, w))
+    (access,) = made.partition.problem.accesses
+    assert set(access.axes) - {"b", "co", "ci"} == axes

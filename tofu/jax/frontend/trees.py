@@ -1,0 +1,153 @@
+"""Trees that JAX cannot take apart: found before JAX is asked, with the path of the node that is at fault.
+
+JAX's own flattening loses count of Python's recursion after a tree that contains itself, so that later calls fail too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+
+from tofu.errors import UnsupportedError, raise_together
+from tofu.jax.frontend.names import show_path, show_text
+from tofu.reading import show_with_type
+
+Path: TypeAlias = tuple[Any, ...]
+"""The keys of JAX that lead to a node."""
+MOST_LEVELS = 400
+"""JAX, like Python, takes trees of nearly 1,000 levels; below each of them there are calls of its user and of Tofu."""
+
+
+def check_tree(name: str, tree: Any) -> None:
+    """Raise UnsupportedError, with the path, if a tree contains itself, is too deep, or has a node or an array that JAX does not take."""
+    faults: list[str] = []
+    around: list[int] = []  # the nodes that contain the next one, outermost first
+    levels: list[Iterator[tuple[Path, Any]]] = [iter([((), tree)])]
+    while levels:
+        path, node = next(levels[-1], (None, None))
+        if path is None:
+            levels.pop()
+            around[-1:] = []
+            continue
+        children = _flatten_level(name, path, node)
+        if children is None:
+            faults += (f"{_show(name, path)} {fault}" for fault in _list_faults(node))
+            continue
+        if id(node) in around:
+            raise UnsupportedError(
+                f"{_show(name, path)} is a {type(node).__name__} that contains itself. Give each node of a tree one place in it."
+            )
+        if len(around) == MOST_LEVELS:
+            raise UnsupportedError(
+                f"{name} has more than {MOST_LEVELS} levels, one within another: {_show(name, path)[:200]} ... Use a list in the place of "
+                "what is linked."
+            )
+        levels.append(iter(children))
+        around.append(id(node))
+    raise_together(
+        UnsupportedError,
+        "These are no arrays of numbers as JAX has them. Convert them, or give them to the function before (functools.partial):",
+        faults,
+    )
+
+
+def _show(name: str, path: Path) -> str:
+    return show_text("/".join(filter(None, (name, show_path(name, path)))))
+
+
+def _flatten_level(name: str, path: Path, node: Any) -> list[tuple[Path, Any]] | None:
+    """Return the children of a node by their paths, None for a leaf."""
+    is_leaf = chain([False], repeat(True))  # the node itself is none, and its children are taken as some
+    try:
+        children, _ = jax.tree_util.tree_flatten_with_path(node, is_leaf=lambda _: next(is_leaf))
+    except Exception as error:
+        raise UnsupportedError(_describe_failure(_show(name, path), node, error)) from error
+    if children and not children[0][0]:
+        return None
+    return [((*path, *key), child) for key, child in children]
+
+
+def _describe_failure(path: str, node: Any, error: Exception) -> str:
+    if isinstance(node, dict):
+        kinds = dict.fromkeys(type(key).__name__ for key in node)
+        return (
+            f"{path} is a dict whose keys JAX cannot sort: they are of the types {', '.join(kinds)}. Use keys of one type that can be "
+            "sorted, such as str."
+        )
+    return (
+        f"{path} is a {type(node).__name__}, and the function that its class registered with JAX to flatten it failed: "
+        f"{type(error).__name__}: {error}"
+    )
+
+
+def rebuild(name: str, build: Callable[[], Any]) -> Any:
+    """Return what `build` makes of the arrays of an argument. Raise UnsupportedError if a class in its tree does not take them."""
+    try:
+        return build()
+    except Exception as error:
+        raise UnsupportedError(
+            f"{name} cannot be built again from its arrays: a class in its tree raised {type(error).__name__}: {error}. What is registered "
+            "with JAX has to take the arrays that JAX traces a function with."
+        ) from error
+
+
+def are_alike(name: str, one: Any, other: Any) -> bool:
+    """Return True if two trees without their leaves are equal. Raise UnsupportedError if they have parts that cannot be compared."""
+    try:
+        return bool(one == other)
+    except ValueError as error:
+        path = _find_incomparable(name, one, other) or name
+        raise UnsupportedError(
+            f"{show_text(path)} has fields that are no leaves of its tree and that cannot be compared ({error.__cause__ or error}). Give "
+            "arrays as leaves, and the rest as values with a plain ==, such as numbers, texts and tuples."
+        ) from error
+
+
+def _find_incomparable(path: str, one: Any, other: Any) -> str | None:
+    """Return the path of a node whose fields cannot be compared."""
+    before, now = one.node_data(), other.node_data()
+    if before is None or now is None:
+        return None
+    try:
+        if before[0] is not now[0] or not bool(before[1] == now[1]):
+            return None
+    except Exception:  # whatever `==` of a user's class, or the truth of what it returned, raises
+        return f"{path} (a {before[0].__name__})"
+    pairs = enumerate(zip(one.children(), other.children(), strict=False))
+    found = (_find_incomparable(f"{path}/{n}", *pair) for n, pair in pairs)
+    return next((each for each in found if each), None)
+
+
+def _list_faults(leaf: Any) -> Iterator[str]:
+    """Yield what is wrong with a leaf that is meant as an array."""
+    if isinstance(leaf, np.ma.MaskedArray):
+        yield "is a masked array; use its filled()"
+        return
+    try:
+        dtype, shape = getattr(leaf, "dtype", None), getattr(leaf, "shape", None)
+    except Exception as error:
+        yield f"is a {type(leaf).__name__} whose shape or dtype raised {type(error).__name__}: {error}"
+        return
+    if dtype is None or shape is None or dtype == np.dtype(object):
+        return  # no array at all
+    if not _is_number(dtype):
+        yield f"has the dtype {dtype}"
+    elif not _is_shape(shape):
+        yield f"has the shape {show_with_type(shape)}"
+
+
+def _is_shape(shape: Any) -> bool:
+    return isinstance(shape, (tuple, list)) and all(isinstance(n, (int, np.integer)) and n >= 0 for n in shape)
+
+
+def _is_number(dtype: Any) -> bool:
+    """Return True if JAX computes with a type. It does with random keys and booleans."""
+    kinds = np.number, np.bool_, jax.dtypes.extended
+    try:
+        return dtype == jax.dtypes.float0 or any(jax.dtypes.issubdtype(dtype, kind) for kind in kinds)
+    except TypeError:
+        return False

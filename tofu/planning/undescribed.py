@@ -1,0 +1,33 @@
+"""What operators without a description cost, which every worker computes whole if that is asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tofu import _core
+from tofu.graph import Graph, Operator
+from tofu.plan import Undescribed
+from tofu.search.problem import Problem
+
+
+def list_undescribed(problem: Problem, cost: _core.Cost) -> dict[str, Undescribed]:
+    """Return what each operator without a description costs, by name. `cost` is that of the plan."""
+    graph = problem.graph
+    found = {n: access.undescribed for n, access in enumerate(problem.accesses) if access.undescribed}
+    if not found:
+        return {}
+    fetched: Counter[int] = Counter()
+    for group, _, _, count, _ in cost.items:
+        fetched[group] += count
+    work = [_count_touched_bytes(graph, operator) for operator in graph.operators]
+    share = 1 / max(sum(work), 1)
+    return {
+        graph.operators[n].name: Undescribed(reason, fetched[n], round(work[n] * share, 6))
+        for n, reason in found.items()
+    }
+
+
+def _count_touched_bytes(graph: Graph, operator: Operator) -> int:
+    """Return the bytes that an operator reads and writes on one device in a training step."""
+    tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
+    return sum(tensor.size_bytes for tensor in tensors) * max((tensor.times for tensor in tensors), default=1)
