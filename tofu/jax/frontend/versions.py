@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 from jax.experimental import layout as layouts
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, primitives
 
 T = TypeVar("T")
+Spec: TypeAlias = tuple[tuple[str, ...], ...]
+"""For each dimension of an array, the axes of a mesh that divide it."""
 
 BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr", "call")
 """The parameters that may hold the body of a call."""
@@ -35,7 +37,22 @@ CALLS = frozenset(
     )
 )
 CHECKPOINTS = frozenset(("remat2", "remat", "checkpoint"))
-PASSED_THROUGH = frozenset(("copy", "copy_p", "device_put", "name", "reshard", "sharding_constraint", "stop_gradient"))
+PASSED_THROUGH = frozenset(
+    (
+        "bias_bwd",
+        "bias_fwd",
+        "copy",
+        "copy_p",
+        "device_put",
+        "name",
+        "pcast",
+        "pvary",
+        "reshard",
+        "sharding_constraint",
+        "stop_gradient",
+    )
+)
+"""Their results are their first operands. Those of a bias check what cuDNN's attention supports."""
 
 NEWER = ("empty", "log2", "one_minus_square", "ormqr", "polynomial", "stack", "tile", "unstack")
 LACKING = frozenset(name for name in NEWER if not hasattr(jax.lax, name) and not hasattr(jax.lax.linalg, name))
@@ -43,6 +60,9 @@ LACKING = frozenset(name for name in NEWER if not hasattr(jax.lax, name) and not
 
 THREADS_OF_A_DEVICE = 8
 """What XLA gets for each virtual device of a CPU: one for each of so many collectives that a device may wait in."""
+
+ASSUMED_CUDNN = 91000
+"""The version of cuDNN for which steps are planned where there is none: 9.10."""
 
 _JAX = os.path.dirname(os.path.abspath(jax.__file__))
 _NOT_THE_USERS = tuple(
@@ -265,3 +285,114 @@ def lay_row_major(value: Any) -> Any:
     """
     layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # the first is 0.6's
     return layouts.with_layout_constraint(value, layout(tuple(range(value.ndim))))
+
+
+@dataclass(frozen=True)
+class BlockSpecification:
+    """Which block of an array a Pallas kernel gets. `sizes` are the block's, 0 where it does not begin at a multiple of its size."""
+
+    shape: tuple[int, ...]
+    sizes: tuple[int, ...]
+    index_map: ClosedJaxpr
+
+
+def read_blocks(mapping: Any) -> tuple[BlockSpecification, ...]:
+    """The block specifications of a `pallas_call`'s operands and results."""
+    return tuple(map(_read_block, mapping.block_mappings))
+
+
+def _read_block(block: Any) -> BlockSpecification:
+    index_map = block.index_map_jaxpr
+    closed = index_map if isinstance(index_map, ClosedJaxpr) else ClosedJaxpr(index_map, index_map.consts)
+    kinds = [(type(one).__name__, one) for one in block.block_shape]
+    sizes = (one.block_size if kind == "Blocked" else int(kind == "Squeezed") for kind, one in kinds)
+    return BlockSpecification(tuple(getattr(block, _find_array(block)).shape), tuple(sizes), closed)
+
+
+def _find_array(block: Any) -> str:
+    return "array_aval" if hasattr(block, "array_aval") else "array_shape_dtype"  # the second is 0.6's
+
+
+def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
+    """The parameters of a `pallas_call` with another grid, and arrays of other shapes: operands, then results."""
+    mapping = params["grid_mapping"]
+    blocks = []
+    for block, shape in zip(mapping.block_mappings, shapes, strict=True):
+        array = getattr(block, _find_array(block))
+        resized = array.update(shape=shape)
+        blocks.append(replace(block, **{_find_array(block): resized}))
+    outputs = [
+        aval.update(shape=shape)
+        for aval, shape in zip(params["out_avals"], shapes[-mapping.num_outputs :], strict=True)
+    ]
+    own: Any = mapping.replace(grid=tuple(grid), block_mappings=tuple(blocks))
+    return {**params, "grid_mapping": own, "out_avals": tuple(outputs)}
+
+
+def find_kernel_name(params: Mapping[str, Any]) -> str:
+    """The name of a Pallas kernel: the one that `pallas_call` was given, or that of the body's function."""
+    own = params.get("name") or getattr(params.get("name_and_src_info"), "name", "")
+    return str(own or params["jaxpr"].debug_info.func_name or "kernel")
+
+
+def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], list[Spec], list[Spec]]:
+    """The body of a `shard_map`, the sizes of the axes of its mesh that it divides, and the axes that each dimension of its operands and
+    of its results is divided along.
+    """
+    params = equation.params
+    manual = params.get("manual_axes", params.get("newly_manual_axes"))
+    sizes = {str(name): size for name, size in params["mesh"].shape.items() if name in manual}
+    body = params["jaxpr"]
+    jaxpr, constants = (body.jaxpr, body.consts) if isinstance(body, ClosedJaxpr) else (body, ())
+    closed = ClosedJaxpr(_add_up_plainly(jaxpr), constants)
+    inputs, outputs = (
+        [_read_spec(spec, len(x.aval.shape), sizes) for spec, x in zip(params[name], variables, strict=True)]
+        for name, variables in (("in_specs", equation.invars), ("out_specs", equation.outvars))
+    )
+    return closed, sizes, inputs, outputs
+
+
+def _add_up_plainly(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with `psum` in place of `psum_invariant`, the same sum, which JAX cannot batch if all devices add the same."""
+
+    def exchange(value: Any) -> Any:
+        if isinstance(value, ClosedJaxpr):
+            return ClosedJaxpr(_add_up_plainly(value.jaxpr), value.consts)
+        if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
+            return type(value)(map(exchange, value))
+        return _add_up_plainly(value) if isinstance(value, Jaxpr) else value
+
+    equations = [
+        one.replace(
+            primitive=primitives.psum_p if one.primitive.name == "psum_invariant" else one.primitive,
+            params={name: exchange(value) for name, value in one.params.items()},
+        )
+        for one in jaxpr.eqns
+    ]
+    return jaxpr.replace(eqns=equations)
+
+
+def _read_spec(spec: Iterable[Any], rank: int, sizes: Mapping[str, int]) -> Spec:
+    """The axes of a mesh, of those that are divided, along which each dimension of an array is."""
+    named = [() if one is None else one if isinstance(one, tuple) else (one,) for one in spec]
+    named += [()] * (rank - len(named))
+    return tuple(tuple(name for name in names if name in sizes) for names in named)
+
+
+def without_cudnn() -> AbstractContextManager[None]:
+    """Within it, `jax.nn.dot_product_attention(implementation="cudnn")` can be traced on a machine without cuDNN, to plan for others.
+
+    JAX looks for cuDNN's version as it traces, and needs it for nothing but what versions support.
+    """
+    attention = import_module("jax._src.cudnn.fused_attention_stablehlo")
+    return nullcontext() if attention.cuda_versions is not None else _assume_cudnn(attention)
+
+
+@contextmanager
+def _assume_cudnn(attention: Any) -> Iterator[None]:
+    before = attention.check_cudnn_version
+    attention.check_cudnn_version = lambda: ASSUMED_CUDNN
+    try:
+        yield
+    finally:
+        attention.check_cudnn_version = before
