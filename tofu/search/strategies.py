@@ -74,12 +74,14 @@ def check_described(graph: Graph, descriptions: Registry, undescribed: str) -> N
     missing: dict[str, list[str]] = {}
     for operator in graph.operators:
         if operator.op not in descriptions:
-            missing.setdefault(operator.op, []).append(operator.name)
+            line = getattr(operator.origin, "line", None)
+            missing.setdefault(operator.op, []).append(f"{operator.name} at {line}" if line else operator.name)
+    remedy = f"{descriptions.remedy}, or describe" if descriptions.remedy else "Describe"
     if undescribed == "error":
         raise_together(
             UndescribedOperatorError,
-            "These operators have no description, so Tofu cannot know how to split them. Describe each "
-            f'({descriptions.decorator}(name), see docs/tdl.md), or let every worker compute them whole with undescribed="replicate":',
+            "These operators have no description, so Tofu cannot know how to split them. "
+            f'{remedy} each ({descriptions.decorator}(name), see docs/tdl.md), or let every worker compute them whole with undescribed="replicate":',
             [
                 f"{op}, used by {', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
                 for op, names in missing.items()

@@ -19,7 +19,7 @@ class Registry(Mapping[str, Description]):
 
     `package`: its modules register what comes with Tofu. They are imported when the first description is looked up, and before
     anybody else registers one. `parse` and `format` are how all its descriptions read and write attributes: without them, as values.
-    `decorator` is how users call `op`, for messages.
+    `decorator` is how users call `op`, and `remedy` what else they can do about an operator without a description, for messages.
     """
 
     def __init__(
@@ -28,8 +28,10 @@ class Registry(Mapping[str, Description]):
         parse: Parse = keep_value,
         format: Format = keep_value,
         decorator: str = "@registry.op",
+        remedy: str = "",
     ) -> None:
         self.decorator = decorator
+        self.remedy = remedy
         self._package = package
         self._parse = parse
         self._format = format

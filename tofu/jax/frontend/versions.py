@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import jax
 from jax.experimental import layout as layouts
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, primitives
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, primitives
 
 T = TypeVar("T")
 Spec: TypeAlias = tuple[tuple[str, ...], ...]
@@ -45,14 +46,14 @@ PASSED_THROUGH = frozenset(
         "copy_p",
         "device_put",
         "name",
-        "pcast",
-        "pvary",
         "reshard",
         "sharding_constraint",
         "stop_gradient",
     )
 )
 """Their results are their first operands. Those of a bias check what cuDNN's attention supports."""
+VARYING = frozenset(("pcast", "pvary"))
+"""What says along which axes of a mesh a value varies, and computes nothing."""
 
 NEWER = ("empty", "log2", "one_minus_square", "ormqr", "polynomial", "stack", "tile", "unstack")
 LACKING = frozenset(name for name in NEWER if not hasattr(jax.lax, name) and not hasattr(jax.lax.linalg, name))
@@ -263,6 +264,13 @@ def give_threads() -> None:
         os.environ.setdefault("NPROC", str(max(THREADS_OF_A_DEVICE * count, os.cpu_count() or 1)))
 
 
+def outside_mesh() -> AbstractContextManager[Any]:
+    """Within it, functions are traced as if no mesh was set, on workers too."""
+    meshes = import_module("jax._src.mesh")
+    context: AbstractContextManager[Any] = meshes.use_abstract_mesh(meshes.empty_abstract_mesh)
+    return context
+
+
 def in_double_precision() -> AbstractContextManager[None]:
     """Within it JAX's numbers may have 64 bits."""
     return in_precision(double=True)
@@ -341,10 +349,10 @@ def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], lis
     """
     params = equation.params
     manual = params.get("manual_axes", params.get("newly_manual_axes"))
-    sizes = {str(name): size for name, size in params["mesh"].shape.items() if name in manual}
+    sizes = {name: size for name, size in params["mesh"].shape.items() if name in manual}
     body = params["jaxpr"]
     jaxpr, constants = (body.jaxpr, body.consts) if isinstance(body, ClosedJaxpr) else (body, ())
-    closed = ClosedJaxpr(_add_up_plainly(jaxpr), constants)
+    closed = ClosedJaxpr(rewrite_jaxpr(jaxpr, _forget_varying), constants)
     inputs, outputs = (
         [_read_spec(spec, len(x.aval.shape), sizes) for spec, x in zip(params[name], variables, strict=True)]
         for name, variables in (("in_specs", equation.invars), ("out_specs", equation.outvars))
@@ -352,24 +360,54 @@ def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], lis
     return closed, sizes, inputs, outputs
 
 
-def _add_up_plainly(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with `psum` in place of `psum_invariant`, the same sum, which JAX cannot batch if all devices add the same."""
+def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
+    """An equation without what says along which axes of the mesh values vary."""
+    if equation.primitive.name == "psum_invariant":  # the same sum, which JAX cannot batch if all devices add the same
+        return [equation.replace(primitive=primitives.psum_p)]
+    if equation.primitive.name not in VARYING:
+        return [equation]
+    pairs = zip(equation.invars, equation.outvars, strict=True)
+    return [equation.replace(primitive=primitives.copy_p, params={}, invars=[x], outvars=[y]) for x, y in pairs]
 
-    def exchange(value: Any) -> Any:
+
+def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
+    """The jaxpr with other equations in place of each, in the bodies of its equations too, for evaluation under the mesh that is set now.
+
+    Where it was traced, another mesh may have been set: equations and types keep that one, and JAX refuses to mix them. Bodies of Pallas
+    kernels know no mesh, and stay as they are.
+    """
+    (here,) = jax.make_jaxpr(jax.lax.neg)(0.0).jaxpr.eqns
+    known: dict[Any, Any] = {}
+
+    def renew(x: Any) -> Any:
+        if isinstance(x, Literal) or not isinstance(x.aval, jax.core.ShapedArray):
+            return x
+        if x not in known:
+            known[x] = copy(x)
+            known[x].aval = jax.core.ShapedArray(x.aval.shape, x.aval.dtype, weak_type=x.aval.weak_type)
+        return known[x]
+
+    def visit(value: Any) -> Any:
         if isinstance(value, ClosedJaxpr):
-            return ClosedJaxpr(_add_up_plainly(value.jaxpr), value.consts)
+            return ClosedJaxpr(rewrite_jaxpr(value.jaxpr, exchange), value.consts)
         if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
-            return type(value)(map(exchange, value))
-        return _add_up_plainly(value) if isinstance(value, Jaxpr) else value
+            return type(value)(map(visit, value))
+        return rewrite_jaxpr(value, exchange) if isinstance(value, Jaxpr) else value
 
-    equations = [
-        one.replace(
-            primitive=primitives.psum_p if one.primitive.name == "psum_invariant" else one.primitive,
-            params={name: exchange(value) for name, value in one.params.items()},
-        )
-        for one in jaxpr.eqns
-    ]
-    return jaxpr.replace(eqns=equations)
+    equations = []
+    for one in jaxpr.eqns:
+        is_kernel = one.primitive.name == "pallas_call"
+        params = one.params if is_kernel else {name: visit(value) for name, value in list_parameters(one).items()}
+        for other in exchange(one.replace(params=params)):
+            invars, outvars = (list(map(renew, some)) for some in (other.invars, other.outvars))
+            equations.append(other.replace(invars=invars, outvars=outvars, ctx=here.ctx))
+    ends = {name: list(map(renew, getattr(jaxpr, name))) for name in ("constvars", "invars", "outvars")}
+    return jaxpr.replace(eqns=equations, **ends)
+
+
+def replace_by_call(equation: JaxprEqn, body: ClosedJaxpr) -> JaxprEqn:
+    """A call of another body in place of an equation."""
+    return equation.replace(primitive=primitives.closed_call_p, params={"call_jaxpr": body})
 
 
 def _read_spec(spec: Iterable[Any], rank: int, sizes: Mapping[str, int]) -> Spec:

@@ -15,6 +15,7 @@ from jax.interpreters import batching, mlir
 
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.analysis import analyse
+from tofu.jax.kernels.mapped import without_shard_maps
 from tofu.jax.kernels.rule import SplitRule, read_rule
 
 
@@ -61,7 +62,7 @@ class KernelCall:
     def find_shapes(self, operands: Sequence[Any]) -> list[Any]:
         """Return the shapes and types of the results."""
         structs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)) for x in operands]
-        return list(jax.eval_shape(self.run, *structs))
+        return list(jax.eval_shape(without_shard_maps(self.run), *structs))
 
     def find_rule(self, operands: Sequence[Any]) -> SplitRule:
         """Return the axes that the gradient and `jax.vmap` of this kernel keep."""
@@ -129,7 +130,7 @@ def make_primitive(name: str) -> Primitive:
 
 
 def _run(*operands: Any, call: KernelCall, **attributes: Any) -> list[Any]:
-    return list(call.run(*operands))
+    return list(without_shard_maps(call.run)(*operands))
 
 
 def _find_avals(*operands: Any, call: KernelCall, **attributes: Any) -> list[Any]:

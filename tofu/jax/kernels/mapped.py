@@ -6,16 +6,20 @@ Its body runs once for each device of its mesh. Under `jax.vmap`, with a batch a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
 from tofu.errors import UnsupportedError
-from tofu.jax.frontend.versions import read_shard_map
+from tofu.jax.frontend.branches import list_bodies
+from tofu.jax.frontend.versions import find_line, outside_mesh, read_shard_map, replace_by_call, rewrite_jaxpr
+
+NAMING = ("axes", "axis_name")
+"""The parameters by which collectives name axes of a mesh."""
 
 
 def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
@@ -23,7 +27,10 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
 
     Raise UnsupportedError if its body does something that `jax.vmap` cannot batch.
     """
-    body, sizes, specs_in, specs_out = read_shard_map(equation)
+    body, sizes, *specs = read_shard_map(equation)
+    # Nothing is divided along an axis of one device, and most bodies do not name it either.
+    sizes = {axis: size for axis, size in sizes.items() if size > 1 or _names_axis(body.jaxpr, axis)}
+    specs_in, specs_out = ([[[n for n in names if n in sizes] for names in spec] for spec in some] for some in specs)
 
     def run(*operands: Any) -> list[Any]:
         blocks = [_divide(x, spec, sizes) for x, spec in zip(operands, specs_in, strict=True)]
@@ -39,8 +46,51 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
         # JAX says in many ways that something has no batching rule, or that a name is unknown to it.
         raise UnsupportedError(
             f"The shard_map at {line} cannot be read as a function of whole arrays: {str(error).strip().splitlines()[0]}. Write its body "
-            'for one device, or describe the function around it, as in @tofu.jax.describe("b _, b _ -> b _") (docs/jax.md, Kernels).'
+            'for one device, and describe the function around it, as in @tofu.jax.describe("b _, b _ -> b _") (docs/jax.md, Kernels).'
         ) from error
+
+
+def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+    """Return the function with what its `shard_map`s compute in their place. A worker that calls it has no other devices."""
+
+    def run(*operands: Any) -> Sequence[Any]:
+        structs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)) for x in operands]
+        with outside_mesh():
+            closed = jax.make_jaxpr(lambda *values: list(function(*values)))(*structs)
+            if not _has_shard_map(closed.jaxpr):
+                return function(*operands)
+            inlined = rewrite_jaxpr(closed.jaxpr, _inline)
+        own = ClosedJaxpr(rewrite_jaxpr(inlined, lambda equation: [equation]), closed.consts)
+        results: Sequence[Any] = jaxpr_as_fun(own)(*operands)
+        return results
+
+    return run
+
+
+def _inline(equation: Any) -> list[Any]:
+    if equation.primitive.name != "shard_map":
+        return [equation]
+    return [replace_by_call(equation, inline_shard_map(equation, find_line(equation)))]
+
+
+def _has_shard_map(jaxpr: Jaxpr) -> bool:
+    return any(
+        one.primitive.name == "shard_map" or any(_has_shard_map(body.jaxpr) for body in list_bodies(one.params))
+        for one in jaxpr.eqns
+    )
+
+
+def _names_axis(jaxpr: Jaxpr, axis: str) -> bool:
+    """Return True if an equation names an axis of the mesh, as collectives do."""
+    return any(
+        any(axis in _list_names(one.params.get(name, ())) for name in NAMING)
+        or any(_names_axis(body.jaxpr, axis) for body in list_bodies(one.params))
+        for one in jaxpr.eqns
+    )
+
+
+def _list_names(value: Any) -> list[str]:
+    return [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, str)]
 
 
 def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
