@@ -76,12 +76,13 @@ def check_described(graph: Graph, descriptions: Registry, undescribed: str) -> N
         if operator.op not in descriptions:
             line = getattr(operator.origin, "line", None)
             missing.setdefault(operator.op, []).append(f"{operator.name} at {line}" if line else operator.name)
-    remedy = f"{descriptions.remedy}, or describe" if descriptions.remedy else "Describe"
+    others = f"{descriptions.remedy}, or describe" if descriptions.remedy else "Describe"
+    remedy = f"{others} each ({descriptions.decorator}(name), see docs/tdl.md)"
     if undescribed == "error":
         raise_together(
             UndescribedOperatorError,
             "These operators have no description, so Tofu cannot know how to split them. "
-            f'{remedy} each ({descriptions.decorator}(name), see docs/tdl.md), or let every worker compute them whole with undescribed="replicate":',
+            f'{remedy}, or let every worker compute them whole with undescribed="replicate":',
             [
                 f"{op}, used by {', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
                 for op, names in missing.items()

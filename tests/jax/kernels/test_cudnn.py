@@ -13,6 +13,7 @@ from jax._src.cudnn import fused_attention_stablehlo as cudnn
 from jax.interpreters import mlir
 
 import tofu.jax
+from tdl_ops.jax.cases.kernels import attend
 from tofu.errors import UnsupportedError
 
 BATCH, LENGTH, HEADS, WIDTH = 4, 16, 4, 8
@@ -26,33 +27,23 @@ CASES = {
 }
 
 
-def attend(q, k, v, bias, q_length, kv_length, parameters):
-    """The forward kernel: the result, and the logarithms of the sums of exponentials."""
-    axes = (0, 2, 1, 3) if parameters["layout"] == cudnn.AttentionLayout.BTNH.value else (0, 1, 2, 3)
-    q, k, v = (x.transpose(axes).astype(jnp.float32) for x in (q, k, v))
-    k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], 1) for x in (k, v))
-    scores = jnp.einsum("bhid,bhjd->bhij", q, k) * parameters["scale"]
-    scores = scores + bias.astype(jnp.float32) if bias.size else scores
-    i, j = (jnp.arange(n) for n in scores.shape[2:])
-    if parameters["mask_type"] in (cudnn.MaskType.CAUSAL, cudnn.MaskType.PADDING_CAUSAL):
-        scores = jnp.where(i[:, None] >= j, scores, -1e30)
-    if kv_length.size:
-        scores = jnp.where(j < kv_length[:, None, None, None], scores, -1e30)
-    result = jnp.einsum("bhij,bhjd->bhid", jax.nn.softmax(scores), v)
-    if q_length.size:
-        result = jnp.where(i[:, None] < q_length[:, None, None, None], result, 0)
-    return result.transpose(axes), jax.nn.logsumexp(scores, -1)
+def attend_as(parameters, q, k, v, bias, length):
+    """What the forward kernel returns, for its parameters."""
+    is_causal = parameters["mask_type"] in (cudnn.MaskType.CAUSAL, cudnn.MaskType.PADDING_CAUSAL)
+    is_heads_first = parameters["layout"] == cudnn.AttentionLayout.BNTH.value
+    given = (x.astype(jnp.float32) if x is not None and x.size else None for x in (q, k, v, bias))
+    length = length if length.size else None
+    return attend(*given, length, is_causal=is_causal, is_heads_first=is_heads_first, scale=parameters["scale"])
 
 
 def run_forward(q, k, v, bias, q_length, kv_length, *rest, **parameters):
-    result, saved = attend(q, k, v, bias, q_length, kv_length, parameters)
+    result, saved = attend_as(parameters, q, k, v, bias, kv_length)
     return [result.astype(q.dtype), saved][: 1 + parameters["is_training"]]
 
 
 def run_backward(q, k, v, bias, q_length, kv_length, *rest, **parameters):
     has_bias_gradient = parameters["variadic_args"][1]
-    both = lambda q, k, v, bias: attend(q, k, v, bias, q_length, kv_length, parameters)[0]  # noqa: E731
-    _, pull = jax.vjp(both, q, k, v, bias)
+    _, pull = jax.vjp(lambda *x: attend_as(parameters, *x, kv_length)[0], q, k, v, bias)
     return list(pull(rest[-1].astype(jnp.float32)))[: 3 + has_bias_gradient]
 
 

@@ -363,7 +363,8 @@ def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], lis
 def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
     """An equation without what says along which axes of the mesh values vary."""
     if equation.primitive.name == "psum_invariant":  # the same sum, which JAX cannot batch if all devices add the same
-        return [equation.replace(primitive=primitives.psum_p)]
+        params = {"axis_index_groups": None, **equation.params}  # which 0.12 leaves out
+        return [equation.replace(primitive=primitives.psum_p, params=params)]
     if equation.primitive.name not in VARYING:
         return [equation]
     pairs = zip(equation.invars, equation.outvars, strict=True)

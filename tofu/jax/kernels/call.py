@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import jax
@@ -53,6 +53,12 @@ class KernelCall:
         """The parameters of an equation of this kernel."""
         rule = {} if self.rule is None else self.rule.attributes
         return {"call": self, **rule, **self.attributes, **({"refused": self.refused} if self.refused else {})}
+
+    @cached_property
+    def compiled(self) -> Callable[..., Sequence[Any]]:
+        """The function, to be called outside of any other that is traced."""
+        compiled: Callable[..., Sequence[Any]] = jax.jit(without_shard_maps(self.run))
+        return compiled
 
     def bind(self, *operands: Any) -> list[Any]:
         """Return the results, as an equation if the operands are traced."""
@@ -122,7 +128,7 @@ def make_primitive(name: str) -> Primitive:
     """Return the primitive of kernels of a name."""
     primitive = Primitive(name)
     primitive.multiple_results = True
-    primitive.def_impl(_run)
+    primitive.def_impl(lambda *operands, call, **attributes: list(call.compiled(*operands)))
     primitive.def_abstract_eval(_find_avals)
     batching.primitive_batchers[primitive] = _batch
     mlir.register_lowering(primitive, mlir.lower_fun(_run, multiple_results=True))

@@ -13,7 +13,7 @@ Each worker then runs the same body over a smaller grid, on smaller operands.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm, prod
 from typing import Any
 
@@ -34,10 +34,29 @@ MOST_POSITIONS = 1 << 20
 
 @dataclass(frozen=True)
 class _Stride:
-    """How the blocks of a dimension follow a grid axis: the next `positions` of the grid have the next `blocks` blocks."""
+    """How the blocks of a dimension follow a grid axis: the next `positions` of the grid have the next `blocks` blocks, or the same ones if
+    `blocks` is 0.
+    """
 
     positions: int
     blocks: int
+
+
+@dataclass(frozen=True)
+class _Followed:
+    """How an array follows a grid axis.
+
+    `dimension` has `elements` for each `positions` of the grid. It is None if these positions read or write all of the array's blocks
+    that any do.
+    """
+
+    positions: int = 1
+    dimension: int | None = None
+    elements: int = 0
+
+    def widen(self, positions: int) -> _Followed:
+        """The same for so many positions of the grid, a multiple."""
+        return replace(self, positions=positions, elements=self.elements * positions // self.positions)
 
 
 class _CannotSplitError(Exception):
@@ -72,22 +91,24 @@ class _PallasCall:
         reasons = []
         for axis, size in enumerate(self.grid):
             try:
-                followed, steps[axis] = self._read_axis(axis)
+                followed = self._read_axis(axis)
             except _CannotSplitError as error:
                 reasons.append(f"axis {axis} of the grid ({size}): {error}")
                 continue
-            for own, (d, elements) in zip(dimensions, followed, strict=True):
-                if d is not None:
-                    own[d] = (f"grid{axis}", elements)
+            steps[axis] = followed[0].positions
+            for own, one in zip(dimensions, followed, strict=True):
+                if one.dimension is not None:
+                    own[one.dimension] = (f"grid{axis}", one.elements)
         before = tuple(((),) * len(shape) for shape in shapes[: self.num_before])
         arrays = tuple(map(tuple, dimensions))
         rule = SplitRule((*before, *arrays[: self.num_inputs]), arrays[self.num_inputs :])
         refused = "" if steps else self._explain(reasons, line)
         return KernelCall("pallas_call", self._make_run(rule, steps), rule, refused=refused)
 
-    def _read_axis(self, axis: int) -> tuple[list[tuple[int | None, int]], int]:
-        """For each array the dimension that follows an axis of the grid, with its elements for each position that can be split, and how
-        many positions of the grid are one of these. Raise _CannotSplitError if there are none.
+    def _read_axis(self, axis: int) -> list[_Followed]:
+        """How each array follows an axis of the grid, for as many positions as are split together.
+
+        Raise _CannotSplitError if the axis cannot be split.
         """
         size = self.grid[axis]
         if not isinstance(size, int):
@@ -98,39 +119,35 @@ class _PallasCall:
             raise _CannotSplitError("the body reads its position or its size (program_id, num_programs)")
         if self.mapping.num_scratch_operands and any(outer < axis for outer in self.read_by_body):
             raise _CannotSplitError("scratch may carry numbers from one position to the next")
-        followed = [self._find_dimension(block, axis) for block in self.blocks]
+        found = [self._find_followed(block, axis) for block in self.blocks]
+        followed = [one.widen(lcm(*(other.positions for other in found))) for one in found]
+        if size // followed[0].positions < 2:
+            raise _CannotSplitError(f"its arrays follow every {followed[0].positions} of its positions")
         for n, one in enumerate(followed[self.num_inputs :]):
-            if one is None:
+            if one.dimension is None:
                 raise _CannotSplitError(f"no dimension of result {n} follows it")
-        if not any(followed[: self.num_inputs]):
+        if all(one.dimension is None for one in followed[: self.num_inputs]):
             raise _CannotSplitError("no dimension of an operand follows it")
         for operand, result in self.parameters["input_output_aliases"]:
             if followed[operand - self.num_before] != followed[self.num_inputs + result]:
                 raise _CannotSplitError(
                     f"result {result} is written into operand {operand}, which does not follow it alike"
                 )
-        step = lcm(*(one[1].positions for one in followed if one is not None))
-        if size // step < 2:
-            raise _CannotSplitError(f"operands follow every {step} of its positions")
-        sized: list[tuple[int | None, int]] = [
-            (None, 0) if one is None else (one[0], step // one[1].positions * one[1].blocks * block.sizes[one[0]])
-            for block, one in zip(self.blocks, followed, strict=True)
-        ]
-        return sized, step
+        return followed
 
-    def _find_dimension(self, block: BlockSpecification, axis: int) -> tuple[int, _Stride] | None:
-        """The dimension of an array whose blocks follow an axis of the grid; None if none does."""
-        found = None
-        for d, extent in enumerate(block.shape):
-            stride = self._find_stride(block, d, axis)
-            if stride is None:
-                continue
-            if found is not None:
-                raise _CannotSplitError(f"two dimensions of an array of shape {block.shape} follow it")
-            if self.grid[axis] // stride.positions * stride.blocks * block.sizes[d] != extent:
+    def _find_followed(self, block: BlockSpecification, axis: int) -> _Followed:
+        """How an array follows an axis of the grid."""
+        strides = [self._find_stride(block, d, axis) for d in range(len(block.shape))]
+        positions = lcm(*(one.positions for one in strides if one is not None))
+        moved = [(d, one) for d, one in enumerate(strides) if one is not None and one.blocks]
+        if len(moved) > 1:
+            raise _CannotSplitError(f"two dimensions of an array of shape {block.shape} follow it")
+        for d, stride in moved:
+            elements = positions // stride.positions * stride.blocks * block.sizes[d]
+            if self.grid[axis] * elements != block.shape[d] * positions:
                 raise _CannotSplitError(f"its blocks do not make up dimension {d} of an array of shape {block.shape}")
-            found = d, stride
-        return found
+            return _Followed(positions, d, elements)
+        return _Followed(positions)
 
     def _find_stride(self, block: BlockSpecification, dimension: int, axis: int) -> _Stride | None:
         """How a dimension follows an axis; None if it does not depend on it."""
@@ -202,7 +219,7 @@ def _slice(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[in
             wanted.update(x for x in equation.invars if not isinstance(x, Literal))
             equations.append(equation)
     read = [n for n, variable in enumerate(jaxpr.invars) if variable in wanted]
-    own = Jaxpr(jaxpr.constvars, [jaxpr.invars[n] for n in read], [result], equations[::-1], debug_info=None)
+    own = jaxpr.replace(invars=[jaxpr.invars[n] for n in read], outvars=[result], eqns=equations[::-1])
     return ClosedJaxpr(own, index_map.consts), read
 
 
@@ -215,13 +232,14 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> _Stride | None:
     """The least stride of blocks that are given for each position of an axis, and for all others of the grid: each stride has the blocks
-    behind those of the one before, in the same order.
+    behind those of the one before, in the same order, or the same ones.
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):
         groups = blocks.reshape(size // positions, -1)
         stride = int(groups[1, 0] - groups[0, 0])
         is_alike = (groups == groups[0] + stride * np.arange(len(groups))[:, None]).all()
-        if stride > 0 and is_alike and groups[0].min() >= 0 and groups[0].max() < stride:
+        is_apart = groups[0].min() >= 0 and groups[0].max() < stride
+        if is_alike and (stride == 0 or (stride > 0 and is_apart)):
             return _Stride(positions, stride)
     return None
