@@ -374,8 +374,7 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
 def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
     """The jaxpr with other equations in place of each, in the bodies of its equations too, for evaluation under the mesh that is set now.
 
-    Where it was traced, another mesh may have been set: equations and types keep that one, and JAX refuses to mix them. Bodies of Pallas
-    kernels know no mesh, and stay as they are.
+    Where it was traced, another mesh may have been set: equations and types keep that one, and JAX refuses to mix them.
     """
     (here,) = jax.make_jaxpr(jax.lax.neg)(0.0).jaxpr.eqns
     known: dict[Any, Any] = {}
@@ -393,12 +392,14 @@ def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn
             return ClosedJaxpr(rewrite_jaxpr(value.jaxpr, exchange), value.consts)
         if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
             return type(value)(map(visit, value))
+        if hasattr(value, "block_mappings"):  # of a Pallas kernel, whose index maps are jaxprs too
+            maps = (replace(one, index_map_jaxpr=visit(one.index_map_jaxpr)) for one in value.block_mappings)
+            return value.replace(block_mappings=tuple(maps))
         return rewrite_jaxpr(value, exchange) if isinstance(value, Jaxpr) else value
 
     equations = []
     for one in jaxpr.eqns:
-        is_kernel = one.primitive.name == "pallas_call"
-        params = one.params if is_kernel else {name: visit(value) for name, value in list_parameters(one).items()}
+        params = {name: visit(value) for name, value in list_parameters(one).items()}
         for other in exchange(one.replace(params=params)):
             invars, outvars = (list(map(renew, some)) for some in (other.invars, other.outvars))
             equations.append(other.replace(invars=invars, outvars=outvars, ctx=here.ctx))

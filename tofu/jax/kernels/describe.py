@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial, update_wrapper
 from types import MethodType
 from typing import Any
@@ -21,7 +22,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.errors import DescriptionError
 from tofu.jax.kernels.call import KernelCall, bind_differentiable, register
-from tofu.jax.kernels.rule import SYNTAX, parse_rule
+from tofu.jax.kernels.rule import SYNTAX, Shape, SplitRule, parse_rule
 from tofu.tdl import Description
 
 PLAIN = (bool, int, float, str)
@@ -166,27 +167,22 @@ class Described:
             return list(jax.tree.leaves(made))
 
         arrays = [jax.numpy.asarray(leaf) for leaf, is_one in zip(leaves, is_array, strict=True) if is_one]
-        structs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)) for x in arrays]
-        shapes = [tuple(x.shape) for x in jax.eval_shape(run, *structs)]
-        call = self._make_kernel(run, [x.shape for x in arrays], shapes, args, kwargs)
+        call = KernelCall(self.operator_name, run)
+        if not isinstance(self.description, str):
+            description = self._register_formula()
+            call = replace(call, name=description.name, attributes=self._find_attributes(description, args, kwargs))
+        shapes = [tuple(x.shape) for x in call.find_shapes(arrays)]
+        if isinstance(self.description, str):
+            rule = self._read_rule([x.shape for x in arrays], shapes)
+            call = replace(call, name=register(self.operator_name), rule=rule)
         return call, arrays, partial(jax.tree.unflatten, trees[-1])
 
-    def _make_kernel(
-        self,
-        run: Callable[..., list[Any]],
-        inputs: Sequence[tuple[int, ...]],
-        outputs: Sequence[tuple[int, ...]],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-    ) -> KernelCall:
-        if isinstance(self.description, str):
-            try:
-                rule = parse_rule(self.description, inputs, outputs)
-            except DescriptionError as error:
-                raise DescriptionError(f"The description of {self.operator_name} is wrong: {error}") from error
-            return KernelCall(register(self.operator_name), run, rule)
-        description = self._register_formula()
-        return KernelCall(description.name, run, attributes=self._find_attributes(description, args, kwargs))
+    def _read_rule(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> SplitRule:
+        assert isinstance(self.description, str)
+        try:
+            return parse_rule(self.description, inputs, outputs)
+        except DescriptionError as error:
+            raise DescriptionError(f"The description of {self.operator_name} is wrong: {error}") from error
 
     def _find_attributes(
         self, description: Description, args: Sequence[Any], kwargs: Mapping[str, Any]
