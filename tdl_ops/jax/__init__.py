@@ -9,7 +9,11 @@ numbers, texts or tuples, and three that the front end adds (`tofu.jax.frontend.
 
 from tofu.tdl import Registry
 
-DESCRIPTIONS = Registry(__name__, decorator="@tofu.jax.op")
+DESCRIPTIONS = Registry(
+    __name__,
+    decorator="@tofu.jax.op",
+    remedy='Describe the function that calls it (@tofu.jax.describe("b _, b _ -> b _"), see docs/jax.md)',
+)
 op = DESCRIPTIONS.op
 
 # Described as what every worker computes whole: such a description claims nothing that could be wrong.

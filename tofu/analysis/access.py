@@ -70,6 +70,7 @@ class OutputAccess:
     """The region of an output that a part computes, and for each axis how the parts come together.
 
     `reducer`: what makes the result of partial ones, "Sum", "Max", "Min" or "Prod". `absent`: of cells that are moved.
+    `has_zero_terms`: the terms of its sums are zero if what they read is zero.
     """
 
     rows: tuple[Row, ...]
@@ -77,6 +78,7 @@ class OutputAccess:
     is_written: bool
     reducer: str = "Sum"
     absent: Absent | None = None
+    has_zero_terms: bool = True
 
 
 @dataclass(frozen=True)

@@ -262,7 +262,9 @@ class _Evaluation:
             position += len(pattern.dimensions)
             combine = tuple(self._combine(n, axis, pattern, numbers, absent) for n, axis in enumerate(axes))
             own = tuple(next(rows) for _ in pattern.dimensions)
-            outputs.append(OutputAccess(own, combine, pattern.is_written, pattern.reducer, absent))
+            outputs.append(
+                OutputAccess(own, combine, pattern.is_written, pattern.reducer, absent, pattern.has_zero_terms)
+            )
         return tuple(outputs)
 
     def _absent(self, number: int, axes: tuple[str, ...]) -> Absent | None:

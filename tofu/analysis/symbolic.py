@@ -7,7 +7,7 @@ ways. Rules that need numbers are in `strategies`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from tofu.analysis.interval import AffineIndex, split_affine
@@ -20,6 +20,7 @@ from tofu.analysis.linearity import (
     find_factors,
     find_moved_cells,
     find_whole_reducer,
+    is_zero,
 )
 from tofu.tdl.expression import (
     Element,
@@ -28,6 +29,7 @@ from tofu.tdl.expression import (
     OpaqueElement,
     Position,
     RandomElement,
+    Reduction,
     Slice,
     Unread,
     Value,
@@ -58,7 +60,7 @@ class InputPattern:
 @dataclass(frozen=True)
 class OutputPattern:
     """How an output is indexed. `summed`: the axes whose parts are partial results, put together by `reducer`; `moving`: those in its
-    coordinates.
+    coordinates. `has_zero_terms`: the terms of its sums are zero if what they read is zero.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -66,6 +68,7 @@ class OutputPattern:
     moving: frozenset[str]
     is_written: bool
     reducer: str
+    has_zero_terms: bool
 
 
 @dataclass
@@ -173,7 +176,22 @@ def _output_pattern(
             else:
                 summed.add(axis)
                 _find_addends(trace, output, axis, kind, rejected, addends)
-    return OutputPattern(dimensions, frozenset(summed), frozenset(moving), output.value is not None, reducer)
+    is_written, has_zero_terms = output.value is not None, _has_zero_terms(trace, output, moving)
+    return OutputPattern(dimensions, frozenset(summed), frozenset(moving), is_written, reducer, has_zero_terms)
+
+
+def _has_zero_terms(trace: Trace, output: Output, moving: Collection[str]) -> bool:
+    """Return True if a term that reads zeros adds nothing to the sums of an output. A copy that knows where it starts chooses its terms
+    by their positions.
+    """
+    if output.value is None:
+        return True
+    starts = trace.description.starts
+    sums = (node for node in walk(output.value) if isinstance(node, Reduction) and node.reducer == "Sum")
+    terms = [node.body for node in sums if not starts.issuperset(node.variables)]
+    if set(output.variables) - set(moving):
+        terms.append(output.value)
+    return all(find_factors(term) or is_zero(term) for term in terms)
 
 
 def _find_addends(

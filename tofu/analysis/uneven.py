@@ -17,7 +17,8 @@ def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
     """The axes, by number, whose parts may overlap.
 
     Where a result is added up, the cells that are counted twice must be plain ones: lines of each input across the axis. Regions that
-    overlap by themselves (windows, and gradients of windows) have none.
+    overlap by themselves (windows, and gradients of windows) have none. Zeros in their place must add nothing to a sum, which is not
+    known of an opaque function.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 
@@ -39,6 +40,8 @@ def _may_overlap(access: OperatorAccess, axis: int) -> bool:
         return False
     if find_neutral(access, axis) is None:
         return True
+    if not all(one.has_zero_terms for one in access.outputs if one.reducer == "Sum"):
+        return False
     reducers = {one.reducer for one in access.outputs}
     moved = [one.rows for one in access.inputs if any(axis == moving for row in one.rows for moving, _ in row.terms)]
     are_plain = all(

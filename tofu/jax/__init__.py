@@ -19,9 +19,21 @@ from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
 from tofu.jax.engine import JAX
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.frontend.versions import give_threads
+from tofu.jax.kernels.describe import Described, describe
 from tofu.jax.partition import DeferredStep, partition
 from tofu.jax.partitioned_step import PartitionedStep
 
-__all__ = ["JAX", "DeferredStep", "PartitionedStep", "UnevenArray", "UnevenSharding", "op", "partition", "read_step"]
+__all__ = [
+    "JAX",
+    "DeferredStep",
+    "Described",
+    "PartitionedStep",
+    "UnevenArray",
+    "UnevenSharding",
+    "describe",
+    "op",
+    "partition",
+    "read_step",
+]
 
 give_threads()

@@ -76,10 +76,12 @@ def check_described(graph: Graph, descriptions: Registry, undescribed: str) -> N
         if operator.op not in descriptions:
             missing.setdefault(operator.op, []).append(operator)
     if undescribed == "error":
+        others = f"{descriptions.remedy}, or describe" if descriptions.remedy else "Describe"
+        remedy = f"{others} each ({descriptions.decorator}(name), see docs/tdl.md)"
         raise_together(
             UndescribedOperatorError,
-            "These operators have no description, so Tofu cannot know how to split them. Describe each "
-            f'({descriptions.decorator}(name), see docs/tdl.md), or let every worker compute them whole with undescribed="replicate":',
+            "These operators have no description, so Tofu cannot know how to split them. "
+            f'{remedy}, or let every worker compute them whole with undescribed="replicate":',
             [
                 f"{op}, used by {', '.join(one.full_name for one in users[:3])}{' ...' if len(users) > 3 else ''}"
                 for op, users in missing.items()

@@ -19,7 +19,7 @@ class Registry(Mapping[str, Description]):
 
     `package`: its modules register what comes with Tofu. They are imported when the first description is looked up, and before
     anybody else registers one. `parse` and `format` are how all its descriptions read and write attributes: without them, as values.
-    `decorator` is how users call `op`, for messages.
+    `decorator` is how users call `op`, and `remedy` what else they can do about an operator without a description, for messages.
     """
 
     def __init__(
@@ -28,12 +28,15 @@ class Registry(Mapping[str, Description]):
         parse: Parse = keep_value,
         format: Format = keep_value,
         decorator: str = "@registry.op",
+        remedy: str = "",
     ) -> None:
         self.decorator = decorator
+        self.remedy = remedy
         self._package = package
         self._parse = parse
         self._format = format
         self._described: dict[str, Description] = {}
+        self._built_in = frozenset[str]()
         self._lock = RLock()
         self._is_loaded = not package
         self._is_loading = False
@@ -57,6 +60,12 @@ class Registry(Mapping[str, Description]):
         """All of them as they are now."""
         return dict(self)
 
+    @property
+    def built_in(self) -> frozenset[str]:
+        """The operators that the package describes, without those that users registered."""
+        self._load()
+        return self._built_in
+
     def _load(self) -> None:
         """Have the modules of the package register their descriptions, which may look up others meanwhile."""
         if self._is_loaded:
@@ -69,6 +78,7 @@ class Registry(Mapping[str, Description]):
                 for module in iter_modules(import_module(self._package).__path__):
                     if not module.ispkg:
                         import_module(f"{self._package}.{module.name}")
+                self._built_in = frozenset(self._described)
                 self._is_loaded = True
             finally:
                 self._is_loading = False

@@ -36,7 +36,11 @@ from tofu.jax.frontend.versions import (
     forget_sharding,
     is_constraint,
     list_parameters,
+    without_cudnn,
 )
+from tofu.jax.kernels.describe import tracing_step
+from tofu.jax.kernels.equations import describe_kernel
+from tofu.jax.kernels.mapped import inline_shard_map
 
 
 class Traced(NamedTuple):
@@ -68,7 +72,8 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any], numbers: 
         return arrays
 
     seen = jax.tree.map(forget_sharding, [apart for apart, _ in given])
-    closed, shapes = jax.make_jaxpr(run, return_shape=True)(*seen)
+    with tracing_step(), without_cudnn():
+        closed, shapes = jax.make_jaxpr(run, return_shape=True)(*seen)
     if closed.effects:
         found = dict.fromkeys(_list_effects(closed.jaxpr))
         raise_together(
@@ -219,8 +224,14 @@ class Flattening:
         if name == "cond" and (results := enter_branches(self, one, equation)) is not None:
             return results
         if name in PASSED_THROUGH:
-            return equation.inputs
+            return equation.inputs[: len(one.outvars)]
+        if name == "shard_map":
+            closed = inline_shard_map(one, equation.line)
+            return self.inline(
+                closed.jaxpr, closed.consts, equation.inputs, equation.scope, equation.line, equation.checkpoint
+            )
         types = [read_type(variable.aval) for variable in one.outvars]
+        equation = describe_kernel(equation, [read_type(x.aval) for x in one.invars])
         if (results := rewrite(self, equation, types)) is not None:
             return results
         equation = complete(self, equation)

@@ -52,7 +52,7 @@ class Summary:
 
 def summarize(results: Sequence[CaseResult], primitives: Collection[str] = ()) -> Summary:
     """The totals of results, over all described primitives that this version of JAX has, or some of them."""
-    asked = set(primitives or set(DESCRIPTIONS) - list_lacking())
+    asked = set(primitives or DESCRIPTIONS.built_in - list_lacking())
     kinds: dict[str, set[Compared]] = defaultdict(set)
     counts = Counter[str]()
     for one in (one for result in results for one in result.verified):

@@ -1,0 +1,123 @@
+"""Attention by cuDNN is planned on machines without it, and split by batch and by heads.
+
+Its numbers are those of a reference in `jax.numpy` here, which stands for the kernels on CPUs.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax._src.cudnn import fused_attention_stablehlo as cudnn
+from jax.interpreters import mlir
+
+import tofu.jax
+from tdl_ops.jax.cases.kernels import attend
+from tofu.errors import UnsupportedError
+
+BATCH, LENGTH, HEADS, WIDTH = 4, 16, 4, 8
+CASES = {
+    "causal": {"is_causal": True},
+    "grouped heads": {"kv_heads": 2},
+    "bias": {"bias": (1, HEADS)},
+    "bias of each sequence": {"fixed_bias": (BATCH, 1)},
+    "lengths": {"lengths": True},
+    "mask": {"mask": True},
+}
+
+
+def attend_as(parameters, q, k, v, bias, length):
+    """What the forward kernel returns, for its parameters."""
+    is_causal = parameters["mask_type"] in (cudnn.MaskType.CAUSAL, cudnn.MaskType.PADDING_CAUSAL)
+    is_heads_first = parameters["layout"] == cudnn.AttentionLayout.BNTH.value
+    given = (x.astype(jnp.float32) if x is not None and x.size else None for x in (q, k, v, bias))
+    length = length if length.size else None
+    return attend(*given, length, is_causal=is_causal, is_heads_first=is_heads_first, scale=parameters["scale"])
+
+
+def run_forward(q, k, v, bias, q_length, kv_length, *rest, **parameters):
+    result, saved = attend_as(parameters, q, k, v, bias, kv_length)
+    return [result.astype(q.dtype), saved][: 1 + parameters["is_training"]]
+
+
+def run_backward(q, k, v, bias, q_length, kv_length, *rest, **parameters):
+    has_bias_gradient = parameters["variadic_args"][1]
+    _, pull = jax.vjp(lambda *x: attend_as(parameters, *x, kv_length)[0], q, k, v, bias)
+    return list(pull(rest[-1].astype(jnp.float32)))[: 3 + has_bias_gradient]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _kernels_on_cpus():
+    for primitive, function in (
+        (cudnn._dot_product_attention_fwd_p, run_forward),
+        (cudnn._dot_product_attention_bwd_p, run_backward),
+    ):
+        mlir.register_lowering(primitive, mlir.lower_fun(function, multiple_results=True), platform="cpu")
+
+
+def make_step(is_causal=False, kv_heads=HEADS, bias=None, fixed_bias=None, lengths=False, mask=False, layout="BTNH"):
+    random = np.random.default_rng(0)
+    draw = lambda *shape: jnp.asarray(random.normal(size=shape) / 8, jnp.bfloat16)  # noqa: E731
+    width = HEADS * WIDTH
+    params = {"q": draw(width, width), "k": draw(width, kv_heads * WIDTH), "v": draw(width, kv_heads * WIDTH)}
+    if bias:
+        params["bias"] = draw(*bias, LENGTH, LENGTH)
+    other = draw(*fixed_bias, LENGTH, LENGTH) if fixed_bias else None
+    count = jnp.asarray([16, 8, 12, 16], jnp.int32) if lengths else None
+
+    def find_loss(params, x):
+        q, k, v = ((x @ params[name]).reshape(BATCH, LENGTH, -1, WIDTH) for name in "qkv")
+        keep = jnp.tril(jnp.ones((1, 1, LENGTH, LENGTH), bool)) if mask else None
+        given = {"bias": params.get("bias", other), "mask": keep, "is_causal": is_causal}
+        given |= {"query_seq_lengths": count, "key_value_seq_lengths": count, "implementation": "cudnn"}
+        return jnp.mean(jax.nn.dot_product_attention(q, k, v, **given).astype(jnp.float32) ** 2)
+
+    def step(params, x):
+        loss, gradients = jax.value_and_grad(find_loss)(params, x)
+        return jax.tree.map(lambda p, g: p - g, params, gradients), loss
+
+    return step, params, draw(BATCH, LENGTH, width)
+
+
+def run_on_one_device(step, *arguments):
+    """The equations of the step one by one, with what stands for cuDNN."""
+    source = tofu.jax.read_step(step, arguments)
+    return source.native.step.compute(jax.tree.leaves(arguments))
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4, 8])
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_split_by_batch_and_heads(case, workers):
+    step, params, x = make_step(**CASES[case])
+    made = tofu.jax.partition(step, workers, (params, x))
+    split = {axis for name, axes in made.plan.operators.items() if "dot_product" in name for axis in axes} - {None}
+    assert split
+    assert split <= {"batch", "heads"}
+    ours = jax.tree.leaves(made(made.place(params), x))
+    for one, other in zip(ours, run_on_one_device(step, params, x), strict=True):
+        np.testing.assert_allclose(np.asarray(one, np.float32), np.asarray(other, np.float32), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("axis", ["batch", "heads"])
+@pytest.mark.parametrize("layout", ["BTNH", "BNTH"])
+def test_each_axis_in_each_layout(axis, layout):
+    shape = (BATCH, LENGTH, HEADS, WIDTH) if layout == "BTNH" else (BATCH, HEADS, LENGTH, WIDTH)
+    random = np.random.default_rng(0)
+    q, k, v = (jnp.asarray(random.normal(size=shape), jnp.bfloat16) for _ in range(3))
+
+    def step(q, k, v):
+        attention = lambda *x: cudnn.dot_product_attention(*x, qkv_layout=layout).astype(jnp.float32)  # noqa: E731
+        return jax.grad(lambda *x: jnp.sum(jnp.sin(attention(*x))), (0, 1, 2))(q, k, v)
+
+    names = ["dot_product_attention_fwd_wrapper", "dot_product_attention_bwd_wrapper"]
+    made = tofu.jax.partition(step, 4, (q, k, v), hints=dict.fromkeys(names, axis))
+    for one, other in zip(made(q, k, v), run_on_one_device(step, q, k, v), strict=True):
+        np.testing.assert_allclose(np.asarray(one, np.float32), np.asarray(other, np.float32), rtol=2e-2, atol=2e-2)
+
+
+def test_dropout_is_refused():
+    q = jax.ShapeDtypeStruct((BATCH, LENGTH, HEADS, WIDTH), jnp.bfloat16)
+    step = lambda q: cudnn.dot_product_attention(q, q, q, dropout_rate=0.5)  # noqa: E731
+    with pytest.raises(UnsupportedError, match=r"at .*test_cudnn\.py:\d+ drops numbers by their positions"):
+        tofu.jax.partition(step, 2, (q,))

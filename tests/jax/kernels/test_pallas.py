@@ -1,0 +1,266 @@
+"""Pallas kernels are split along axes of their grids, and only along those that can be."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+import tofu.jax
+from tests.jax.kernels.attention import make_attention, make_step, plain_attention
+from tofu.errors import UnsupportedError
+from tofu.jax.frontend.trace import trace_step
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from jax.experimental.pallas.ops.gpu import attention as gpu_attention
+    from jax.experimental.pallas.ops.tpu import flash_attention as tpu_attention
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
+
+
+def find_kernels(function, *arguments):
+    """The kernels that a function calls."""
+    step, _ = trace_step(function, arguments)
+    return [equation.params["call"] for equation in step.walk() if "call" in equation.params]
+
+
+def compare(step, workers, *arguments, **options):
+    """A planned step, whose results are those of one device."""
+    made = tofu.jax.partition(step, workers, arguments, **options)
+    expected = jax.jit(step)(*arguments)
+    for one, other in zip(jax.tree.leaves(made(*arguments)), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-5, atol=1e-5)
+    return made
+
+
+def list_axes(made):
+    return {axis for name, axes in made.plan.operators.items() if "pallas_call" in name for axis in axes}
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4, 8])
+def test_flash_attention_moves_what_plain_attention_moves(workers):
+    step, *arguments = make_step(make_attention(), heads=8)
+    made = compare(step, workers, *arguments)
+    assert list_axes(made) <= {"grid0", "grid1"}
+    plain, *_ = make_step(plain_attention, heads=8)
+    assert made.plan.communication_bytes == tofu.jax.partition(plain, workers, arguments).plan.communication_bytes
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize(
+    "options", [{"scans": True}, {"wrap": jax.checkpoint}, {"scans": True, "wrap": jax.checkpoint}]
+)
+def test_flash_attention_in_loops_and_checkpoints(options):
+    step, *arguments = make_step(make_attention(), layers=2, **options)
+    assert {"grid0", "grid1"} & list_axes(compare(step, 3, *arguments))
+
+
+@pytest.mark.parametrize("axis", ["grid0", "grid1"])
+def test_flash_attention_under_vmap(axis):
+    """The batch axis of `jax.vmap` comes first, and the axes of the kernel's own grid behind it."""
+    attention = make_attention()
+    one = lambda q, k, v: attention(q[None], k[None], v[None])[0]  # noqa: E731
+    step, *arguments = make_step(jax.vmap(one))
+    (name, *_) = (n for n in tofu.jax.partition(step, 2, arguments).plan.operators if "_forward_kernel" in n)
+    axis = {"grid0": "grid0", "grid1": "grid2"}[axis]
+    assert axis in list_axes(compare(step, 4, *arguments, hints={name: axis}))
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4, 8])
+def test_attention_for_gpus_that_jax_ships(workers):
+    sizes = gpu_attention.BlockSizes(*[16] * 6) if not hasattr(gpu_attention.BlockSizes, "_fields") else None
+    call = partial(gpu_attention.mha, segment_ids=None, causal=True, interpret=True, block_sizes=sizes)
+    attention = lambda *x: call(*(one.swapaxes(1, 2) for one in x)).swapaxes(1, 2)  # noqa: E731
+    step, *arguments = make_step(attention)
+    made = compare(step, workers, *arguments)
+    assert {"grid0", "grid1", "grid2"} >= list_axes(made) - {None} != set()
+
+
+def test_attention_for_tpus_that_jax_ships_is_split_by_batch_and_heads():
+    q = jax.ShapeDtypeStruct((2, 4, 256, 128), jnp.float32)
+    loss = lambda *x: tpu_attention.flash_attention(*x, causal=True).sum()  # noqa: E731
+    forward, *backward = find_kernels(jax.grad(loss, (0, 1, 2)), q, q, q)
+    own = "grid0 grid1 _ _"
+    assert str(forward.rule) == f"{', '.join([own] * 3)} -> {', '.join([own] * 3)}"
+    assert [one.rule.axes for one in backward] == [("grid0", "grid1")] * 2
+    assert tofu.jax.partition(loss, 8, (q, q, q)).plan.workers == 8
+
+
+def test_splash_attention_is_split_by_the_batch():
+    mask = splash_attention_mask.MultiHeadMask([splash_attention_mask.CausalMask((256, 256))] * 2)
+    kernel = splash_attention_kernel.make_splash_mha_single_device(mask)
+    q = jax.ShapeDtypeStruct((4, 2, 256, 128), jnp.float32)
+    found = find_kernels(jax.grad(lambda *x: jax.vmap(kernel)(*x).sum(), (0, 1, 2)), q, q, q)
+    assert [one.rule.axes for one in found] == [("grid0",)] * 3
+
+
+def run_tiles(body, grid, specs, out, shape=(8, 12), **options):
+    """A function that runs a body on blocks of 8 x 12 arrays: (block, index map) of each operand and of the result."""
+
+    def run(*arrays):
+        call = pl.pallas_call(
+            body,
+            grid=grid,
+            in_specs=[pl.BlockSpec(*one) for one in specs],
+            out_specs=pl.BlockSpec(*out),
+            out_shape=jax.ShapeDtypeStruct(shape, arrays[0].dtype),
+            interpret=True,
+            **options,
+        )
+        return call(*arrays)
+
+    return run
+
+
+def double(x, *others):
+    others[-1][...] = 2 * x[...]
+
+
+def shift(x, out):
+    out[...] = x[...] + pl.program_id(1)
+
+
+BY_CELL = (2, 3), lambda i, j: (i, j)
+JOINED = lambda a, b, j: (a * 2 + b, j)  # noqa: E731
+X = jnp.arange(96.0).reshape(8, 12)
+
+
+@pytest.mark.parametrize(
+    ("body", "grid", "specs", "out", "rule"),
+    [
+        (double, (4, 4), [BY_CELL], BY_CELL, "(grid0 2) (grid1 3) -> (grid0 2) (grid1 3)"),
+        (shift, (4, 4), [BY_CELL], BY_CELL, "(grid0 2) _ -> (grid0 2) _"),
+        (double, (16,), [((2, 3), lambda n: (n // 4, n % 4))], ((2, 3), lambda n: (n // 4, n % 4)), "(grid0 2) _ -> (grid0 2) _"),
+        (double, (2, 2, 4), [((2, 3), JOINED)], ((2, 3), JOINED), "(grid0 4) (grid2 3) -> (grid0 4) (grid2 3)"),
+        (double, (4, 4), [((2, 3), lambda i, j: (3 - i, j))], BY_CELL, "_ (grid1 3) -> _ (grid1 3)"),
+        (double, (4, 4), [((2, 3), lambda i, j: (jnp.minimum(i, 2), j))], BY_CELL, "_ (grid1 3) -> _ (grid1 3)"),
+        (double, (4, 4), [((2, 3), lambda i, j: (0 * i, j))], BY_CELL, "_ (grid1 3) -> _ (grid1 3)"),
+        (double, (4, 5), [BY_CELL], BY_CELL, "(grid0 2) _ -> (grid0 2) _"),
+    ],
+)  # fmt: skip
+def test_each_axis_that_a_kernel_can_be_split_along(body, grid, specs, out, rule):
+    function = run_tiles(body, grid, specs, out)
+    (kernel,) = find_kernels(function, X)
+    assert str(kernel.rule) == rule
+    step = lambda x: function(jnp.sin(x))  # noqa: E731
+    (name,) = (n for n in tofu.jax.partition(step, 2, (X,)).plan.operators if "pallas_call" in n)
+    for axis in kernel.rule.axes:
+        assert axis in list_axes(compare(step, 2, X, hints={name: axis}))
+
+
+def test_heads_that_share_keys():
+    """Three heads of the first operand read one of the second: three positions of the grid are split together."""
+
+    def body(x, y, out):
+        out[...] = x[...] * y[...]
+
+    specs = [((1, 12), lambda h: (h, 0)), ((1, 12), lambda h: (h // 3, 0))]
+    function = run_tiles(body, (6,), specs, specs[0], (6, 12))
+    arrays = X[:6], X[:2] + 1
+    (kernel,) = find_kernels(function, *arrays)
+    assert str(kernel.rule) == "(grid0 3) _, grid0 _ -> (grid0 3) _"
+    compare(lambda x, y: function(x * 2, y), 2, *arrays, hints={"body/pallas_call": "grid0"})
+
+
+def read_index(x, out):
+    out[...] = x[...] * pl.program_id(0)
+
+
+ROWS = (2, 12), lambda i: (i, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "grid", "spec", "out", "reason"),
+    [
+        (read_index, (4,), ROWS, ROWS, "axis 0 of the grid (4): the body reads its position or its size"),
+        (double, (4,), ROWS, ((2, 12), lambda i: (0, 0)), "no dimension of result 0 follows it"),
+        (double, (4,), ((2, 12), lambda i: (0, 0)), ROWS, "no dimension of an operand follows it"),
+        (double, (4,), ((2, 12), lambda i: (3 - i, 0)), ROWS, "shape (8, 12) do not follow it one after the other"),
+        (double, (4,), ((2, 3), lambda i: (i, i)), ((2, 3), lambda i: (i, i)), "two dimensions of an array"),
+        (double, (3,), ROWS, ROWS, "its blocks do not make up dimension 0"),
+        (double, (), ((8, 12), lambda: (0, 0)), ((8, 12), lambda: (0, 0)), "it has no grid"),
+    ],
+)
+def test_a_kernel_that_cannot_be_split_is_named(body, grid, spec, out, reason):
+    function = run_tiles(body, grid, [spec], out)
+    with pytest.raises(UnsupportedError) as found:
+        tofu.jax.partition(lambda x: function(jnp.sin(x)), 2, (X,))
+    message = str(found.value)
+    assert reason.lower() in message.lower()
+    assert f"the Pallas kernel {body.__name__} at " in message
+    assert "test_pallas.py:" in message
+    assert "@tofu.jax.describe(" in message
+    tofu.jax.partition(lambda x: function(jnp.sin(x)), 2, (X,), undescribed="replicate")
+
+
+def accumulate(x, out, total):
+    """Sums along the last axis of the grid, whose first position begins anew."""
+
+    @pl.when(pl.program_id(1) == 0)
+    def _():
+        total[...] = jnp.zeros_like(total)
+
+    total[...] += x[...]
+    out[...] = total[...]
+
+
+@pytest.mark.parametrize(
+    ("block", "rule"),
+    [
+        (lambda i, j: (i, j), "(grid0 2) _ -> (grid0 2) _"),
+        (lambda i, j: (j, i), "_ (grid0 3) -> _ (grid0 3)"),
+    ],
+)
+def test_scratch_that_begins_anew_at_each_position_of_an_axis(block, rule):
+    function = run_tiles(
+        accumulate, (4, 4), [((2, 3), block)], ((2, 3), block), scratch_shapes=[pltpu.VMEM((2, 3), jnp.float32)]
+    )
+    (kernel,) = find_kernels(function, X)
+    assert str(kernel.rule) == rule
+    compare(lambda x: function(jnp.sin(x)), 2, X)
+
+
+def test_scratch_that_is_carried_along_an_axis():
+    """It begins anew at each position of the first axis alone, so that along the last it goes on from one to the next."""
+
+    def body(x, out, total):
+        accumulate(x, out, total)
+
+    specs = [((1, 2, 3), lambda a, b, c: (a, b, c))]
+    function = run_tiles(
+        body, (2, 2, 4), specs, specs[0], (2, 4, 12), scratch_shapes=[pltpu.VMEM((1, 2, 3), jnp.float32)]
+    )
+    (kernel,) = find_kernels(function, X.reshape(2, 4, 12))
+    assert kernel.rule.axes == ("grid0",)
+
+
+def test_blocks_that_are_chosen_at_run_time():
+    spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1,
+        grid=(4, 4),
+        in_specs=[pl.BlockSpec((2, 3), lambda i, j, order: (order[i], j))],
+        out_specs=pl.BlockSpec((2, 3), lambda i, j, order: (i, j)),
+    )
+    call = pl.pallas_call(
+        lambda order, x, out: double(x, out),
+        grid_spec=spec,
+        out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+        interpret=True,
+    )
+    order = jnp.asarray([2, 0, 3, 1])
+    (kernel,) = find_kernels(call, order, X)
+    assert str(kernel.rule) == "_, _ (grid1 3) -> _ (grid1 3)"
+    compare(lambda order, x: call(order, jnp.sin(x)), 2, order, X)
+
+
+def test_operands_that_results_are_written_into():
+    function = run_tiles(double, (4, 4), [BY_CELL], BY_CELL, input_output_aliases={0: 0})
+    (kernel,) = find_kernels(function, X)
+    assert kernel.rule.axes == ("grid0", "grid1")
+    compare(lambda x: function(jnp.sin(x)), 4, X)

@@ -1,0 +1,183 @@
+"""A kernel as one primitive: a function of arrays that each worker calls on its parts, with what is known of its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
+
+from tdl_ops.jax import DESCRIPTIONS
+from tofu.analysis import analyse
+from tofu.jax.kernels.mapped import without_shard_maps
+from tofu.jax.kernels.rule import SplitRule, read_rule
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCall:
+    """A kernel at the shapes of one call.
+
+    Attributes
+    ----------
+    name
+        The name of the operator, under which its description is registered.
+    run
+        The function from the arrays, or their parts, to a list of results.
+    rule
+        Its axes, or None if a description of its own is registered under the name.
+    attributes
+        What the description reads: the rule, or keyword arguments of the function.
+    refused
+        Why it cannot be split.
+    """
+
+    name: str
+    run: Callable[..., Sequence[Any]]
+    rule: SplitRule | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    refused: str = ""
+
+    @property
+    def primitive(self) -> Primitive:
+        """The primitive of kernels of this name."""
+        return make_primitive(self.name)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of an equation of this kernel."""
+        rule = {} if self.rule is None else self.rule.attributes
+        return {"call": self, **rule, **self.attributes, **({"refused": self.refused} if self.refused else {})}
+
+    @cached_property
+    def compiled(self) -> Callable[..., Sequence[Any]]:
+        """The function, to be called outside of any other that is traced."""
+        compiled: Callable[..., Sequence[Any]] = jax.jit(without_shard_maps(self.run))
+        return compiled
+
+    def bind(self, *operands: Any) -> list[Any]:
+        """Return the results, as an equation if the operands are traced."""
+        results: list[Any] = self.primitive.bind(*operands, **self.parameters)
+        return results
+
+    def find_shapes(self, operands: Sequence[Any]) -> list[Any]:
+        """Return the shapes and types of the results."""
+        structs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)) for x in operands]
+        return list(jax.eval_shape(without_shard_maps(self.run), *structs))
+
+    def find_rule(self, operands: Sequence[Any]) -> SplitRule:
+        """Return the axes that the gradient and `jax.vmap` of this kernel keep."""
+        if self.rule is not None:
+            return self.rule
+        shapes = [tuple(x.shape) for x in operands]
+        outputs = [tuple(x.shape) for x in self.find_shapes(operands)]
+        return read_rule(analyse(DESCRIPTIONS[self.name], self.attributes, shapes, outputs))
+
+    def differentiate(self, operands: Sequence[Any], results: Sequence[Any]) -> KernelCall:
+        """Return the kernel that computes the gradient of this one: from its operands, and the cotangents of those of `results` that
+        are floating-point numbers, to the cotangents of the operands that are.
+        """
+        free, given = ([is_differentiable(x) for x in some] for some in (operands, results))
+
+        def run(*values: Any) -> list[Any]:
+            inputs, cotangents = values[: len(free)], values[len(free) :]
+
+            def of_free(*chosen: Any) -> list[Any]:
+                made = self.run(*_merge(free, chosen, inputs))
+                return [x for x, is_given in zip(made, given, strict=True) if is_given]
+
+            _, pull = jax.vjp(of_free, *(x for x, is_free in zip(inputs, free, strict=True) if is_free))
+            return list(pull(list(cotangents)))
+
+        rule = self.find_rule(operands).differentiate(free, given)
+        return KernelCall(register(f"{self.name}_vjp"), run, rule, refused=self.refused)
+
+    def batch(self, operands: Sequence[Any], dimensions: Sequence[int | None]) -> KernelCall:
+        """Return this kernel under `jax.vmap`: operands with a dimension 0 there have a batch in front."""
+        batched = [d is not None for d in dimensions]
+        single = [
+            jax.ShapeDtypeStruct(x.shape[1:] if is_batched else x.shape, x.dtype)
+            for x, is_batched in zip(operands, batched, strict=True)
+        ]
+        rule = self.find_rule(single)
+        axis = next(name for name in (f"batch{n or ''}" for n in range(99)) if name not in rule.axes)
+        run = jax.vmap(
+            lambda *values: list(self.run(*values)), in_axes=[0 if d is not None else None for d in dimensions]
+        )
+        name = self.name if self.rule is not None else register(f"{self.name}_vmap")
+        return KernelCall(name, run, rule.add_batch(batched, axis), refused=self.refused)
+
+
+def register(name: str) -> str:
+    """Have kernels of a name described by their split rules. Return the name, or a longer one if the name is taken."""
+    by_rule = DESCRIPTIONS["pallas_call"].function
+    while name in DESCRIPTIONS and DESCRIPTIONS[name].function is not by_rule:
+        name += "_call"
+    if name not in DESCRIPTIONS:
+        DESCRIPTIONS.op(name, concrete=True)(by_rule)
+    return name
+
+
+@cache
+def make_primitive(name: str) -> Primitive:
+    """Return the primitive of kernels of a name."""
+    primitive = Primitive(name)
+    primitive.multiple_results = True
+    primitive.def_impl(lambda *operands, call, **attributes: list(call.compiled(*operands)))
+    primitive.def_abstract_eval(_find_avals)
+    batching.primitive_batchers[primitive] = _batch
+    mlir.register_lowering(primitive, mlir.lower_fun(_run, multiple_results=True))
+    return primitive
+
+
+def _run(*operands: Any, call: KernelCall, **attributes: Any) -> list[Any]:
+    return list(without_shard_maps(call.run)(*operands))
+
+
+def _find_avals(*operands: Any, call: KernelCall, **attributes: Any) -> list[Any]:
+    return [ShapedArray(x.shape, x.dtype) for x in call.find_shapes(operands)]
+
+
+def _batch(operands: Sequence[Any], dimensions: Sequence[Any], *, call: KernelCall, **attributes: Any) -> Any:
+    moved = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, dimensions, strict=True)]
+    found = [None if d is None else 0 for d in dimensions]
+    results = call.batch(moved, found).bind(*moved)
+    return results, [0] * len(results)
+
+
+def bind_differentiable(call: KernelCall, operands: Sequence[Any]) -> list[Any]:
+    """Return the results of a kernel whose gradient is a kernel too, split along the same axes."""
+
+    def bind(*values: Any) -> list[Any]:
+        return call.bind(*values)
+
+    run = jax.custom_vjp(bind)
+
+    def forward(*values: Any) -> tuple[list[Any], Any]:
+        return call.bind(*values), values
+
+    def backward(values: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...]:
+        results = call.find_shapes(values)
+        given = [c for c, x in zip(cotangents, results, strict=True) if is_differentiable(x)]
+        made = iter(bind_differentiable(call.differentiate(values, results), [*values, *given]))
+        return tuple(next(made) if is_differentiable(x) else None for x in values)
+
+    run.defvjp(forward, backward)
+    results: list[Any] = run(*operands)
+    return results
+
+
+def is_differentiable(value: Any) -> bool:
+    """Return True if an array has floating-point numbers."""
+    return bool(jnp.issubdtype(value.dtype, jnp.inexact))
+
+
+def _merge(is_first: Iterable[bool], first: Iterable[Any], all_values: Iterable[Any]) -> list[Any]:
+    """The values, those of `is_first` taken from `first`."""
+    rest = iter(first)
+    return [next(rest) if is_chosen else value for is_chosen, value in zip(is_first, all_values, strict=True)]

@@ -1,0 +1,66 @@
+"""Attention by cuDNN, as `jax.nn.dot_product_attention(implementation="cudnn")` calls it: it can be split by batch and by heads.
+
+The operands are query, key, value, bias, the lengths of queries and keys, offsets of packed sequences, and page tables; those of the
+gradient go on with what the forward kernel saved, its result, and the result's cotangent. An operand that is not used has no elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tofu.jax.frontend.equations import Equation
+from tofu.jax.kernels.call import KernelCall
+from tofu.jax.kernels.rule import Dimension, Dimensions, Shape, SplitRule
+
+FORWARD, BACKWARD = "dot_product_attention_fwd_wrapper", "dot_product_attention_bwd_wrapper"
+HEADS_FIRST = 1
+"""The layout in which heads come before positions."""
+
+
+def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
+    """Return the kernel of cuDNN's attention, or of its gradient, for operands of these shapes."""
+    parameters, primitive = equation.params, equation.primitive
+
+    def run(*operands: Any) -> Sequence[Any]:
+        # The primitive around it would have XLA divide it once more.
+        results: Sequence[Any] = primitive.impl(*operands, **parameters)
+        return results
+
+    is_backward, (_, has_bias_gradient) = primitive.name == BACKWARD, parameters["variadic_args"]
+    saves = has_bias_gradient if is_backward else parameters["is_training"]
+    rule = find_attention_rule(shapes, parameters["layout"] == HEADS_FIRST, is_backward, saves)
+    refused = ""
+    if parameters["dropout_rate"] > 0:
+        refused = f"cuDNN's attention at {equation.line} drops numbers by their positions in the whole batch. Leave its dropout out"
+    return KernelCall(primitive.name, run, rule, refused=refused)
+
+
+def find_attention_rule(shapes: Sequence[Shape], is_heads_first: bool, is_backward: bool, has_more: bool) -> SplitRule:
+    """Return the rule of attention: by batch and by heads of keys, several heads of queries for each of these.
+
+    With `has_more`, the forward kernel also returns what its gradient reads, or the gradient also that of the bias.
+
+    Packed and paged sequences are split by heads alone, since a batch does not follow a dimension there.
+    """
+    query, key, bias, offsets, pages = shapes[0], shapes[1], shapes[3], shapes[6], shapes[8]
+    heads_at = 1 if is_heads_first else 2
+    shared = query[heads_at] // key[heads_at]
+    is_batched = len(offsets) != 2 and len(pages) != 4
+    batch: Dimension = ("batch", 1) if is_batched else ()
+    head: Dimension = ("heads", shared)
+
+    def lay_out(heads: Dimension) -> Dimensions:
+        return (batch, heads, (), ()) if is_heads_first else (batch, (), heads, ())
+
+    queries, keys = lay_out(head), lay_out(("heads", 1))
+    saved: Dimensions = (batch, head, ())
+    biases: Dimensions = ()
+    if len(bias) == 4:
+        biases = (batch if bias[0] == query[0] > 1 else (), head if bias[1] == query[heads_at] > 1 else (), (), ())
+    lengths = tuple((batch,) if len(one) == 1 and one[0] == query[0] else ((),) * len(one) for one in shapes[4:6])
+    rest = tuple(((),) * len(one) for one in shapes[6:10])
+    inputs = (queries, keys, keys, biases or ((),) * len(bias), *lengths, *rest)
+    if not is_backward:
+        return SplitRule(inputs, (queries, saved) if has_more else (queries,))
+    return SplitRule((*inputs, saved, queries, queries), (queries, keys, keys, *((biases,) if has_more else ())))

@@ -1,0 +1,212 @@
+"""Functions that users describe: each is one operator for Tofu, whatever kernels it calls.
+
+Outside of `tofu.jax` such a function is called as it is. While Tofu traces a step, a call is an equation of its own, and workers call
+the function on their parts.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import partial, update_wrapper
+from types import MethodType
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental.xla_metadata import set_xla_metadata
+
+from tdl_ops.jax import DESCRIPTIONS
+from tofu.errors import DescriptionError
+from tofu.jax.kernels.call import KernelCall, bind_differentiable, register
+from tofu.jax.kernels.rule import SYNTAX, Shape, SplitRule, parse_rule
+from tofu.tdl import Description
+
+PLAIN = (bool, int, float, str)
+_is_tracing: ContextVar[bool] = ContextVar("is_tracing", default=False)
+_formulas: dict[str, tuple[Any, ...]] = {}
+"""The names of formulas -> what tells formulas of one name apart."""
+_has_described = False
+
+
+@contextmanager
+def tracing_step() -> Iterator[None]:
+    """Within it, calls of described functions are equations of their own.
+
+    JAX keeps the traces of functions that `jax.jit`, `lax.scan` and `jax.checkpoint` were given. Those with described functions in them
+    are others here than outside, so metadata, which these traces are kept by, is set.
+    """
+    token = _is_tracing.set(True)
+    try:
+        with set_xla_metadata(tofu="step") if _has_described else nullcontext():
+            yield
+    finally:
+        _is_tracing.reset(token)
+
+
+@contextmanager
+def _within_kernel() -> Iterator[None]:
+    """Within it, described functions are called as they are: the kernel around them is one equation already."""
+    if not _is_tracing.get():
+        yield
+        return
+    token = _is_tracing.set(False)
+    try:
+        with set_xla_metadata(tofu="kernel"):
+            yield
+    finally:
+        _is_tracing.reset(token)
+
+
+def describe(
+    description: str | Callable[..., Any], *, name: str = "", concrete: bool = False
+) -> Callable[[Any], Described]:
+    """Return a decorator that describes how a function of arrays can be split.
+
+    Use it for functions that Tofu cannot look into: those that call `pallas_call`, `jax.ffi.ffi_call`, or a primitive of your own. The
+    function becomes one operator of the plan. Each worker calls it with its parts, whose shapes are smaller, so it must take its sizes
+    from its arguments. Outside of Tofu the function is called as it is.
+
+    A description is a rule, with one group for each array that the function takes and returns:
+
+        @tofu.jax.describe("b h _ _, b h _ _, b h _ _ -> b h _ _")
+        def attention(q, k, v): ...
+
+    - A name is an axis along which the function can be split: the part of the result at b and h follows from the parts of q, k and v there.
+    - `_` is a dimension that every part needs whole.
+    - `(h _)` is a dimension with several elements for each position of h, as query heads that share a head of k and v.
+    - A result that lacks an axis is the sum over it: "i k, k j -> i j" is a matrix product.
+
+    A description may also be a formula in TDL (docs/tdl.md), a function of the arrays. Its keyword-only parameters are arguments of that
+    name:
+
+        @tofu.jax.describe(lambda q, k, v: lambda b, h, i, d: part(q[b, h, i, :], k[b, h, :, :], v[b, h, :, :])[d])
+
+    The gradient of a described function is split along the same axes, and computes the function again. If it has a gradient of its own
+    (`jax.custom_vjp`) that saves residuals, describe its forward and backward functions instead. `jax.vmap` adds an axis.
+
+    A wrong description makes wrong numbers. `attention.verify(q, k, v)` compares the function with its parts.
+
+    Parameters
+    ----------
+    description
+        The rule, or the formula.
+    name
+        The operator's name in plans and hints; by default the function's.
+    concrete
+        The formula reads extents as numbers (`tofu.jax.op`).
+    """
+    if not (isinstance(description, str) or callable(description)):
+        raise DescriptionError(f"A description is a rule or a formula in TDL, and not {description!r}. {SYNTAX}")
+
+    def decorate(function: Any) -> Described:
+        if not callable(function):
+            raise DescriptionError(f"describe(...) is a decorator of functions, and was given {function!r}.")
+        return Described(function, description, name, concrete)
+
+    return decorate
+
+
+class Described:
+    """A function that `tofu.jax.describe` was given. It is called as the function is."""
+
+    def __init__(self, function: Any, description: str | Callable[..., Any], name: str, concrete: bool) -> None:
+        global _has_described
+        _has_described = True
+        update_wrapper(self, function)
+        self.function = function
+        self.description = description
+        self.operator_name = name or getattr(function, "__name__", type(function).__name__).strip("<>")
+        self.concrete = concrete
+
+    def __repr__(self) -> str:
+        return f"<{self.operator_name}, described by {self.description!r}>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("function", "__wrapped__"):
+            raise AttributeError(name)
+        return getattr(self.function, name)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function. While a step is traced, the call becomes one operator."""
+        if not _is_tracing.get():
+            return self.function(*args, **kwargs)
+        call, arrays, restore = self.make_call(args, kwargs)
+        return restore(bind_differentiable(call, arrays))
+
+    def verify(self, *args: Any, **kwargs: Any) -> Any:
+        """Compare the function at these arguments with its parts, for each axis of the description.
+
+        Return a report. Raise DescriptionError if anything disagrees.
+        """
+        from tofu.jax.verify.described import verify_described
+
+        return verify_described(self, args, kwargs)
+
+    def make_call(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[KernelCall, list[Any], Callable[[Any], Any]]:
+        """Return the kernel of a call, the arrays that it takes, and what makes the function's result of its results."""
+        leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
+        is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]
+        trees: list[Any] = []
+
+        def run(*arrays: Any) -> list[Any]:
+            given = iter(arrays)
+            filled = [next(given) if is_one else leaf for leaf, is_one in zip(leaves, is_array, strict=True)]
+            own_args, own_kwargs = jax.tree.unflatten(tree, filled)
+            with _within_kernel():
+                made = self.function(*own_args, **own_kwargs)
+            trees[:] = [jax.tree.structure(made)]
+            return list(jax.tree.leaves(made))
+
+        arrays = [jax.numpy.asarray(leaf) for leaf, is_one in zip(leaves, is_array, strict=True) if is_one]
+        call = KernelCall(self.operator_name, run)
+        if not isinstance(self.description, str):
+            description = self._register_formula()
+            call = replace(call, name=description.name, attributes=self._find_attributes(description, args, kwargs))
+        shapes = [tuple(x.shape) for x in call.find_shapes(arrays)]
+        if isinstance(self.description, str):
+            rule = self._read_rule([x.shape for x in arrays], shapes)
+            call = replace(call, name=register(self.operator_name), rule=rule)
+        return call, arrays, partial(jax.tree.unflatten, trees[-1])
+
+    def _read_rule(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> SplitRule:
+        assert isinstance(self.description, str)
+        try:
+            return parse_rule(self.description, inputs, outputs)
+        except DescriptionError as error:
+            raise DescriptionError(f"The description of {self.operator_name} is wrong: {error}") from error
+
+    def _find_attributes(
+        self, description: Description, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The arguments that the formula has keyword-only parameters for."""
+        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = {name: value for name, value in bound.arguments.items() if name in description.defaults}
+        strange = [name for name, value in given.items() if not isinstance(value, PLAIN)]
+        if strange:
+            raise DescriptionError(
+                f"{strange[0]} of {self.operator_name} is {given[strange[0]]!r}; a description takes numbers, texts and truth values."
+            )
+        return given
+
+    def _register_formula(self) -> Description:
+        """The formula as a description of its own. Two formulas of one name that differ have other names."""
+        formula: Any = self.description
+        code = getattr(formula, "__code__", formula)
+        cells = tuple(id(cell.cell_contents) for cell in getattr(formula, "__closure__", None) or ())
+        own = code, cells, getattr(formula, "__defaults__", None), self.concrete
+        names = (self.operator_name, *(f"{self.operator_name}_{n}" for n in range(1, len(DESCRIPTIONS) + 2)))
+        name = next(name for name in names if _formulas.get(name) == own or name not in DESCRIPTIONS)
+        if name not in DESCRIPTIONS:
+            DESCRIPTIONS.op(name, concrete=self.concrete)(formula)
+            _formulas[name] = own
+        return DESCRIPTIONS[name]

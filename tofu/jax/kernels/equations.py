@@ -1,0 +1,58 @@
+"""Equations of kernels that JAX brings along, as operators that can be split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+
+from tofu.jax.frontend.equations import Equation, ValueType
+from tofu.jax.frontend.versions import find_kernel_name
+from tofu.jax.kernels.call import KernelCall
+from tofu.jax.kernels.cudnn import BACKWARD, FORWARD, read_attention
+from tofu.jax.kernels.pallas import read_pallas_call
+from tofu.jax.kernels.rule import Shape, SplitRule
+
+READERS: Mapping[str, Callable[[Equation, Sequence[Shape]], KernelCall]] = {
+    "pallas_call": read_pallas_call,
+    FORWARD: read_attention,
+    BACKWARD: read_attention,
+}
+
+
+def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
+    """Return the equation of a kernel, with operands of these types, as one that can be split; any other equation as it is.
+
+    Operands without elements stand for absent ones. The kernel puts them back.
+    """
+    reader = READERS.get(equation.primitive.name)
+    if reader is None or "call" in equation.params:
+        return equation
+    call = reader(equation, [type_.shape for type_ in types])
+    scope = equation.scope
+    if equation.primitive.name == "pallas_call":
+        scope = "/".join(filter(None, (scope, find_kernel_name(equation.params))))
+    inputs = tuple(x for x, type_ in zip(equation.inputs, types, strict=True) if 0 not in type_.shape)
+    if len(inputs) < len(types):
+        call = _restore_empty(call, types)
+    return replace(equation, primitive=call.primitive, params=call.parameters, inputs=inputs, scope=scope)
+
+
+def _restore_empty(call: KernelCall, types: Sequence[ValueType]) -> KernelCall:
+    """The kernel as a function of the operands that have elements."""
+    is_empty = [0 in type_.shape for type_ in types]
+
+    def run(*operands: Any) -> Sequence[Any]:
+        given = iter(operands)
+        filled = [
+            jnp.zeros(type_.shape, type_.dtype) if empty else next(given)
+            for type_, empty in zip(types, is_empty, strict=True)
+        ]
+        return call.run(*filled)
+
+    rule = call.rule
+    assert rule is not None
+    kept = tuple(one for one, empty in zip(rule.inputs, is_empty, strict=True) if not empty)
+    return replace(call, run=run, rule=SplitRule(kept, rule.outputs))

@@ -1,0 +1,121 @@
+"""A `shard_map` within a step, as what it computes on one device.
+
+Its body runs once for each device of its mesh. Under `jax.vmap`, with a batch axis for each axis of the mesh, it computes the same numbers:
+`psum` becomes a sum over a batch axis. The step then names no devices, and the plan decides what runs where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
+
+from tofu.errors import UnsupportedError
+from tofu.jax.frontend.branches import list_bodies
+from tofu.jax.frontend.versions import find_line, outside_mesh, read_shard_map, replace_by_call, rewrite_jaxpr
+
+NAMING = ("axes", "axis_name")
+"""The parameters by which collectives name axes of a mesh."""
+
+
+def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
+    """Return what an equation of `shard_map` computes, without devices.
+
+    Raise UnsupportedError if its body does something that `jax.vmap` cannot batch.
+    """
+    body, sizes, *specs = read_shard_map(equation)
+    # Nothing is divided along an axis of one device, and most bodies do not name it either.
+    sizes = {axis: size for axis, size in sizes.items() if size > 1 or _names_axis(body.jaxpr, axis)}
+    specs_in, specs_out = ([[[n for n in names if n in sizes] for names in spec] for spec in some] for some in specs)
+
+    def run(*operands: Any) -> list[Any]:
+        blocks = [_divide(x, spec, sizes) for x, spec in zip(operands, specs_in, strict=True)]
+        mapped: Any = jaxpr_as_fun(body)
+        for axis, size in reversed(sizes.items()):
+            mapped = jax.vmap(mapped, axis_name=axis, axis_size=size)
+        return [_join(x, spec, sizes) for x, spec in zip(mapped(*blocks), specs_out, strict=True)]
+
+    structs = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in equation.invars]
+    try:
+        return jax.make_jaxpr(run)(*structs)
+    except Exception as error:
+        # JAX says in many ways that something has no batching rule, or that a name is unknown to it.
+        raise UnsupportedError(
+            f"The shard_map at {line} cannot be read as a function of whole arrays: {str(error).strip().splitlines()[0]}. Write its body "
+            'for one device, and describe the function around it, as in @tofu.jax.describe("b _, b _ -> b _") (docs/jax.md, Kernels).'
+        ) from error
+
+
+def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+    """Return the function with what its `shard_map`s compute in their place. A worker that calls it has no other devices."""
+
+    def run(*operands: Any) -> Sequence[Any]:
+        structs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)) for x in operands]
+        with outside_mesh():
+            closed = jax.make_jaxpr(lambda *values: list(function(*values)))(*structs)
+            if not _has_shard_map(closed.jaxpr):
+                return function(*operands)
+            inlined = rewrite_jaxpr(closed.jaxpr, _inline)
+        own = ClosedJaxpr(rewrite_jaxpr(inlined, lambda equation: [equation]), closed.consts)
+        results: Sequence[Any] = jaxpr_as_fun(own)(*operands)
+        return results
+
+    return run
+
+
+def _inline(equation: Any) -> list[Any]:
+    if equation.primitive.name != "shard_map":
+        return [equation]
+    return [replace_by_call(equation, inline_shard_map(equation, find_line(equation)))]
+
+
+def _has_shard_map(jaxpr: Jaxpr) -> bool:
+    return any(
+        one.primitive.name == "shard_map" or any(_has_shard_map(body.jaxpr) for body in list_bodies(one.params))
+        for one in jaxpr.eqns
+    )
+
+
+def _names_axis(jaxpr: Jaxpr, axis: str) -> bool:
+    """Return True if an equation names an axis of the mesh, as collectives do."""
+    return any(
+        any(axis in _list_names(one.params.get(name, ())) for name in NAMING)
+        or any(_names_axis(body.jaxpr, axis) for body in list_bodies(one.params))
+        for one in jaxpr.eqns
+    )
+
+
+def _list_names(value: Any) -> list[str]:
+    return [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, str)]
+
+
+def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
+    """An array as blocks: with a dimension in front for each axis of the mesh."""
+    shape: list[int] = []
+    names: list[str | None] = []
+    for extent, own in zip(array.shape, spec, strict=True):
+        counts = [sizes[name] for name in own]
+        shape += [*counts, extent // prod(counts)]
+        names += [*own, None]
+    front = [names.index(name) for name in sizes if name in names]
+    blocks = jnp.transpose(jnp.reshape(array, shape), [*front, *(n for n, name in enumerate(names) if name is None)])
+    for n, name in enumerate(sizes):
+        if name not in names:
+            blocks = jnp.repeat(jnp.expand_dims(blocks, n), sizes[name], n)
+    return blocks
+
+
+def _join(blocks: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
+    """An array of its blocks. Blocks along an axis that its specification does not name are alike, and the first is taken."""
+    named = [name for names in spec for name in names]
+    first = blocks[tuple(slice(None) if name in named else 0 for name in sizes)]
+    kept = [name for name in sizes if name in named]
+    order, shape = [], []
+    for d, names in enumerate(spec):
+        order += [*(kept.index(name) for name in names), len(kept) + d]
+        shape.append(prod(sizes[name] for name in names) * first.shape[len(kept) + d])
+    return jnp.reshape(jnp.transpose(first, order), shape)

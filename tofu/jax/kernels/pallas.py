@@ -1,0 +1,245 @@
+"""Pallas kernels: the axes of the grid along which one can be split, found from its block specifications and its body.
+
+A `pallas_call` runs its body for each position of a grid, on a block of each operand. The index maps of its block specifications say which
+block. A grid axis can be split if
+
+- each result has a dimension whose blocks follow the axis, so that no two positions of the axis write the same block;
+- each operand either has such a dimension, or does not follow the axis at all;
+- the body does not ask for its position along the axis, nor for the size of the grid there.
+
+Each worker then runs the same body over a smaller grid, on smaller operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import lcm, prod
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+
+from tofu.errors import DescriptionError
+from tofu.jax.frontend.branches import list_bodies
+from tofu.jax.frontend.equations import Equation
+from tofu.jax.frontend.versions import BlockSpecification, find_kernel_name, read_blocks, resize_grid
+from tofu.jax.kernels.call import KernelCall
+from tofu.jax.kernels.rule import Dimension, Shape, SplitRule
+
+MOST_POSITIONS = 1 << 20
+"""An index map is evaluated at all positions of the grid axes that it reads, if they are not more."""
+
+
+@dataclass(frozen=True)
+class _Stride:
+    """How the blocks of a dimension follow a grid axis: the next `positions` of the grid have the next `blocks` blocks, or the same ones if
+    `blocks` is 0.
+    """
+
+    positions: int
+    blocks: int
+
+
+@dataclass(frozen=True)
+class _Followed:
+    """How an array follows a grid axis.
+
+    `dimension` has `elements` for each `positions` of the grid. It is None if these positions read or write all of the array's blocks
+    that any do.
+    """
+
+    positions: int = 1
+    dimension: int | None = None
+    elements: int = 0
+
+    def widen(self, positions: int) -> _Followed:
+        """The same for so many positions of the grid, a multiple."""
+        return replace(self, positions=positions, elements=self.elements * positions // self.positions)
+
+
+class _CannotSplitError(Exception):
+    """A grid axis cannot be split, for a reason in words."""
+
+
+def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
+    """Return the kernel of a `pallas_call` of operands of these shapes."""
+    return _PallasCall(equation).make_kernel(shapes, equation.line)
+
+
+class _PallasCall:
+    """A `pallas_call`, taken apart.
+
+    Its operands are the sizes of a dynamic grid, what index maps read (scalar prefetch), and the arrays. All but the arrays are `before`.
+    """
+
+    def __init__(self, equation: Equation) -> None:
+        self.parameters, self.primitive = equation.params, equation.primitive
+        self.mapping = equation.params["grid_mapping"]
+        self.grid = tuple(self.mapping.grid)
+        self.blocks = read_blocks(self.mapping)
+        self.num_inputs = len(self.blocks) - self.mapping.num_outputs
+        self.num_before = sum(not isinstance(size, int) for size in self.grid) + self.mapping.num_index_operands
+        body_axes = [n for n in range(len(self.grid)) if n not in self.mapping.vmapped_dims]
+        self.read_by_body = frozenset(body_axes[n] for n in _list_grid_reads(self.parameters["jaxpr"]))
+
+    def make_kernel(self, shapes: Sequence[Shape], line: object) -> KernelCall:
+        """The kernel, with a rule of all axes that can be split, or with the reasons why none can."""
+        dimensions: list[list[Dimension]] = [[()] * len(block.shape) for block in self.blocks]
+        steps: dict[int, int] = {}
+        reasons = []
+        for axis, size in enumerate(self.grid):
+            try:
+                followed = self._read_axis(axis)
+            except _CannotSplitError as error:
+                reasons.append(f"axis {axis} of the grid ({size}): {error}")
+                continue
+            steps[axis] = followed[0].positions
+            for own, one in zip(dimensions, followed, strict=True):
+                if one.dimension is not None:
+                    own[one.dimension] = (f"grid{axis}", one.elements)
+        before = tuple(((),) * len(shape) for shape in shapes[: self.num_before])
+        arrays = tuple(map(tuple, dimensions))
+        rule = SplitRule((*before, *arrays[: self.num_inputs]), arrays[self.num_inputs :])
+        refused = "" if steps else self._explain(reasons, line)
+        return KernelCall("pallas_call", self._make_run(rule, steps), rule, refused=refused)
+
+    def _read_axis(self, axis: int) -> list[_Followed]:
+        """How each array follows an axis of the grid, for as many positions as are split together.
+
+        Raise _CannotSplitError if the axis cannot be split.
+        """
+        size = self.grid[axis]
+        if not isinstance(size, int):
+            raise _CannotSplitError("its size is known at run time only")
+        if size == 1:
+            raise _CannotSplitError("it has one position")
+        if axis in self.read_by_body:
+            raise _CannotSplitError("the body reads its position or its size (program_id, num_programs)")
+        if self.mapping.num_scratch_operands and any(outer < axis for outer in self.read_by_body):
+            raise _CannotSplitError("scratch may carry numbers from one position to the next")
+        found = [self._find_followed(block, axis) for block in self.blocks]
+        followed = [one.widen(lcm(*(other.positions for other in found))) for one in found]
+        if size // followed[0].positions < 2:
+            raise _CannotSplitError(f"its arrays follow every {followed[0].positions} of its positions")
+        for n, one in enumerate(followed[self.num_inputs :]):
+            if one.dimension is None:
+                raise _CannotSplitError(f"no dimension of result {n} follows it")
+        if all(one.dimension is None for one in followed[: self.num_inputs]):
+            raise _CannotSplitError("no dimension of an operand follows it")
+        for operand, result in self.parameters["input_output_aliases"]:
+            if followed[operand - self.num_before] != followed[self.num_inputs + result]:
+                raise _CannotSplitError(
+                    f"result {result} is written into operand {operand}, which does not follow it alike"
+                )
+        return followed
+
+    def _find_followed(self, block: BlockSpecification, axis: int) -> _Followed:
+        """How an array follows an axis of the grid."""
+        strides = [self._find_stride(block, d, axis) for d in range(len(block.shape))]
+        positions = lcm(*(one.positions for one in strides if one is not None))
+        moved = [(d, one) for d, one in enumerate(strides) if one is not None and one.blocks]
+        if len(moved) > 1:
+            raise _CannotSplitError(f"two dimensions of an array of shape {block.shape} follow it")
+        for d, stride in moved:
+            elements = positions // stride.positions * stride.blocks * block.sizes[d]
+            if self.grid[axis] * elements != block.shape[d] * positions:
+                raise _CannotSplitError(f"its blocks do not make up dimension {d} of an array of shape {block.shape}")
+            return _Followed(positions, d, elements)
+        return _Followed(positions)
+
+    def _find_stride(self, block: BlockSpecification, dimension: int, axis: int) -> _Stride | None:
+        """How a dimension follows an axis; None if it does not depend on it."""
+        jaxpr, read = _slice(block.index_map, dimension)
+        if axis not in read:
+            return None
+        where = f"the blocks of dimension {dimension} of an array of shape {block.shape}"
+        if any(n >= len(self.grid) for n in read):
+            raise _CannotSplitError(f"{where} are chosen by numbers that are known at run time only")
+        sizes = [self.grid[n] for n in read]
+        if not all(isinstance(size, int) for size in sizes) or prod(sizes) > MOST_POSITIONS:
+            raise _CannotSplitError(f"{where} follow too many positions of the grid")
+        positions = np.moveaxis(_evaluate(jaxpr, sizes), read.index(axis), 0).reshape(self.grid[axis], -1)
+        if (positions == positions[:1]).all():
+            return None
+        stride = _match_stride(positions)
+        if stride is None or not block.sizes[dimension]:
+            raise _CannotSplitError(f"{where} do not follow it one after the other")
+        return stride
+
+    def _make_run(self, rule: SplitRule, steps: Mapping[int, int]) -> Callable[..., Sequence[Any]]:
+        """The kernel as a function of its operands, or of parts of them."""
+
+        def run(*operands: Any) -> Sequence[Any]:
+            extents = rule.find_extents([tuple(x.shape) for x in operands])
+            shapes = [tuple(x.shape) for x in operands[self.num_before :]]
+            inputs = zip(shapes, self.blocks[: self.num_inputs], rule.inputs[self.num_before :], strict=True)
+            for own, block, dimensions in inputs:
+                if any(not d and a != b for d, a, b in zip(dimensions, own, block.shape, strict=True)):
+                    raise DescriptionError(
+                        f"an operand has the shape {own}; `{rule}` keeps the whole dimensions of {block.shape}"
+                    )
+            shapes += [
+                tuple(extents[d[0]] * d[1] if d else size for d, size in zip(dimensions, block.shape, strict=True))
+                for dimensions, block in zip(rule.outputs, self.blocks[self.num_inputs :], strict=True)
+            ]
+            grid = [extents[f"grid{n}"] * steps[n] if n in steps else size for n, size in enumerate(self.grid)]
+            results: Sequence[Any] = self.primitive.bind(*operands, **resize_grid(self.parameters, grid, shapes))
+            return results
+
+        return run
+
+    def _explain(self, reasons: Sequence[str], line: object) -> str:
+        name = find_kernel_name(self.parameters)
+        why = "; ".join(reasons) or "it has no grid"
+        return (
+            f"the Pallas kernel {name} at {line} cannot be split. {why[:1].upper()}{why[1:]}. Describe the function that calls it, as in "
+            '@tofu.jax.describe("b _, b _ -> b _") (docs/jax.md, Kernels)'
+        )
+
+
+def _list_grid_reads(jaxpr: Jaxpr) -> Iterator[int]:
+    """The axes of which a kernel's body asks the position or the size."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name in ("program_id", "num_programs"):
+            yield equation.params["axis"]
+        for body in list_bodies(equation.params):
+            yield from _list_grid_reads(body.jaxpr)
+
+
+def _slice(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[int]]:
+    """The part of an index map that computes one dimension's block, and the numbers of the arguments that it reads."""
+    jaxpr = index_map.jaxpr
+    result = jaxpr.outvars[dimension]
+    wanted = set() if isinstance(result, Literal) else {result}
+    equations = []
+    for equation in reversed(jaxpr.eqns):
+        if wanted.intersection(equation.outvars):
+            wanted.update(x for x in equation.invars if not isinstance(x, Literal))
+            equations.append(equation)
+    read = [n for n, variable in enumerate(jaxpr.invars) if variable in wanted]
+    own = jaxpr.replace(invars=[jaxpr.invars[n] for n in read], outvars=[result], eqns=equations[::-1])
+    return ClosedJaxpr(own, index_map.consts), read
+
+
+def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, Any]:
+    """The results of a function of integers at all positions of a grid."""
+    positions = np.indices(sizes, np.int32).reshape(len(sizes), -1)
+    (found,) = jax.vmap(jaxpr_as_fun(index_map))(*positions)
+    return np.asarray(found).reshape(sizes)
+
+
+def _match_stride(blocks: np.ndarray[Any, Any]) -> _Stride | None:
+    """The least stride of blocks that are given for each position of an axis, and for all others of the grid: each stride has the blocks
+    behind those of the one before, in the same order, or the same ones.
+    """
+    size = len(blocks)
+    for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):
+        groups = blocks.reshape(size // positions, -1)
+        stride = int(groups[1, 0] - groups[0, 0])
+        is_alike = (groups == groups[0] + stride * np.arange(len(groups))[:, None]).all()
+        is_apart = groups[0].min() >= 0 and groups[0].max() < stride
+        if is_alike and (stride == 0 or (stride > 0 and is_apart)):
+            return _Stride(positions, stride)
+    return None

@@ -1,0 +1,208 @@
+"""Split rules: along which axes a kernel can be split, and which dimensions of its operands and results follow them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tofu.analysis import Combine, OperatorAccess, Row
+from tofu.errors import DescriptionError
+
+Dimension: TypeAlias = "tuple[str, int] | tuple[()]"
+"""(axis, elements for each of its positions), or () for a dimension that every part has the whole of."""
+Dimensions: TypeAlias = tuple[Dimension, ...]
+Shape: TypeAlias = tuple[int, ...]
+
+SYNTAX = (
+    'A rule has one group of letters for each array, as in "b h _ _, b h _ _ -> b h _ _": a name is an axis that can be split, '
+    '"_" a dimension that every part needs whole, "(h _)" a dimension with several elements for each position of h.'
+)
+TOKENS = re.compile(r"\(\s*([a-z]\w*)\s+_\s*\)|([a-z]\w*)|(_)|(\S)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class SplitRule:
+    """The axes of a kernel, as the dimensions of its inputs and outputs follow them.
+
+    The parts of an output that has an axis are concatenated along it. An output that lacks the axis is the sum over the parts.
+
+    >>> print(SplitRule((((), ("h", 4)),), ((("h", 1),),)))
+    _ (h 4) -> h
+    """
+
+    inputs: tuple[Dimensions, ...]
+    outputs: tuple[Dimensions, ...]
+
+    def __str__(self) -> str:
+        return " -> ".join(
+            ", ".join(" ".join(map(_show, one)) or "()" for one in some) for some in (self.inputs, self.outputs)
+        )
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes, in order of appearance."""
+        return tuple(dict.fromkeys(d[0] for one in (*self.inputs, *self.outputs) for d in one if d))
+
+    @property
+    def attributes(self) -> dict[str, tuple[Dimensions, ...]]:
+        """The rule as `tdl_ops.jax.kernels` reads it."""
+        return {"split_inputs": self.inputs, "split_outputs": self.outputs}
+
+    def keep(self, axes: Collection[str]) -> SplitRule:
+        """Return the rule with some of its axes. Dimensions of the others are whole."""
+
+        def reduce(some: tuple[Dimensions, ...]) -> tuple[Dimensions, ...]:
+            return tuple(tuple(d if d and d[0] in axes else () for d in one) for one in some)
+
+        return SplitRule(reduce(self.inputs), reduce(self.outputs))
+
+    def differentiate(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> SplitRule:
+        """Return the rule of the vector-Jacobian product with respect to some inputs, which takes the cotangents of some outputs.
+
+        If a kernel computes the parts of an axis independently, so does its gradient. The gradient of an input that all parts share is
+        the sum of what the parts contribute.
+        """
+        given = tuple(one for one, is_kept in zip(self.outputs, outputs, strict=True) if is_kept)
+        made = tuple(one for one, is_kept in zip(self.inputs, inputs, strict=True) if is_kept)
+        return SplitRule((*self.inputs, *given), made)
+
+    def add_batch(self, batched: Sequence[bool], axis: str) -> SplitRule:
+        """Return the rule of the kernel under `jax.vmap`: batched inputs and all outputs begin with a dimension of the new axis."""
+        front: Dimension = (axis, 1)
+        inputs = ((front, *one) if is_batched else one for one, is_batched in zip(self.inputs, batched, strict=True))
+        return SplitRule(tuple(inputs), tuple((front, *one) for one in self.outputs))
+
+    def find_extents(self, shapes: Sequence[Shape]) -> dict[str, int]:
+        """Return the extent of each axis that inputs of these shapes have. Raise DescriptionError for shapes that contradict the rule."""
+        found: dict[str, int] = {}
+        for n, (dimensions, shape) in enumerate(zip(self.inputs, shapes, strict=True)):
+            for d, (dimension, size) in enumerate(zip(dimensions, shape, strict=True)):
+                if dimension and found.setdefault(dimension[0], size // dimension[1]) * dimension[1] != size:
+                    raise DescriptionError(
+                        f"dimension {d} of input {n} has {size} elements, and axis {dimension[0]} of `{self}` has "
+                        f"{found[dimension[0]]} positions of {dimension[1]} elements each"
+                    )
+        return found
+
+
+def _show(dimension: Dimension) -> str:
+    if not dimension:
+        return "_"
+    return dimension[0] if dimension[1] == 1 else f"({dimension[0]} {dimension[1]})"
+
+
+def parse_rule(text: str, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> SplitRule:
+    """Read a rule in letters for arrays of these shapes.
+
+    Raise DescriptionError for a text that is no rule, or that does not fit the shapes.
+    """
+    sides = text.split("->")
+    if len(sides) != 2:
+        raise DescriptionError(f"{text!r} is no rule: it has {len(sides) - 1} arrows and needs 1. {SYNTAX}")
+    named = [[_parse_dimensions(part, text) for part in side.split(",")] for side in sides]
+    for side, shapes, what in zip(named, (inputs, outputs), ("inputs", "outputs"), strict=True):
+        ranks = list(map(len, shapes))
+        if [len(one) for one in side] != ranks:
+            raise DescriptionError(
+                f"{text!r} has {len(side)} {what} of {_list(len(one) for one in side)} dimensions, and the function has "
+                f"{len(ranks)} of {_list(ranks)}: shapes {', '.join(map(str, shapes))}. {SYNTAX}"
+            )
+    pairs = [
+        (name, size)
+        for side, shapes in zip(named, (inputs, outputs), strict=True)
+        for one, shape in zip(side, shapes, strict=True)
+        for name, size in zip(one, shape, strict=True)
+    ]
+    extents = _find_extents(pairs, text)
+    made = (
+        tuple(
+            tuple(_size_dimension(name, size, extents, text) for name, size in zip(one, shape, strict=True))
+            for one, shape in zip(side, shapes, strict=True)
+        )
+        for side, shapes in zip(named, (inputs, outputs), strict=True)
+    )
+    rule = SplitRule(*made)
+    if not rule.axes:
+        raise DescriptionError(f"{text!r} names no axis, so nothing can be split. {SYNTAX}")
+    return rule
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers)) or "no"
+
+
+def _parse_dimensions(part: str, text: str) -> list[str]:
+    """The names of an array's dimensions: "h", "_", or "(h" for a dimension with several elements for each position."""
+    if part.strip() in ("", "()"):
+        return []
+    found = []
+    for merged, name, whole, other in TOKENS.findall(part):
+        if other:
+            raise DescriptionError(
+                f"{text!r} is no rule: {other!r} in {part.strip()!r} is neither a name nor _. {SYNTAX}"
+            )
+        found.append(f"({merged}" if merged else name or whole)
+    names = [name.lstrip("(") for name in found if name != "_"]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DescriptionError(f"{text!r} is no rule: an array has two dimensions of {twice[0]}. Name one of them _.")
+    return found
+
+
+def _find_extents(pairs: Sequence[tuple[str, int]], text: str) -> Mapping[str, int]:
+    """The extents of axes, from the dimensions that have one element for each position."""
+    extents: dict[str, int] = {}
+    for name, size in pairs:
+        if name != "_" and not name.startswith("(") and extents.setdefault(name, size) != size:
+            raise DescriptionError(
+                f"axis {name} of {text!r} has the extent {extents[name]} in one array and {size} in another: name one of them otherwise"
+            )
+    return extents
+
+
+def _size_dimension(name: str, size: int, extents: Mapping[str, int], text: str) -> Dimension:
+    if name == "_":
+        return ()
+    axis = name.lstrip("(")
+    if axis not in extents:
+        raise DescriptionError(
+            f"the extent of {axis} in {text!r} is not known: no array has a dimension of {axis} alone"
+        )
+    if size % extents[axis]:
+        raise DescriptionError(
+            f"({axis} _) in {text!r} is a dimension of {size}, which {extents[axis]} positions of {axis} do not divide"
+        )
+    return axis, size // extents[axis]
+
+
+def read_rule(access: OperatorAccess) -> SplitRule:
+    """Return the rule that follows from an analysed description.
+
+    It keeps the axes whose parts read disjoint elements of each tensor and are concatenated or added.
+    """
+    rule = SplitRule(
+        tuple(tuple(_read_row(row, access) for row in one.rows) for one in access.inputs),
+        tuple(tuple(_read_row(row, access) for row in one.rows) for one in access.outputs),
+    )
+    return rule.keep({name for axis, name in enumerate(access.axes) if _is_independent(access, axis)})
+
+
+def _read_row(row: Row, access: OperatorAccess) -> Dimension:
+    return (access.axes[row.terms[0][0]], row.terms[0][1]) if row.terms else ()
+
+
+def _is_independent(access: OperatorAccess, axis: int) -> bool:
+    """Return True if the parts of an axis are computed from disjoint elements and come together by concatenation or a sum."""
+    if access.axes[axis] in access.fetched_axes or any(axis in one.addend_axes for one in access.inputs):
+        return False
+    for written in access.outputs:
+        is_sum = written.combine[axis] is Combine.REDUCE and written.reducer == "Sum"
+        if written.combine[axis] is not Combine.CONCAT and not is_sum:
+            return False
+    for all_rows in (*(one.rows for one in access.inputs), *(one.rows for one in access.outputs)):
+        rows = [row for row in all_rows if any(axis == moving for moving, _ in row.terms)]
+        if len(rows) > 1 or any(row != Row(((axis, row.upper),), 0, row.upper) for row in rows):
+            return False
+    return True

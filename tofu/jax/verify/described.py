@@ -1,0 +1,80 @@
+"""Functions that users describe, compared with their parts: whole and split along each axis, and the gradient in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tofu.errors import DescriptionError
+from tofu.jax.frontend.trace import trace_step
+from tofu.jax.kernels.call import KernelCall, is_differentiable
+from tofu.jax.verify.nodes import make_node
+from tofu.jax.verify.primitives import Verified, verify_node
+from tofu.tdl.interpreter import TooManyPointsError
+from tofu.verification.report import NodeReport, Report
+
+if TYPE_CHECKING:
+    from tofu.jax.kernels.describe import Described
+
+
+def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[str, Any], seed: int = 0) -> Report:
+    """Compare a described function, and its gradient if it has one, with their parts.
+
+    Arguments that are shapes (`jax.ShapeDtypeStruct`) are drawn at random. Raise DescriptionError if anything disagrees.
+    """
+    random = np.random.RandomState(seed)
+    args, kwargs = jax.tree.map(lambda leaf: _draw(leaf, random), (tuple(args), dict(kwargs)))
+    call, arrays, _ = function.make_call(args, kwargs)
+    results = call.find_shapes(arrays)
+    cotangents = [_draw(x, random) for x in results if is_differentiable(x)]
+    gradient = call.differentiate(arrays, results)
+    reports = [_verify(call, arrays)]
+    try:
+        gradient.find_shapes([*arrays, *cotangents])
+    except Exception as error:  # JAX says in many ways that a function has no gradient
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reports.append(
+            Verified(NodeReport(gradient.name, None, f"not compared: it has no gradient ({reason})", (), ()))
+        )
+    else:
+        reports.append(_verify(gradient, [*arrays, *cotangents]))
+    problems = [f"  - {one.report.op}, {text}" for one in reports for text in one.problems]
+    if problems:
+        raise DescriptionError(
+            f"The description of {call.name}, {function.description!r}, disagrees with the function. Correct it, or leave the axis out:\n"
+            + "\n".join(problems)
+        )
+    return Report(call.name, (), tuple(x.shape for x in arrays), tuple(one.report for one in reports))
+
+
+def _draw(leaf: Any, random: np.random.RandomState) -> Any:
+    """An array of a shape; anything else as it is."""
+    if not isinstance(leaf, jax.ShapeDtypeStruct):
+        return leaf
+    if not is_differentiable(leaf):
+        raise DescriptionError(
+            f"An argument of type {leaf.dtype} is a shape, and what its numbers may be is not known: pass an array."
+        )
+    return jnp.asarray(random.randn(*leaf.shape), leaf.dtype)
+
+
+def _verify(call: KernelCall, operands: Sequence[Any]) -> Verified:
+    """Compare one kernel with its parts, and the numbers of its formula with its own."""
+    step, _ = trace_step(call.bind, operands)
+    (equation,) = (one for one in step.walk() if one.params.get("call") is call)
+    try:
+        verified = verify_node(make_node(step, equation, step.compute_all(operands)))
+    except TooManyPointsError as error:
+        raise DescriptionError(
+            f"The formula of {call.name} is too large to compute here ({error}): verify it with smaller arrays."
+        ) from error
+    if call.rule is None:
+        return verified
+    # Of a rule, only its own axes mean something to the reader.
+    rejected = tuple((axis, why) for axis, why in verified.report.rejected if axis in call.rule.axes)
+    return replace(verified, report=replace(verified.report, checked="compared by its parts", rejected=rejected))
