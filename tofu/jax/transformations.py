@@ -183,7 +183,7 @@ def choose_settings(partition: Partition, asked: Transformation, source: Source)
         algorithm=DEFAULTS["algorithm"],
         topology=None,
         memory_limit=None,
-        on_infeasible="replicate",
+        on_infeasible="accept",
         arrangement=arrange_as(partition.plan),
     )
 

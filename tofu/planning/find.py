@@ -238,7 +238,7 @@ def _solve(
             continue
         try:
             solution = ALGORITHMS[settings.algorithm].solve(
-                searched, settings.hints, effort, settings.on_infeasible == "replicate"
+                searched, settings.hints, effort, settings.on_infeasible != "error"
             )
         except InfeasibleError as error:
             errors.append(error)

@@ -157,7 +157,8 @@ class Settings:
     undescribed
         "error", or "replicate": whether operators without a description are computed whole by every worker.
     on_infeasible
-        "error", or "replicate": whether workers compute the same where there is nothing to split between them.
+        "error", or "replicate": whether workers compute the same where there is nothing to split between them. "accept" is "replicate"
+        without a warning, for plans that no user asked for.
     cache
         Whether plans are remembered by fingerprint.
     algorithm, search_seconds
