@@ -104,14 +104,14 @@ $(INSTALLED): requirements.txt requirements-build.txt requirements-test.txt requ
 	@$(VENV)/python -c '$(FIND_SOURCES)' "$(CURDIR)"
 	@touch $@
 
-# Tofu itself is installed as it lies here, with the core alone compiled.
 .venv-jax/.installed: requirements-jax.txt requirements-build.txt pyproject.toml $(NATIVE)
 	@test -n "$(JAX_PYTHON)" && $(JAX_PYTHON) $(FOR_JAX) || { echo '$(NEED_PYTHON_FOR_JAX)'; exit 1; }
 	@$(JAX_PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(call NEED_VENV,$(JAX_PYTHON))"; exit 1; }
 	@command -v $(CXX) >/dev/null || { echo "$(NEED_COMPILER)"; exit 1; }
 	test -x .venv-jax/bin/python || $(JAX_PYTHON) -m venv .venv-jax
 	.venv-jax/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-jax.txt
-	CXX=$(CXX) .venv-jax/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@.venv-jax/bin/python -c '$(FIND_SOURCES)' "$(CURDIR)"
+	CXX=$(CXX) .venv-jax/bin/python setup.py
 	@touch $@
 
 .venv-jax/.tested-with: requirements-test.txt requirements-models.txt .venv-jax/.installed
@@ -128,7 +128,7 @@ build/docs-env/.installed: requirements-docs.txt
 $(BUILT): $(INSTALLED) $(NATIVE)
 	@command -v $(CXX) >/dev/null || { echo "$(NEED_COMPILER)"; exit 1; }
 	@echo "Compiling the native code: the first time takes some minutes"
-	CXX=$(CXX) $(VENV)/python -W ignore setup.py --quiet build_ext --inplace
+	CXX=$(CXX) $(VENV)/python setup.py
 	@touch $@
 
 # The tests of csrc/core and csrc/cuda: over the library that the module for users has been linked from, and under AddressSanitizer and UBSan.

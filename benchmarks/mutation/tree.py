@@ -125,7 +125,7 @@ class Tree:
 
     def _build_modules(self) -> None:
         if self._has_stale_modules:
-            self._compile([".venv/bin/python", "-W", "ignore", "setup.py", "--quiet", "build_ext", "--inplace"])
+            self._compile([".venv/bin/python", "setup.py"])
             self._has_stale_modules = False
 
     def _build_core_tests(self, names: Sequence[str]) -> None:

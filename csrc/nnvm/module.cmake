@@ -1,6 +1,9 @@
 # tofu._mxnet: compiled against the headers and the library of the installed MXNet, with the ABI of the compiler it was built with.
+# The second place is that of the environment which is installed into, which an isolated build does not import from.
 execute_process(
-  COMMAND ${Python_EXECUTABLE} -c "import importlib.util as u; s = u.find_spec('mxnet'); print(s.submodule_search_locations[0] if s else '')"
+  COMMAND ${Python_EXECUTABLE} -c "import importlib.util as u, sysconfig
+spec = u.find_spec('mxnet')
+print(spec.submodule_search_locations[0] if spec else sysconfig.get_path('purelib') + '/mxnet')"
   OUTPUT_VARIABLE MXNET_DIR OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 if(NOT EXISTS "${MXNET_DIR}/libmxnet.so")
   message(NOTICE "MXNet is not installed for ${Python_EXECUTABLE}: tofu._mxnet is left out")
@@ -65,3 +68,5 @@ target_link_options(_mxnet PRIVATE -Wl,--no-as-needed -L${MXNET_DIR})
 target_link_libraries(_mxnet PRIVATE -l:libmxnet.so)
 set_target_properties(_mxnet PROPERTIES SKIP_BUILD_RPATH TRUE)
 hide_symbols(_mxnet)
+add_dependencies(modules _mxnet)
+install(TARGETS _mxnet LIBRARY DESTINATION tofu COMPONENT modules)
