@@ -44,12 +44,13 @@ def plan_step(source: Source, settings: Settings, observe: Observer | None = Non
 
 
 def choose_form(source: Source, settings: Settings, engine: Engine = JAX) -> Source:
-    """The step with sums that loops carry added up behind these, of which no plan moves more, or as it is written: where all is to be
-    split, as each worker may hold all of such a sum, and where XLA moves what it likes. A plan that is given says which it is of, and so do
-    hints for what the loops carry.
+    """Return the step with the sums that loops carry added up behind these, of which no plan moves more, or as it is written.
+
+    As it is written: where all is to be split, since each worker may hold all of such a sum, and where XLA moves what it likes. Data
+    parallelism holds all of them anyway. A plan that is given says which step it is of, and so do hints for what the loops carry.
     """
     given = settings.plan or settings.saved
-    is_free = settings.replicate == "free" or settings.memory_limit is not None
+    is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
     moves_once = isinstance(engine.backend, JaxBackend) and engine.backend.adds_up_behind_loops
     if given is None and not (is_free and moves_once):
         return source

@@ -19,7 +19,7 @@ from tofu.graph import Graph, Phase, TensorKind
 from tofu.search.choices import REPLICATED, Fixed
 from tofu.search.hints import resolve_hints
 from tofu.search.problem import Problem
-from tofu.search.propagation import Followed, carrying_axis, follow, split_outputs
+from tofu.search.propagation import Followed, can_carry, carrying_axis, follow, split_outputs
 from tofu.search.solve import Effort, Solution, complete
 
 Readers = Mapping[int, Sequence[int]]
@@ -28,12 +28,12 @@ Readers = Mapping[int, Sequence[int]]
 def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """The batch is split, parameters are replicated, and their gradients are summed over all workers.
 
-    The batch is dimension 0 of every input, or the dimension that `hints` gives for it. Raises InfeasibleError where no input is
-    that long.
+    The batch is dimension 0 of every input, the next one of inputs that are taken step by step (time steps, micro-batches), or the
+    dimension that `hints` gives for it. Raises InfeasibleError where no input is that long.
     """
     workers = prod(problem.factors)
     inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}
-    given = {t: hints.get(tensor.name, 0) for t, tensor in inputs.items()}
+    given = {t: hints.get(tensor.name, _find_batch(problem, t)) for t, tensor in inputs.items()}
     written = problem.graph.written_in_place  # a gamma that is given, say: no samples
     batch = {
         t: d
@@ -46,8 +46,27 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effor
             f"Data parallelism over {workers} workers splits dimension 0 of the inputs, and none is that long ({shapes}). "
             "Use fewer workers, a larger batch, or hints= to say which dimension of an input is the batch."
         )
-    followed = follow(problem, batch)
+    followed = follow(problem, batch, guessed=[t for t in batch if inputs[t].name not in hints])
     return _complete(problem, followed, hints, *_find_sums(problem, followed))
+
+
+def _find_batch(problem: Problem, tensor: int) -> int:
+    """Return the first dimension of an input that its readers can be split along; 0 if there is none, or if its extent is 1.
+
+    Of inputs that loops or slices take step by step, dimension 0 has the steps, and the batch is the next one.
+    """
+    readers = [
+        (problem.accesses[o], slot)
+        for o, operator in enumerate(problem.graph.operators)
+        for slot, t in enumerate(operator.inputs)
+        if t == tensor
+    ]
+    for dimension, extent in enumerate(problem.graph.tensors[tensor].shape):
+        if extent == 1 or not readers:
+            break
+        if any(can_carry(access, a, 1) for access, n in readers for a, _ in access.inputs[n].rows[dimension].terms):
+            return dimension
+    return 0
 
 
 def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
@@ -107,8 +126,9 @@ def _find_sums(problem: Problem, followed: Followed) -> tuple[set[int], set[int]
     graph = problem.graph
     sums: set[int] = set()
     partial: set[int] = set()  # results that are added up over the batch
+    has_phases = any(operator.phase is Phase.BACKWARD for operator in graph.operators)
     for position, operator in enumerate(graph.operators):
-        if operator.phase is not Phase.BACKWARD:
+        if has_phases and operator.phase is not Phase.BACKWARD:
             continue
         if position not in followed.operators and partial.issuperset(operator.inputs):
             sums.add(position)

@@ -6,7 +6,8 @@ rows, without a rule for any operator.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -20,25 +21,56 @@ from tofu.search.problem import Problem
 class Followed:
     """What a split has reached: operator -> the axis that it takes, tensor -> the dimension that is split.
 
-    What is not listed is not reached: nothing around it is split.
+    What is not listed is not reached: nothing around it is split. `short`: tensor -> the dimension that would be split if it were longer.
     """
 
     operators: dict[int, int] = field(default_factory=dict)
     tensors: dict[int, int] = field(default_factory=dict)
+    short: dict[int, int] = field(default_factory=dict)
 
 
-def follow(problem: Problem, seeds: Mapping[int, int], gathered: Collection[int] = ()) -> Followed:
+def follow(
+    problem: Problem, seeds: Mapping[int, int], gathered: Collection[int] = (), guessed: Collection[int] = ()
+) -> Followed:
     """Follow the splits of `seeds` (tensor -> dimension) through the operators in their order.
 
     An operator takes the axis by which most bytes of its split inputs are split; parameters that it reads along that axis are split
     with it. Where no axis moves with that dimension, or it is shorter than the number of workers, the operator and its results are
     not reached. Neither are the results of operators in `gathered`.
+
+    Loops: what a loop carries is split if its body carries the split on, and what a loop takes cell by cell along the split dimension is
+    split along the next one. The dimensions of seeds that are `guessed` give way to those that loops and readers ask for.
     """
+    seeds, unsplit, pending = dict(seeds), set[int](), set(guessed)
+    given = seeds.keys() - pending
+    while True:
+        followed = _follow_once(problem, seeds, gathered, pending)
+        changed = {t: d for t, d in _find_scanned(problem, followed) if t not in given and seeds.get(t) != d}
+        changed = changed or dict(_find_corrected(problem, followed, pending))
+        pending -= changed.keys()
+        given |= changed.keys()
+        if added := changed | _enter_loops(problem, followed, seeds.keys() | unsplit):
+            seeds |= added
+        elif left := _leave_loops(problem, followed, seeds):  # once all has been reached that can be
+            unsplit |= left
+            seeds = {t: d for t, d in seeds.items() if t not in left}
+        else:
+            return followed
+
+
+def _follow_once(
+    problem: Problem, seeds: Mapping[int, int], gathered: Collection[int], guessed: Collection[int]
+) -> Followed:
+    """Follow splits through all operators once."""
     followed = Followed(tensors=dict(seeds))
+    marked = ChainMap(followed.tensors, followed.short)
     for position, operator in enumerate(problem.graph.operators):
         root = int(problem.native.choice_root(position))
-        axis = followed.operators.get(root) if root != position else carrying_axis(problem, position, followed.tensors)
+        is_own = root == position
+        axis = carrying_axis(problem, position, followed.tensors, guessed) if is_own else followed.operators.get(root)
         if axis is None:
+            short = carrying_axis(problem, position, marked, parts=1) if is_own else None
+            followed.short.update({} if short is None else split_outputs(problem, position, short))
             continue
         followed.operators[position] = axis
         reached = {} if position in gathered else split_outputs(problem, position, axis)
@@ -52,22 +84,84 @@ def follow(problem: Problem, seeds: Mapping[int, int], gathered: Collection[int]
     return followed
 
 
-def carrying_axis(problem: Problem, operator: int, tensors: Mapping[int, int]) -> int | None:
+def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> bool:
+    """Return True if an operator in a loop takes an input from outside cell by cell along a dimension, one in each step of the loop."""
+    one, tensors = problem.graph.operators[operator], problem.graph.tensors
+    read = problem.accesses[operator].inputs[slot]
+    is_entered = any(tensors[t].times > tensors[one.inputs[slot]].times for t in one.outputs)
+    is_shorter = any(len(tensors[t].shape) < len(read.rows) for t in one.outputs)
+    return is_entered and is_shorter and not read.rows[dimension].terms
+
+
+def _find_scanned(problem: Problem, followed: Followed) -> Iterator[tuple[int, int]]:
+    """Yield what loops take cell by cell along the split dimension, with the next dimension, if that is long enough."""
+    split = ChainMap(followed.tensors, followed.short)
+    for position, operator in enumerate(problem.graph.operators):
+        for slot, tensor in enumerate(operator.inputs):
+            shape = problem.graph.tensors[tensor].shape
+            dimension = split.get(tensor)
+            if dimension is None or dimension + 1 >= len(shape) or not _is_scanned(problem, position, slot, dimension):
+                continue
+            if shape[dimension + 1] >= prod(problem.factors):
+                yield tensor, dimension + 1
+
+
+def _find_corrected(problem: Problem, followed: Followed, guessed: Collection[int]) -> Iterator[tuple[int, int]]:
+    """Yield tensors whose dimension was guessed, with the dimension that a reader is split along if it is another one."""
+    for position, axis in followed.operators.items():
+        operator, access = problem.graph.operators[position], problem.accesses[position]
+        for tensor, read in zip(operator.inputs, access.inputs, strict=True):
+            dimension = moving_dimension(read.rows, axis) if tensor in guessed else None
+            if dimension is not None and dimension != followed.tensors.get(tensor):
+                yield tensor, dimension
+
+
+def _enter_loops(problem: Problem, followed: Followed, known: Collection[int]) -> dict[int, int]:
+    """Return what loops carry, inside and after the loop, with the dimension that their first or next value is split along."""
+    entered: dict[int, int] = {}
+    for carry in problem.graph.carries:
+        found = [followed.tensors[t] for t in carry.values if t in followed.tensors]
+        if found and carry.tensor not in known:
+            entered |= dict.fromkeys((carry.tensor, carry.last), found[-1])
+    return entered
+
+
+def _leave_loops(problem: Problem, followed: Followed, seeds: Mapping[int, int]) -> set[int]:
+    """Return what loops carry whose body does not carry the split on."""
+    return {
+        tensor
+        for carry in problem.graph.carries
+        if carry.tensor in seeds and seeds[carry.tensor] != followed.tensors.get(carry.values[-1])
+        for tensor in (carry.tensor, carry.last)
+    }
+
+
+def carrying_axis(
+    problem: Problem,
+    operator: int,
+    tensors: Mapping[int, int],
+    guessed: Collection[int] = (),
+    parts: int | None = None,
+) -> int | None:
     """The axis of an operator that moves with the split dimensions of its inputs; the most bytes decide between several.
 
-    None along which the operator's parts are fetched: the split does not lead on without moving data.
+    It has to be as long as there are workers, or `parts`. None along which the operator's parts are fetched: the split does not lead on
+    without moving data. Inputs whose dimension is `guessed` decide only if there is no other.
     """
     graph, access = problem.graph, problem.accesses[operator]
-    votes: dict[int, int] = {}
+    parts = prod(problem.factors) if parts is None else parts
+    votes: dict[int, tuple[bool, int]] = {}
     for tensor, read in zip(graph.operators[operator].inputs, access.inputs, strict=True):
         if tensor in tensors:
             axis = outermost_axis(read.rows[tensors[tensor]])
-            if axis is not None and _carries(access, axis, prod(problem.factors)):
-                votes[axis] = votes.get(axis, 0) + graph.tensors[tensor].size_bytes
+            if axis is not None and can_carry(access, axis, parts):
+                is_known, found = votes.get(axis, (False, 0))
+                votes[axis] = is_known or tensor not in guessed, found + graph.tensors[tensor].size_bytes
     return max(votes, key=lambda axis: votes[axis]) if votes else None
 
 
-def _carries(access: OperatorAccess, axis: int, parts: int) -> bool:
+def can_carry(access: OperatorAccess, axis: int, parts: int) -> bool:
+    """Return True if an axis is as long as that many parts, and an operator's own kernel computes parts along it."""
     return access.extents[axis] >= parts and access.axes[axis] not in access.fetched_axes
 
 
