@@ -122,8 +122,16 @@ class Described:
         self.operator_name = name or getattr(function, "__name__", type(function).__name__).strip("<>")
         self.concrete = concrete
 
+    @property
+    def shown_description(self) -> str:
+        """The rule, or where the formula stands."""
+        code = getattr(self.description, "__code__", None)
+        if code is None:
+            return repr(self.description)
+        return f"the formula at {code.co_filename}:{code.co_firstlineno}"
+
     def __repr__(self) -> str:
-        return f"<{self.operator_name}, described by {self.description!r}>"
+        return f"<{self.operator_name}, described by {self.shown_description}>"
 
     def __getattr__(self, name: str) -> Any:
         if name in ("function", "__wrapped__"):

@@ -46,8 +46,8 @@ def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[s
     problems = [f"  - {one.report.op}, {text}" for one in reports for text in one.problems]
     if problems:
         raise DescriptionError(
-            f"The description of {call.name}, {function.description!r}, disagrees with the function. Correct it, or leave the axis out:\n"
-            + "\n".join(problems)
+            f"The description of {call.name}, {function.shown_description}, disagrees with the function. Correct it, or leave the axis "
+            "out:\n" + "\n".join(problems)
         )
     return Report(call.name, (), tuple(x.shape for x in arrays), tuple(one.report for one in reports))
 
