@@ -1,4 +1,4 @@
-"""Functions that users describe, compared with their parts: whole and split along each axis, and the gradient in the same way."""
+"""Verification of functions that users describe: each is run whole and in parts, and so is its gradient."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[s
 
 
 def _draw(leaf: Any, random: np.random.RandomState) -> Any:
-    """An array of a shape; anything else as it is."""
+    """Return a random array for a shape, and anything else unchanged."""
     if not isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf
     if not is_differentiable(leaf):
