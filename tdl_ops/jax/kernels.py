@@ -1,8 +1,8 @@
-"""Kernels that users bring: operators of which only the axes are known along which they can be split.
+"""Kernels: operators with a split rule in place of a formula.
 
 Each has the attributes `split_inputs` and `split_outputs`, a tuple for each tensor with an entry for each dimension: `(axis, size)` if the
 dimension has `size` elements for each position of the axis, and `()` if every part needs or computes the whole dimension. An output
-without an axis is a sum over it. `refused` explains why there is no such axis. `tofu.jax.kernels` finds these attributes.
+without an axis is a sum over it. `refused` is the reason if there is no axis at all. `tofu.jax.kernels` finds these attributes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A kernel as one primitive: a function of arrays that each worker calls on its parts, with what is known of its axes."""
+"""Kernels as primitives: each is a function of arrays, which workers call on their parts, and the axes it can be split along."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class KernelCall:
     Attributes
     ----------
     name
-        The name of the operator, under which its description is registered.
+        The operator's name, under which its description is registered.
     run
-        The function from the arrays, or their parts, to a list of results.
+        The kernel itself: a function from arrays, or parts of them, to a list of results.
     rule
-        Its axes, or None if a description of its own is registered under the name.
+        The split rule, or None if the description is a formula.
     attributes
-        What the description reads: the rule, or keyword arguments of the function.
+        Keyword arguments that the formula reads.
     refused
-        Why it cannot be split.
+        The reason if the kernel cannot be split.
     """
 
     name: str
@@ -79,8 +79,9 @@ class KernelCall:
         return read_rule(analyse(DESCRIPTIONS[self.name], self.attributes, shapes, outputs))
 
     def differentiate(self, operands: Sequence[Any], results: Sequence[Any]) -> KernelCall:
-        """Return the kernel that computes the gradient of this one: from its operands, and the cotangents of those of `results` that
-        are floating-point numbers, to the cotangents of the operands that are.
+        """Return the kernel of the vector-Jacobian product, which computes this kernel once more.
+
+        It takes the operands and the cotangents of all floating-point results, and returns the cotangents of floating-point operands.
         """
         free, given = ([is_differentiable(x) for x in some] for some in (operands, results))
 
@@ -98,7 +99,7 @@ class KernelCall:
         return KernelCall(register(f"{self.name}_vjp"), run, rule, refused=self.refused)
 
     def batch(self, operands: Sequence[Any], dimensions: Sequence[int | None]) -> KernelCall:
-        """Return this kernel under `jax.vmap`: operands with a dimension 0 there have a batch in front."""
+        """Return this kernel under `jax.vmap`. An operand is batched along dimension 0, or not at all if `dimensions` has None."""
         batched = [d is not None for d in dimensions]
         single = [
             jax.ShapeDtypeStruct(x.shape[1:] if is_batched else x.shape, x.dtype)

@@ -1,7 +1,7 @@
 """Attention by cuDNN, as `jax.nn.dot_product_attention(implementation="cudnn")` calls it: it can be split by batch and by heads.
 
-The operands are query, key, value, bias, the lengths of queries and keys, offsets of packed sequences, and page tables; those of the
-gradient go on with what the forward kernel saved, its result, and the result's cotangent. An operand that is not used has no elements.
+Operands of the forward kernel: query, key, value, bias, lengths of queries and of keys, two offsets of packed sequences, two page tables.
+The backward kernel takes three more: the softmax statistics, the result, and the result's cotangent. Unused operands have no elements.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
     parameters, primitive = equation.params, equation.primitive
 
     def run(*operands: Any) -> Sequence[Any]:
-        # The primitive around it would have XLA divide it once more.
+        # Binding the primitive itself would have XLA partition it once more.
         results: Sequence[Any] = primitive.impl(*operands, **parameters)
         return results
 
@@ -32,16 +32,16 @@ def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
     rule = find_attention_rule(shapes, parameters["layout"] == HEADS_FIRST, is_backward, saves)
     refused = ""
     if parameters["dropout_rate"] > 0:
-        refused = f"cuDNN's attention at {equation.line} drops numbers by their positions in the whole batch. Leave its dropout out"
+        refused = f"cuDNN's attention at {equation.line} drops numbers by their positions in the whole batch. Use dropout_rate=0"
     return KernelCall(primitive.name, run, rule, refused=refused)
 
 
 def find_attention_rule(shapes: Sequence[Shape], is_heads_first: bool, is_backward: bool, has_more: bool) -> SplitRule:
     """Return the rule of attention: by batch and by heads of keys, several heads of queries for each of these.
 
-    With `has_more`, the forward kernel also returns what its gradient reads, or the gradient also that of the bias.
+    With `has_more`, the forward kernel also returns softmax statistics, or the backward kernel the bias's gradient.
 
-    Packed and paged sequences are split by heads alone, since a batch does not follow a dimension there.
+    Packed and paged sequences are split by heads only: no dimension is their batch.
     """
     query, key, bias, offsets, pages = shapes[0], shapes[1], shapes[3], shapes[6], shapes[8]
     heads_at = 1 if is_heads_first else 2

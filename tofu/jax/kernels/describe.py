@@ -1,7 +1,7 @@
-"""Functions that users describe: each is one operator for Tofu, whatever kernels it calls.
+"""Functions that users describe: each becomes one operator, whatever kernels it calls.
 
-Outside of `tofu.jax` such a function is called as it is. While Tofu traces a step, a call is an equation of its own, and workers call
-the function on their parts.
+While Tofu traces a step, a call of a described function is one equation. Workers call the function on their parts. Outside of Tofu,
+nothing changes.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from tofu.tdl import Description
 PLAIN = (bool, int, float, str)
 _is_tracing: ContextVar[bool] = ContextVar("is_tracing", default=False)
 _formulas: dict[str, tuple[Any, ...]] = {}
-"""The names of formulas -> what tells formulas of one name apart."""
+"""By name: code, closure, defaults and options of each registered formula."""
 _has_described = False
 
 
 @contextmanager
 def tracing_step() -> Iterator[None]:
-    """Within it, calls of described functions are equations of their own.
+    """Context manager that makes one equation of each call of a described function.
 
-    JAX keeps the traces of functions that `jax.jit`, `lax.scan` and `jax.checkpoint` were given. Those with described functions in them
-    are others here than outside, so metadata, which these traces are kept by, is set.
+    JAX caches traces of functions that `jax.jit`, `lax.scan` and `jax.checkpoint` take. A trace with one equation must not be used outside
+    of Tofu, so XLA metadata is set, which is part of the key of these caches.
     """
     token = _is_tracing.set(True)
     try:
@@ -49,7 +49,7 @@ def tracing_step() -> Iterator[None]:
 
 @contextmanager
 def _within_kernel() -> Iterator[None]:
-    """Within it, described functions are called as they are: the kernel around them is one equation already."""
+    """Context manager for the body of a described function. Described functions within it are part of the same equation."""
     if not _is_tracing.get():
         yield
         return
@@ -68,7 +68,7 @@ def describe(
 
     Use it for functions that Tofu cannot look into: those that call `pallas_call`, `jax.ffi.ffi_call`, or a primitive of your own. The
     function becomes one operator of the plan. Each worker calls it with its parts, whose shapes are smaller, so it must take its sizes
-    from its arguments. Outside of Tofu the function is called as it is.
+    from its arguments. Outside of Tofu, nothing changes.
 
     A description is a rule, with one group for each array that the function takes and returns:
 
@@ -85,10 +85,10 @@ def describe(
 
         @tofu.jax.describe(lambda q, k, v: lambda b, h, i, d: part(q[b, h, i, :], k[b, h, :, :], v[b, h, :, :])[d])
 
-    The gradient of a described function is split along the same axes, and computes the function again. If it has a gradient of its own
-    (`jax.custom_vjp`) that saves residuals, describe its forward and backward functions instead. `jax.vmap` adds an axis.
+    The gradient of a described function is split along the same axes, and computes the function again. To avoid that for a function with
+    `jax.custom_vjp`, describe its forward and backward functions instead. `jax.vmap` adds an axis.
 
-    A wrong description makes wrong numbers. `attention.verify(q, k, v)` compares the function with its parts.
+    A wrong description leads to wrong results. `attention.verify(q, k, v)` compares the function with its parts.
 
     Parameters
     ----------
@@ -122,8 +122,16 @@ class Described:
         self.operator_name = name or getattr(function, "__name__", type(function).__name__).strip("<>")
         self.concrete = concrete
 
+    @property
+    def shown_description(self) -> str:
+        """The rule, or the file and line of the formula."""
+        code = getattr(self.description, "__code__", None)
+        if code is None:
+            return repr(self.description)
+        return f"the formula at {code.co_filename}:{code.co_firstlineno}"
+
     def __repr__(self) -> str:
-        return f"<{self.operator_name}, described by {self.description!r}>"
+        return f"<{self.operator_name}, described by {self.shown_description}>"
 
     def __getattr__(self, name: str) -> Any:
         if name in ("function", "__wrapped__"):
@@ -152,7 +160,7 @@ class Described:
     def make_call(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[KernelCall, list[Any], Callable[[Any], Any]]:
-        """Return the kernel of a call, the arrays that it takes, and what makes the function's result of its results."""
+        """Return the kernel of a call, its arrays, and a function that builds the call's result from the kernel's results."""
         leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
         is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]
         trees: list[Any] = []
@@ -187,7 +195,7 @@ class Described:
     def _find_attributes(
         self, description: Description, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The arguments that the formula has keyword-only parameters for."""
+        """Return the arguments that are keyword-only parameters of the formula."""
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
         given = {name: value for name, value in bound.arguments.items() if name in description.defaults}
@@ -199,7 +207,7 @@ class Described:
         return given
 
     def _register_formula(self) -> Description:
-        """The formula as a description of its own. Two formulas of one name that differ have other names."""
+        """Register the formula under the operator's name, or with a number behind it if another description has that name."""
         formula: Any = self.description
         code = getattr(formula, "__code__", formula)
         cells = tuple(id(cell.cell_contents) for cell in getattr(formula, "__closure__", None) or ())

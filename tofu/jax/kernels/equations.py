@@ -1,4 +1,4 @@
-"""Equations of kernels that JAX brings along, as operators that can be split."""
+"""Equations of Pallas kernels and of cuDNN's attention as operators that can be split."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ READERS: Mapping[str, Callable[[Equation, Sequence[Shape]], KernelCall]] = {
 
 
 def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
-    """Return the equation of a kernel, with operands of these types, as one that can be split; any other equation as it is.
+    """Return the equation with a split rule if it calls a kernel, and unchanged otherwise.
 
-    Operands without elements stand for absent ones. The kernel puts them back.
+    Operands without elements stand for absent ones. They are left out of the equation, and the kernel puts them back.
     """
     reader = READERS.get(equation.primitive.name)
     if reader is None or "call" in equation.params:
@@ -41,7 +41,7 @@ def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
 
 
 def _restore_empty(call: KernelCall, types: Sequence[ValueType]) -> KernelCall:
-    """The kernel as a function of the operands that have elements."""
+    """Return the kernel as a function of operands that have elements."""
     is_empty = [0 in type_.shape for type_ in types]
 
     def run(*operands: Any) -> Sequence[Any]:

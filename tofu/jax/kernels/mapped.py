@@ -1,7 +1,7 @@
-"""A `shard_map` within a step, as what it computes on one device.
+"""`shard_map` within a step, rewritten without devices.
 
-Its body runs once for each device of its mesh. Under `jax.vmap`, with a batch axis for each axis of the mesh, it computes the same numbers:
-`psum` becomes a sum over a batch axis. The step then names no devices, and the plan decides what runs where.
+The body of a `shard_map` runs once for each device of a mesh. `jax.vmap`, with a batch axis for each axis of the mesh, computes the same
+numbers: `psum` becomes a sum over a batch axis. The step then names no devices, and the plan decides where everything runs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ NAMING = ("axes", "axis_name")
 
 
 def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
-    """Return what an equation of `shard_map` computes, without devices.
+    """Return the computation of a `shard_map` without devices.
 
-    Raise UnsupportedError if its body does something that `jax.vmap` cannot batch.
+    Raise UnsupportedError if `jax.vmap` cannot batch the body.
     """
     body, sizes, *specs = read_shard_map(equation)
-    # Nothing is divided along an axis of one device, and most bodies do not name it either.
+    # An axis of one device divides nothing, and most bodies do not name it.
     sizes = {axis: size for axis, size in sizes.items() if size > 1 or _names_axis(body.jaxpr, axis)}
     specs_in, specs_out = ([[[n for n in names if n in sizes] for names in spec] for spec in some] for some in specs)
 
@@ -51,7 +51,7 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
 
 
 def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
-    """Return the function with what its `shard_map`s compute in their place. A worker that calls it has no other devices."""
+    """Return the function without devices in its `shard_map`s, so that a single worker can call it."""
 
     def run(*operands: Any) -> Sequence[Any]:
         structs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)) for x in operands]
@@ -94,7 +94,7 @@ def _list_names(value: Any) -> list[str]:
 
 
 def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
-    """An array as blocks: with a dimension in front for each axis of the mesh."""
+    """Return an array as blocks, with a dimension in front for each axis of the mesh."""
     shape: list[int] = []
     names: list[str | None] = []
     for extent, own in zip(array.shape, spec, strict=True):
@@ -110,7 +110,10 @@ def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int])
 
 
 def _join(blocks: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
-    """An array of its blocks. Blocks along an axis that its specification does not name are alike, and the first is taken."""
+    """Return the array that consists of these blocks.
+
+    Along an axis that the specification does not name, all blocks are equal, and the first is taken.
+    """
     named = [name for names in spec for name in names]
     first = blocks[tuple(slice(None) if name in named else 0 for name in sizes)]
     kept = [name for name in sizes if name in named]

@@ -1,11 +1,11 @@
-"""Pallas kernels: the axes of the grid along which one can be split, found from its block specifications and its body.
+"""Pallas kernels, split along axes of their grids.
 
-A `pallas_call` runs its body for each position of a grid, on a block of each operand. The index maps of its block specifications say which
-block. A grid axis can be split if
+A `pallas_call` runs its body for each position of a grid, on a block of each operand. Index maps choose the blocks. A grid axis can be
+split if
 
-- each result has a dimension whose blocks follow the axis, so that no two positions of the axis write the same block;
-- each operand either has such a dimension, or does not follow the axis at all;
-- the body does not ask for its position along the axis, nor for the size of the grid there.
+- each result has a dimension whose blocks follow the axis, so that two positions of the axis never write the same block;
+- each operand either has such a dimension, or its blocks do not depend on the axis;
+- the body does not read its position along the axis, or the size of the grid there.
 
 Each worker then runs the same body over a smaller grid, on smaller operands.
 """
@@ -34,8 +34,9 @@ MOST_POSITIONS = 1 << 20
 
 @dataclass(frozen=True)
 class _Stride:
-    """How the blocks of a dimension follow a grid axis: the next `positions` of the grid have the next `blocks` blocks, or the same ones if
-    `blocks` is 0.
+    """A dimension whose blocks follow a grid axis.
+
+    Each group of `positions` of the axis has its blocks `blocks` further on than the group before. If that is 0, all groups have the same.
     """
 
     positions: int
@@ -44,10 +45,9 @@ class _Stride:
 
 @dataclass(frozen=True)
 class _Followed:
-    """How an array follows a grid axis.
+    """An array and a grid axis.
 
-    `dimension` has `elements` for each `positions` of the grid. It is None if these positions read or write all of the array's blocks
-    that any do.
+    Each group of `positions` of the axis has `elements` of its own along `dimension`. That is None if all groups have the same blocks.
     """
 
     positions: int = 1
@@ -55,12 +55,12 @@ class _Followed:
     elements: int = 0
 
     def widen(self, positions: int) -> _Followed:
-        """The same for so many positions of the grid, a multiple."""
+        """Return the same for larger groups of positions."""
         return replace(self, positions=positions, elements=self.elements * positions // self.positions)
 
 
 class _CannotSplitError(Exception):
-    """A grid axis cannot be split, for a reason in words."""
+    """A grid axis cannot be split. The message is the reason."""
 
 
 def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
@@ -69,9 +69,9 @@ def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
 
 
 class _PallasCall:
-    """A `pallas_call`, taken apart.
+    """A `pallas_call` with its grid and its blocks.
 
-    Its operands are the sizes of a dynamic grid, what index maps read (scalar prefetch), and the arrays. All but the arrays are `before`.
+    Operands are sizes of a dynamic grid, scalars that index maps read (scalar prefetch), and arrays. `num_before` come before the arrays.
     """
 
     def __init__(self, equation: Equation) -> None:
@@ -85,7 +85,7 @@ class _PallasCall:
         self.read_by_body = frozenset(body_axes[n] for n in _list_grid_reads(self.parameters["jaxpr"]))
 
     def make_kernel(self, shapes: Sequence[Shape], line: object) -> KernelCall:
-        """The kernel, with a rule of all axes that can be split, or with the reasons why none can."""
+        """Return the kernel with a split rule of all axes that can be split, or with the reasons if there are none."""
         dimensions: list[list[Dimension]] = [[()] * len(block.shape) for block in self.blocks]
         steps: dict[int, int] = {}
         reasons = []
@@ -106,7 +106,7 @@ class _PallasCall:
         return KernelCall("pallas_call", self._make_run(rule, steps), rule, refused=refused)
 
     def _read_axis(self, axis: int) -> list[_Followed]:
-        """How each array follows an axis of the grid, for as many positions as are split together.
+        """Relate each array to a grid axis, all in groups of the same number of positions.
 
         Raise _CannotSplitError if the axis cannot be split.
         """
@@ -136,7 +136,7 @@ class _PallasCall:
         return followed
 
     def _find_followed(self, block: BlockSpecification, axis: int) -> _Followed:
-        """How an array follows an axis of the grid."""
+        """Relate one array to a grid axis."""
         strides = [self._find_stride(block, d, axis) for d in range(len(block.shape))]
         positions = lcm(*(one.positions for one in strides if one is not None))
         moved = [(d, one) for d, one in enumerate(strides) if one is not None and one.blocks]
@@ -150,7 +150,7 @@ class _PallasCall:
         return _Followed(positions)
 
     def _find_stride(self, block: BlockSpecification, dimension: int, axis: int) -> _Stride | None:
-        """How a dimension follows an axis; None if it does not depend on it."""
+        """Return the stride of a dimension's blocks along a grid axis, or None if they do not depend on it."""
         jaxpr, read = _slice(block.index_map, dimension)
         if axis not in read:
             return None
@@ -169,7 +169,7 @@ class _PallasCall:
         return stride
 
     def _make_run(self, rule: SplitRule, steps: Mapping[int, int]) -> Callable[..., Sequence[Any]]:
-        """The kernel as a function of its operands, or of parts of them."""
+        """Return the kernel as a function of its operands, or of parts of them."""
 
         def run(*operands: Any) -> Sequence[Any]:
             extents = rule.find_extents([tuple(x.shape) for x in operands])
@@ -200,7 +200,7 @@ class _PallasCall:
 
 
 def _list_grid_reads(jaxpr: Jaxpr) -> Iterator[int]:
-    """The axes of which a kernel's body asks the position or the size."""
+    """Yield the grid axes whose position or size a body reads."""
     for equation in jaxpr.eqns:
         if equation.primitive.name in ("program_id", "num_programs"):
             yield equation.params["axis"]
@@ -209,7 +209,7 @@ def _list_grid_reads(jaxpr: Jaxpr) -> Iterator[int]:
 
 
 def _slice(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[int]]:
-    """The part of an index map that computes one dimension's block, and the numbers of the arguments that it reads."""
+    """Return the part of an index map that computes the block of one dimension, and the positions of the arguments that it reads."""
     jaxpr = index_map.jaxpr
     result = jaxpr.outvars[dimension]
     wanted = set() if isinstance(result, Literal) else {result}
@@ -224,15 +224,17 @@ def _slice(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[in
 
 
 def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, Any]:
-    """The results of a function of integers at all positions of a grid."""
+    """Evaluate a function of integers at all positions of a grid."""
     positions = np.indices(sizes, np.int32).reshape(len(sizes), -1)
     (found,) = jax.vmap(jaxpr_as_fun(index_map))(*positions)
     return np.asarray(found).reshape(sizes)
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> _Stride | None:
-    """The least stride of blocks that are given for each position of an axis, and for all others of the grid: each stride has the blocks
-    behind those of the one before, in the same order, or the same ones.
+    """Return the stride of the smallest groups of positions, or None if there is none.
+
+    `blocks` has a row for each position of the axis, with the blocks at all positions of other axes. Blocks of different groups must not
+    mix.
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):

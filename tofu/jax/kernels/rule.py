@@ -1,4 +1,4 @@
-"""Split rules: along which axes a kernel can be split, and which dimensions of its operands and results follow them."""
+"""Split rules: the axes a kernel can be split along, and the dimensions of its operands and results that follow them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tofu.analysis import Combine, OperatorAccess, Row
 from tofu.errors import DescriptionError
 
 Dimension: TypeAlias = "tuple[str, int] | tuple[()]"
-"""(axis, elements for each of its positions), or () for a dimension that every part has the whole of."""
+"""(axis, elements for each position), or () for a dimension that every part needs whole."""
 Dimensions: TypeAlias = tuple[Dimension, ...]
 Shape: TypeAlias = tuple[int, ...]
 
@@ -24,7 +24,7 @@ TOKENS = re.compile(r"\(\s*([a-z]\w*)\s+_\s*\)|([a-z]\w*)|(_)|(\S)", re.IGNORECA
 
 @dataclass(frozen=True)
 class SplitRule:
-    """The axes of a kernel, as the dimensions of its inputs and outputs follow them.
+    """The axes of a kernel, and the dimensions of its inputs and outputs that follow them.
 
     The parts of an output that has an axis are concatenated along it. An output that lacks the axis is the sum over the parts.
 
@@ -51,7 +51,7 @@ class SplitRule:
         return {"split_inputs": self.inputs, "split_outputs": self.outputs}
 
     def keep(self, axes: Collection[str]) -> SplitRule:
-        """Return the rule with some of its axes. Dimensions of the others are whole."""
+        """Return the rule with only some axes. Dimensions that follow another axis become whole."""
 
         def reduce(some: tuple[Dimensions, ...]) -> tuple[Dimensions, ...]:
             return tuple(tuple(d if d and d[0] in axes else () for d in one) for one in some)
@@ -61,8 +61,8 @@ class SplitRule:
     def differentiate(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> SplitRule:
         """Return the rule of the vector-Jacobian product with respect to some inputs, which takes the cotangents of some outputs.
 
-        If a kernel computes the parts of an axis independently, so does its gradient. The gradient of an input that all parts share is
-        the sum of what the parts contribute.
+        If a kernel computes the parts of an axis independently, so does its gradient. The gradient of an input that all parts share is a
+        sum over the parts.
         """
         given = tuple(one for one, is_kept in zip(self.outputs, outputs, strict=True) if is_kept)
         made = tuple(one for one, is_kept in zip(self.inputs, inputs, strict=True) if is_kept)
@@ -96,7 +96,7 @@ def _show(dimension: Dimension) -> str:
 def parse_rule(text: str, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> SplitRule:
     """Read a rule in letters for arrays of these shapes.
 
-    Raise DescriptionError for a text that is no rule, or that does not fit the shapes.
+    Raise DescriptionError if the text is malformed or does not fit the shapes.
     """
     sides = text.split("->")
     if len(sides) != 2:
@@ -134,7 +134,7 @@ def _list(numbers: Iterable[int]) -> str:
 
 
 def _parse_dimensions(part: str, text: str) -> list[str]:
-    """The names of an array's dimensions: "h", "_", or "(h" for a dimension with several elements for each position."""
+    """Return the names of an array's dimensions: "h", "_", or "(h" for a dimension with several elements for each position."""
     if part.strip() in ("", "()"):
         return []
     found = []
@@ -147,17 +147,17 @@ def _parse_dimensions(part: str, text: str) -> list[str]:
     names = [name.lstrip("(") for name in found if name != "_"]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise DescriptionError(f"{text!r} is no rule: an array has two dimensions of {twice[0]}. Name one of them _.")
+        raise DescriptionError(f"{text!r} is no rule: an array has two dimensions of {twice[0]}. Write _ for one.")
     return found
 
 
 def _find_extents(pairs: Sequence[tuple[str, int]], text: str) -> Mapping[str, int]:
-    """The extents of axes, from the dimensions that have one element for each position."""
+    """Return the extents of axes, from the dimensions that have one element for each position."""
     extents: dict[str, int] = {}
     for name, size in pairs:
         if name != "_" and not name.startswith("(") and extents.setdefault(name, size) != size:
             raise DescriptionError(
-                f"axis {name} of {text!r} has the extent {extents[name]} in one array and {size} in another: name one of them otherwise"
+                f"axis {name} of {text!r} has the extent {extents[name]} in one array and {size} in another. Use two names"
             )
     return extents
 

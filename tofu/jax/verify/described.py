@@ -1,4 +1,4 @@
-"""Functions that users describe, compared with their parts: whole and split along each axis, and the gradient in the same way."""
+"""Verification of functions that users describe: each is run whole and in parts, and so is its gradient."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[s
     problems = [f"  - {one.report.op}, {text}" for one in reports for text in one.problems]
     if problems:
         raise DescriptionError(
-            f"The description of {call.name}, {function.description!r}, disagrees with the function. Correct it, or leave the axis out:\n"
-            + "\n".join(problems)
+            f"The description of {call.name}, {function.shown_description}, disagrees with the function. Correct it, or leave the axis "
+            "out:\n" + "\n".join(problems)
         )
     return Report(call.name, (), tuple(x.shape for x in arrays), tuple(one.report for one in reports))
 
 
 def _draw(leaf: Any, random: np.random.RandomState) -> Any:
-    """An array of a shape; anything else as it is."""
+    """Return a random array for a shape, and anything else unchanged."""
     if not isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf
     if not is_differentiable(leaf):
