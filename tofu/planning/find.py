@@ -127,9 +127,7 @@ def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings
         raise InfeasibleError(explain_misfit(tradeoffs[0], limit))
     logger.warning(_describe_misfit(best.most_bytes, limit))
     needed, allowed = format_bytes(best.most_bytes), format_limit(limit)
-    optimality = (
-        f"predicted to need {needed} per worker, over {allowed}: the least of {len(points)} plans"
-    )
+    optimality = f"predicted to need {needed} per worker, over {allowed}: the least of {len(points)} plans"
     return Found(best.problem, best.choices, settings.algorithm, optimality, is_predicted=True)
 
 
