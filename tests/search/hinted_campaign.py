@@ -102,18 +102,23 @@ def draw_hint(problem, rng, kind, position):
 
 
 def tie(case, fixed):
-    """Return the native graph of the plans that treat equal parts alike, or of all plans if the hints tell these apart."""
+    """Return the native graph of the plans that treat equal parts alike where the hints do."""
     tied = case.untie()
     for parts in (case.problem.equal, case.problem.layers):
-        for family in parts.tensors:
-            for tensor in family[1:]:
-                tied.tie_tensors(family[0], tensor)
-        tied.share_choices([(o, family[0]) for family in parts.operators for o in family[1:]])
-    try:
-        search(case.problem, tied, fixed)
-    except ValueError:
-        return case.untie()
+        for alike in (part for family in parts.tensors for part in tell_apart(family, fixed.tensors) if part):
+            for tensor in alike[1:]:
+                tied.tie_tensors(alike[0], tensor)
+        for alike in (part for family in parts.operators for part in tell_apart(family, fixed.operators) if part):
+            tied.share_choices([(operator, alike[0]) for operator in alike[1:]])
     return tied
+
+
+def tell_apart(family, fixed):
+    """Return the parts of a family that are fixed alike: all of it if only one way is given."""
+    ways = {tuple(fixed[member]) for member in family if member in fixed}
+    if len(ways) < 2:
+        return [family]
+    return [[member for member in family if tuple(fixed.get(member, ())) == way] for way in {(), *ways}]
 
 
 def search(problem, graph, fixed, steps=None):
@@ -184,10 +189,16 @@ def list_rivals(case, solution, fixed, rng):
             other = ALGORITHMS["exact"].solve(case.searched, more)
         except (PlanError, InfeasibleError):
             continue
-        if other.exact is not None and other.ties == solution.ties and not asks_more(case, more):
+        is_covered = other.ties == solution.ties and is_tied_alike(problem, fixed, resolve_hints(problem, more))
+        if other.exact is not None and is_covered and not asks_more(case, more):
             yield "a search under more hints", price(problem, other.choices)
     if not solution.ties:
         yield from list_edits(problem, solution.choices, fixed, rng)
+
+
+def is_tied_alike(problem, fixed, more):
+    """Return True if searches under both tie the same time steps, so that the claim of one covers the plan of the other."""
+    return problem.keep_apart(fixed).tied_steps == problem.keep_apart(more).tied_steps
 
 
 def asks_more(case, more):

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.search.hinted_campaign import RULES, run
-from tests.search.written_steps import Writer, WrittenOperators
+from tests.search.written_steps import Writer, WrittenOperators, recurrence
 from tofu.graph import TensorKind
 from tofu.search import find_strategies, pose_problem
 from tofu.search.algorithms import ALGORITHMS
@@ -64,3 +64,13 @@ def test_a_hint_for_a_later_step_restricts_the_steps_before(algorithm):
     problem = pose(write.graph([write.apply("activate", x)]), FETCHES, (2, 2))
     choices = ALGORITHMS[algorithm].solve(problem, {"x": [..., 0]}).choices
     assert list(choices.layout(x)) == [1, 0]
+
+
+def test_hints_that_tell_time_steps_apart_leave_the_others_alike():
+    problem = pose(recurrence(6), FETCHES, (2, 2))
+    solution, _ = solve(problem, {"x2": 0, "x3": 1})
+    assert solution.ties == " among plans that treat equal time steps alike where hints do"
+    assert solution.exact.is_optimal
+    layouts = {name: solution.choices.layout(problem.graph.tensor_index[name]) for name in ("x2", "x3", "x4", "x5")}
+    assert (layouts["x2"], layouts["x3"]) == ([0, 0], [1, 1])
+    assert layouts["x4"] == layouts["x5"]

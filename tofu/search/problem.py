@@ -53,8 +53,8 @@ class Problem:
         Returns the native graph for a search in which these parts are tied. It is built once for all arrangements.
     moves
         The rules by which the engine moves data.
-    ties_steps
-        False if a search decides for each of the equal time steps.
+    tied_steps
+        The equal time steps, as far as a search gives them one choice: hints may tell some apart.
     """
 
     graph: Graph
@@ -65,7 +65,7 @@ class Problem:
     make_searched: Callable[..., _core.Graph]
     moves: Moves = FETCHES
     layers: EqualParts = NO_PARTS
-    ties_steps: bool = True
+    tied_steps: EqualParts = NO_PARTS
 
     @property
     def factors(self) -> tuple[int, ...]:
@@ -75,14 +75,18 @@ class Problem:
     @property
     def coarse(self) -> _core.Graph:
         """The native graph for a search."""
-        return self.make_searched(self.equal if self.ties_steps else NO_PARTS, self.layers)
+        return self.make_searched(self.tied_steps, self.layers)
 
     def untie(self) -> Problem:
         """Return the same problem for a search that decides for each operator and tensor."""
-        return replace(self, ties_steps=False, layers=NO_PARTS)
+        return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def keep_apart(self, fixed: Fixed) -> Problem:
-        """Return the same problem without tied layers if these choices fix some of several equal layers only."""
+        """Return the same problem where choices that are fixed differently are not tied.
+
+        Layers are all tied or none: none if only some of several equal ones are fixed. What is fixed in one of several equal time steps is
+        fixed in all, if nothing else is fixed in another one.
+        """
         layers = self.layers
         asked = ((layers.operators, fixed.operators), (layers.tensors, fixed.tensors))
         tells_apart = any(
@@ -91,7 +95,8 @@ class Problem:
             if choices
             for family in families
         )
-        return replace(self, layers=NO_PARTS) if tells_apart else self
+        tied_steps = self.tied_steps.tell_apart(fixed.operators, fixed.tensors)
+        return replace(self, tied_steps=tied_steps, layers=NO_PARTS if tells_apart else layers)
 
     @property
     def ties(self) -> str:
@@ -102,8 +107,8 @@ class Problem:
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
         alike = []
-        if self.equal.operators and self.ties_steps:
-            alike.append("equal time steps alike")
+        if self.tied_steps.operators:
+            alike.append("equal time steps alike" + (" where hints do" if self.tied_steps != self.equal else ""))
         if self.layers.operators:
             alike.append("every second repeated layer alike")
         treated = f" that treat {' and '.join(alike)}" if alike else ""
@@ -196,4 +201,4 @@ def pose_problem(
     layers = find_repeated_layers(graph, wiring).refine(kinds) if ties_layers else NO_PARTS
     native = build_native_graph(graph, accesses, equal, moves, factors)
     make_searched = cache(partial(tie_equal_parts, native, graph))
-    return Problem(graph, accesses, Arrangement(tuple(factors)), equal, native, make_searched, moves, layers)
+    return Problem(graph, accesses, Arrangement(tuple(factors)), equal, native, make_searched, moves, layers, equal)

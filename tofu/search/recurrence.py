@@ -14,7 +14,7 @@ depend on names or on the order of the nodes.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tofu.graph import Graph, Operator, Tensor, TensorKind
@@ -44,6 +44,23 @@ class EqualParts:
             for position in family:
                 parts[number, kinds[position]].append(position)
         return EqualParts(tuple(tuple(part) for part in parts.values() if len(part) > 1), self.tensors)
+
+    def tell_apart(self, operators: Mapping[int, Sequence[int]], tensors: Mapping[int, Sequence[int]]) -> EqualParts:
+        """Return the same without putting together what choices fix differently."""
+
+        def split(
+            families: tuple[tuple[int, ...], ...], fixed: Mapping[int, Sequence[int]]
+        ) -> Iterator[tuple[int, ...]]:
+            for family in families:
+                if len({tuple(fixed[member]) for member in family if member in fixed}) < 2:
+                    yield family
+                    continue
+                parts: dict[tuple[int, ...], list[int]] = defaultdict(list)
+                for member in family:
+                    parts[tuple(fixed.get(member, ()))].append(member)
+                yield from (tuple(part) for part in parts.values() if len(part) > 1)
+
+        return EqualParts(tuple(split(self.operators, operators)), tuple(split(self.tensors, tensors)))
 
     def carry_over(self, graph: Graph, other: Graph) -> EqualParts:
         """The equal parts of `graph`, as those of another graph of the same model: by name, without what that has not."""

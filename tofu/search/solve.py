@@ -94,7 +94,7 @@ def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solutio
         return _core.search_recursive(graph, factors, *fixed, report, costs["prices"], costs["latencies"])
 
     result, searched = _search(problem, fixed, search)
-    shares_more = problem.moves.shares_regions or (problem.equal.operators and not searched.ties_steps)
+    shares_more = problem.moves.shares_regions or searched.tied_steps.operators != problem.equal.operators
     covered = searched.ties.strip(), "counting each fetch by itself" if shares_more else ""
     return Solution(Choices(result.operators, result.tensors), result, ", ".join(filter(None, covered)))
 
