@@ -37,7 +37,10 @@ from tofu.jax.frontend.versions import (
 )
 from tofu.jax.kernels.describe import tracing_step
 from tofu.jax.kernels.equations import describe_kernel
-from tofu.jax.kernels.mapped import inline_shard_map
+from tofu.jax.kernels.mapped import inline_in_bodies, inline_shard_map
+
+MAY_STAY_WHOLE = ("cond", "while")
+"""Equations whose bodies may stay in them."""
 
 
 def trace_step(
@@ -156,6 +159,8 @@ class Flattening:
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
         values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
         for one in jaxpr.eqns:
+            if one.primitive.name in MAY_STAY_WHOLE:
+                one = inline_in_bodies(one)
             equation = Equation(
                 one.primitive,
                 list_parameters(one),

@@ -67,6 +67,20 @@ def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., 
     return run
 
 
+def inline_in_bodies(equation: Any) -> Any:
+    """Return an equation whose bodies, of a loop or of branches, have no `shard_map`."""
+    if not any(_has_shard_map(body.jaxpr) for body in list_bodies(equation.params)):
+        return equation
+
+    def visit(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(visit, value))
+        is_body = isinstance(value, ClosedJaxpr)
+        return ClosedJaxpr(rewrite_jaxpr(value.jaxpr, _inline), value.consts) if is_body else value
+
+    return equation.replace(params={name: visit(value) for name, value in equation.params.items()})
+
+
 def _inline(equation: Any) -> list[Any]:
     if equation.primitive.name != "shard_map":
         return [equation]
