@@ -10,11 +10,11 @@ import jax.numpy as jnp
 
 from tofu.errors import UnsupportedError
 from tofu.jax.frontend.equations import Equation, ValueType
-from tofu.jax.frontend.versions import find_kernel_name
 from tofu.jax.kernels.call import KernelCall
 from tofu.jax.kernels.cudnn import BACKWARD, FORWARD, read_attention
 from tofu.jax.kernels.pallas import read_pallas_call
 from tofu.jax.kernels.rule import Shape, SplitRule
+from tofu.jax.kernels.versions import find_kernel_name
 
 READERS: Mapping[str, Callable[[Equation, Sequence[Shape]], KernelCall]] = {
     "pallas_call": read_pallas_call,

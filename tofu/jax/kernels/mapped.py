@@ -16,7 +16,8 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
 from tofu.errors import UnsupportedError
 from tofu.jax.frontend.branches import list_bodies
-from tofu.jax.frontend.versions import find_line, outside_mesh, read_shard_map, replace_by_call, rewrite_jaxpr
+from tofu.jax.frontend.versions import find_line
+from tofu.jax.kernels.versions import outside_mesh, read_shard_map, replace_by_call, rewrite_jaxpr
 
 NAMING = ("axes", "axis_name")
 """The parameters by which collectives name axes of a mesh."""
