@@ -13,7 +13,7 @@ from jax.interpreters import mlir
 import tofu.jax
 from tests.jax.kernels.attention import make_attention, make_step, plain_attention, run_backward, run_forward
 from tests.jax.kernels.test_pallas import compare
-from tofu.errors import DescriptionError, UndescribedOperatorError
+from tofu.errors import DescriptionError, UndescribedOperatorError, UnsupportedError
 from tofu.tdl import Opaque, Sum
 
 HEADS = "b h _ _, b h _ _, b h _ _ -> b h _ _"
@@ -85,6 +85,21 @@ def test_a_described_function_keeps_its_own_gradient():
     double.defvjp(lambda x: (2 * x, None), lambda _, d_out: (7 * d_out,))
     step = lambda x: jax.grad(lambda x: jnp.sum(double(x)))(x) + double(x)  # noqa: E731
     compare(step, 2, jnp.ones((4, 6)))
+
+
+def test_gradients_of_gradients_and_of_forward_mode():
+    described = tofu.jax.describe("b _, b _, () -> b _, b")(
+        lambda x, mask, scale: (jnp.tanh(x * scale) * mask, mask.sum(1))
+    )
+
+    def find_loss(x, scale):
+        result, count = described(x, mask, jnp.float32(2.0))
+        return jnp.sum(scale * result**2) + count.sum()
+
+    x, mask = jnp.linspace(-1, 1, 24).reshape(4, 6), jnp.ones((4, 6), jnp.int32)
+    compare(lambda x: jax.grad(lambda x: jnp.sum(jnp.sin(jax.grad(find_loss)(x, 3.0))))(x), 2, x)
+    with pytest.raises(UnsupportedError, match=r"at .*test_describe\.py:\d+ differentiates a function in forward mode"):
+        tofu.jax.partition(lambda x: jax.jvp(lambda x: find_loss(x, 3.0), (x,), (x,)), 2, (x,))
 
 
 def test_outside_of_tofu_it_is_the_function():

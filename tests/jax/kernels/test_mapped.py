@@ -78,6 +78,13 @@ def test_one_in_a_described_function_runs_on_each_worker(count):
     assert made.plan.operators["described"] == ("b",)
 
 
+def test_one_in_a_loop_of_unknown_length():
+    """Every worker computes such a loop whole."""
+    spec = PartitionSpec("x")
+    mapped = jax.shard_map(lambda x: x * 2, mesh=make_mesh(2), in_specs=spec, out_specs=spec)
+    compare(lambda x: lax.while_loop(lambda x: jnp.max(x) < 100, mapped, x) + 1, 4, X)
+
+
 def test_what_cannot_be_read_is_named():
     """A call of a library that has no rule for batches."""
     call = jax.ffi.ffi_call("no_such_library", jax.ShapeDtypeStruct((8, 64), jnp.float32))

@@ -52,7 +52,6 @@ def test_flash_attention_moves_what_plain_attention_moves(workers):
     assert made.plan.communication_bytes == tofu.jax.partition(plain, workers, arguments).plan.communication_bytes
 
 
-@pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize(
     "options", [{"scans": True}, {"wrap": jax.checkpoint}, {"scans": True, "wrap": jax.checkpoint}]
 )

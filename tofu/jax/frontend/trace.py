@@ -36,11 +36,14 @@ from tofu.jax.frontend.versions import (
     forget_sharding,
     is_constraint,
     list_parameters,
-    without_cudnn,
 )
 from tofu.jax.kernels.describe import tracing_step
 from tofu.jax.kernels.equations import describe_kernel
-from tofu.jax.kernels.mapped import inline_shard_map
+from tofu.jax.kernels.mapped import inline_in_bodies, inline_shard_map
+from tofu.jax.kernels.versions import without_cudnn
+
+MAY_STAY_WHOLE = ("cond", "while")
+"""Equations whose bodies may stay in them."""
 
 
 class Traced(NamedTuple):
@@ -171,6 +174,8 @@ class Flattening:
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
         values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
         for one in jaxpr.eqns:
+            if one.primitive.name in MAY_STAY_WHOLE:
+                one = inline_in_bodies(one)
             equation = Equation(
                 one.primitive,
                 list_parameters(one),

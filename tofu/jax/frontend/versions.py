@@ -1,24 +1,24 @@
-"""What differs between versions of JAX, and what of a jaxpr no public function tells: all of it stands here, written for 0.6.2 to 0.12."""
+"""What differs between versions of JAX, and what of a jaxpr no public function tells, written for 0.6.2 to 0.12.
+
+All of it stands here, but for equations of kernels (`tofu/jax/kernels/versions.py`).
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from copy import copy
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import jax
 from jax.experimental import layout as layouts
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, primitives
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 T = TypeVar("T")
-Spec: TypeAlias = tuple[tuple[str, ...], ...]
-"""For each dimension of an array, the axes of a mesh that divide it."""
 
 BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr", "call")
 """The parameters that may hold the body of a call."""
@@ -51,17 +51,11 @@ PASSED_THROUGH = frozenset(
     )
 )
 """Their results are their first operands. Those of a bias check what cuDNN's attention supports."""
-VARYING = frozenset(("pcast", "pvary"))
-"""What says along which axes of a mesh a value varies, and computes nothing."""
-
 NEWER = ("empty", "log2", "one_minus_square", "ormqr", "polynomial", "stack", "tile", "unstack")
 """Primitives that are described and that came after 0.6.2, one after the other; 0.12 has them."""
 
 THREADS_OF_A_DEVICE = 8
 """What XLA gets for each virtual device of a CPU: one for each of so many collectives that a device may wait in."""
-
-ASSUMED_CUDNN = 91000
-"""The version of cuDNN for which steps are planned where there is none: 9.10."""
 
 _JAX = os.path.dirname(os.path.abspath(jax.__file__))
 _NOT_THE_USERS = tuple(
@@ -284,13 +278,6 @@ def give_threads() -> None:
         os.environ.setdefault("NPROC", str(max(THREADS_OF_A_DEVICE * count, os.cpu_count() or 1)))
 
 
-def outside_mesh() -> AbstractContextManager[Any]:
-    """Within it, functions are traced as if no mesh was set, on workers too."""
-    meshes = import_module("jax._src.mesh")
-    context: AbstractContextManager[Any] = meshes.use_abstract_mesh(meshes.empty_abstract_mesh)
-    return context
-
-
 def in_double_precision() -> AbstractContextManager[None]:
     """Within it JAX's numbers may have 64 bits."""
     return in_precision(double=True)
@@ -313,146 +300,3 @@ def lay_row_major(value: Any) -> Any:
     """
     layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # the first is 0.6's
     return layouts.with_layout_constraint(value, layout(tuple(range(value.ndim))))
-
-
-@dataclass(frozen=True)
-class BlockSpecification:
-    """Which block of an array a Pallas kernel gets. `sizes` are the block's, 0 where it does not begin at a multiple of its size."""
-
-    shape: tuple[int, ...]
-    sizes: tuple[int, ...]
-    index_map: ClosedJaxpr
-
-
-def read_blocks(mapping: Any) -> tuple[BlockSpecification, ...]:
-    """The block specifications of a `pallas_call`'s operands and results."""
-    return tuple(map(_read_block, mapping.block_mappings))
-
-
-def _read_block(block: Any) -> BlockSpecification:
-    index_map = block.index_map_jaxpr
-    closed = index_map if isinstance(index_map, ClosedJaxpr) else ClosedJaxpr(index_map, index_map.consts)
-    kinds = [(type(one).__name__, one) for one in block.block_shape]
-    sizes = (one.block_size if kind == "Blocked" else int(kind == "Squeezed") for kind, one in kinds)
-    return BlockSpecification(tuple(getattr(block, _find_array(block)).shape), tuple(sizes), closed)
-
-
-def _find_array(block: Any) -> str:
-    return "array_aval" if hasattr(block, "array_aval") else "array_shape_dtype"  # the second is 0.6's
-
-
-def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
-    """The parameters of a `pallas_call` with another grid, and arrays of other shapes: operands, then results."""
-    mapping = params["grid_mapping"]
-    blocks = []
-    for block, shape in zip(mapping.block_mappings, shapes, strict=True):
-        array = getattr(block, _find_array(block))
-        resized = array.update(shape=shape)
-        blocks.append(replace(block, **{_find_array(block): resized}))
-    outputs = [
-        aval.update(shape=shape)
-        for aval, shape in zip(params["out_avals"], shapes[-mapping.num_outputs :], strict=True)
-    ]
-    own: Any = mapping.replace(grid=tuple(grid), block_mappings=tuple(blocks))
-    return {**params, "grid_mapping": own, "out_avals": tuple(outputs)}
-
-
-def find_kernel_name(params: Mapping[str, Any]) -> str:
-    """The name of a Pallas kernel: the one that `pallas_call` was given, or that of the body's function."""
-    own = params.get("name") or getattr(params.get("name_and_src_info"), "name", "")
-    return str(own or params["jaxpr"].debug_info.func_name or "kernel")
-
-
-def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], list[Spec], list[Spec]]:
-    """The body of a `shard_map`, the sizes of the axes of its mesh that it divides, and the axes that each dimension of its operands and
-    of its results is divided along.
-    """
-    params = equation.params
-    manual = params.get("manual_axes", params.get("newly_manual_axes"))
-    sizes = {name: size for name, size in params["mesh"].shape.items() if name in manual}
-    body = params["jaxpr"]
-    jaxpr, constants = (body.jaxpr, body.consts) if isinstance(body, ClosedJaxpr) else (body, ())
-    closed = ClosedJaxpr(rewrite_jaxpr(jaxpr, _forget_varying), constants)
-    inputs, outputs = (
-        [_read_spec(spec, len(x.aval.shape), sizes) for spec, x in zip(params[name], variables, strict=True)]
-        for name, variables in (("in_specs", equation.invars), ("out_specs", equation.outvars))
-    )
-    return closed, sizes, inputs, outputs
-
-
-def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
-    """An equation without what says along which axes of the mesh values vary."""
-    if equation.primitive.name == "psum_invariant":  # the same sum, which JAX cannot batch if all devices add the same
-        params = {"axis_index_groups": None, **equation.params}  # which 0.12 leaves out
-        return [equation.replace(primitive=primitives.psum_p, params=params)]
-    if equation.primitive.name not in VARYING:
-        return [equation]
-    pairs = zip(equation.invars, equation.outvars, strict=True)
-    return [equation.replace(primitive=primitives.copy_p, params={}, invars=[x], outvars=[y]) for x, y in pairs]
-
-
-def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
-    """The jaxpr with other equations in place of each, in the bodies of its equations too, for evaluation under the mesh that is set now.
-
-    Where it was traced, another mesh may have been set: equations and types keep that one, and JAX refuses to mix them.
-    """
-    (here,) = jax.make_jaxpr(jax.lax.neg)(0.0).jaxpr.eqns
-    known: dict[Any, Any] = {}
-
-    def renew(x: Any) -> Any:
-        if isinstance(x, Literal) or not isinstance(x.aval, jax.core.ShapedArray):
-            return x
-        if x not in known:
-            known[x] = copy(x)
-            known[x].aval = jax.core.ShapedArray(x.aval.shape, x.aval.dtype, weak_type=x.aval.weak_type)
-        return known[x]
-
-    def visit(value: Any) -> Any:
-        if isinstance(value, ClosedJaxpr):
-            return ClosedJaxpr(rewrite_jaxpr(value.jaxpr, exchange), value.consts)
-        if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
-            return type(value)(map(visit, value))
-        if hasattr(value, "block_mappings"):  # of a Pallas kernel, whose index maps are jaxprs too
-            maps = (replace(one, index_map_jaxpr=visit(one.index_map_jaxpr)) for one in value.block_mappings)
-            return value.replace(block_mappings=tuple(maps))
-        return rewrite_jaxpr(value, exchange) if isinstance(value, Jaxpr) else value
-
-    equations = []
-    for one in jaxpr.eqns:
-        params = {name: visit(value) for name, value in list_parameters(one).items()}
-        for other in exchange(one.replace(params=params)):
-            invars, outvars = (list(map(renew, some)) for some in (other.invars, other.outvars))
-            equations.append(other.replace(invars=invars, outvars=outvars, ctx=here.ctx))
-    ends = {name: list(map(renew, getattr(jaxpr, name))) for name in ("constvars", "invars", "outvars")}
-    return jaxpr.replace(eqns=equations, **ends)
-
-
-def replace_by_call(equation: JaxprEqn, body: ClosedJaxpr) -> JaxprEqn:
-    """A call of another body in place of an equation."""
-    return equation.replace(primitive=primitives.closed_call_p, params={"call_jaxpr": body})
-
-
-def _read_spec(spec: Iterable[Any], rank: int, sizes: Mapping[str, int]) -> Spec:
-    """The axes of a mesh, of those that are divided, along which each dimension of an array is."""
-    named = [() if one is None else one if isinstance(one, tuple) else (one,) for one in spec]
-    named += [()] * (rank - len(named))
-    return tuple(tuple(name for name in names if name in sizes) for names in named)
-
-
-def without_cudnn() -> AbstractContextManager[None]:
-    """Within it, `jax.nn.dot_product_attention(implementation="cudnn")` can be traced on a machine without cuDNN, to plan for others.
-
-    JAX looks for cuDNN's version as it traces, and needs it for nothing but what versions support.
-    """
-    attention = import_module("jax._src.cudnn.fused_attention_stablehlo")
-    return nullcontext() if attention.cuda_versions is not None else _assume_cudnn(attention)
-
-
-@contextmanager
-def _assume_cudnn(attention: Any) -> Iterator[None]:
-    before = attention.check_cudnn_version
-    attention.check_cudnn_version = lambda: ASSUMED_CUDNN
-    try:
-        yield
-    finally:
-        attention.check_cudnn_version = before

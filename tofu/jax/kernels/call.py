@@ -160,7 +160,7 @@ def bind_differentiable(call: KernelCall, operands: Sequence[Any]) -> list[Any]:
     run = jax.custom_vjp(bind)
 
     def forward(*values: Any) -> tuple[list[Any], Any]:
-        return call.bind(*values), values
+        return run(*values), values
 
     def backward(values: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...]:
         results = call.find_shapes(values)

@@ -8,12 +8,13 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from tofu.errors import UnsupportedError
 from tofu.jax.frontend.equations import Equation, ValueType
-from tofu.jax.frontend.versions import find_kernel_name
 from tofu.jax.kernels.call import KernelCall
 from tofu.jax.kernels.cudnn import BACKWARD, FORWARD, read_attention
 from tofu.jax.kernels.pallas import read_pallas_call
 from tofu.jax.kernels.rule import Shape, SplitRule
+from tofu.jax.kernels.versions import find_kernel_name
 
 READERS: Mapping[str, Callable[[Equation, Sequence[Shape]], KernelCall]] = {
     "pallas_call": read_pallas_call,
@@ -27,6 +28,11 @@ def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
 
     Operands without elements stand for absent ones. They are left out of the equation, and the kernel puts them back.
     """
+    if equation.primitive.name == "custom_lin":
+        raise UnsupportedError(
+            f"The step at {equation.line} differentiates a function in forward mode (jax.jvp, jax.jacfwd), and its gradient is known in "
+            "reverse mode only: it has jax.custom_vjp, or tofu.jax.describe. Use jax.grad or jax.jacrev."
+        )
     reader = READERS.get(equation.primitive.name)
     if reader is None or "call" in equation.params:
         return equation

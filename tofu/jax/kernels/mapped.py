@@ -16,7 +16,8 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
 from tofu.errors import UnsupportedError
 from tofu.jax.frontend.branches import list_bodies
-from tofu.jax.frontend.versions import find_line, outside_mesh, read_shard_map, replace_by_call, rewrite_jaxpr
+from tofu.jax.frontend.versions import find_line
+from tofu.jax.kernels.versions import outside_mesh, read_shard_map, replace_by_call, rewrite_jaxpr
 
 NAMING = ("axes", "axis_name")
 """The parameters by which collectives name axes of a mesh."""
@@ -65,6 +66,20 @@ def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., 
         return results
 
     return run
+
+
+def inline_in_bodies(equation: Any) -> Any:
+    """Return an equation whose bodies, of a loop or of branches, have no `shard_map`."""
+    if not any(_has_shard_map(body.jaxpr) for body in list_bodies(equation.params)):
+        return equation
+
+    def visit(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(visit, value))
+        is_body = isinstance(value, ClosedJaxpr)
+        return ClosedJaxpr(rewrite_jaxpr(value.jaxpr, _inline), value.consts) if is_body else value
+
+    return equation.replace(params={name: visit(value) for name, value in equation.params.items()})
 
 
 def _inline(equation: Any) -> list[Any]:

@@ -24,9 +24,9 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from tofu.errors import DescriptionError
 from tofu.jax.frontend.branches import list_bodies
 from tofu.jax.frontend.equations import Equation
-from tofu.jax.frontend.versions import BlockSpecification, find_kernel_name, read_blocks, resize_grid
 from tofu.jax.kernels.call import KernelCall
 from tofu.jax.kernels.rule import Dimension, Shape, SplitRule
+from tofu.jax.kernels.versions import BlockSpecification, find_kernel_name, read_blocks, resize_grid
 
 MOST_POSITIONS = 1 << 20
 """An index map is evaluated at all positions of the grid axes that it reads, if they are not more."""
