@@ -86,7 +86,9 @@ def test_doctor_says_that_a_tree_is_not_built(bare_tree):
 def test_other_commands_need_a_tree_that_is_built(bare_tree):
     result = run_in(bare_tree, "diff", "a.json", "b.json")
     assert result.returncode == 1
-    assert re.fullmatch(r"Error: Tofu's native code is not built .*: make build, or pip install tofu\n", result.stderr)
+    assert re.fullmatch(
+        r"Error: Tofu's native code is not built .*: make build, or pip install tofu-partitioner\n", result.stderr
+    )
 
 
 def test_native_code_that_does_not_load_is_one_line(bare_tree):

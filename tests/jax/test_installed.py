@@ -2,7 +2,7 @@
 
 import pytest
 
-jax = pytest.importorskip("jax", reason="JAX is not installed: pip install tofu[jax]")
+jax = pytest.importorskip("jax", reason='JAX is not installed: pip install "tofu-partitioner[jax]"')
 
 
 def test_the_version_is_supported():

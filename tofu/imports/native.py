@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 FOLDER = Path(__file__).parents[1]
+DISTRIBUTION = "tofu-partitioner"
 
 
 def import_native(name: str) -> ModuleType:
@@ -20,17 +21,25 @@ def import_native(name: str) -> ModuleType:
             raise
         raise ImportError(
             f"Tofu's native code is not built for this Python (there is no tofu.{name} for {sys.implementation.cache_tag} in {FOLDER}): "
-            "make build, or pip install tofu"
+            f"{_explain_missing(name)}"
         ) from None
     except ImportError as error:
         raise ImportError(
-            f"Tofu's native code does not fit this Python or MXNet ({error}): pip install tofu again, or make build"
+            f"Tofu's native code does not fit this Python or MXNet ({error}): pip install {DISTRIBUTION} again, or make build"
         ) from error
     stub = (FOLDER / f"{name}.pyi").read_text()
     missing = [one for one in re.findall(r"^(?:def )?([a-z]\w*)(?:\(|: )", stub, re.M) if not hasattr(module, one)]
     if missing:
         raise ImportError(
             f"Tofu's native code was built from other sources than its Python code ({module.__name__} has no {missing[0]}): make build, or "
-            "pip install tofu again"
+            f"pip install {DISTRIBUTION} again"
         )
     return module
+
+
+def _explain_missing(name: str) -> str:
+    """Return what to do about a module that is missing. That for MXNet is compiled if MXNet is there when Tofu is installed."""
+    if name == "_mxnet" and any(FOLDER.glob("_core.*.so")):
+        again = f"pip install --force-reinstall --no-deps --no-binary :all: {DISTRIBUTION}"
+        return f"Tofu is compiled for MXNet if that is installed before it: {again}, or make build"
+    return f"make build, or pip install {DISTRIBUTION}"

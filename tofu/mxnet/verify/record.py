@@ -80,7 +80,9 @@ class Entry:
 
 
 def read_record(path: Path = RECORD) -> dict[str, Entry]:
-    """The entries by operator, those that no longer hold left out."""
+    """Return the entries by operator, without those that no longer hold. Installations have no record, and so no entries."""
+    if not path.exists():
+        return {}
     entries = {name: _read_entry(fields) for name, fields in json.loads(path.read_text()).items()}
     return {name: entry for name, entry in entries.items() if entry is not None and _is_current(name, entry)}
 

@@ -128,6 +128,6 @@ def _import_hypothesis() -> Any:
     except ImportError as error:
         raise UnsupportedError(
             "Other sizes and attributes than the built-in cases' are drawn by hypothesis, which is not installed: "
-            "pip install 'tofu[verify]', or ask for --examples 0."
+            "pip install hypothesis, or ask for --examples 0."
         ) from error
     return hypothesis

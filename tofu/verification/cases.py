@@ -1,0 +1,22 @@
+"""Where the cases of verification are: in packages beside the descriptions, which installations are without."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+
+from tofu.errors import TofuError
+
+
+def import_cases(package: str) -> list[ModuleType]:
+    """Import the modules of a package of cases, in the order of their names. Raises TofuError in an installation without them."""
+    try:
+        cases = import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise TofuError(
+            "Descriptions are verified in Tofu's source folder. An installation is without the cases that this takes."
+        ) from None
+    return [import_module(f"{package}.{module.name}") for module in iter_modules(cases.__path__)]
