@@ -232,7 +232,9 @@ def judge_recursion(case, fixed, seen):
     problem = case.problem
     try:
         solution = ALGORITHMS["recursive"].solve(case.searched, case.hints)
-    except (InfeasibleError, PlanError) as error:
+    except InfeasibleError:
+        return ""  # its first steps may leave nothing to split
+    except PlanError as error:
         return f"the recursion refuses what the exact search plans: {error}"
     if problem.moves.shares_regions or problem.ties or solution.result is None:
         return ""
