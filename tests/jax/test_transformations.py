@@ -68,6 +68,7 @@ def test_second_derivatives_and_batches_are_those_of_one_device(workers):
     def take(step):
         loss = loss_of(step)
         yield jax.jacrev(jax.jacrev(lambda bias: loss(WEIGHT, bias, BATCH)))(BIAS)
+        yield jax.grad(lambda bias: sum(x.sum() for x in jax.value_and_grad(loss, 1)(WEIGHT, bias, BATCH)))(BIAS)
         yield jax.vmap(loss, in_axes=(2, None, 0))(jnp.stack([WEIGHT, 2 * WEIGHT], 2), BIAS, jnp.stack([BATCH, -BATCH]))
         yield jax.jacrev(lambda bias: step((WEIGHT, bias, jnp.int32(3)), (BATCH, LABELS))[0][1])(BIAS)
         yield jax.vmap(jax.grad(loss), in_axes=(0, None, None))(jnp.stack([WEIGHT, -WEIGHT, 0 * WEIGHT]), BIAS, BATCH)

@@ -133,8 +133,9 @@ def make_transformable(
     def forward(*leaves: Any) -> tuple[list[Any], tuple[Pullback, list[Any]]]:
         values = [jnp.asarray(leaf.value) if isinstance(leaf.value, NUMBERS) else leaf.value for leaf in leaves]
         wanted = (n for n, leaf in enumerate(leaves) if leaf.perturbed and _is_differentiable(values[n]))
+        # JAX cannot save random keys in branches.
         saved = [x if key is None else jax.random.key_data(x) for x, key in zip(values, keys, strict=True)]
-        return run_any(*values), (Pullback(tuple(wanted)), saved)  # JAX cannot save random keys in branches
+        return differentiable(*values), (Pullback(tuple(wanted)), saved)  # a derivative around this one has its own
 
     def backward(residuals: tuple[Pullback, list[Any]], cotangents: list[Any]) -> tuple[Any, ...]:
         asked, saved = residuals
