@@ -223,7 +223,11 @@ def fourier(r, x, y, e):
 
 def pad(r, x, y, e):
     value = r.choice([x.dtype.type(0), y.sum()])
-    return lax.pad(x, value, [(r.randint(0, 2), r.choice([1, 0, -1]), r.randint(0, 1))] + [(0, 0, 0)] * (x.ndim - 1))
+    return lax.pad(
+        x,
+        value,
+        [(r.randint(0, 2), r.choice([1, 0, -1 if len(x) > 1 else 2]), r.randint(0, 1))] + [(0, 0, 0)] * (x.ndim - 1),
+    )
 
 
 def constant(r, x, y, e):
@@ -237,7 +241,8 @@ ELEMENTWISE = [
     lambda x: jnp.clip(x, -0.7, 0.9), lambda x: jnp.log1p(x * x), lambda x: x**3 / (1 + x**2),
 ]
 BINARY = [
-    jnp.add, jnp.multiply, odd_vjp, lambda x, y: jnp.maximum(x, spread(y)), lambda x, y: jnp.minimum(spread(x), y),
+    jnp.add, jnp.multiply, lambda x, y: jnp.maximum(x, spread(y)), lambda x, y: jnp.minimum(spread(x), y),
+    lambda x, y: odd_vjp(*jnp.broadcast_arrays(x, y)),
     lambda x, y: (abs(x) + 0.5) ** jnp.tanh(y), lambda x, y: x / (1 + y * y), lambda x, y: jnp.arctan2(x, 1 + y * y),
     lambda x, y: jnp.where(spread(x) > y, x, jnp.cos(y)), lambda x, y: x - lax.stop_gradient(y),
 ]
