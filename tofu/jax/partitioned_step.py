@@ -151,7 +151,7 @@ class PartitionedStep:
     @cached_property
     def _run_traced(self) -> Callable[..., list[Any]]:
         """The step for transformations of JAX: from whole leaves to whole results. It donates nothing, and takes leaves from anywhere."""
-        run = jax.jit(self._program.function(self.mesh), out_shardings=self._program.result_shardings(self.mesh))
+        run = jax.jit(self._program.function(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:
             made: list[Any] = run(*map(lay_anew, leaves, self._laid), *self._constants)

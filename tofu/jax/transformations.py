@@ -26,6 +26,7 @@ from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search.topology import arrange_as
 
 Run = Callable[..., list[Any]]
+MOST_SEARCH_SECONDS = 2.0  # of a plan that is made in the middle of a program
 FORWARD_MODE = (
     "A partitioned step has no forward-mode derivative (jax.jvp, jax.jacfwd, jax.linearize, jax.hessian). Use reverse mode (jax.grad, "
     "jax.vjp, jax.jacrev; jax.jacrev twice for a Hessian), or differentiate inside the step and partition that."
@@ -182,6 +183,7 @@ def choose_settings(partition: Partition, asked: Transformation, source: Source)
         plan=None,
         saved=None,
         algorithm=DEFAULTS["algorithm"],
+        search_seconds=min(partition.task.settings.search_seconds, MOST_SEARCH_SECONDS),
         topology=None,
         memory_limit=None,
         on_infeasible="accept",
