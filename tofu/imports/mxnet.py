@@ -26,7 +26,7 @@ from tofu.imports.native import import_native
 
 MXNET_VERSION = "1.9.1"
 REMEDY = (
-    'pip install ".[mxnet]" in Tofu\'s folder, or pip install mxnet==1.9.1 "numpy<1.27"'
+    'pip install mxnet==1.9.1 "numpy<1.27", then Tofu again, which is compiled for it'
     if sys.version_info < (3, 13)
     else "MXNet 1.9.1 runs on Python 3.10 to 3.12; take one of them"
 )
