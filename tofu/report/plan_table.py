@@ -91,8 +91,9 @@ def format_steps(steps: Sequence[object]) -> str:
 def alternatives_table(partition: Partition, layer: str) -> Table:
     """What the whole plan moves with one layer split otherwise; searched now, a moment for each axis."""
     alternatives, plan = find_alternatives(partition, layer), partition.plan
-    operator = partition.searched.graph.operator_index[layer]
-    title = f"{partition.searched.graph.operators[operator].full_name}, split at every step along"
+    position = partition.searched.graph.operator_index[layer]
+    operator = partition.searched.graph.operators[position]
+    title = f"{operator.name}, split at every step along"
     table = Table(header_style="bold", box=None, pad_edge=False, title=title, title_justify="left")
     table.caption, table.caption_justify = CAPTION, "left"
     table.add_column("axis")
@@ -103,8 +104,10 @@ def alternatives_table(partition: Partition, layer: str) -> Table:
     planned = f"{format_steps(plan.operators[layer])} [dim](as planned)[/dim]"
     table.add_row(planned, "", format_bytes(plan.communication_bytes), "", plan.optimality)
     if not alternatives:
-        reason = partition.searched.accesses[operator].explain_whole()
+        reason = partition.searched.accesses[position].explain_whole()
         table.caption = f"It cannot be split: {reason}."
+    if operator.line:
+        table.caption = f"It is at {operator.line}. {table.caption}"
     for one in alternatives:
         moved = WHOLE if one.communication_bytes is None else format_bytes(one.communication_bytes)
         table.add_row(one.axis, one.meaning, moved, "" if one.change is None else format_change(one.change), one.remark)
