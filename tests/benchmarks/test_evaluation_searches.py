@@ -146,11 +146,11 @@ def test_solvers_that_are_stopped_say_what_they_have_and_what_they_proved():
 
 def test_states_are_the_partitions_of_all_tensors_of_each_group(perceptron):
     """Matrices can be cut in two ways in a step, and in three in two steps, whose order does not count. A product has its operands, its
-    result and the gradients of these three; the loss three matrices, and two more in its lowered gradient that may stay whole as well.
+    result and the gradients of these three; the loss four matrices, and two more in its lowered gradient that may stay whole as well.
     """
     _, decisions = perceptron
-    assert decisions.count_states(1) == 2 * 2**6 + 2**3 * 3**2
-    assert decisions.count_states(2) == 2 * 3**6 + 3**3 * 6**2
+    assert decisions.count_states(1) == 2 * 2**6 + 2**4 * 3**2
+    assert decisions.count_states(2) == 2 * 3**6 + 3**4 * 6**2
 
 
 def test_tiles_of_a_tensor_cover_it_once_and_each_worker_has_one():
