@@ -155,3 +155,11 @@ def test_what_is_differentiated_may_be_anything_that_is_called(case):
     made = tofu.jax.partition(step, 3 if options else 2, arguments, **options)
     placed = [made.place(one, n) if options else one for n, one in enumerate(arguments)]
     assert_same(transform(made)(*placed), transform(step)(*arguments))
+
+
+def test_an_array_that_was_given_up_has_no_gradient():
+    made = tofu.jax.partition(lambda x: (x * 2, x.sum() ** 2), 2, (BIAS,), donate_argnums=0)
+    placed = made.place(BIAS)
+    made(placed)
+    with pytest.raises(UnsupportedError, match="x is no longer there: it was given up to an earlier call"):
+        jax.grad(lambda x: made(x)[1])(placed)

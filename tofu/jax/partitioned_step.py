@@ -154,6 +154,7 @@ class PartitionedStep:
         run = jax.jit(self._program.function(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:
+            check_leaves(leaves, self._types, self._leaf_names)  # a derivative hides what its arrays have become
             made: list[Any] = run(*map(lay_anew, leaves, self._laid), *self._constants)
             for position, sharding in self._uneven_results.items():
                 made[position] = sharding.restore(made[position])
