@@ -71,7 +71,10 @@ def test_more_steps_than_the_model_has_axes_for():
 
 
 def test_a_larger_batch_is_no_way_out_where_no_axis_is_the_batchs():
-    with refuses(tofu.InfeasibleError, "no operator of the model .boxes0. has an axis to split: .*opaque function. Use one device.$"):
+    with refuses(
+        tofu.InfeasibleError,
+        "no operator of the model .boxes0. has an axis to split: .*opaque function. Use one device.$",
+    ):
         tofu.partition(mx.sym.contrib.MultiBoxPrior(mx.sym.Variable("data"), name="boxes0"), 2, data=(2, 3, 4, 4))
 
 
