@@ -50,7 +50,7 @@ class Backend(Protocol):
         """The memory that the workers need, without allocating any."""
 
     def predict_peak(self, execution: Any, measured: Measured) -> tuple[int, ...]:
-        """Return the bytes that each worker needs at most at any time: predicted, if `measure` does not count all of them."""
+        """Return the bytes that each worker needs at most at any time: the measured ones themselves, or a prediction if these lack some."""
 
     def check(
         self,

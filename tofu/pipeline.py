@@ -95,7 +95,8 @@ class Task:
         def add_states(own: tuple[int, ...]) -> tuple[int, ...]:
             return tuple(one + more for one, more in zip(own, states, strict=True))
 
-        return Needs(add_states(measured.worker_bytes), add_states(backend.predict_peak(execution, measured)))
+        peak = backend.predict_peak(execution, measured)
+        return Needs(add_states(measured.worker_bytes), add_states(peak), peak is not measured.worker_bytes)
 
     def settle(self, problem: Problem, choices: Choices) -> Settled:
         """The graph of the model with those operators in parts that need it, for a plan of the lowered one."""

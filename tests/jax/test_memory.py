@@ -176,6 +176,15 @@ def test_a_plan_says_that_it_is_predicted_to_need_more_than_its_limit(caplog):
         tofu.jax.partition(*asked, memory_limit=needed // 2)
 
 
+def test_a_plan_for_donated_arguments_is_not_taken_for_others():
+    asked = (lambda x: x + 1), 8, (jax.ShapeDtypeStruct((512, 512), "float32"),)
+    limit = 512 * 512 * 4 // 8
+    assert tofu.jax.partition(*asked, memory_limit=limit, donate_argnums=0).plan.optimality.startswith(
+        "the best within"
+    )
+    assert tofu.jax.partition(*asked, memory_limit=limit).plan.optimality.startswith("predicted to need")
+
+
 def test_a_given_plan_is_checked_with_its_predicted_peak(caplog):
     x = jax.ShapeDtypeStruct((512, 512), "float32")
     plan = tofu.jax.partition(lambda x: x + 1, 8, (x,)).plan

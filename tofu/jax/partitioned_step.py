@@ -131,9 +131,10 @@ class PartitionedStep:
         given = self._flatten(order_arguments(self._step, args, named))
         refuse_shapes(given, self._leaf_names)
         self._agreement.check(dict(enumerate(self._native.arguments_tree.split(given))))
-        made, weak = self._run_leaves(given), list_weak(given)
-        if weak != self._weak_types.planned:
-            made = list(map(_as_type, made, self._weak_types.find_result_types(weak)))
+        types = self._find_other_types(given)
+        made = self._run_leaves(given)
+        if types is not None:
+            made = list(map(_as_type, made, types))
         return give(self._native.results_tree, made)
 
     def _run_leaves(self, given: Sequence[Any]) -> list[Any]:
@@ -193,6 +194,7 @@ class PartitionedStep:
 
         step.__name__ = self.name
         leaves = self._flatten(order_arguments(self._step, args, named))
+        self._find_other_types(leaves)
         structs = self._program.argument_structs(self.mesh)[: len(leaves)]
         pairs = zip(leaves, structs, self._laid, strict=True)
         leaves = [
@@ -388,9 +390,12 @@ class PartitionedStep:
                     f"The step was planned for other arguments.{detail} Call tofu.jax.partition again for these, or give others."
                 )
         check_leaves(leaves, self._types, self._leaf_names)
-        if (weak := list_weak(leaves)) != self._weak_types.planned:
-            self._weak_types.find_result_types(weak)  # raises where other types would be computed
         return leaves
+
+    def _find_other_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
+        """Return the types of the results for leaves of other weak types than planned. Raises ShapeError if more types are others."""
+        weak = list_weak(leaves)
+        return None if weak == self._weak_types.planned else self._weak_types.find_result_types(weak)
 
 
 def _as_type(value: Any, type_: ValueType) -> Any:

@@ -36,6 +36,7 @@ class Needs:
 
     held: tuple[int, ...]
     peak: tuple[int, ...]
+    is_predicted: bool = False
 
 
 Measure = Callable[[Problem, Choices], Needs]
@@ -66,7 +67,7 @@ class Point:
     @property
     def is_predicted(self) -> bool:
         """Return True if the peak is a prediction."""
-        return self.needs.peak != self.needs.held
+        return self.needs.is_predicted
 
 
 def price_plan(problem: Problem, choices: Choices, measure: Measure) -> Point:

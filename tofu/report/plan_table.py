@@ -107,7 +107,7 @@ def alternatives_table(partition: Partition, layer: str) -> Table:
         reason = partition.searched.accesses[position].explain_whole()
         table.caption = f"It cannot be split: {reason}."
     if operator.line:
-        table.caption = f"It is at {operator.line}. {table.caption}"
+        table.caption = f"{table.caption} It is at {operator.line}."
     for one in alternatives:
         moved = WHOLE if one.communication_bytes is None else format_bytes(one.communication_bytes)
         table.add_row(one.axis, one.meaning, moved, "" if one.change is None else format_change(one.change), one.remark)
