@@ -7,7 +7,7 @@
 Every kernel of a part and fetches of all kinds give the numbers of the same source on the CPU and of a loop over cells; compute-sanitizer
 finds no fault of memory and no race, where it is installed; kernels are held against the bandwidth of a copy within the device; fetches
 against that and, where CuPy is installed, against slices that are copied and concatenated; a training step of `tofu.jax` gives the numbers
-of `jax.jit` and its time, where JAX sees the GPU. Figures are printed beside their goals, and kept as `gpu.json` and `gpu.png`. What cannot
+of `jax.jit` and its time, where JAX sees the GPU; so do steps with kernels and memory that only a GPU has. Figures are printed beside their goals, and kept as `gpu.json` and `gpu.png`. What cannot
 run here is said; what fails makes the exit status 1.
 """
 
@@ -134,6 +134,21 @@ def train_a_step(run: Run) -> None:
         run.figures["steps of tofu.jax"] = json.loads(path.read_text())
 
 
+def run_kernels_of_users(run: Run) -> None:
+    """Kernels and kinds of memory that only a GPU has, in steps of tofu.jax."""
+    if importlib.util.find_spec("jax") is None or run.emulated:
+        run.left_out["kernels of users"] = "there is no GPU" if run.emulated else "JAX is not installed"
+        return
+    path = run.out / "kernels_of_users.json"
+    run.execute(
+        "kernels of users",
+        [sys.executable, "-m", "benchmarks.jax_gpu_kernels", "--json", str(path)],
+        XLA_PYTHON_CLIENT_PREALLOCATE="false",
+    )
+    if path.exists():
+        run.figures["kernels of users"] = json.loads(path.read_text())
+
+
 def print_figures(run: Run) -> None:
     """Every figure beside its goal."""
     device, checks = run.figures.get("device", {}), run.figures.get("checks", {})
@@ -149,10 +164,20 @@ def print_figures(run: Run) -> None:
     steps = run.figures.get("steps of tofu.jax", {}).get("steps", ())
     for step in steps:
         print(f"tofu.jax, {step['model']}: {step['overhead']:.3f} of jax.jit's time (goal 1.05)")
+    for row in run.figures.get("kernels of users", {}).get("rows", ()):
+        print(f"tofu.jax, {row['step']}: {row.get('failure') or _describe(row)}")
     for what, why in run.left_out.items():
         print(f"left out: {what}, since {why}")
     for failure in run.failures:
         print(f"FAILED: {failure}")
+
+
+def _describe(row: Mapping[str, Any]) -> str:
+    scratch = ", ".join(
+        f"{row[f'{kind} scratch'] / 2**20:.0f} MiB of scratch memory and {row[f'{kind} scratch on the host'] / 2**20:.0f} on the host"
+        for kind in ("partitioned", "plain")
+    )
+    return f"off by {row['error']:.1e} (goal {row['limit']:.0e}); {scratch} for jax.jit"
 
 
 def _print_bandwidths(run: Run) -> None:
@@ -231,6 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     measure_parts(run, program)
     compare_fetches(run)
     train_a_step(run)
+    run_kernels_of_users(run)
     shutil.rmtree(run.out / "kernels", ignore_errors=True)
     if run.figures["parts"] and not run.emulated:
         draw(run, run.out / "gpu.png")
