@@ -4,11 +4,11 @@
     python -m benchmarks.gpu --out FOLDER --few           the same in four minutes: a fifth of the cases of numbers
     python -m benchmarks.gpu --out FOLDER --emulate       on the CPU, thread by thread, those cases, no times
 
-Every kernel of a part and fetches of all kinds give the numbers of the same source on the CPU and of a loop over cells; compute-sanitizer
-finds no fault of memory and no race, where it is installed; kernels are held against the bandwidth of a copy within the device; fetches
-against that and, where CuPy is installed, against slices that are copied and concatenated; a training step of `tofu.jax` gives the numbers
-of `jax.jit` and its time, where JAX sees the GPU; so do steps with kernels and memory that only a GPU has. Figures are printed beside their goals, and kept as `gpu.json` and `gpu.png`. What cannot
-run here is said; what fails makes the exit status 1.
+Every kernel of a part and fetches of all kinds give the numbers of the same source on the CPU and of a loop over cells. compute-sanitizer
+finds no fault of memory and no race, where it is installed. Kernels are compared with the bandwidth of a copy within the device, fetches
+with that and, where CuPy is installed, with slices that are copied and concatenated. Where JAX sees the GPU, a training step of `tofu.jax`
+gives the numbers of `jax.jit` and its time, and so do steps with kernels and memory that only a GPU has. Figures are printed beside their
+goals, and kept as `gpu.json` and `gpu.png`. What cannot run here is said; what fails makes the exit status 1.
 """
 
 from __future__ import annotations

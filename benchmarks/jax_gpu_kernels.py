@@ -135,7 +135,7 @@ def main(path: Path | None) -> None:
     for name, make in make_cases().items():
         try:
             row = compare(name, make)
-        except Exception as error:  # noqa: BLE001  # one step must not hide the others
+        except Exception as error:  # one step must not hide the others
             traceback.print_exc()
             row, failed = {"step": name, "failure": f"{type(error).__name__}: {error}".splitlines()[0]}, True
         rows.append(row)
