@@ -1,24 +1,22 @@
-# make build | demo | demo-jax | docs | test | test-jax | fuzz | lint | bench | bench-search | reproduce | clean. Everything happens inside .venv, .venv-jax and build; nothing is rebuilt without
-# a reason.
-# The Pythons that MXNet 1.9.1 runs on. The first that is there is taken.
-SUITABLE := -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 10), (3, 11), (3, 12)])' 2>/dev/null
-PYTHON ?= $(shell for p in python3.11 python3.12 python3.10 python3 python; do $$p $(SUITABLE) && command -v $$p && break; done)
-# Those that requirements-jax.txt has a version of JAX for.
-FOR_JAX := -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null
-JAX_PYTHON ?= $(shell for p in $(PYTHON) python3.13 python3 python; do $$p $(FOR_JAX) && command -v $$p && break; done)
+# make build | demo | demo-jax | docs | test | test-jax | fuzz | lint | bench | bench-search | reproduce | clean. Everything happens inside .venv and build; nothing is
+# rebuilt without a reason.
+# MXNet 1.9.1 runs on Python 3.10 to 3.12. What needs JAX alone runs on 3.13 too. The first suitable Python that is there is taken.
+JAX_ALONE := $(filter demo-jax test-jax,$(MAKECMDGOALS))
+SUITABLE := -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, $(if $(JAX_ALONE),13,12)))' 2>/dev/null
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.10 $(if $(JAX_ALONE),python3.13) python3 python; do $$p $(SUITABLE) && command -v $$p && break; done)
 CXX ?= g++
 
 VENV := .venv/bin
 INSTALLED := .venv/.installed
+CORE := build/.core
 BUILT := build/.built
 CORE_TESTED := build/.core_tested
 CORE_TIDIED := build/.core_tidied
 NATIVE := CMakeLists.txt setup.py $(shell find csrc -type f -not -name '*.md')
 CPP := $(shell find csrc tests -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
-NEED_PYTHON := MXNet 1.9.1 needs Python 3.10, 3.11 or 3.12: install python3.12, python3.12-venv and python3.12-dev, or `uv python install 3.12` where \
-	the system is newer; make PYTHON=/path/to/python3.12 names one
-NEED_PYTHON_FOR_JAX := JAX needs Python 3.10 to 3.13 here: install python3.12, python3.12-venv and python3.12-dev, or `uv python install 3.12` where \
-	the system is newer; make demo-jax JAX_PYTHON=/path/to/python3.12 names one
+NEED_PYTHON := $(if $(JAX_ALONE),JAX needs Python 3.10 to 3.13,MXNet 1.9.1 needs Python 3.10 to 3.12): install python3.12, python3.12-venv and python3.12-dev, or \
+	`uv python install 3.12` where the system is newer; make PYTHON=/path/to/python3.12 names one
+NEED_OTHER_PYTHON := .venv has a Python that MXNet 1.9.1 does not run on: remove the folder .venv, and run make once more with Python 3.10 to 3.12
 NEED_VENV = This Python cannot make virtual environments: install $(notdir $(1))-venv
 NEED_COMPILER := There is no C++ compiler $(CXX): install g++, or say make CXX=/path/to/g++
 # Scripts find Tofu as it lies here, wherever they are run: examples/ too.
@@ -33,22 +31,23 @@ build: $(BUILT)
 demo: $(BUILT)
 	$(VENV)/python -m benchmarks.demo
 
-# Needs no MXNet.
-demo-jax: .venv-jax/.installed
-	.venv-jax/bin/python examples/jax/transformer.py
+demo-jax: $(CORE)
+	$(VENV)/python examples/jax/transformer.py
 
 # The documents as a site, in build/site; a link that leads nowhere is an error.
-docs: build/docs-env/.installed
-	NO_MKDOCS_2_WARNING=1 build/docs-env/bin/mkdocs build --quiet --strict
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --quiet --strict
 	@echo "The site is build/site/index.html"
 
+# TESTS names some tests, and may have other arguments of pytest.
+test: TESTS ?= tests
 test: $(BUILT) $(CORE_TESTED)
-	$(VENV)/python -m pytest -n 2 --dist worksteal
+	$(VENV)/python -m pytest -n 2 --dist worksteal $(TESTS)
 
-# All tests of the JAX side, where there is no MXNet. TESTS names some, and may have other arguments of pytest.
-TESTS ?= tests/jax
-test-jax: .venv-jax/.tested-with
-	OMP_NUM_THREADS=1 .venv-jax/bin/python -m pytest -n 2 --dist worksteal $(TESTS)
+# The tests of the JAX engine, with the newest JAX on Python 3.13.
+test-jax: TESTS ?= tests/jax
+test-jax: $(CORE)
+	$(VENV)/python -m pytest -n 2 --dist worksteal $(TESTS)
 
 SECONDS ?= 600
 fuzz: $(BUILT)
@@ -98,38 +97,25 @@ clean:
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(call NEED_VENV,$(PYTHON))"; exit 1; }
 	$(PYTHON) -m venv .venv
 
-$(INSTALLED): requirements.txt requirements-build.txt requirements-test.txt requirements-dev.txt | .venv/bin/python
-	@echo "Installing MXNet and what the tests and the demo need into .venv"
-	$(VENV)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+$(INSTALLED): requirements.txt | .venv/bin/python
+	@echo "Installing what Tofu, its tests and its demos need into .venv: this takes a minute or more"
+	$(VENV)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@$(VENV)/python -c '$(FIND_SOURCES)' "$(CURDIR)"
 	@touch $@
 
-.venv-jax/.installed: requirements-jax.txt requirements-build.txt pyproject.toml $(NATIVE)
-	@test -n "$(JAX_PYTHON)" && $(JAX_PYTHON) $(FOR_JAX) || { echo '$(NEED_PYTHON_FOR_JAX)'; exit 1; }
-	@$(JAX_PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(call NEED_VENV,$(JAX_PYTHON))"; exit 1; }
+# The core alone, which is all that JAX needs.
+$(CORE): $(INSTALLED) $(NATIVE)
 	@command -v $(CXX) >/dev/null || { echo "$(NEED_COMPILER)"; exit 1; }
-	test -x .venv-jax/bin/python || $(JAX_PYTHON) -m venv .venv-jax
-	.venv-jax/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-jax.txt
-	@.venv-jax/bin/python -c '$(FIND_SOURCES)' "$(CURDIR)"
-	CXX=$(CXX) .venv-jax/bin/python setup.py
-	@touch $@
-
-.venv-jax/.tested-with: requirements-test.txt requirements-models.txt .venv-jax/.installed
-	.venv-jax/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt -r requirements-models.txt
-	@touch $@
-
-build/docs-env/.installed: requirements-docs.txt
-	@test -n "$(JAX_PYTHON)" && $(JAX_PYTHON) $(FOR_JAX) || { echo '$(NEED_PYTHON)'; exit 1; }
-	@$(JAX_PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(call NEED_VENV,$(JAX_PYTHON))"; exit 1; }
-	test -x build/docs-env/bin/python || $(JAX_PYTHON) -m venv build/docs-env
-	build/docs-env/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	@echo "Compiling the core: the first time takes about half a minute"
+	CXX=$(CXX) $(VENV)/python setup.py _core
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(NATIVE)
+	@$(VENV)/python $(SUITABLE) || { echo '$(NEED_OTHER_PYTHON)'; exit 1; }
 	@command -v $(CXX) >/dev/null || { echo "$(NEED_COMPILER)"; exit 1; }
 	@echo "Compiling the native code: the first time takes some minutes"
 	CXX=$(CXX) $(VENV)/python setup.py
-	@touch $@
+	@touch $(CORE) $@
 
 # The tests of csrc/core and csrc/cuda: over the library that the module for users has been linked from, and under AddressSanitizer and UBSan.
 $(CORE_TESTED): $(BUILT) $(wildcard tests/core/* tests/cuda/*.cc tests/cuda/*.h tests/tests.cmake)

@@ -1,4 +1,7 @@
-"""Build the native modules into the working tree, for work on Tofu: `python setup.py`, in an environment with CMake and Ninja.
+"""Build the native modules into the working tree, for work on Tofu, in an environment with CMake and Ninja.
+
+    python setup.py            everything that this environment can use
+    python setup.py _core      the core alone, without the module for MXNet
 
 Packages are built from pyproject.toml, by `pip install .` or `python -m build`. TOFU_LIBRARIES in the environment names a build folder
 of the same sources, whose libraries are linked instead of being compiled again.
@@ -18,8 +21,8 @@ ROOT = Path(__file__).resolve().parent
 PARALLEL_JOBS = 2  # the sources that include MXNet's headers take about 1 GB each to compile
 
 
-def build() -> None:
-    """Compile what has changed, and put the modules beside the Python sources. Exits with one line if a tool is missing."""
+def build(target: str = "all") -> None:
+    """Compile what has changed for a CMake target, and put the modules beside the Python sources. Exits with one line if a tool is missing."""
     require_tools()
     kind = "native" if importlib.util.find_spec("mxnet") else "core"
     folder = ROOT / "build" / f"{kind}-{sys.implementation.cache_tag}"
@@ -31,7 +34,7 @@ def build() -> None:
         f"-DTOFU_LIBRARIES={os.environ.get('TOFU_LIBRARIES', '')}",
     ]
     quiet = [] if sys.stderr.isatty() else ["--", "--quiet"]  # a person who waits sees how many files are compiled
-    for command in (configure, [cmake, "--build", folder, "-j", str(PARALLEL_JOBS), *quiet]):
+    for command in (configure, [cmake, "--build", folder, "--target", target, "-j", str(PARALLEL_JOBS), *quiet]):
         if subprocess.run(list(map(str, command)), check=False, stdout=sys.stderr).returncode != 0:
             sys.exit("tofu: the native code was not built; the reason stands above")
 
@@ -55,4 +58,4 @@ def require_tools() -> None:
 
 
 if __name__ == "__main__":
-    build()
+    build(*sys.argv[1:2])

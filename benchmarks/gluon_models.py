@@ -5,7 +5,7 @@
     python -m benchmarks.gluon_models --summary
 
 Each model is what its library makes, in float64 where MXNet has kernels for it, and runs as its users run it: initialized, hybridized,
-called once, trained by a Trainer. GluonCV and GluonNLP have to be installed for theirs (requirements-gluon.txt; `.ci/gluon` does it).
+called once, trained by a Trainer. GluonCV and GluonNLP have to be installed for theirs (`.ci/gluon` does it).
 Dropout is off, which draws other numbers on workers. Where an error is above the bar, one device runs again on inputs that are off by a
 rounding: a network that makes as much of those is not held against Tofu. Results are kept in a file.
 """

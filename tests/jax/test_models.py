@@ -14,7 +14,7 @@ from benchmarks.jax_models import as_numbers, load_models
 from tofu.jax.frontend.versions import in_double_precision
 
 MODULES = {
-    package: pytest.importorskip(f"benchmarks.jax_models.{package}", reason="pip install -r requirements-models.txt")
+    package: pytest.importorskip(f"benchmarks.jax_models.{package}", reason="it is not installed")
     for package in ("linen", "nnx", "equinox")
 }
 LINEN = MODULES["linen"].MODELS
@@ -61,7 +61,7 @@ def test_a_transformer_on_eight():
 
 def test_training_goes_on_from_a_checkpoint_of_orbax_at_another_number_of_devices(tmp_path):
     """The lines of docs/jax.md."""
-    orbax = pytest.importorskip("orbax.checkpoint", reason="pip install -r requirements-models.txt")
+    orbax = pytest.importorskip("orbax.checkpoint", reason="it is not installed")
     with in_double_precision():
         step, start, others = load_models()["perceptron"]("float64")
         four, parallel = (tofu.jax.partition(step, k, (start, *others), search_seconds=2) for k in (4, 2))
