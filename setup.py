@@ -4,7 +4,7 @@
     python setup.py _core      the core alone, without the module for MXNet
 
 Packages are built from pyproject.toml, by `pip install .` or `python -m build`. TOFU_LIBRARIES in the environment names a build folder
-of the same sources, whose libraries are linked instead of being compiled again.
+of the same sources, whose libraries are linked instead of being compiled again. With TOFU_WARNINGS=ON every warning is an error.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def build(target: str = "all") -> None:
         f"-DPython_EXECUTABLE={sys.executable}",
         f"-DCMAKE_LIBRARY_OUTPUT_DIRECTORY={ROOT / 'tofu'}",
         f"-DTOFU_LIBRARIES={os.environ.get('TOFU_LIBRARIES', '')}",
+        f"-DTOFU_WARNINGS={os.environ.get('TOFU_WARNINGS', 'OFF')}",
     ]
     quiet = [] if sys.stderr.isatty() else ["--", "--quiet"]  # a person who waits sees how many files are compiled
     for command in (configure, [cmake, "--build", folder, "--target", target, "-j", str(PARALLEL_JOBS), *quiet]):

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from tofu.mxnet.runtime.symbol import partition
     from tofu.mxnet.simulation import advise, simulate
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _OF_MXNET = {
     "Frontier": "tofu.mxnet.frontier",
