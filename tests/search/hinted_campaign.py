@@ -28,7 +28,7 @@ from tofu.search.algorithms import ALGORITHMS
 from tofu.search.choices import FREE, Choices, Fixed
 from tofu.search.cost import price
 from tofu.search.hints import resolve_hints
-from tofu.search.native import COLLECTIVES, FETCHES, UNEVEN, list_cheap_operators, list_replicable
+from tofu.search.native import COLLECTIVES, FETCHES, UNEVEN, list_cheap_operators
 from tofu.search.solve import complete
 from tofu.search.topology import Arrangement
 
@@ -189,8 +189,9 @@ def list_rivals(case, solution, fixed, rng):
             other = ALGORITHMS["exact"].solve(case.searched, more)
         except (PlanError, InfeasibleError):
             continue
-        is_covered = other.ties == solution.ties and is_tied_alike(problem, fixed, resolve_hints(problem, more))
-        if other.exact is not None and is_covered and not asks_more(case, more):
+        more_fixed = resolve_hints(problem, more)
+        is_covered = other.ties == solution.ties and is_tied_alike(problem, fixed, more_fixed)
+        if other.exact is not None and is_covered and not asks_more(case, fixed, more_fixed, other.choices):
             yield "a search under more hints", price(problem, other.choices)
     if not solution.ties:
         yield from list_edits(problem, solution.choices, fixed, rng)
@@ -201,11 +202,19 @@ def is_tied_alike(problem, fixed, more):
     return problem.keep_apart(fixed).tied_steps == problem.keep_apart(more).tied_steps
 
 
-def asks_more(case, more):
-    """Return True if the further hints replicate what a search would not: its claim is about plans that do not."""
-    replicable, index = list_replicable(case.problem.graph), case.problem.graph.tensor_index
-    added = [name for name in more.keys() - case.hints.keys() if None in more[name]]
-    return not all(name in index and (case.is_free or replicable[index[name]]) for name in added)
+def asks_more(case, fixed, more, choices):
+    """Return True if a search would not make some of these choices without the further hints: its claim is about plans without them."""
+    native, factors = case.untie(), list(case.problem.factors)
+    asked = (
+        ("operator", more.operators.keys() - fixed.operators.keys(), choices.operators),
+        ("tensor", more.tensors.keys() - fixed.tensors.keys(), choices.tensors),
+    )
+    return any(
+        choice not in _core.feasible_choices(native, factors, kind, position, list(rows[position][:step]))
+        for kind, added, rows in asked
+        for position in added
+        for step, choice in enumerate(rows[position])
+    )
 
 
 def list_edits(problem, choices, fixed, rng):

@@ -4,9 +4,11 @@ import pytest
 
 from tests.search.hinted_campaign import RULES, run
 from tests.search.written_steps import Writer, WrittenOperators, recurrence
+from tofu.errors import PlanError
 from tofu.graph import TensorKind
 from tofu.search import find_strategies, pose_problem
 from tofu.search.algorithms import ALGORITHMS
+from tofu.search.choices import REPLICATED
 from tofu.search.cost import price
 from tofu.search.native import FETCHES
 
@@ -64,6 +66,24 @@ def test_a_hint_for_a_later_step_restricts_the_steps_before(algorithm):
     problem = pose(write.graph([write.apply("activate", x)]), FETCHES, (2, 2))
     choices = ALGORITHMS[algorithm].solve(problem, {"x": [..., 0]}).choices
     assert list(choices.layout(x)) == [1, 0]
+
+
+@pytest.mark.parametrize("moves", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("algorithm", ["exact", "recursive"])
+def test_steps_before_a_hint_replicate_if_every_split_rules_it_out(algorithm, moves):
+    write = Writer()
+    x = write.variable("x", 2, 4, TensorKind.INPUT)
+    problem = pose(write.graph([write.apply("activate", write.apply("activate", x))]), moves, (4, 2))
+    choices = ALGORITHMS[algorithm].solve(problem, {"activate0": [..., "j"]}).choices
+    assert choices.operators.tolist() == [[REPLICATED, 1], [1, 0]]
+
+
+def test_a_hint_that_no_step_before_it_allows_is_refused():
+    write = Writer()
+    x = write.variable("x", 2, 4, TensorKind.INPUT)
+    problem = pose(write.graph([write.apply("activate", x)]), FETCHES, (2, 4))
+    with pytest.raises(PlanError, match="operator activate0 is fixed to 0 at step 1"):
+        ALGORITHMS["exact"].solve(problem, {"activate0": [..., "i"]})
 
 
 def test_hints_that_tell_time_steps_apart_leave_the_others_alike():

@@ -30,7 +30,7 @@ def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> Fixed:
     """Hints by name as fixed choices, one number for each step. PlanError lists the rule that each one breaks.
 
     A tensor's hint is a dimension, an operator's an axis name, for all steps; or a sequence with one entry for each step, where
-    None means replicated and Ellipsis leaves the step free.
+    None means replicated and Ellipsis leaves the step free. A free step replicates if every split there rules a later choice out.
     """
     fixed = Fixed({}, {})
     problems = []

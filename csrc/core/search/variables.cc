@@ -52,6 +52,16 @@ SearchVariables::SearchVariables(const Graph& graph, const WorkerGrid& grid, con
     AddHint("operator " + std::to_string(id), of_operator_[graph.CheckOperator(id)], hint,
             grid.num_steps());
   }
+  FindHintsThatReplicate();
+}
+
+void SearchVariables::FindHintsThatReplicate() {
+  hint_replicates_.assign(subjects_.size(), false);
+  for (int variable = 0; variable < size(); ++variable) {
+    if (hints_[variable].empty() || CanMeetHint(variable, {})) continue;
+    hint_replicates_[variable] = true;
+    hint_replicates_[variable] = CanMeetHint(variable, {});
+  }
 }
 
 void SearchVariables::AddHint(const std::string& name, int variable, const std::vector<int>& hint,
@@ -86,16 +96,22 @@ std::string SearchVariables::Name(int variable) const {
 
 std::vector<int> SearchVariables::Choices(int variable, const std::vector<int>& history) const {
   const Subject& subject = subjects_[variable];
-  return subject.is_tensor ? TensorChoices(graph_, grid_, subject.id, history)
-                           : OperatorChoices(graph_, grid_, subject.id, history);
+  std::vector<int> choices = subject.is_tensor
+                                 ? TensorChoices(graph_, grid_, subject.id, history)
+                                 : OperatorChoices(graph_, grid_, subject.id, history);
+  if (hint_replicates_[variable] && choices.back() != kReplicated) choices.push_back(kReplicated);
+  return choices;
 }
 
 bool SearchVariables::CanMeetHint(int variable, std::vector<int> history) const {
   const std::vector<int>& hint = hints_[variable];
   const size_t step = history.size();
   if (step == hint.size()) return true;
+  // A step that splits nothing leaves later steps all their choices.
+  const bool is_replicated =
+      hint[step] == kReplicated || (hint[step] == kFree && hint_replicates_[variable]);
   std::vector<int> choices = {kReplicated};
-  if (hint[step] != kReplicated) choices = Choices(variable, history);
+  if (!is_replicated) choices = Choices(variable, history);
   history.push_back(0);
   return std::any_of(choices.begin(), choices.end(), [&](int choice) {
     history.back() = choice;

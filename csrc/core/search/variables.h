@@ -78,6 +78,8 @@ class SearchVariables {
   /*! \brief The choices of the next step after which the hint can be met. */
   std::vector<int> LeaveHintPossible(int variable, std::vector<int> history,
                                      const std::vector<int>& choices) const;
+  /*! \brief Finds the hints that can be met only if free steps before them replicate. */
+  void FindHintsThatReplicate();
   void AddHint(const std::string& name, int variable, const std::vector<int>& hint, int num_steps);
   const std::vector<int64_t>& Extents(int variable) const;
   std::vector<int> Choices(int variable, const std::vector<int>& history) const;
@@ -91,6 +93,7 @@ class SearchVariables {
   std::vector<int> of_tensor_;
   std::vector<std::vector<int>> hints_;  // by variable, empty for none
   std::vector<std::string> hint_names_;  // who gave it
+  std::vector<bool> hint_replicates_;    // by variable: its free steps may replicate
 };
 
 }  // namespace tofu
