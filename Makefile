@@ -8,6 +8,7 @@ CXX ?= g++
 
 VENV := .venv/bin
 INSTALLED := .venv/.installed
+TOOLS := .venv/.tools
 CORE := build/.core
 BUILT := build/.built
 CORE_TESTED := build/.core_tested
@@ -35,25 +36,25 @@ demo-jax: $(CORE)
 	$(VENV)/python examples/jax/transformer.py
 
 # The documents as a site, in build/site; a link that leads nowhere is an error.
-docs: $(INSTALLED)
+docs: $(TOOLS)
 	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --quiet --strict
 	@echo "The site is build/site/index.html"
 
 # TESTS names some tests, and may have other arguments of pytest.
 test: TESTS ?= tests
-test: $(BUILT) $(CORE_TESTED)
+test: $(TOOLS) $(BUILT) $(CORE_TESTED)
 	$(VENV)/python -m pytest -n 2 --dist worksteal $(TESTS)
 
 # The tests of the JAX engine, with the newest JAX on Python 3.13.
 test-jax: TESTS ?= tests/jax
-test-jax: $(CORE)
+test-jax: $(TOOLS) $(CORE)
 	$(VENV)/python -m pytest -n 2 --dist worksteal $(TESTS)
 
 SECONDS ?= 600
-fuzz: $(BUILT)
+fuzz: $(TOOLS) $(BUILT)
 	$(VENV)/python -m benchmarks.fuzz --seconds $(SECONDS) --jobs 2 --shrink
 
-lint: $(INSTALLED) $(CORE_TIDIED)
+lint: $(TOOLS) $(CORE_TIDIED)
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy tofu
@@ -62,15 +63,15 @@ lint: $(INSTALLED) $(CORE_TIDIED)
 	$(VENV)/clang-format --dry-run -Werror $(CPP)
 
 # clang-tidy over csrc/core takes some twenty seconds: it runs again only where something there has changed.
-$(CORE_TIDIED): $(wildcard csrc/core/*/*.cc csrc/core/*/*.h) .clang-tidy | $(INSTALLED)
+$(CORE_TIDIED): $(wildcard csrc/core/*/*.cc csrc/core/*/*.h) .clang-tidy | $(TOOLS)
 	$(VENV)/clang-tidy --quiet $(filter %.cc,$^) -- -std=c++17 -Icsrc
 	@mkdir -p build && touch $@
 
 # All tests over modules that count what runs, and over modules that watch memory; in copies below build. Much longer than make test.
-coverage sanitize: $(BUILT)
+coverage sanitize: $(TOOLS) $(BUILT)
 	.ci/instrumented $@
 
-reproduce: $(BUILT)
+reproduce: $(TOOLS) $(BUILT)
 	$(VENV)/python -m benchmarks.evaluation.operator_study
 	$(VENV)/python -m benchmarks.evaluation.search_table
 	$(VENV)/python -m benchmarks.evaluation.partition_picture
@@ -78,7 +79,7 @@ reproduce: $(BUILT)
 	$(VENV)/python -m benchmarks.evaluation.counterfactuals
 	$(VENV)/python -m benchmarks.evaluation --again
 
-bench-search: $(BUILT)
+bench-search: $(TOOLS) $(BUILT)
 	$(VENV)/python -m benchmarks.search
 	$(VENV)/python -m benchmarks.scaling
 	$(VENV)/python -m benchmarks.baselines
@@ -86,7 +87,7 @@ bench-search: $(BUILT)
 	$(VENV)/python -m benchmarks.partition_results
 	$(VENV)/python -m benchmarks.optimality
 
-bench: $(BUILT)
+bench: $(TOOLS) $(BUILT)
 	$(VENV)/python -m benchmarks
 
 clean:
@@ -98,9 +99,15 @@ clean:
 	$(PYTHON) -m venv .venv
 
 $(INSTALLED): requirements.txt | .venv/bin/python
-	@echo "Installing what Tofu, its tests and its demos need into .venv: this takes a minute or more"
-	$(VENV)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@echo "Installing the engines and what the demos need into .venv: this takes about a minute"
+	@sed '/^# What follows is for tests/,$$d' requirements.txt > .venv/of-demos.txt
+	$(VENV)/python -m pip install --quiet --disable-pip-version-check -r .venv/of-demos.txt
 	@$(VENV)/python -c '$(FIND_SOURCES)' "$(CURDIR)"
+	@touch $@
+
+$(TOOLS): requirements.txt $(INSTALLED)
+	@echo "Installing what tests, linters and documents need into .venv"
+	$(VENV)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
 # The core alone, which is all that JAX needs.
