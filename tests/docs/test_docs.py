@@ -48,7 +48,8 @@ def run(examples, folder):
         script += [example.code, f'print("{separator}", flush=True)\n']
     path = folder / "document.py"
     path.write_text("\n".join(script))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(path)],
         cwd=folder,
