@@ -130,5 +130,5 @@ $(CORE_TESTED): $(BUILT) $(wildcard tests/core/* tests/cuda/*.cc tests/cuda/*.h 
 	@CXX=$(CXX) $(VENV)/cmake -S . -B build/core-tests -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/ninja --log-level=WARNING \
 	    -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python -DTOFU_ONLY_CORE_TESTS=ON -DTOFU_SANITIZE=ON -DTOFU_WARNINGS=$${TOFU_WARNINGS:-OFF} >/dev/null
 	@$(VENV)/cmake --build build/core-tests -j 2 -- --quiet
-	@$(VENV)/ctest --test-dir build/core-tests --output-on-failure --timeout $(CORE_TEST_TIMEOUT) --no-tests=ignore
+	@$(VENV)/ctest --test-dir build/core-tests --output-on-failure -j 2 --timeout $(CORE_TEST_TIMEOUT) --no-tests=ignore
 	@touch $@
