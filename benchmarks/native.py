@@ -24,7 +24,7 @@ FOLDER = ROOT / "build" / "cuda"
 WITH_RUNTIME = ["-static-libgcc", "-static-libstdc++", "-Wl,--exclude-libs,ALL"]
 FLAGS = [
     "-std=c++17",
-    "-O2",
+    "-O1",  # half the time of -O2 to compile; what runs on a GPU is compiled there
     "-fPIC",
     "-fno-strict-aliasing",
     f"-I{ROOT / 'csrc'}",

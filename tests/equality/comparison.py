@@ -1,6 +1,6 @@
 """What all equality tests share: one device's run of a model, and the rules by which a partitioned run is held against it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -23,6 +23,11 @@ STEPS = 5  # benchmarks/equality.py takes 20
 RANDOM_STEPS = 2  # under a random plan, which fetches almost everything
 STEP_TOLERANCE = 1e-10
 WEIGHT_TOLERANCE = 1e-8
+
+
+def spread_workers(names: Iterable[str]) -> list[tuple[str, int]]:
+    """Two numbers of workers for each model, so that all of WORKERS occur among any three neighbours."""
+    return [(name, WORKERS[(2 * i + j) % len(WORKERS)]) for i, name in enumerate(names) for j in (0, 1)]
 
 
 class References:

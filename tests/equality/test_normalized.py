@@ -23,18 +23,18 @@ from benchmarks.small_models.plain import Model
 from tests.equality.comparison import (
     STEP_TOLERANCE,
     WEIGHT_TOLERANCE,
-    WORKERS,
     References,
     compare,
     compare_in_float32,
     compare_random_plans,
+    spread_workers,
 )
 from tofu.errors import PlanError
 from tofu.plan import Plan
 
 RANDOM_PLANS = 2  # benchmarks/equality.py runs more of them
 
-CASES = [(name, workers) for name in NORMALIZED for workers in WORKERS]
+CASES = spread_workers(NORMALIZED)
 
 
 @pytest.fixture(scope="module")

@@ -9,19 +9,19 @@ from benchmarks.shared.training import bind_partitioned, random_values, run_sing
 from benchmarks.small_models.plain import MODELS, Model, residual_cnn, upsampling_cnn
 from tests.equality.comparison import (
     STEPS,
-    WORKERS,
     References,
     compare,
     compare_in_float32,
     compare_random_plans,
     compare_random_plans_in_float32,
+    spread_workers,
 )
 from tofu.analysis import Combine
 from tofu.graph import Phase
 
 RANDOM_PLANS = int(os.environ.get("TOFU_RANDOM_PLANS", "3"))  # benchmarks/equality.py runs 50 for each
 
-CASES = [(name, workers) for name in MODELS for workers in WORKERS]
+CASES = spread_workers(MODELS)
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ from benchmarks.small_models.plain import Model
 from benchmarks.small_models.recurrent import RECURRENT_MODELS
 from benchmarks.small_models.recurrent import STEPS as TIME_STEPS
 from tests.equality.comparison import (
-    WORKERS,
     References,
     compare,
     compare_in_float32,
     compare_random_plans,
     compare_random_plans_in_float32,
+    spread_workers,
 )
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.choices import make_choices
@@ -22,8 +22,8 @@ from tofu.search.cost import evaluate
 RANDOM_MODELS = ("lstm", "gru", "bidirectional_gru", "fused_lstm", "attention_decoder")
 RANDOM_PLANS = 1  # benchmarks/equality.py runs 50
 
-CASES = [(name, k) for name in RECURRENT_MODELS for k in (WORKERS if name in RANDOM_MODELS else (3, 4))]
-RANDOM_CASES = [(name, workers) for name in RANDOM_MODELS for workers in WORKERS]
+CASES = spread_workers(RECURRENT_MODELS)
+RANDOM_CASES = spread_workers(RANDOM_MODELS)
 
 
 @pytest.fixture(scope="module")

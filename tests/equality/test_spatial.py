@@ -10,16 +10,16 @@ from benchmarks.shared.training import bind_partitioned, largest_error, random_v
 from benchmarks.small_models.plain import Model
 from benchmarks.small_models.spatial import SPATIAL
 from tests.equality.comparison import (
-    WORKERS,
     References,
     compare,
     compare_random_plans,
     compare_random_plans_in_float32,
+    spread_workers,
 )
 
 RANDOM_PLANS = 2  # benchmarks/equality.py runs more of them
 
-CASES = [(name, workers) for name in SPATIAL for workers in WORKERS]
+CASES = spread_workers(SPATIAL)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 
+from benchmarks.jax_equality import COMPILED_FAST
+
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+os.environ.setdefault("XLA_FLAGS", f"--xla_force_host_platform_device_count=8 {COMPILED_FAST}")
 collect_ignore_glob = [] if find_spec("jax") else ["test_[!i]*.py", "kernels/*", "differentiated/*"]

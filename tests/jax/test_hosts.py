@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from threading import Thread
 from types import SimpleNamespace
 
@@ -17,18 +16,14 @@ from tofu.errors import DeviceError
 from tofu.jax.hosts import find_topology, list_devices
 
 EXAMPLE = ROOT / "examples/jax/two_processes.py"
-HEARTBEATS_SECONDS = 100
-"""After which JAX gives a process up that says nothing; it ends the others then."""
 
 
 @pytest.mark.parametrize(
     ("name", "feed", "count", "devices"),
     [
         ("mlp", "whole", 2, 2),
-        ("mlp", "parts", 2, 2),
         ("mlp", "parts", 4, 1),
-        ("transformer", "whole", 2, 2),
-        ("transformer", "parts", 4, 1),
+        ("transformer", "parts", 2, 2),
     ],
 )
 def test_it_trains_as_on_one_device(name, feed, count, devices):
@@ -100,9 +95,8 @@ def test_parts_that_are_none_and_devices_of_others_are_told():
         assert devices.startswith(f"Process {process} has none of the 2 devices.")
 
 
-@pytest.mark.parametrize("victim", [0, 1])
-def test_a_killed_process_ends_the_others_and_training_goes_on_with_more(victim, tmp_path):
-    """At once where it is process 0, and after JAX's heartbeats where it is not."""
+def test_a_killed_process_ends_the_others_and_training_goes_on_with_more(tmp_path):
+    """The process that coordinates is killed: JAX waits for its heartbeats where it is another one."""
     address = f"127.0.0.1:{find_port()}"
     command = [sys.executable, EXAMPLE, "--directory", tmp_path, "--every", "2", "--steps", "100000"]
     processes = [
@@ -117,13 +111,10 @@ def test_a_killed_process_ends_the_others_and_training_goes_on_with_more(victim,
     ]
     try:
         printed = read_until(processes[0], r" +5 .*", seconds=120)
-        processes[victim].kill()
-        started, other = time.monotonic(), processes[1 - victim]
-        rest, _ = other.communicate(timeout=HEARTBEATS_SECONDS + 60)
-        assert other.returncode != 0
+        processes[0].kill()
+        rest, _ = processes[1].communicate(timeout=160)
+        assert processes[1].returncode != 0
         assert "another task died" in rest
-        if victim == 0:
-            assert time.monotonic() - started < HEARTBEATS_SECONDS / 2
     finally:
         end(processes)
     done = max(int(path.parent.name.removeprefix("step-")) for path in tmp_path.glob("*/complete"))

@@ -53,8 +53,7 @@ def test_nearly_all_of_a_transformer_is_planned_with_another_layer(tied):
     assert all((n - family[0]) % 2 == 0 for family in numbered for n in family)
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-@pytest.mark.parametrize("replicate", ["small", "free"])
+@pytest.mark.parametrize(("workers", "replicate"), [(2, "free"), (4, "small")])
 def test_layers_that_are_alike_give_the_numbers_of_one_device(tied, workers, replicate):
     model = transformer(LAYERS, **SIZES)
     with in_double_precision():

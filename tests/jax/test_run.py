@@ -89,9 +89,14 @@ def test_random_keys_that_are_looked_up_are_not_added_up():
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("kind", ["small", "free", "random"])
-@pytest.mark.parametrize("workers", [2, 3, 4, 6, 8])
-@pytest.mark.parametrize("name", STEPS)
+WORKERS = (2, 3, 4, 6, 8)
+KINDS = ("small", "free", "random")
+
+
+@pytest.mark.parametrize(
+    ("name", "workers", "kind"),
+    [(name, WORKERS[(i + j + k) % 5], KINDS[j]) for i, name in enumerate(STEPS) for j in range(3) for k in (0, 2)],
+)
 def test_steps_in_double_precision_equal_those_of_one_device(name, workers, kind):
     """With the plans that are searched, where small tensors or all may be replicated, and with random ones."""
     with in_double_precision():
