@@ -22,7 +22,7 @@ PARALLEL_JOBS = 2  # the sources that include MXNet's headers take about 1 GB ea
 
 
 def build(target: str = "all") -> None:
-    """Compile what has changed for a CMake target, and put the modules beside the Python sources. Exits with one line if a tool is missing."""
+    """Compile what has changed, and put the modules beside the Python sources. Exits with one line if a tool is missing."""
     require_tools()
     kind = "native" if importlib.util.find_spec("mxnet") else "core"
     folder = ROOT / "build" / f"{kind}-{sys.implementation.cache_tag}"
