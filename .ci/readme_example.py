@@ -6,4 +6,4 @@ from pathlib import Path
 
 readme = (Path(__file__).parents[1] / "README.md").read_text()
 blocks = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
-print(next(block for block in blocks if f"import {sys.argv[1]}\n" in block))
+print(next(block for block in blocks if re.search(rf"^import {re.escape(sys.argv[1])}\b", block, re.MULTILINE)))
