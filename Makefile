@@ -113,20 +113,20 @@ $(TOOLS): requirements.txt $(INSTALLED)
 # The core alone, which is all that JAX needs.
 $(CORE): $(INSTALLED) $(NATIVE)
 	@command -v $(CXX) >/dev/null || { echo "$(NEED_COMPILER)"; exit 1; }
-	@echo "Compiling the core: the first time takes about half a minute"
+	@echo "Compiling the core: the first time takes about a minute on two cores"
 	CXX=$(CXX) $(VENV)/python setup.py _core
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(NATIVE)
 	@$(VENV)/python $(SUITABLE) || { echo '$(NEED_OTHER_PYTHON)'; exit 1; }
 	@command -v $(CXX) >/dev/null || { echo "$(NEED_COMPILER)"; exit 1; }
-	@echo "Compiling the native code: the first time takes some minutes"
+	@echo "Compiling the native code: the first time takes 2 to 5 minutes on two cores"
 	CXX=$(CXX) $(VENV)/python setup.py
 	@touch $(CORE) $@
 
 # The tests of csrc/core and csrc/cuda, under AddressSanitizer and UBSan. The Python tests run the same sources as they are optimized.
 $(CORE_TESTED): $(BUILT) $(wildcard tests/core/* tests/cuda/*.cc tests/cuda/*.h tests/tests.cmake)
-	@echo "Compiling and running the C++ tests: the first time takes about a minute"
+	@echo "Compiling and running the C++ tests: the first time takes about 2 minutes on two cores"
 	@CXX=$(CXX) $(VENV)/cmake -S . -B build/core-tests -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/ninja --log-level=WARNING \
 	    -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python -DTOFU_ONLY_CORE_TESTS=ON -DTOFU_SANITIZE=ON -DTOFU_WARNINGS=$${TOFU_WARNINGS:-OFF} >/dev/null
 	@$(VENV)/cmake --build build/core-tests -j 2 -- --quiet

@@ -35,8 +35,9 @@ def build(target: str = "all") -> None:
         f"-DTOFU_WARNINGS={os.environ.get('TOFU_WARNINGS', 'OFF')}",
     ]
     quiet = [] if sys.stderr.isatty() else ["--", "--quiet"]  # a person who waits sees how many files are compiled
-    for command in (configure, [cmake, "--build", folder, "--target", target, "-j", str(PARALLEL_JOBS), *quiet]):
-        if subprocess.run(list(map(str, command)), check=False, stdout=sys.stderr).returncode != 0:
+    build_command = [cmake, "--build", folder, "--target", target, "-j", str(PARALLEL_JOBS), *quiet]
+    for command, output in ((configure, subprocess.DEVNULL), (build_command, sys.stderr)):
+        if subprocess.run(list(map(str, command)), check=False, stdout=output).returncode != 0:
             sys.exit("tofu: the native code was not built; the reason stands above")
 
 

@@ -407,3 +407,8 @@ def test_what_cannot_be_is_said():
         tofu.jax.partition(jax.grad(lambda x: x.sum() * 1.0, allow_int=True), 2, (jnp.arange(4),))
     with pytest.raises(UnsupportedError, match=r"example_args is .* and not the tuple of the step's arguments"):
         tofu.jax.partition(step, 2, {"state": state, "data": data})
+
+
+def test_arguments_in_the_place_of_workers_are_told_at_once():
+    with pytest.raises(DeviceError, match=r"arguments come third: tofu\.jax\.partition\(step, 8, \(state, batch\)\)"):
+        tofu.jax.partition(lambda state, batch: state, (jnp.ones(4), jnp.ones(4)))

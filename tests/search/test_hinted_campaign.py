@@ -86,6 +86,14 @@ def test_a_hint_that_no_step_before_it_allows_is_refused():
         ALGORITHMS["exact"].solve(problem, {"activate0": [..., "i"]})
 
 
+def test_a_hint_for_an_unknown_name_shows_names():
+    write = Writer()
+    x = write.variable("x", 2, 4, TensorKind.INPUT)
+    problem = pose(write.graph([write.apply("activate", x)]), FETCHES, (2, 2))
+    with pytest.raises(PlanError, match=r"params/weight: .*; print\(plan\) lists the names, such as x"):
+        ALGORITHMS["exact"].solve(problem, {"params/weight": 0})
+
+
 def test_hints_that_tell_time_steps_apart_leave_the_others_alike():
     problem = pose(recurrence(6), FETCHES, (2, 2))
     solution, _ = solve(problem, {"x2": 0, "x3": 1})

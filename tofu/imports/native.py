@@ -41,5 +41,5 @@ def _explain_missing(name: str) -> str:
     """Return what to do about a module that is missing. That for MXNet is compiled if MXNet is there when Tofu is installed."""
     if name == "_mxnet" and any(FOLDER.glob("_core.*.so")):
         again = f"pip install --force-reinstall --no-deps --no-binary :all: {DISTRIBUTION}"
-        return f"Tofu is compiled for MXNet if that is installed before it: {again}, or make build"
+        return f"Tofu is compiled for MXNet if that is installed before it: make build in a clone, or {again}"
     return f"make build, or pip install {DISTRIBUTION}"

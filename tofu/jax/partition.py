@@ -176,6 +176,7 @@ def partition(
         _check_given(workers)
         return lambda step: DeferredStep(step, workers, donate_argnums, deferred)
     if example_args is None:
+        _check_members(workers)
         return DeferredStep(step, workers, donate_argnums, deferred)
     check_arguments(example_args)
     devices = find_devices(workers)
@@ -196,16 +197,24 @@ def _check_given(workers: Any) -> None:
         )
 
 
+def _check_members(workers: Any) -> None:
+    """Raise DeviceError if a list has something else than devices. JAX is not asked for its devices."""
+    if not isinstance(workers, Sequence) or isinstance(workers, str):
+        return
+    strange = [show(one) for one in workers if not hasattr(one, "process_index")]
+    if strange:
+        raise DeviceError(
+            f"workers= has {strange[0]}, which is no device. Give devices of jax.devices(), or a number of them. The step's arguments "
+            "come third: tofu.jax.partition(step, 8, (state, batch))."
+        )
+
+
 def find_devices(workers: Any) -> list[Any]:
     """The devices that are meant. Raises DeviceError where there are fewer, or something else is given."""
     if isinstance(workers, Mesh):
         workers = list(workers.devices.flat)
+    _check_members(workers)
     if isinstance(workers, Sequence) and not isinstance(workers, str):
-        strange = [show(one) for one in workers if not hasattr(one, "process_index")]
-        if strange:
-            raise DeviceError(
-                f"workers= has {strange[0]}, which is no device. Give devices of jax.devices(), or a number of them."
-            )
         if not workers:
             raise DeviceError("workers= is an empty list. Give devices of jax.devices(), or a number of them.")
         check_devices(workers)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tofu import _core
 from tofu.errors import PlanError, find_near, raise_together
-from tofu.graph import Graph, Operator, Tensor
+from tofu.graph import Graph, Operator, Tensor, TensorKind
 from tofu.plan import Plan
 from tofu.search.choices import FREE, REPLICATED, Choices, Fixed, make_choices
 from tofu.search.problem import Problem
@@ -23,6 +23,7 @@ from tofu.search.solve import complete
 
 Kind = Literal["operator", "tensor"]
 # What the command line writes as text, in Python.
+GIVEN = (TensorKind.INPUT, TensorKind.PARAMETER)
 SPECIAL = {"...": "...", "-": "None", "None": "None"}
 
 
@@ -53,8 +54,9 @@ def _resolve_hint(problem: Problem, name: str, steps: Sequence[Any], fixed: Fixe
         return f"{name}: {special[0]!r} is text; write {SPECIAL[special[0]]}, without quotes"
     if name not in graph.operator_index and name not in graph.tensor_index:
         near = find_near(name, [*graph.tensor_index, *graph.operator_index])
-        return f"{name}: the graph has no such operator or tensor" + (
-            f"; did you mean {', '.join(near)}?" if near else ""
+        some = ", ".join([tensor.name for tensor in graph.tensors if tensor.kind in GIVEN][:3])
+        return f"{name}: the graph has no such operator or tensor; " + (
+            f"did you mean {', '.join(near)}?" if near else f"print(plan) lists the names, such as {some}"
         )
     has_axes = any(isinstance(step, str) for step in steps)
     is_operator = name in graph.operator_index and (has_axes or name not in graph.tensor_index)
