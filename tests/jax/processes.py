@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.jax_equality import COMPILED_FAST
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -36,7 +34,6 @@ def prepare(double: bool = True) -> dict[str, str]:
     """The environment of a process that says itself how many devices it has."""
     dropped = ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")
     given = {name: value for name, value in os.environ.items() if name not in dropped}
-    given["XLA_FLAGS"] = COMPILED_FAST
     own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": str(int(double))}
     return given | own
 

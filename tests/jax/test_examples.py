@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.jax_equality import COMPILED_FAST
 from tofu.command_line.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +21,6 @@ IS_DOUBLE = {"JAX_ENABLE_X64": "1"}
 def run(path, *arguments, **environment):
     """What a script prints; it makes its own devices."""
     given = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
-    given["XLA_FLAGS"] = COMPILED_FAST
     given |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
     return subprocess.run([sys.executable, path, *arguments], env=given, capture_output=True, text=True, timeout=300)
 
