@@ -39,7 +39,7 @@ PLACES_OF_TOOLS = "/usr/local/cuda/bin"
 
 @dataclass
 class Run:
-    """What is known so far: figures by name, what was left out and why, and what failed."""
+    """The results so far: figures by name, steps left out with the reason, and failures."""
 
     out: Path
     emulated: bool
