@@ -4,7 +4,7 @@
     python -m benchmarks.jax_equality --models attention,linen.resnet --workers 4 --plans 10
     python -m benchmarks.jax_equality --summary
 
-Each case is a model, a type, a number of workers and a backend: the plan of the search, for 20 steps, then random plans, which no search
+Each case is a model, a type and a number of workers: the plan of the search, for 20 steps, then random plans, which no search
 would choose, for 2. Cases run in processes of their own, on virtual devices. Results are kept in a file while they come in: a run that was
 interrupted, or is asked for more, goes on.
 """
@@ -26,7 +26,7 @@ from rich.table import Table
 
 from benchmarks.shared.campaigns import choose_names, print_problems, read_results, run_waiting
 
-CHUNK = 6  # random plans of one case: over the five numbers of workers, 30 of each model, type and backend
+CHUNK = 6  # random plans of one case: over the five numbers of workers, 30 of each model and type
 RESULTS = Path("demo-output/jax-equality.jsonl")
 # A random plan's program has thousands of small kernels: LLVM is not to optimise them. What XLA does to the program stays.
 COMPILED_FAST = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
@@ -46,7 +46,6 @@ class Case:
     model: str
     dtype: str
     workers: int
-    backend: str
     seeds: tuple[int, ...]
     has_default: bool
     steps: int
@@ -58,7 +57,7 @@ class Case:
         return repr(self)
 
     def __str__(self) -> str:
-        return f"{self.model}, {self.dtype}, {self.workers} workers, {self.backend}"
+        return f"{self.model}, {self.dtype}, {self.workers} workers"
 
 
 @dataclass
@@ -121,7 +120,7 @@ def _run_plans(case: Case, result: Result) -> None:
         build = load_models()[case.model]
         step, state, others = build(case.dtype)
         # What the models are given is small: it lies in unequal parts only where anything may.
-        asked = {"backend": case.backend, "uneven": "free" if case.backend == "shard_map" else "none"}
+        asked = {"uneven": "free"}
         default = tofu.jax.partition(step, case.workers, (state, *others), search_seconds=2, **asked)
         plans = [("the default plan", None, case.default_steps)] if case.has_default else []
         plans += [(f"random plan {seed}", seed, case.steps) for seed in case.seeds]
@@ -190,28 +189,25 @@ def _measure(one: Any, other: Any) -> tuple[float, float]:
     return distance, float(np.max(np.abs(other[np.isfinite(other)]), initial=0.0))
 
 
-def list_cases(
-    models: list[str], workers: list[int], backends: list[str], plans: int, steps: int, default_steps: int
-) -> Iterator[Case]:
+def list_cases(models: list[str], workers: list[int], plans: int, steps: int, default_steps: int) -> Iterator[Case]:
     """By seeds, then by models: what is stopped has run some plans of every model. In float32 too, where a model has that."""
     for first in range(0, max(plans, 1), CHUNK):
         seeds = tuple(range(first, min(first + CHUNK, plans)))
         for count in workers:
             for model in models:
                 for dtype in ("float64",) if "." in model else ("float64", "float32"):
-                    for backend in backends:
-                        yield Case(model, dtype, count, backend, seeds, first == 0, steps, default_steps)
+                    yield Case(model, dtype, count, seeds, first == 0, steps, default_steps)
 
 
 def print_errors(results: Results, console: Console) -> None:
-    """One line for each model, type and backend: the largest of all plans and numbers of workers."""
+    """One line for each model and type: the largest of all plans and numbers of workers."""
     table = Table(
-        *("model", "type", "backend", "workers", "plans", "error", "excused", "one device", "problems", "seconds"),
+        *("model", "type", "workers", "plans", "error", "excused", "one device", "problems", "seconds"),
         title="Largest deviations from one device in float64, relative to the largest number of an array, of those that are no roundings",
     )
-    rows: dict[tuple[str, str, str], list[tuple[Case, Result]]] = {}
+    rows: dict[tuple[str, str], list[tuple[Case, Result]]] = {}
     for case, result in results.values():
-        rows.setdefault((case.model, case.dtype, case.backend), []).append((case, result))
+        rows.setdefault((case.model, case.dtype), []).append((case, result))
     for names, found in sorted(rows.items()):
         runs = [result for _, result in found]
         table.add_row(
@@ -230,10 +226,7 @@ def print_errors(results: Results, console: Console) -> None:
 @click.command(help=__doc__)
 @click.option("--models", help="Names, comma separated; all if none is said.")
 @click.option("--workers", default="2,3,4,6,8", show_default=True, help="Numbers of workers, comma separated.")
-@click.option("--backends", default="shard_map,gspmd", show_default=True, help="Comma separated.")
-@click.option(
-    "--plans", default=30, show_default=True, help="Random plans of each model, type, backend and number of workers."
-)
+@click.option("--plans", default=30, show_default=True, help="Random plans of each model, type and number of workers.")
 @click.option("--steps", default=2, show_default=True, help="Steps under a random plan.")
 @click.option("--default-steps", default=20, show_default=True, help="Steps under the plan of the search.")
 @click.option("--jobs", default=1, show_default=True, help="Processes at a time.")
@@ -242,7 +235,6 @@ def print_errors(results: Results, console: Console) -> None:
 def main(
     models: str | None,
     workers: str,
-    backends: str,
     plans: int,
     steps: int,
     default_steps: int,
@@ -257,7 +249,7 @@ def main(
     if not summary:
         chosen = choose_names(models, load_models())
         counts = [int(count) for count in workers.split(",")]
-        cases = list(list_cases(chosen, counts, backends.split(","), plans, steps, default_steps))
+        cases = list(list_cases(chosen, counts, plans, steps, default_steps))
         run_waiting(run_alone, cases, Result, jobs, path, console, cases_of_a_process=1)
     results = read_results(path, Case, Result)
     print_errors(results, console)

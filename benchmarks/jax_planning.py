@@ -58,7 +58,7 @@ def plan_cold(layers: int, workers: int, replicate: str, uneven: str | None, is_
     from tofu.search import repeated_layers
 
     settings = read_settings(workers, {"replicate": replicate, "cache": False})
-    engine = find_engine("shard_map", uneven)
+    engine = find_engine(uneven)
     small = transformer()
     plan_step(read_step(small.step, (small.state, small.data)), settings, Stages(), engine)
     if is_apart:

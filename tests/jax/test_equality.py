@@ -29,21 +29,18 @@ def small(monkeypatch):
     monkeypatch.setattr("benchmarks.jax_models.STEPS", plain.STEPS)
 
 
-def test_every_model_runs_on_all_numbers_of_workers_by_both_backends():
-    cases = list(list_cases(list(load_models()), [2, 3, 4, 6, 8], ["shard_map", "gspmd"], 30, 2, 20))
+def test_every_model_runs_on_all_numbers_of_workers():
+    cases = list(list_cases(list(load_models()), [2, 3, 4, 6, 8], 30, 2, 20))
     for name in load_models():
         for workers in (2, 3, 4, 6, 8):
-            for backend in ("shard_map", "gspmd"):
-                own = [
-                    c for c in cases if (c.model, c.workers, c.backend, c.dtype) == (name, workers, backend, "float64")
-                ]
-                assert sorted(seed for case in own for seed in case.seeds) == list(range(30))
-                assert [case.has_default for case in own].count(True) == 1
+            own = [c for c in cases if (c.model, c.workers, c.dtype) == (name, workers, "float64")]
+            assert sorted(seed for case in own for seed in case.seeds) == list(range(30))
+            assert [case.has_default for case in own].count(True) == 1
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_plans_equal_one_device(small, dtype):
-    (case,) = (c for c in list_cases(["one_product"], [4], ["shard_map"], 2, 2, 3) if c.dtype == dtype)
+    (case,) = (c for c in list_cases(["one_product"], [4], 2, 2, 3) if c.dtype == dtype)
     _, result = run_case(case)
     assert (result.plans, result.problems) == (3, [])
     assert result.error < 1e-10 if dtype == "float64" else 0 < result.error < 1e-5
@@ -60,7 +57,7 @@ def test_plans_of_loops_equal_one_device(monkeypatch):
         return plain.descend(loss), plain.draw((64, 64), dtype), plain.draw((3, 8, 64), dtype, 1)
 
     monkeypatch.setitem(plain.STEPS, "loop", loop)
-    (case,) = (c for c in list_cases(["loop"], [4], ["shard_map"], 3, 2, 3) if c.dtype == "float64")
+    (case,) = (c for c in list_cases(["loop"], [4], 3, 2, 3) if c.dtype == "float64")
     _, result = run_case(case)
     assert (result.plans, result.problems) == (4, [])
 
@@ -68,13 +65,13 @@ def test_plans_of_loops_equal_one_device(monkeypatch):
 def test_what_differs_is_a_problem_and_is_kept(small, monkeypatch, tmp_path):
     path, arguments = (
         tmp_path / "results.jsonl",
-        ["--models", "one_product", "--workers", "2", "--backends", "shard_map", "--plans", "1"],
+        ["--models", "one_product", "--workers", "2", "--plans", "1"],
     )
     monkeypatch.setattr(jax_equality, "LIMIT", -1.0)  # nothing is near enough
     monkeypatch.setattr(campaigns, "run_cases", lambda run, cases, kind, jobs, path, *_, **__: _keep(cases, path))
     found = CliRunner().invoke(jax_equality.main, [*arguments, "--results", str(path)])
     assert found.exit_code == 1
-    assert "one_product, float64, 2 workers, shard_map, the default plan: off by" in found.output
+    assert "one_product, float64, 2 workers, the default plan: off by" in found.output
     assert "random plan 0: off by" in found.output
     again = CliRunner().invoke(jax_equality.main, ["--summary", "--results", str(path)])
     assert (again.exit_code, again.output) == (1, found.output)

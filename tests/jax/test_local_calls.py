@@ -16,9 +16,8 @@ from tofu.jax import read_step
 from tofu.jax.frontend.versions import in_double_precision
 
 
-@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
 @pytest.mark.parametrize("workers", [2, 4])
-def test_a_window_that_begins_beyond_the_end_is_moved_inside(workers, backend):
+def test_a_window_that_begins_beyond_the_end_is_moved_inside(workers):
     """XLA joins two dynamic slices, that of the step and that of a worker's part, and moves neither inside."""
     x, update = (np.arange(48.0, dtype=np.float32).reshape(8, 6) + n for n in (0, 100))
     for begin in (-3, 0, 3, 5, 1000):
@@ -33,7 +32,7 @@ def test_a_window_that_begins_beyond_the_end_is_moved_inside(workers, backend):
             {"dynamic_slice": None, "mul": [1] + [None] * (workers // 2 - 1)},
             {"dynamic_update_slice": None},
         ):
-            made = tofu.jax.partition(step, workers, (x, update, np.int32(begin)), backend=backend, hints=hints)
+            made = tofu.jax.partition(step, workers, (x, update, np.int32(begin)), hints=hints)
             for ours, whole in zip(made(x, update, np.int32(begin)), jax.jit(step)(x, update, begin), strict=True):
                 np.testing.assert_array_equal(ours, whole)
 
@@ -85,9 +84,8 @@ def test_truths_are_looked_up_in_parts():
         np.testing.assert_array_equal(made(table, rows), whole)
 
 
-@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32"])
-def test_a_table_may_be_longer_than_its_indices_can_say(dtype, backend):
+def test_a_table_may_be_longer_than_its_indices_can_say(dtype):
     """The first row of the second worker's part is 300: no number of eight bits."""
     table, indices = np.arange(1200, dtype=np.float32).reshape(600, 2), np.array([1, 2, 99, 5, 0, 127, 2, 3], dtype)
     lookups = [lambda x, n: jnp.take(x, n, axis=0, mode="clip")]
@@ -97,13 +95,12 @@ def test_a_table_may_be_longer_than_its_indices_can_say(dtype, backend):
     for look_up in lookups:
         operators = read_step(look_up, (table, indices)).graph.operators
         (name,) = (operator.name for operator in operators if re.search("gather|scatter", operator.name))
-        made = tofu.jax.partition(look_up, 2, (table, indices), backend=backend, hints={name: "v0"})
+        made = tofu.jax.partition(look_up, 2, (table, indices), hints={name: "v0"})
         np.testing.assert_array_equal(made(table, indices), jax.jit(look_up)(table, indices))
 
 
-@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
 @pytest.mark.parametrize("workers", [2, 3])
-def test_zeros_that_are_looked_up_keep_their_sign(workers, backend):
+def test_zeros_that_are_looked_up_keep_their_sign(workers):
     """XLA adds up what workers find, and -0.0 and 0.0 are 0.0."""
     rows = np.array([3, 6, 9, -2, 0])
     with in_double_precision():
@@ -111,7 +108,7 @@ def test_zeros_that_are_looked_up_keep_their_sign(workers, backend):
             x = jnp.where(jnp.arange(24).reshape(6, 4) % 3 == 0, -0.0, 1.5).astype(dtype)
             for mode in ("fill", "clip"):
                 step = lambda x: 1 / x.at[rows].get(mode=mode)  # noqa: E731, B023
-                made = tofu.jax.partition(step, workers, (x,), backend=backend, hints={"x": 0, "gather": "v0"})
+                made = tofu.jax.partition(step, workers, (x,), hints={"x": 0, "gather": "v0"})
                 np.testing.assert_array_equal(made(x), step(x))
 
 
@@ -127,16 +124,15 @@ def test_positions_are_counted_before_they_are_rounded():
         np.testing.assert_array_equal(ours, whole)
 
 
-@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
 @pytest.mark.parametrize("workers", [2, 3, 6])
-def test_fourier_transforms_of_what_was_gathered_along_the_last_dimension(workers, backend):
+def test_fourier_transforms_of_what_was_gathered_along_the_last_dimension(workers):
     x = np.random.default_rng(0).normal(size=(8, 6)).astype(np.float32)
 
     @jax.grad
     def step(x):
         return jnp.sum(jnp.abs(jnp.fft.rfftn(x)) ** 2 * jnp.arange(4))
 
-    made = tofu.jax.partition(step, workers, (x,), backend=backend)
+    made = tofu.jax.partition(step, workers, (x,))
     np.testing.assert_allclose(made(x), jax.jit(step)(x), rtol=1e-5, atol=1e-4)
 
 

@@ -67,8 +67,8 @@ def test_options_of_jax_are_answered():
     for option, answer in (("static_argnums", "part of it by themselves"), ("in_shardings", "hints= fixes it")):
         with pytest.raises(UnsupportedError, match=rf"{option}= \(.*{answer}"):
             tofu.jax.partition(jnp.sin, 4, arguments, **{option: 0})
-    with pytest.raises(UnsupportedError, match=r"bakend= \(did you mean backend=\?\)"):
-        tofu.jax.partition(jnp.sin, 4, arguments, bakend="gspmd")
+    with pytest.raises(UnsupportedError, match=r"unevn= \(did you mean uneven=\?\)"):
+        tofu.jax.partition(jnp.sin, 4, arguments, unevn="free")
     with pytest.raises(UnsupportedError, match="The step names an axis of devices"):
         tofu.jax.partition(lambda x: jax.lax.pmean(x, "i"), 4, arguments)
     with pytest.raises(DeviceError, match="an empty list"):

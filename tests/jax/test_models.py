@@ -80,12 +80,6 @@ def test_training_goes_on_from_a_checkpoint_of_orbax_at_another_number_of_device
             np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["transformer", "recurrent", "resnet"])
-def test_steps_as_sharding_constraints(name):
-    with in_double_precision():
-        compare(*LINEN[name](), workers=4, backend="gspmd")
-
-
 OPTIMIZERS = {name: make for name, make in vars(optax).items() if getattr(make, "__module__", "") == "optax._src.alias"}
 ASKED = {"noisy_sgd": {"key": 0}, "adafactor": {"min_dim_size_to_factor": 16}}
 

@@ -117,15 +117,14 @@ def test_shapes_are_enough_and_a_scan_compiles_to_one_loop():
     assert made.lower(*shapes).as_text().count("stablehlo.while") == 4
 
 
-@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
-def test_what_is_lowered_is_compiled_and_called_like_the_step(backend):
+def test_what_is_lowered_is_compiled_and_called_like_the_step():
     """Of shapes, once; it takes and returns trees, and gives up what is donated, as that of jax.jit does."""
 
     def train(state, data):
         return {name: w - 0.1 * data["x"] @ w for name, w in state.items()}, data["x"].sum()
 
     state, data = {"up": jnp.arange(4096.0).reshape(64, 64)}, {"x": jnp.eye(64)}
-    made = tofu.jax.partition(train, 4, (state, data), backend=backend, donate_argnums=0, hints={"state/up": 1})
+    made = tofu.jax.partition(train, 4, (state, data), donate_argnums=0, hints={"state/up": 1})
     lowered = made.lower(*jax.eval_shape(lambda *x: x, state, data))
     assert "jit_train" in lowered.as_text()
     compiled = lowered.compile()
@@ -223,11 +222,10 @@ def test_constants_keep_the_values_that_were_traced():
     np.testing.assert_array_equal(jax.jit(made)(once * 0), once)
 
 
-@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
-def test_each_device_holds_its_shard_of_a_constant_alone(backend):
+def test_each_device_holds_its_shard_of_a_constant_alone():
     table = np.arange(512 * 512, dtype="float32").reshape(512, 512)
     x = jax.ShapeDtypeStruct((512, 512), "float32")
-    made = tofu.jax.partition(lambda x: x + table, 8, (x,), backend=backend)
+    made = tofu.jax.partition(lambda x: x + table, 8, (x,))
     worker = made.memory_report().worker
     assert worker.constants_bytes == table.nbytes // 8
     assert made.plan.worker_bytes == (worker.arguments_bytes + worker.constants_bytes,) * 8
@@ -237,8 +235,7 @@ def test_each_device_holds_its_shard_of_a_constant_alone(backend):
     np.testing.assert_array_equal(compiled(made.place(table, argument=0)), 2 * table)
 
 
-@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
-def test_constants_may_lie_on_several_devices(backend):
+def test_constants_may_lie_on_several_devices():
     mesh = jax.make_mesh((8,), ("rows",))
     rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows"))
     far = jax.device_put(jnp.arange(32.0).reshape(8, 4), jax.devices()[5])
@@ -246,7 +243,7 @@ def test_constants_may_lie_on_several_devices(backend):
 
     draw = jax.vmap(lambda key: jax.random.bits(key, (2,)))
     x = jnp.ones((4, 4))
-    found = tofu.jax.partition(lambda x: (x @ table.T, x @ far.T, draw(keys)), 4, (x,), backend=backend)(x)
+    found = tofu.jax.partition(lambda x: (x @ table.T, x @ far.T, draw(keys)), 4, (x,))(x)
     product = np.asarray(x) @ np.asarray(far).T
     for one, other in zip(found, (product, product, draw(keys)), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -116,12 +116,11 @@ def test_the_classes_are_ones_that_jax_calls_and_does_not_map():
                 use()
 
 
-@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_step_is_planned_placed_and_run(kind, backend):
+def test_a_step_is_planned_placed_and_run(kind):
     params = kind(WEIGHT, BIAS)
     wanted, loss = step(params, BATCH)
-    made = tofu.jax.partition(step, 4, (params, BATCH), backend=backend, hints={name_weight(kind): 1})
+    made = tofu.jax.partition(step, 4, (params, BATCH), hints={name_weight(kind): 1})
     placed = made.place(params)
     assert isinstance(placed, kind)
     assert placed.w.addressable_shards[0].data.shape == (512, 64)

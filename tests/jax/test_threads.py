@@ -10,7 +10,7 @@ import pytest
 
 ONE_PLAN = """
 from benchmarks.jax_equality import Case, run_alone
-_, result = run_alone(Case("recurrence", "float64", 8, "shard_map", (2,), False, 2, 20))
+_, result = run_alone(Case("recurrence", "float64", 8, (2,), False, 2, 20))
 print(result.plans, result.problems)
 """
 

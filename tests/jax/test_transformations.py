@@ -45,7 +45,7 @@ def partition(workers, **options):
 
 
 @pytest.mark.parametrize("workers", [2, 3, 8])
-@pytest.mark.parametrize("options", [{}, {"donate_argnums": 0}, {"uneven": "free"}, {"backend": "gspmd"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"donate_argnums": 0}, {"uneven": "free"}], ids=str)
 def test_gradients_are_those_of_one_device(workers, options):
     made = partition(workers, **options)
     for transform in (

@@ -103,7 +103,7 @@ def _takes_step(command: Callable[..., None], needs_devices: bool = False) -> Ca
         if needs_devices:
             _ask_for_devices(settings.workers)
         file = files.read_step_file(step, arguments)
-        engine = load_jax("engine").find_engine("shard_map", given.pop("uneven", None))
+        engine = load_jax("engine").find_engine(given.pop("uneven", None))
         with files.telling_where(file.path, f"Tracing {file.name.partition(':')[2]} with {arguments}"):
             source = reading.read_step(file.step, file.arguments)
         command(Request(file, source, settings, engine), **given)

@@ -1,8 +1,8 @@
-"""JAX as an engine: its primitives for the planner, and backends that make one program of a plan for all workers."""
+"""JAX as an engine: its primitives for the planner, and a backend that runs one program of a plan on all workers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -10,7 +10,6 @@ from tdl_ops.jax import DESCRIPTIONS
 from tofu.engine import Engine, Measured, Source
 from tofu.errors import UnsupportedError
 from tofu.graph import Graph, Operator
-from tofu.jax.backend.gspmd import GspmdProgram
 from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.memory import predict_worker
 from tofu.lowering import Lowerings
@@ -46,18 +45,17 @@ class JaxFrontEnd:
 
 @dataclass(frozen=True)
 class JaxBackend:
-    """Makes of a plan a program for all workers, of a class."""
+    """Builds one program for all workers, which runs under `jax.shard_map`.
 
-    make: type[SpmdProgram]
-    adds_up_behind_loops: bool = True
-    """Whether what loops add up moves once, as plans count it."""
+    If `predicts_peak`, a memory limit is kept against the predicted peak of a worker, else against its arguments and constants alone.
+    """
+
     predicts_peak: bool = True
-    """Whether a memory limit is kept against the predicted peak of a worker, or against its arguments and constants alone."""
     measured = "arguments"
 
     def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> SpmdProgram:
         """The program of a step, which is traced when it is first called."""
-        return self.make(source.native, problem, choices)
+        return SpmdProgram(source.native, problem, choices)
 
     def measure(self, execution: SpmdProgram, problem: Problem, choices: Choices) -> Measured:
         """The bytes of each worker's shards of arguments and constants; temporaries are not counted."""
@@ -94,27 +92,15 @@ def _list_arguments(graph: Graph) -> list[int]:
     return [n for n, tensor in enumerate(graph.tensors) if tensor.is_given]
 
 
-ENGINES: Mapping[str, Engine] = {
-    "shard_map": Engine(JaxFrontEnd(), JaxBackend(SpmdProgram), replace(COLLECTIVES, overlaps_given="needed")),
-    "gspmd": Engine(JaxFrontEnd(), JaxBackend(GspmdProgram, adds_up_behind_loops=False), COLLECTIVES),
-}
-"""By the backend that runs plans: what every worker does, with the plan's own collectives, or sharding constraints for XLA."""
-JAX = ENGINES["shard_map"]
-LIMITS_ARGUMENTS = replace(JAX, backend=JaxBackend(SpmdProgram, predicts_peak=False))
-"""The default engine, whose memory limits are those of arguments: to compare plans that keep equally much of a state."""
+JAX = Engine(JaxFrontEnd(), JaxBackend(), replace(COLLECTIVES, overlaps_given="needed"))
+LIMITS_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
+"""The same engine with memory limits for arguments: to compare plans that keep equally much of a state."""
 
 
-def find_engine(backend: str, uneven: str | None) -> Engine:
-    """That of a backend, which lets arguments lie in unequal parts as `uneven` says. Raises UnsupportedError where there is none."""
-    if not isinstance(backend, str) or backend not in ENGINES:
-        raise UnsupportedError(f"backend is {show(backend)}, and not one of {', '.join(map(repr, ENGINES))}.")
+def find_engine(uneven: str | None) -> Engine:
+    """Return the engine that lets arguments be stored in unequal shards as `uneven` says. Raises UnsupportedError for an unknown word."""
     if uneven is None:
-        return ENGINES[backend]
+        return JAX
     if not isinstance(uneven, str) or uneven not in UNEVEN:
         raise UnsupportedError(f"uneven is {show(uneven)}, and not one of {', '.join(map(repr, UNEVEN))}.")
-    if uneven != "none" and backend != "shard_map":
-        raise UnsupportedError(
-            f"uneven={uneven!r} is not for backend={backend!r}: XLA's partitioner gives all devices equal parts. Leave one of them out."
-        )
-    engine = ENGINES[backend]
-    return replace(engine, moves=replace(engine.moves, overlaps_given=cast(Any, uneven)))
+    return replace(JAX, moves=replace(JAX.moves, overlaps_given=cast(Any, uneven)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import update_wrapper
@@ -85,7 +86,6 @@ def partition(
     example_args: Sequence[Any],
     *,
     donate_argnums: int | Sequence[int] = (),
-    backend: str = "shard_map",
     uneven: str | None = None,
     **options: Any,
 ) -> PartitionedStep: ...
@@ -98,7 +98,6 @@ def partition(
     example_args: None = None,
     *,
     donate_argnums: int | Sequence[int] = (),
-    backend: str = "shard_map",
     uneven: str | None = None,
     **options: Any,
 ) -> DeferredStep: ...
@@ -109,7 +108,6 @@ def partition(
     *,
     workers: Devices,
     donate_argnums: int | Sequence[int] = (),
-    backend: str = "shard_map",
     uneven: str | None = None,
     **options: Any,
 ) -> Callable[[Callable[..., Any]], DeferredStep]: ...
@@ -121,7 +119,6 @@ def partition(
     example_args: Sequence[Any] | None = None,
     *more: Any,
     donate_argnums: int | Sequence[int] = (),
-    backend: str = "shard_map",
     uneven: str | None = None,
     **options: Any,
 ) -> Any:
@@ -140,13 +137,9 @@ def partition(
         when it is first called. Without a step, too, the result is a decorator: `@tofu.jax.partition(workers=8)`.
     donate_argnums
         Arguments whose memory the step may use, as `jax.jit` has it.
-    backend
-        "shard_map": every worker runs a program with the plan's own collectives, which move the bytes that the plan counts. "gspmd": the
-        plan becomes sharding constraints, and XLA's partitioner chooses what is moved; it is there to compare with, and for what only XLA
-        can split.
     uneven
         Which arguments, the state among them, may lie in parts that overlap where devices cannot share them equally. "needed", which is the
-        default of shard_map: those of 64 KiB and more that have no equal parts, as weights of 1,024 x 4,096 have none on 3 devices; else
+        default: those of 64 KiB and more that have no equal parts, as weights of 1,024 x 4,096 have none on 3 devices; else
         each device would hold all of them. `place` and the step give them as `UnevenArray`. "free": all, a table of 50,257 rows by its rows
         say. "none": no arguments.
     more
@@ -167,9 +160,14 @@ def partition(
             f"partition takes a step, workers and one tuple of the step's arguments, and {len(more) + 3} values were given by "
             f"position. Put the last {len(more) + 1} into a tuple, as in tofu.jax.partition(step, 8, (state, batch)); options have names."
         )
+    if options.get("backend") == "shard_map":  # until 0.3 there were two
+        warnings.warn(
+            "backend= is gone: steps run under jax.shard_map. Leave it out.", DeprecationWarning, stacklevel=2
+        )
+        del options["backend"]
     check_names(options)
-    engine = find_engine(backend, uneven)
-    deferred = {"backend": backend, "uneven": uneven, **options}
+    engine = find_engine(uneven)
+    deferred = {"uneven": uneven, **options}
     if step is None and example_args is not None:
         raise UnsupportedError("A step is a function of arrays, not None.")
     if step is None:
@@ -185,7 +183,7 @@ def partition(
         settings = replace(settings, topology=find_topology(devices))
     source = donate(read_step(step, tuple(example_args)), donate_argnums)
     made = plan_step(source, settings, engine=engine)
-    return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums, backend, uneven)
+    return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums, uneven)
 
 
 def _check_given(workers: Any) -> None:

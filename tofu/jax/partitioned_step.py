@@ -65,7 +65,7 @@ def as_planned(method: Method) -> Method:
 class PartitionedStep:
     """A step that runs on several devices. It is called like the step that it was made of, and returns what that returns.
 
-    `partition` is what the pipeline made, `mesh` the devices, `backend` what it runs by, `uneven` which arguments may lie in unequal parts.
+    `partition` is what the pipeline made, `mesh` the devices, `uneven` which arguments may lie in unequal parts.
     """
 
     def __init__(
@@ -74,11 +74,10 @@ class PartitionedStep:
         partition: Partition,
         mesh: Mesh,
         donate_argnums: int | Sequence[int],
-        backend: str = "shard_map",
         uneven: str | None = None,
     ) -> None:
         native, program = partition.source.native, partition.training
-        self.partition, self.mesh, self.backend, self.uneven = partition, mesh, backend, uneven
+        self.partition, self.mesh, self.uneven = partition, mesh, uneven
         self._step, self._native = step, native
         joined, found = program.shardings(mesh), program.uneven_arguments(mesh)
         laid = [found.get(position, sharding) for position, sharding in enumerate(joined)]
@@ -174,8 +173,8 @@ class PartitionedStep:
             function, shapes = asked.derive(self._native.jaxpr)
             source = read_step(function, shapes)
             settings = choose_settings(self.partition, asked, source)
-            made = plan_step(source, settings, engine=find_engine(self.backend, self.uneven))
-            self._transformed[asked] = PartitionedStep(function, made, self.mesh, (), self.backend, self.uneven)
+            made = plan_step(source, settings, engine=find_engine(self.uneven))
+            self._transformed[asked] = PartitionedStep(function, made, self.mesh, (), self.uneven)
         return self._transformed[asked]
 
     @as_planned
@@ -267,8 +266,7 @@ class PartitionedStep:
     @as_planned
     def check_replicas(self) -> bool:
         """Whether JAX itself shows, by `check_vma` of `jax.shard_map`, that what the plan has whole on several devices is the same there.
-        It traces the step once more, and cannot tell of what is put together box by box, as where sizes have no equal parts. With
-        `backend="gspmd"` this is about the default, "shard_map".
+        It traces the step once more, and cannot tell of what is put together box by box, as where sizes have no equal parts.
         """
         is_shown: bool = self._program.check_replicas(self.mesh)
         return is_shown
@@ -321,9 +319,9 @@ class PartitionedStep:
                 "Leave plan= out, and one for these is searched."
             )
         steps = arrange_as(self.plan)
-        engine = find_engine(self.backend, self.uneven)
+        engine = find_engine(self.uneven)
         made = plan_step(source, replace(settings, arrangement=steps), engine=engine)
-        return PartitionedStep(step, made, self.mesh, donate_argnums, self.backend, self.uneven)
+        return PartitionedStep(step, made, self.mesh, donate_argnums, self.uneven)
 
     @as_planned
     def simulate(self, machine: Any, states: int = 0) -> Simulation:

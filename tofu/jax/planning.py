@@ -7,7 +7,7 @@ from typing import Any
 
 from tofu.engine import Engine, Source
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together, suggest
-from tofu.jax.engine import JAX, JaxBackend
+from tofu.jax.engine import JAX
 from tofu.jax.frontend.read_step import move_sums
 from tofu.pipeline import Observer, Partition, analyse_step, make_partition, observe_by_environment
 from tofu.plan import Plan
@@ -17,7 +17,7 @@ from tofu.reading import MOST_WORKERS
 
 OF_STEPS = tuple(name for name in OPTIONS if name not in ("for_training", "unroll"))
 """The options that a step has: it says itself whether it trains, and has none of MXNet's recurrent operators."""
-OF_CALLS = ("donate_argnums", "backend", "uneven")
+OF_CALLS = ("donate_argnums", "uneven")
 """The parameters of `tofu.jax.partition` that are no options of planning."""
 STATIC = "numbers of Python's that the step cannot be traced without are part of it by themselves, and functools.partial gives it others"
 SHARDED = "the plan says how arguments and results lie; hints= fixes it for some"
@@ -28,6 +28,7 @@ MEANT_OTHERWISE = {
     "donate_argnames": "donate_argnums= has their positions",
     "in_shardings": SHARDED,
     "out_shardings": SHARDED,
+    "backend": "every step runs under jax.shard_map, with the plan's own collectives",
 }
 """What stands for options of JAX's, and of another call."""
 OTHER_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
@@ -37,22 +38,21 @@ OTHER_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
 def plan_step(source: Source, settings: Settings, observe: Observer | None = None, engine: Engine = JAX) -> Partition:
     """The partition of a step that was read. Raises a TofuError of the pass that fails."""
     observe = observe or observe_by_environment()
-    source = choose_form(source, settings, engine)
+    source = choose_form(source, settings)
     task = analyse_step(observe("read", source), engine, settings, observe)
     with search_progress(settings.workers) as progress:
         return make_partition(task, observe, progress)
 
 
-def choose_form(source: Source, settings: Settings, engine: Engine = JAX) -> Source:
-    """Return the step with the sums that loops carry added up behind these, of which no plan moves more, or as it is written.
+def choose_form(source: Source, settings: Settings) -> Source:
+    """Return the step with the sums that loops carry added up after the loops, or the step as it is written.
 
-    As it is written: where all is to be split, since each worker may hold all of such a sum, and where XLA moves what it likes. Data
-    parallelism holds all of them anyway. A plan that is given says which step it is of, and so do hints for what the loops carry.
+    Added up after the loops, no plan moves more, but each worker may hold all of a sum. So this form is used only if tensors may be
+    replicated. A plan that is passed says which form it is of, and so do hints for what the loops carry.
     """
     given = settings.plan or settings.saved
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
-    moves_once = isinstance(engine.backend, JaxBackend) and engine.backend.adds_up_behind_loops
-    if given is None and not (is_free and moves_once):
+    if given is None and not is_free:
         return source
     moved = move_sums(source)
     if moved is None or (given is not None and given.fingerprint != moved.graph.fingerprint):

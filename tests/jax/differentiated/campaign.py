@@ -61,9 +61,7 @@ def make_case(seed):
     """Return the case of a seed."""
     step, r = make_step(seed), random.Random(f"case {seed}")
     workers, options = r.choice([2, 3, 4, 8]), {}
-    if r.random() < 0.15:
-        options["backend"] = "gspmd"
-    elif r.random() < 0.6:
+    if r.random() < 0.6:
         options["uneven"] = r.choice(["free", "free", "free", "needed", "none"])
     if r.random() < 0.25:
         options["replicate"] = "free"
