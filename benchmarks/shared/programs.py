@@ -26,12 +26,14 @@ class ProgramWriter:
     def fetch(self, tensor, worker, phase, shape, inputs, pieces, fill=0.0):
         return self.add(NodeKind.FETCH, tensor, worker, phase, [shape], inputs, pieces, fill)
 
-    def add(self, kind, number, worker, phase, shapes, inputs=(), pieces=(), fill=0.0):
-        """A node of any kind."""
+    def add(self, kind, number, worker, phase, shapes, inputs=(), pieces=(), fill=0.0, begins=None):
+        """Add a node of any kind. Each output begins at `begins` in its tensor, by default at the first element."""
         fill_bits = struct.unpack("<q", struct.pack("<d", fill))[0]
         data = [kind, number, worker, phase, fill_bits, len(shapes)]
         for shape in shapes:
             data += [len(shape), *shape]
+        for begin in begins or [[0] * len(shape) for shape in shapes]:
+            data += [len(begin), *begin]
         data += [len(inputs), *(number for entry in inputs for number in entry)]
         data += [len(pieces)]
         for begin, extent, sources in pieces:

@@ -68,6 +68,7 @@ py::dict Tables(const py::array_t<int64_t, py::array::c_style>& program) {
   result["entry_node"] = FromVector(std::move(tables.entry_node));
   result["entry_rank"] = FromVector(std::move(tables.entry_rank));
   result["entry_shape"] = ToRows(std::move(tables.entry_shape), tables.rank);
+  result["entry_begin"] = ToRows(std::move(tables.entry_begin), tables.rank);
   result["read_node"] = FromVector(std::move(tables.read_node));
   result["read_entry"] = FromVector(std::move(tables.read_entry));
   result["piece_node"] = FromVector(std::move(tables.piece_node));

@@ -74,6 +74,7 @@ std::vector<int64_t> GoodProgram(Random* random) {
   for (tofu::ProgramNode& node : program.nodes) {
     node.kind = static_cast<tofu::NodeKind>(random->Draw(0, 2));
     node.shapes = {{6, 4}};
+    node.begins = {{0, 0}};
     node.inputs.resize(random->Draw(0, 3));
     node.pieces.resize(random->Draw(0, 2));
     for (Piece& piece : node.pieces) piece = {{{0, 6}, {0, 4}}, {{0, {0, 0}}, {1, {0, 2}}}};

@@ -33,7 +33,10 @@ Program DrawProgram(uint64_t seed) {
     node.worker = random.Draw(0, 7);
     node.phase = random.Draw(0, 2);
     node.set_fill(static_cast<double>(random.Draw(-3, 3)) / 4);
-    for (int64_t i = random.Draw(0, 3); i > 0; --i) node.shapes.push_back(DrawVector(&random, 4));
+    for (int64_t i = random.Draw(0, 3); i > 0; --i) {
+      node.shapes.push_back(DrawVector(&random, 4));
+      node.begins.push_back(DrawVector(&random, 4));
+    }
     for (int64_t i = random.Draw(0, 3); i > 0; --i) node.inputs.push_back({random.Draw(0, 9), 1});
     node.pieces.resize(random.Draw(0, 3));
     for (tofu::Piece& piece : node.pieces) {
@@ -64,6 +67,7 @@ void TestRoundTrip() {
     for (size_t i = 0; i < decoded.nodes.size(); ++i) {
       CHECK(decoded.nodes[i].fill() == program.nodes[i].fill());
       CHECK(decoded.nodes[i].shapes == program.nodes[i].shapes);
+      CHECK(decoded.nodes[i].begins == program.nodes[i].begins);
       CHECK(decoded.nodes[i].inputs == program.nodes[i].inputs);
       CHECK(decoded.nodes[i].pieces.size() == program.nodes[i].pieces.size());
       for (size_t p = 0; p < decoded.nodes[i].pieces.size(); ++p)
@@ -130,14 +134,17 @@ Program SmallProgram() {
   program.num_workers = 2;
   program.nodes.resize(3);
   program.nodes[0].shapes = {{6, 4}};
+  program.nodes[0].begins = {{0, 0}};
   program.nodes[1].kind = tofu::NodeKind::kOperator;
   program.nodes[1].shapes = {{5}, {}};
+  program.nodes[1].begins = {{5}, {}};
   program.nodes[1].inputs = {{0, 0}};
   ProgramNode& fetch = program.nodes[2];
   fetch.kind = tofu::NodeKind::kFetch;
   fetch.worker = 1;
   fetch.set_fill(0.5);
   fetch.shapes = {{3, 4}};
+  fetch.begins = {{-1, 0}};
   fetch.inputs = {{1, 0}, {0, 0}};
   fetch.pieces = {{{{1, 3}, {0, 4}}, {{1, {4, 0}}}}};
   program.outputs = {{1, 1}, {2, 0}};
@@ -153,6 +160,7 @@ void TestTables() {
   CHECK(tables.node_fill == std::vector<double>({0, 0, 0.5}));
   CHECK(tables.entry_node == Column({0, 1, 1, 2}) && tables.entry_rank == Column({2, 1, 0, 2}));
   CHECK(tables.entry_shape == Column({6, 4, 5, 1, 1, 1, 3, 4}));
+  CHECK(tables.entry_begin == Column({0, 0, 5, 0, 0, 0, -1, 0}));
   CHECK(tables.read_node == Column({1, 2, 2}) && tables.read_entry == Column({0, 1, 0}));
   CHECK(tables.piece_node == Column({2}));
   CHECK(tables.piece_begin == Column({1, 0}) && tables.piece_extent == Column({2, 4}));
@@ -166,6 +174,7 @@ void TestTablesOfOtherDimensions() {
   using Column = tofu::Column;
   Program program = SmallProgram();
   program.nodes[1].shapes = {{5}, {3, 4, 2}};
+  program.nodes[1].begins = {{0}, {0, 0, 0}};
   program.nodes[2].inputs = {{1, 0}, {1, 1}};
   program.nodes[2].pieces = {{{{1, 2}, {0, 4}}, {{0, {1}, {1}}}},
                              {{{2, 3}, {1, 3}}, {{1, {2, 0, 1}, {0, 1, -1}}}}};
@@ -200,6 +209,8 @@ void TestTablesOfWhatIsNotThere() {
   program.nodes[2].pieces[0].box = {{1, 3}};
   refuse(program, "node 2 has 2 dimensions, and a piece of it others");
   program = SmallProgram();
+  program.nodes[2].begins = {{0}};
+  refuse(program, "node 2 begins in other dimensions than its shape has");
   program.nodes[2].shapes = {};
   program.outputs = program.transit = {};
   refuse(program, "node 2 has pieces, and not one shape");

@@ -65,7 +65,7 @@ def declare_a_result(nodes):
 
 
 def flatten_a_variable(nodes):
-    nodes[1] = [NodeKind.VARIABLE, 0, 1, 0, [(12,)], [], [], 0.0]
+    nodes[1] = [NodeKind.VARIABLE, 0, 1, 0, [(12,)], [], [], 0.0, [(4,)]]
     for node in nodes[2:4]:
         node[PIECES].pop()
 
@@ -120,6 +120,14 @@ def write_cells_of_the_next_piece_but_one(nodes):
     ]
 
 
+def read_the_other_half(nodes):
+    nodes[2][PIECES][1] = [(4, 0), (4, 3), [(0, (0, 0))]]
+
+
+def leave_out_a_row(nodes):
+    nodes[3][PIECES][0] = [(1, 0), (3, 3), [(0, (1, 0))]]
+
+
 def fetch_into_other_elements(nodes):
     nodes[2][1] = 2
 
@@ -147,6 +155,8 @@ DEFECTS = [
     (leave_a_piece_without_source, "a piece without a source: node 3"),
     (write_cells_twice, "two pieces that write one cell: node 2"),
     (write_cells_of_the_next_piece_but_one, "two pieces that write one cell: node 2"),
+    (read_the_other_half, "elements from another place of the tensor: node 2"),
+    (leave_out_a_row, "elements that no piece writes: node 3"),
     (fetch_into_other_elements, "elements unlike those that it reads: node 2"),
 ]
 

@@ -16,9 +16,13 @@ HALVES = (
 
 def test_nodes_are_those_that_were_written():
     program = encode(list_nodes())
-    assert program.nodes[0] == Node(NodeKind.VARIABLE, 0, 0, Phase.FORWARD, ((4, 3),))
-    assert program.nodes[3] == Node(NodeKind.FETCH, 0, 1, Phase.FORWARD, ((8, 3),), (Entry(0, 0), Entry(1, 0)), HALVES)
-    assert program.nodes[4] == Node(NodeKind.OPERATOR, 0, 0, Phase.FORWARD, ((8, 3),), (Entry(2, 0), Entry(2, 0)))
+    assert program.nodes[0] == Node(NodeKind.VARIABLE, 0, 0, Phase.FORWARD, ((4, 3),), begins=((0, 0),))
+    assert program.nodes[3] == Node(
+        NodeKind.FETCH, 0, 1, Phase.FORWARD, ((8, 3),), (Entry(0, 0), Entry(1, 0)), HALVES, begins=((0, 0),)
+    )
+    assert program.nodes[4] == Node(
+        NodeKind.OPERATOR, 0, 0, Phase.FORWARD, ((8, 3),), (Entry(2, 0), Entry(2, 0)), begins=((0, 0),)
+    )
     assert program.results == ((Entry(4, 0), Entry(5, 0)),)
     assert program.transit == {Entry(2, 0), Entry(3, 0)}
     assert program.remote_bytes == 2 * 4 * 3 * 4
@@ -39,8 +43,9 @@ def test_dimensions_fills_and_sums_survive():
         (Entry(6, 0), Entry(6, 0)),
         (Piece((1,), (3,), (PieceSource(0, (2,), (0,)), PieceSource(1, (0,), (0,)))),),
         -np.inf,
+        ((0,),),
     )
-    assert program.nodes[8] == Node(NodeKind.FETCH, 2, 1, Phase.BACKWARD, ((),), fill=1.5)
+    assert program.nodes[8] == Node(NodeKind.FETCH, 2, 1, Phase.BACKWARD, ((),), fill=1.5, begins=((),))
     assert program.handed_out == (Entry(4, 0), Entry(5, 0), Entry(8, 0))
     assert program.remote_bytes == 2 * 4 * 3 * 4 + 2 * 3 * 8
 

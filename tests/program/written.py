@@ -16,11 +16,11 @@ GRAPH = Graph(
 
 
 def list_nodes():
-    """The nodes, to be changed: kind, number, worker, phase, shapes, inputs, pieces, fill."""
+    """The nodes, to be changed: kind, number, worker, phase, shapes, inputs, pieces, fill, begins."""
     halves = [[(0, 0), (4, 3), [(0, (0, 0))]], [(4, 0), (4, 3), [(1, (0, 0))]]]
     return [
         [NodeKind.VARIABLE, 0, 0, 0, [(4, 3)], [], [], 0.0],
-        [NodeKind.VARIABLE, 0, 1, 0, [(4, 3)], [], [], 0.0],
+        [NodeKind.VARIABLE, 0, 1, 0, [(4, 3)], [], [], 0.0, [(4, 0)]],
         *([NodeKind.FETCH, 0, w, 0, [(8, 3)], [(0, 0), (1, 0)], [list(half) for half in halves], 0.0] for w in (0, 1)),
         *([NodeKind.OPERATOR, 0, w, 0, [(8, 3)], [(2 + w, 0), (2 + w, 0)], [], 0.0] for w in (0, 1)),
     ]

@@ -23,8 +23,8 @@ SHOWN_NODES = 5
 def check_program(program: Program, communication_bytes: int | None = None) -> None:
     """Raise InternalError with the rules that a program breaks, or where it does not read just the bytes that its plan counts.
 
-    Regions lie inside their sources; no cell of a fetch is written twice (those of no piece are filled); every edge between workers enters
-    a fetch; nodes come after what they need.
+    Each piece of a fetch is inside its region and inside what it is read from, at the same place of the tensor; pieces do not overlap and
+    leave nothing out; every edge between workers enters a fetch; nodes come after what they read.
     """
     try:
         problems = find_problems(program)
@@ -120,6 +120,35 @@ def _find_sources_outside(tables: ProgramTables, graph: Graph) -> Column:
     return _pick(tables.source_node, ~is_inside.all(axis=1))
 
 
+def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
+    """Fetches out of their own tensor that put an element in another place than it has there."""
+    first_entry = tables.entry_node.searchsorted(tables.source_node)
+    there = tables.entry_begin[tables.source_entry] + tables.source_begin
+    here = tables.entry_begin[first_entry] + tables.piece_begin[tables.source_piece]
+    is_own = _find_tensors(tables, graph)[tables.source_entry] == tables.node_id[tables.source_node]
+    return _pick(tables.source_node, is_own & (there != here).any(axis=1))
+
+
+def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
+    """Fetches of a region that leave elements of it out.
+
+    One without any piece is an addend of zeros. Partial results may leave gaps, which are zeros, too: windows with strides, say.
+    """
+    first_entry = tables.entry_node.searchsorted(np.arange(len(tables.node_kind)))
+    begin = tables.entry_begin[first_entry]
+    end = begin + tables.entry_shape[first_entry]
+    rank = begin.shape[1]
+    whole = np.array([(*tensor.shape, *(1,) * (rank - len(tensor.shape))) for tensor in graph.tensors], np.int64)
+    inside = np.maximum(np.minimum(end, whole[tables.node_id % len(whole)]) - np.maximum(begin, 0), 0)
+    written = np.bincount(tables.piece_node, tables.piece_extent.prod(axis=1), len(tables.node_kind))
+    in_transit = np.isin(tables.source_entry, tables.transit_entry)
+    is_partial = in_transit & (tables.node_kind[tables.entry_node[tables.source_entry]] == NodeKind.OPERATOR)
+    is_other = _find_tensors(tables, graph)[tables.source_entry] != tables.node_id[tables.source_node]
+    excused = np.bincount(tables.source_node[is_other | is_partial], minlength=len(tables.node_kind)) > 0
+    is_read = np.bincount(tables.piece_node, minlength=len(tables.node_kind)) > 0
+    return _where(is_read & ~excused & (written != inside.prod(axis=1)))
+
+
 def _find_pieces_without_sources(tables: ProgramTables, graph: Graph) -> Column:
     return _pick(tables.piece_node, np.bincount(tables.source_piece, minlength=len(tables.piece_node)) == 0)
 
@@ -160,6 +189,8 @@ RULES: tuple[Rule, ...] = (
     ("a piece outside of what it is read from", _find_sources_outside),
     ("a piece without a source", _find_pieces_without_sources),
     ("two pieces that write one cell", _find_overlaps),
+    ("elements from another place of the tensor", _find_shifted_sources),
+    ("elements that no piece writes", _find_holes),
     ("elements unlike those that it reads", _find_unlike_sources),
 )
 

@@ -62,8 +62,8 @@ class Node:
         Of an operator its position in the graph, of a variable or a fetch the tensor's.
     phase
         When it runs; variables have the first one.
-    shapes
-        Local shapes of the outputs.
+    shapes, begins
+        Of each output the extents, and where its first element is in the whole tensor.
     pieces, fill
         Of a fetch: disjoint boxes of the output, and the number in cells of no piece.
     """
@@ -76,6 +76,7 @@ class Node:
     inputs: tuple[Entry, ...] = ()
     pieces: tuple[Piece, ...] = ()
     fill: float = 0.0
+    begins: tuple[Shape, ...] = ()
 
 
 def pick_entries(tables: ProgramTables, rows: Column) -> tuple[Entry, ...]:
@@ -86,16 +87,20 @@ def pick_entries(tables: ProgramTables, rows: Column) -> tuple[Entry, ...]:
 def list_nodes(tables: ProgramTables) -> tuple[Node, ...]:
     """The nodes in the order in which they run."""
     count = len(tables.node_kind)
-    cut = [
-        tuple(shape[:rank]) for shape, rank in zip(tables.entry_shape.tolist(), tables.entry_rank.tolist(), strict=True)
-    ]
-    shapes = _gather(count, tables.entry_node.tolist(), cut)
+    shapes, begins = (
+        _gather(
+            count,
+            tables.entry_node.tolist(),
+            [tuple(row[:rank]) for row, rank in zip(column.tolist(), tables.entry_rank.tolist(), strict=True)],
+        )
+        for column in (tables.entry_shape, tables.entry_begin)
+    )
     inputs = _gather(count, tables.read_node.tolist(), pick_entries(tables, tables.read_entry))
     pieces = _gather(count, tables.piece_node.tolist(), _list_pieces(tables, shapes))
     columns = (tables.node_kind, tables.node_id, tables.node_worker, tables.node_phase, tables.node_fill)
     heads = zip(*(column.tolist() for column in columns), strict=True)
     return tuple(
-        Node(NodeKind(kind), number, worker, Phase(phase), shapes[n], inputs[n], pieces[n], fill)
+        Node(NodeKind(kind), number, worker, Phase(phase), shapes[n], inputs[n], pieces[n], fill, begins[n])
         for n, (kind, number, worker, phase, fill) in enumerate(heads)
     )
 

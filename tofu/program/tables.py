@@ -33,6 +33,7 @@ class ProgramTables:
     entry_node: Column
     entry_rank: Column
     entry_shape: Column
+    entry_begin: Column
     read_node: Column
     read_entry: Column
     piece_node: Column

@@ -173,14 +173,15 @@ class Emitter {
                 std::vector<ProducedOutput>* produced) {
     const Operator& op = graph_.op(id);
     std::vector<Entry> inputs;
-    std::vector<std::vector<int64_t>> shapes;
+    std::vector<Box> outputs;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       inputs.push_back(EmitInput(id, i, needed[i][worker], worker));
     }
     for (const ProducedOutput& output : *produced) {
-      shapes.push_back(ExtentsOf(output.regions[worker], output.regions.rank()));
+      const Interval* region = output.regions[worker];
+      outputs.emplace_back(region, region + output.regions.rank());
     }
-    const int copy = builder_.AddCopy(id, worker, op.phase, std::move(inputs), std::move(shapes));
+    const int copy = builder_.AddCopy(id, worker, op.phase, std::move(inputs), outputs);
     for (ProducedOutput& output : *produced) output.entries.push_back({copy, output.index});
   }
 

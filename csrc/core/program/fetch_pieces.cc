@@ -113,7 +113,7 @@ void FetchPieces::Insert(Piece added, const Entry& entry) {
 }
 
 void FetchPieces::MoveTo(ProgramNode* fetch) {
-  fetch->shapes = {ExtentsOf(region_.data(), static_cast<int>(region_.size()))};
+  fetch->AddOutput(region_.data(), static_cast<int>(region_.size()));
   fetch->inputs = std::move(inputs_);
   fetch->pieces = std::move(pieces_);
 }

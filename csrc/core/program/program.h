@@ -54,8 +54,17 @@ struct ProgramNode {
       0;  // the bit pattern of the double that cells outside all pieces hold (fetches only)
   std::vector<std::vector<int64_t>>
       shapes;  // local shape of every output; one for variables and fetches
+  std::vector<std::vector<int64_t>>
+      begins;  // of every output, where its first element is in the whole tensor
   std::vector<Entry> inputs;
   std::vector<Piece> pieces;  // fetches only
+
+  /*! \brief Adds an output that covers a box of its tensor. */
+  void AddOutput(const Interval* box, int rank) {
+    shapes.push_back(ExtentsOf(box, rank));
+    begins.emplace_back();
+    for (int d = 0; d < rank; ++d) begins.back().push_back(box[d].begin);
+  }
 
   double fill() const {
     double value;
@@ -77,7 +86,7 @@ struct Program {
 };
 
 /*! \brief First number of every encoded program; changes with the format. */
-constexpr int64_t kProgramFormat = 0x746f667533;
+constexpr int64_t kProgramFormat = 0x746f667534;
 
 namespace detail {
 
@@ -120,6 +129,7 @@ inline void PutNode(const ProgramNode& node, std::vector<int64_t>* out) {
   out->push_back(node.fill_bits);
   out->push_back(static_cast<int64_t>(node.shapes.size()));
   for (const auto& shape : node.shapes) PutVector(shape, out);
+  for (const auto& begin : node.begins) PutVector(begin, out);
   PutEntries(node.inputs, out);
   out->push_back(static_cast<int64_t>(node.pieces.size()));
   for (const Piece& piece : node.pieces) PutPiece(piece, out);
@@ -195,6 +205,8 @@ class ProgramReader {
     node.fill_bits = Get();
     node.shapes.resize(GetCount());
     for (auto& shape : node.shapes) shape = GetVector();
+    node.begins.resize(node.shapes.size());
+    for (auto& begin : node.begins) begin = GetVector();
     node.inputs = GetEntries();
     node.pieces = GetPieces();
     return node;

@@ -29,9 +29,9 @@ int ProgramBuilder::AddNode(ProgramNode node) {
   return static_cast<int>(program_.nodes.size()) - 1;
 }
 
-Entry ProgramBuilder::AddVariable(int tensor, int worker, std::vector<int64_t> shape) {
+Entry ProgramBuilder::AddVariable(int tensor, int worker, const Interval* shard, int rank) {
   ProgramNode node = MakeNode(NodeKind::kVariable, tensor, worker, 0);
-  node.shapes = {std::move(shape)};
+  node.AddOutput(shard, rank);
   return {AddNode(std::move(node)), 0};
 }
 
@@ -43,10 +43,10 @@ Entry ProgramBuilder::AddFetch(int tensor, int worker, int phase, double fill, F
 }
 
 int ProgramBuilder::AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
-                            std::vector<std::vector<int64_t>> shapes) {
+                            const std::vector<Box>& outputs) {
   ProgramNode node = MakeNode(NodeKind::kOperator, op, worker, phase);
   node.inputs = std::move(inputs);
-  node.shapes = std::move(shapes);
+  for (const Box& output : outputs) node.AddOutput(output.data(), static_cast<int>(output.size()));
   return AddNode(std::move(node));
 }
 

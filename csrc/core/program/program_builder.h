@@ -18,12 +18,12 @@ class ProgramBuilder {
  public:
   explicit ProgramBuilder(int num_workers) { program_.num_workers = num_workers; }
 
-  Entry AddVariable(int tensor, int worker, std::vector<int64_t> shape);
+  Entry AddVariable(int tensor, int worker, const Interval* shard, int rank);
 
   Entry AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces);
 
   int AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
-              std::vector<std::vector<int64_t>> shapes);
+              const std::vector<Box>& outputs);
 
   void AddOutput(const Entry& entry) { program_.outputs.push_back(entry); }
 

@@ -36,10 +36,14 @@ class TableMaker {
     tables_.rank = static_cast<int64_t>(rank);
     for (size_t id = 0; id < program_.nodes.size(); ++id) {
       first_entry_.push_back(static_cast<int64_t>(tables_.entry_node.size()));
-      for (const auto& shape : program_.nodes[id].shapes) {
+      const ProgramNode& node = program_.nodes[id];
+      for (size_t i = 0; i < node.shapes.size(); ++i) {
+        if (node.begins[i].size() != node.shapes[i].size())
+          Refuse(static_cast<int64_t>(id), "begins in other dimensions than its shape has");
         tables_.entry_node.push_back(static_cast<int64_t>(id));
-        tables_.entry_rank.push_back(static_cast<int64_t>(shape.size()));
-        Append(shape, 1, &tables_.entry_shape);
+        tables_.entry_rank.push_back(static_cast<int64_t>(node.shapes[i].size()));
+        Append(node.shapes[i], 1, &tables_.entry_shape);
+        Append(node.begins[i], 0, &tables_.entry_begin);
       }
     }
   }

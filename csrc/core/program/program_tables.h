@@ -35,6 +35,7 @@ struct ProgramTables {
   Column entry_node;
   Column entry_rank;
   Column entry_shape;  // rank columns
+  Column entry_begin;  // rank columns: where it begins in its tensor
 
   Column read_node;   // who reads
   Column read_entry;  // what is read

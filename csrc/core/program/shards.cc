@@ -43,8 +43,7 @@ Entry TensorShards::Shard(int tensor, int worker) {
   Placed& placed = Place(tensor);
   Entry& entry = placed.entries[worker];
   if (entry.node < 0) {
-    entry = builder_->AddVariable(tensor, worker,
-                                  ExtentsOf(placed.shards[worker], placed.shards.rank()));
+    entry = builder_->AddVariable(tensor, worker, placed.shards[worker], placed.shards.rank());
   }
   return entry;
 }

@@ -1,0 +1,374 @@
+"""A program as one list of instructions that all workers execute together (SPMD), for backends that have collectives.
+
+`Program` lists what each worker runs. Here the copies of an operator are one instruction, and the fetches of all workers that make
+one array are one transfer. Nothing is derived again: every region and every piece is the program's own.
+
+    values     4: x {0:2} {2:4}    5: x {0:4} {0:4}
+    transfer   5 = 4 by pieces {reader 0, owner 1, 2:4} {reader 1, owner 0, 0:2} and what each worker has itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import NamedTuple, TypeAlias
+
+from tofu.errors import InternalError
+from tofu.graph import Graph
+from tofu.program.nodes import Entry, NodeKind
+from tofu.program.program import Program
+
+Box: TypeAlias = tuple[tuple[int, int], ...]
+Shape: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """One array on each worker: a shard, a fetched region or a partial result. `boxes`: what each covers of the whole tensor."""
+
+    tensor: int
+    boxes: tuple[Box, ...]
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the array, which is the same on each worker: an array may be larger than its box."""
+        return tuple(max(end - begin for begin, end in bounds) for bounds in zip(*self.boxes, strict=True))
+
+    @property
+    def is_even(self) -> bool:
+        """Return True if all boxes have the same extents."""
+        return all(tuple(end - begin for begin, end in box) == self.shape for box in self.boxes)
+
+
+class Compute(NamedTuple):
+    """An operator, of which each worker computes its part. Inputs and outputs are positions of values."""
+
+    operator: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class Read(NamedTuple):
+    """Elements of the array that `owner` has of an input of the transfer, from `begin` on; `along` is that of `PieceSource`."""
+
+    input: int
+    owner: int
+    begin: Shape
+    along: Shape
+
+
+class Piece(NamedTuple):
+    """A box of the array that `reader` makes, which becomes the sum of what is read."""
+
+    reader: int
+    begin: Shape
+    extent: Shape
+    reads: tuple[Read, ...]
+
+    @property
+    def remote_elements(self) -> int:
+        """The elements that the reader gets from other workers."""
+        return prod(self.extent) * sum(read.owner != self.reader for read in self.reads)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """How the workers make a value from others.
+
+    `pieces` come first. Then each worker takes `copies` from the same value on other workers: a sum that several workers need is added
+    up in parts, which these workers then exchange. Elements of no piece are `fill`.
+    """
+
+    output: int
+    inputs: tuple[int, ...]
+    pieces: tuple[Piece, ...]
+    copies: tuple[Piece, ...] = ()
+    fill: float = 0.0
+    reducer: str = "Sum"
+
+    @property
+    def remote_elements(self) -> int:
+        """The elements that workers get from each other."""
+        return sum(piece.remote_elements for piece in (*self.pieces, *self.copies))
+
+    @property
+    def is_sum(self) -> bool:
+        """Return True if partial results are put together."""
+        return any(len(piece.reads) > 1 for piece in self.pieces)
+
+
+@dataclass(frozen=True)
+class Lockstep:
+    """A program that all workers execute together.
+
+    Attributes
+    ----------
+    factors
+        The workers as a mesh, an axis for each round of the plan.
+    values
+        All arrays.
+    shards
+        By tensor, the value that holds its shards.
+    computes
+        By operator. An operator that only moves elements along an axis that is split has none: its outputs are made by transfers.
+    transfers
+        By the value that they make. A value of no transfer is an argument or the output of an operator.
+    results
+        For each result of the program, its value.
+    """
+
+    graph: Graph
+    factors: tuple[int, ...]
+    values: tuple[Value, ...]
+    shards: Mapping[int, int]
+    computes: Mapping[int, Compute]
+    transfers: Mapping[int, Transfer]
+    results: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of workers."""
+        return prod(self.factors)
+
+    @cached_property
+    def moved_bytes(self) -> int:
+        """The bytes that workers get from each other in a step."""
+        return sum(
+            transfer.remote_elements * self.graph.tensors[self.values[output].tensor].moved_item_bytes
+            for output, transfer in self.transfers.items()
+        )
+
+    def find_base(self, value: int) -> Iterator[int]:
+        """Yield the arguments and the outputs of operators that a value is made from by transfers alone."""
+        transfer = self.transfers.get(value)
+        if transfer is None:
+            yield value
+        else:
+            for one in transfer.inputs:
+                yield from self.find_base(one)
+
+
+def align(program: Program, factors: Sequence[int], find_shards: Callable[[int], tuple[Box, ...]]) -> Lockstep:
+    """Return the program as instructions for all workers at once.
+
+    `find_shards` returns the boxes of a tensor's shards under the plan, by worker. Raises InternalError if the program has other shards, or
+    if the workers' arrays of one value differ in shape.
+    """
+    return _Aligner(program, find_shards).run(tuple(factors))
+
+
+Entries: TypeAlias = "tuple[Entry | None, ...]"
+"""By worker; None if a worker has none that is read."""
+
+
+class _Cut(NamedTuple):
+    """A piece before its sources are known as values."""
+
+    reader: int
+    begin: Shape
+    extent: Shape
+    sources: tuple[tuple[Entry, Shape, Shape], ...]
+
+
+class _Aligner:
+    """Finds the values of a program: first those that operators read, in their order, then the results and all shards."""
+
+    def __init__(self, program: Program, find_shards: Callable[[int], tuple[Box, ...]]) -> None:
+        self.program, self.graph, self.nodes = program, program.graph, program.nodes
+        self.find_shards = find_shards
+        self.values: list[Value] = []
+        self.transfers: dict[int, Transfer] = {}
+        self.known: dict[Entries, int] = {}
+        self.home: dict[Entry, int] = {}  # the first value that has an entry
+        self.shards: dict[int, int] = {}
+        self.open: set[int] = set()  # tensors whose shards are being made
+        self.shard_entries = self._list_shards()
+
+    def run(self, factors: tuple[int, ...]) -> Lockstep:
+        computes = {}
+        for operator, copies in self._list_copies().items():
+            slots = zip(*(self.nodes[number].inputs for number in copies), strict=True)
+            inputs = tuple(self.find(entries) for entries in slots)
+            count = len(self.graph.operators[operator].outputs)
+            outputs = tuple(self._add(tuple(Entry(number, output) for number in copies)) for output in range(count))
+            computes[operator] = Compute(operator, inputs, outputs)
+            for value in map(self.values.__getitem__, (*inputs, *outputs)):
+                if not value.is_even:
+                    names = self.graph.tensors[value.tensor].name, self.graph.operators[operator].name
+                    raise InternalError(f"The workers' arrays of {names[0]} at {names[1]} have different shapes: {value.boxes}.")
+        results = tuple(self.find(entries) for entries in self.program.results)
+        produced = {tensor for operator in self.graph.operators for tensor in operator.outputs}
+        for tensor in range(len(self.graph.tensors)):
+            if tensor in self.shard_entries or tensor not in produced:
+                self.find_tensor(tensor)
+        return Lockstep(self.graph, factors, tuple(self.values), self.shards, computes, self.transfers, results)
+
+    def _list_shards(self) -> dict[int, Entries]:
+        """By tensor, the entries that are its shards. Others that are not in transit are results in another layout."""
+        found: dict[int, list[Entry | None]] = {}
+        boxes: dict[int, tuple[Box, ...]] = {}
+        for number, node in enumerate(self.nodes):
+            for output in range(len(node.shapes)):
+                entry = Entry(number, output)
+                if entry in self.program.transit:
+                    continue
+                tensor = self._tensor(entry)
+                if tensor not in boxes:
+                    boxes[tensor] = self.find_shards(tensor)
+                entries = found.setdefault(tensor, [None] * self.program.workers)
+                if entries[node.worker] is None and self._box(entry) == boxes[tensor][node.worker]:
+                    entries[node.worker] = entry
+        return {tensor: tuple(entries) for tensor, entries in found.items()}
+
+    def _list_copies(self) -> dict[int, list[int]]:
+        """By operator, the nodes of its copies, by worker."""
+        found: dict[int, list[int]] = {}
+        for number, node in enumerate(self.nodes):
+            if node.kind is NodeKind.OPERATOR:
+                found.setdefault(node.id, []).append(number)
+        return {operator: sorted(copies, key=lambda n: self.nodes[n].worker) for operator, copies in found.items()}
+
+    def _tensor(self, entry: Entry) -> int:
+        node = self.nodes[entry.node]
+        return self.graph.operators[node.id].outputs[entry.output] if node.kind is NodeKind.OPERATOR else node.id
+
+    def _box(self, entry: Entry) -> Box:
+        node = self.nodes[entry.node]
+        pairs = zip(node.begins[entry.output], node.shapes[entry.output], strict=True)
+        return tuple((begin, begin + extent) for begin, extent in pairs)
+
+    def find(self, entries: Entries) -> int:
+        """Return the value that has these entries."""
+        if entries in self.known:
+            return self.known[entries]
+        tensor = next(self._tensor(entry) for entry in entries if entry is not None)
+        own = self.shard_entries.get(tensor)
+        if own is not None and tensor not in self.open:
+            shards = self.find_tensor(tensor)
+            if all(one in (None, other) for one, other in zip(entries, own, strict=True)):
+                return shards
+        return self._make(tensor, entries, self._complete(entries))
+
+    def find_tensor(self, tensor: int) -> int:
+        """Return the value that has the shards of a tensor."""
+        if tensor in self.shards:
+            return self.shards[tensor]
+        boxes = self.find_shards(tensor)
+        entries = self.shard_entries.get(tensor, (None,) * self.program.workers)
+        if entries in self.known:
+            self.shards[tensor] = self.known[entries]
+        elif all(entry is None or self.nodes[entry.node].kind is NodeKind.VARIABLE for entry in entries):
+            self.shards[tensor] = self._add(entries, Value(tensor, boxes))
+        else:
+            self.open.add(tensor)
+            self.shards[tensor] = self._make(tensor, entries, boxes)
+            self.open.remove(tensor)
+        return self.shards[tensor]
+
+    def _complete(self, entries: Entries) -> tuple[Box, ...]:
+        """The boxes of entries. A worker that has none gets any box of the same extents: nobody reads its array."""
+        some = next(self._box(entry) for entry in entries if entry is not None)
+        return tuple(some if entry is None else self._box(entry) for entry in entries)
+
+    def _add(self, entries: Entries, value: Value | None = None) -> int:
+        if value is None:
+            some = next(entry for entry in entries if entry is not None)
+            value = Value(self._tensor(some), self._complete(entries))
+        number = len(self.values)
+        self.values.append(value)
+        self.known.setdefault(entries, number)
+        for entry in entries:
+            if entry is not None:
+                self.home.setdefault(entry, number)
+        return number
+
+    def _make(self, tensor: int, entries: Entries, boxes: tuple[Box, ...]) -> int:
+        """Add the value of entries that are fetched, or that are parts of other values, and its transfer."""
+        pieces: list[_Cut] = []
+        copies: list[Piece] = []
+        added: set[Entry] = set()  # partial sums that are in place
+        fills: set[float] = set()
+        for worker, entry in enumerate(entries):
+            if entry is None:
+                continue
+            node = self.nodes[entry.node]
+            if entry in self.home or node.kind is not NodeKind.FETCH:
+                shape = node.shapes[entry.output]
+                whole = (entry, (0,) * len(shape), tuple(range(len(shape))))
+                pieces.append(_Cut(worker, (0,) * len(shape), shape, (whole,)))
+                continue
+            fills.add(node.fill)
+            for piece in node.pieces:
+                sources = tuple((node.inputs[one.input], one.begin, one.along) for one in piece.sources)
+                if len(sources) == 1 and self._is_partial_sum(sources[0][0], tensor):
+                    ((part, begin, along),) = sources
+                    offset = self._find_offset(part, boxes)
+                    if part not in added:
+                        added.add(part)
+                        pieces += self._list_addends(part, offset)
+                    owner = self.nodes[part.node].worker
+                    if owner != worker:
+                        place = tuple(map(sum, zip(begin, offset, strict=True)))
+                        copies.append(Piece(worker, piece.begin, piece.extent, (Read(0, owner, place, along),)))
+                else:
+                    pieces.append(_Cut(worker, piece.begin, piece.extent, sources))
+        if len(fills) > 1:
+            raise InternalError(f"Workers fill regions of {self.graph.tensors[tensor].name} with {sorted(fills)}.")
+        inputs, read = self._find_inputs(tensor, pieces)
+        value = self._add(entries, Value(tensor, boxes))
+        reducer = self.program.reducers.get(tensor, "Sum")
+        self.transfers[value] = Transfer(value, inputs, tuple(read), tuple(copies), max(fills, default=0.0), reducer)
+        return value
+
+    def _is_partial_sum(self, entry: Entry, tensor: int) -> bool:
+        """Return True if an entry is a part of the sum that a tensor is, on its way to the workers that need the whole."""
+        node = self.nodes[entry.node]
+        is_fetch = node.kind is NodeKind.FETCH and node.id == tensor and entry in self.program.transit
+        return is_fetch and all(self._tensor(read) == tensor for read in node.inputs) and entry not in self.home
+
+    def _find_offset(self, entry: Entry, boxes: Sequence[Box]) -> Shape:
+        """Where an entry begins in the array that its worker has of boxes."""
+        node = self.nodes[entry.node]
+        return tuple(n - begin for n, (begin, _) in zip(node.begins[0], boxes[node.worker], strict=True))
+
+    def _list_addends(self, part: Entry, offset: Shape) -> Iterator[_Cut]:
+        node = self.nodes[part.node]
+        for piece in node.pieces:
+            begin = tuple(map(sum, zip(piece.begin, offset, strict=True)))
+            sources = tuple((node.inputs[one.input], one.begin, one.along) for one in piece.sources)
+            yield _Cut(node.worker, begin, piece.extent, sources)
+
+    def _find_inputs(self, tensor: int, pieces: Sequence[_Cut]) -> tuple[tuple[int, ...], list[Piece]]:
+        """The values that pieces read, and the pieces."""
+        fetched: dict[tuple[int, int], list[Entry]] = {}  # by tensor and worker, what is fetched for this transfer alone
+        keys: dict[Entry, tuple[str, int, int]] = {}
+        for entry in (entry for piece in pieces for entry, _, _ in piece.sources):
+            if entry in keys:
+                continue
+            read = self._tensor(entry)
+            if entry not in self.program.transit and (read != tensor or tensor in self.shards):
+                keys[entry] = "shards", read, 0
+            elif entry in self.home:
+                keys[entry] = "value", self.home[entry], 0
+            else:
+                alike = fetched.setdefault((read, self.nodes[entry.node].worker), [])
+                keys[entry] = "fetched", read, len(alike)
+                alike.append(entry)
+        numbers: dict[tuple[str, int, int], int] = {}
+        for key in dict.fromkeys(keys.values()):
+            kind, number, position = key
+            if kind == "fetched":
+                lists = (fetched.get((number, worker), []) for worker in range(self.program.workers))
+                numbers[key] = self.find(tuple(one[position] if position < len(one) else None for one in lists))
+            else:
+                numbers[key] = self.find_tensor(number) if kind == "shards" else number
+        inputs = tuple(dict.fromkeys(numbers.values()))
+
+        def read_from(source: tuple[Entry, Shape, Shape]) -> Read:
+            entry, begin, along = source
+            return Read(inputs.index(numbers[keys[entry]]), self.nodes[entry.node].worker, begin, along)
+
+        found = [Piece(one.reader, one.begin, one.extent, tuple(map(read_from, one.sources))) for one in pieces]
+        return inputs, found
