@@ -24,7 +24,7 @@ from tofu.planning.find import Found, check_limit, find_plan, remember_plan
 from tofu.planning.memory_limit import Needs
 from tofu.planning.settings import Settings
 from tofu.planning.undescribed import list_undescribed
-from tofu.program import Program, check_program, write_program
+from tofu.program import Program, check_program, is_checked, write_program
 from tofu.search import Choices, Problem, find_strategies, pose_problem
 from tofu.search.cost import count_levels, evaluate
 from tofu.search.geometry import count_state_bytes
@@ -251,8 +251,3 @@ def describe(
         undescribed=list_undescribed(problem, cost),
         lines=Lines(graph.operators),
     ).sealed()
-
-
-def is_checked() -> bool:
-    """Whether programs and execution graphs are checked before they are bound; TOFU_CHECK=0 says no."""
-    return os.environ.get("TOFU_CHECK", "1") not in ("", "0")

@@ -76,9 +76,7 @@ def test_every_family_equals_one_device(family):
         args = X, Y, ROWS
         planned = tofu.jax.partition(step, 3, args, search_seconds=0.2)
         made = tofu.jax.partition(step, 3, args, plan=random_plan(planned.partition, 1))
-        assert any(
-            made.partition.training.places.tensor(t).overlaps for t in range(len(made.partition.problem.graph.tensors))
-        )
+        assert any(made.partition.training.shards_overlap(t) for t in range(len(made.partition.problem.graph.tensors)))
         assert differ(made(*args), jax.jit(step)(*args)) == []
 
 
@@ -173,7 +171,7 @@ def test_a_loop_that_begins_with_an_argument_hands_on_parts_that_overlap():
     with in_double_precision():
         planned = tofu.jax.partition(step, 3, (X, rows), hints={"scan/carry_0": 1})
         carried = planned.partition.graph.tensor_index["scan/carry_0"]
-        assert planned.partition.training.places.tensor(carried).overlaps
+        assert planned.partition.training.shards_overlap(carried)
         assert differ(planned(X, rows), jax.jit(step)(X, rows)) == []
 
 

@@ -55,7 +55,7 @@ class JaxBackend:
 
     def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> SpmdProgram:
         """The program of a step, which is traced when it is first called."""
-        return SpmdProgram(source.native, problem, choices)
+        return SpmdProgram(source.native, problem, choices, program)
 
     def measure(self, execution: SpmdProgram, problem: Problem, choices: Choices) -> Measured:
         """The bytes of each worker's shards of arguments and constants; temporaries are not counted."""

@@ -2,7 +2,7 @@
 
 from tofu import _core
 from tofu.program.attributes import worker_attributes
-from tofu.program.check import check_program
+from tofu.program.check import check_program, is_checked
 from tofu.program.emission import write_program
 from tofu.program.nodes import Entry, Node, NodeKind, Piece, PieceSource
 from tofu.program.program import OutputShards, Program
@@ -18,6 +18,7 @@ __all__ = [
     "PieceSource",
     "Program",
     "check_program",
+    "is_checked",
     "shard_name",
     "worker_attributes",
     "worker_group",

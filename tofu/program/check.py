@@ -5,6 +5,7 @@ This module imports neither the search nor the analysis: it knows the graph, and
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
@@ -18,6 +19,11 @@ from tofu.program.program import Program
 from tofu.program.tables import Column, ProgramTables
 
 SHOWN_NODES = 5
+
+
+def is_checked() -> bool:
+    """Return True if programs and execution graphs are checked before they run; TOFU_CHECK=0 switches that off."""
+    return os.environ.get("TOFU_CHECK", "1") not in ("", "0")
 
 
 def check_program(program: Program, communication_bytes: int | None = None) -> None:

@@ -197,7 +197,9 @@ class _Aligner:
             for value in map(self.values.__getitem__, (*inputs, *outputs)):
                 if not value.is_even:
                     names = self.graph.tensors[value.tensor].name, self.graph.operators[operator].name
-                    raise InternalError(f"The workers' arrays of {names[0]} at {names[1]} have different shapes: {value.boxes}.")
+                    raise InternalError(
+                        f"The workers' arrays of {names[0]} at {names[1]} have different shapes: {value.boxes}."
+                    )
         results = tuple(self.find(entries) for entries in self.program.results)
         produced = {tensor for operator in self.graph.operators for tensor in operator.outputs}
         for tensor in range(len(self.graph.tensors)):
@@ -206,7 +208,7 @@ class _Aligner:
         return Lockstep(self.graph, factors, tuple(self.values), self.shards, computes, self.transfers, results)
 
     def _list_shards(self) -> dict[int, Entries]:
-        """By tensor, the entries that are its shards. Others that are not in transit are results in another layout."""
+        """By tensor, the entries that are its shards."""
         found: dict[int, list[Entry | None]] = {}
         boxes: dict[int, tuple[Box, ...]] = {}
         for number, node in enumerate(self.nodes):
@@ -217,9 +219,11 @@ class _Aligner:
                 tensor = self._tensor(entry)
                 if tensor not in boxes:
                     boxes[tensor] = self.find_shards(tensor)
-                entries = found.setdefault(tensor, [None] * self.program.workers)
-                if entries[node.worker] is None and self._box(entry) == boxes[tensor][node.worker]:
-                    entries[node.worker] = entry
+                if (
+                    self._box(entry) == boxes[tensor][node.worker]
+                ):  # else nobody reads it, or it is a result in another layout
+                    entries = found.setdefault(tensor, [None] * self.program.workers)
+                    entries[node.worker] = entries[node.worker] or entry
         return {tensor: tuple(entries) for tensor, entries in found.items()}
 
     def _list_copies(self) -> dict[int, list[int]]:
@@ -268,9 +272,10 @@ class _Aligner:
         return self.shards[tensor]
 
     def _complete(self, entries: Entries) -> tuple[Box, ...]:
-        """The boxes of entries. A worker that has none gets any box of the same extents: nobody reads its array."""
+        """The boxes of entries; that of a worker without one is empty: nobody reads its array."""
         some = next(self._box(entry) for entry in entries if entry is not None)
-        return tuple(some if entry is None else self._box(entry) for entry in entries)
+        empty = tuple((begin, begin) for begin, _ in some)
+        return tuple(empty if entry is None else self._box(entry) for entry in entries)
 
     def _add(self, entries: Entries, value: Value | None = None) -> int:
         if value is None:
@@ -342,7 +347,9 @@ class _Aligner:
 
     def _find_inputs(self, tensor: int, pieces: Sequence[_Cut]) -> tuple[tuple[int, ...], list[Piece]]:
         """The values that pieces read, and the pieces."""
-        fetched: dict[tuple[int, int], list[Entry]] = {}  # by tensor and worker, what is fetched for this transfer alone
+        fetched: dict[
+            tuple[int, int], list[Entry]
+        ] = {}  # by tensor and worker, what is fetched for this transfer alone
         keys: dict[Entry, tuple[str, int, int]] = {}
         for entry in (entry for piece in pieces for entry, _, _ in piece.sources):
             if entry in keys:

@@ -16,9 +16,11 @@ from jax import lax
 
 from tofu.analysis import OperatorAccess, find_dimension, find_neutral
 from tofu.errors import InternalError
-from tofu.jax.backend.places import Box, Places
 from tofu.jax.frontend.equations import Equation, Literal
 from tofu.jax.frontend.versions import lay_row_major, vary_alike
+from tofu.program.lockstep import Box, Compute, Value
+from tofu.program.parts import count_own_positions, list_parts
+from tofu.search import Choices, Problem
 
 BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 """Whole numbers, by their bytes."""
@@ -90,21 +92,29 @@ class LocalCall:
         return self.workers.take_part(whole, [(*kept, *box[own:]) for box in self.written[number]])
 
 
-def make_call(equation: Equation, operator: int, places: Places, workers: Selection) -> LocalCall:
-    """The call that stands for the operator of an equation on each worker.
+def make_call(
+    equation: Equation,
+    problem: Problem,
+    choices: Choices,
+    compute: Compute,
+    values: Sequence[Value],
+    workers: Selection,
+) -> LocalCall:
+    """Return the call that each worker makes for the operator of an equation.
 
-    Raises InternalError where a parameter would have to be another one on each worker.
+    Raises InternalError if a parameter would have to differ from worker to worker.
     """
-    access = places.access(operator)
-    inputs = [places.read(operator, slot) for slot in range(len(access.inputs))]
-    outputs = [places.written(operator, slot) for slot in range(len(access.outputs))]
-    changed = []
-    for worker, part in enumerate(places.parts(operator)):
-        shapes = [[_extents(place.boxes[worker]) for place in listed] for listed in (inputs, outputs)]
-        changed.append(access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shapes))
+    operator = compute.operator
+    access = problem.accesses[operator]
+    inputs, outputs = ([values[one] for one in listed] for listed in (compute.inputs, compute.outputs))
+    shapes = [one.shape for one in inputs], [one.shape for one in outputs]
+    changed = [
+        access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shapes)
+        for part in list_parts(problem, choices, operator)
+    ]
     parameters = share_parameters(equation, changed)
-    repeated = list_repeated(equation, access, places.counted(operator))
-    return LocalCall(equation, parameters, changed, [place.boxes for place in outputs], workers, repeated)
+    repeated = list_repeated(equation, access, count_own_positions(problem, choices, operator))
+    return LocalCall(equation, parameters, changed, [one.boxes for one in outputs], workers, repeated)
 
 
 def list_repeated(equation: Equation, access: OperatorAccess, counted: Mapping[int, tuple[int, ...]]) -> list[Repeated]:
@@ -138,10 +148,6 @@ def share_parameters(equation: Equation, changed: Sequence[dict[str, Any]]) -> d
             )
         parameters[name] = values[0]
     return parameters
-
-
-def _extents(box: Box) -> tuple[int, ...]:
-    return tuple(end - begin for begin, end in box)
 
 
 def _count_on(call: LocalCall, operands: list[Any]) -> list[Any]:

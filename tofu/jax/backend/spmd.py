@@ -1,4 +1,4 @@
-"""The program of a plan, the same for every worker: each computes its part of every equation, and each fetch is a collective.
+"""The program of a plan, the same for every worker: each computes its part of every equation, and each transfer is a collective.
 
 A region that several readers need is fetched once; what the body of a loop reads from outside is fetched before the loop.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +18,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.jax.backend.collectives import Workers
 from tofu.jax.backend.local_calls import make_call, read_bits
-from tofu.jax.backend.moving import Moving
-from tofu.jax.backend.places import Layout, Place, Places
 from tofu.jax.backend.uneven import UnevenSharding, find_sharding
 from tofu.jax.frontend.compared import find_compared
 from tofu.jax.frontend.equations import (
@@ -33,49 +32,73 @@ from tofu.jax.frontend.equations import (
 )
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.versions import scatters_sums, shard_map, vary
+from tofu.program import Program, is_checked
+from tofu.program.check_collectives import check_collectives
+from tofu.program.collectives import Collective, Layout, find_layout, recognize
+from tofu.program.lockstep import Compute, Lockstep, align
+from tofu.program.parts import list_shards
 from tofu.search import Choices, Problem
 from tofu.search.choices import REPLICATED
 
 
 @dataclass
 class _Scope:
-    """What a worker has, in the step or in the body of a loop: shards of values, and the regions of them that it has fetched."""
+    """The arrays that a worker has, in the step or in the body of a loop, by their values in the program."""
 
     values: dict[int, Any]
-    fetched: dict[Any, Any] = field(default_factory=dict)
     sums: dict[int, Any] = field(default_factory=dict)
-    """Of what loops add up, what the worker has so far, as its copies of the operators compute it."""
+    """The worker's running sums of what loops add up, by the operand of the step."""
     rows: dict[int, Any] = field(default_factory=dict)
-    """Such sums, of each step of a loop its own, that a loop behind reads."""
-
-    def fetch(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What was fetched before, or is now."""
-        if key not in self.fetched:
-            self.fetched[key] = make()
-        return self.fetched[key]
+    """Such sums of each step of a loop, for a later loop that reads them."""
 
     def enter(self) -> _Scope:
-        """The same within a loop, where what is added does not come out."""
-        return _Scope(dict(self.values), dict(self.fetched))
+        """Return the scope of a loop's body, from which nothing that is added comes out."""
+        return _Scope(dict(self.values))
 
 
 class SpmdProgram:
-    """A plan as JAX runs it.
+    """A plan as JAX runs it: each worker computes its part of every equation, and transfers are collectives.
 
     `given` numbers the values that the program takes: the leaves of the arguments, then the constants of the step. Constants are
     operands, so that each device holds its shard of them alone. `shardings` are those of `given`, `result_shardings` those of the
     results. An array in overlapping shards is passed and returned as these shards, side by side in one array (`uneven.py`).
     """
 
-    def __init__(self, native: Native, problem: Problem, choices: Choices) -> None:
+    def __init__(self, native: Native, problem: Problem, choices: Choices, program: Program) -> None:
         self.native, self.step = native, native.step
         self.given = (*self.step.inputs, *self.step.constants)
-        self.places = Places(problem, choices)
+        self.problem, self.choices, self._written = problem, choices, program
         self.workers = Workers(problem.factors)
         self.compared = find_compared(self.step)
         self._number_of = {id(operator.origin): n for n, operator in enumerate(problem.graph.operators)}
-        self.moving = Moving(self.step, self.places, self._number_of, native.tensor_of)
         self.summing = {one.outputs[0]: one for one in self.step.walk() if one.loops_summed}
+
+    @cached_property
+    def program(self) -> Lockstep:
+        """The program, as instructions for all workers at once."""
+        return align(
+            self._written, self.problem.factors, lambda tensor: list_shards(self.problem, self.choices, tensor)
+        )
+
+    @cached_property
+    def collectives(self) -> dict[int, tuple[Collective, ...]]:
+        """The collectives that make values, by value. They are checked before anything runs."""
+        found = {value: recognize(self.program, transfer) for value, transfer in self.program.transfers.items()}
+        if is_checked():
+            for value, collectives in found.items():
+                check_collectives(self.program, self.program.transfers[value], collectives)
+        return found
+
+    @cached_property
+    def _results(self) -> dict[tuple[int, Layout], int]:
+        """The values that are asked for, by tensor and layout."""
+        outputs = zip(self._written.outputs, self.program.results, strict=True)
+        return {(output.tensor, tuple(map(int, output.layout))): value for output, value in outputs}
+
+    def shards_overlap(self, tensor: int) -> bool:
+        """Return True if workers have elements of a tensor that others own."""
+        boxes, shape = list_shards(self.problem, self.choices, tensor), self.problem.graph.tensors[tensor].shape
+        return find_layout(boxes, shape, self.problem.factors) is None
 
     def make_mesh(self, devices: Sequence[Any]) -> Mesh:
         """The devices with an axis for each step of the plan."""
@@ -121,13 +144,13 @@ class SpmdProgram:
 
     def run(self, *shards: Any) -> list[Any]:
         """Compute a worker's shards of the results from its shards of what the program takes."""
-        scope = _Scope(dict(zip(self.given, shards, strict=True)))
+        scope = _Scope(dict(zip(map(self._shards_of, self.given), shards, strict=True)))
         with self.workers.remember():
             self._run_all(self.step.equations, scope)
             return [
                 jnp.asarray(x.value)
                 if isinstance(x, Literal)
-                else self._fetch(x, self._tensor(self._lies_like(n, x)), scope)
+                else self._get(self._find_result(x, self._lies_like(n, x)), scope)
                 for n, x in enumerate(self.step.outputs)
             ]
 
@@ -147,7 +170,7 @@ class SpmdProgram:
     def _find_uneven(self, numbers: Mapping[int, int], shardings: Sequence[NamedSharding]) -> dict[int, UnevenSharding]:
         found = {
             position: find_sharding(
-                self._tensor(number),
+                list_shards(self.problem, self.choices, self.native.tensor_of[number]),
                 self._layout(number),
                 self.workers.factors,
                 self.step.types[number].shape,
@@ -174,14 +197,21 @@ class SpmdProgram:
     def _lies_like(self, position: int, number: int) -> int:
         """The value whose place a result has: of the next state that is the argument, whatever else the result is returned as."""
         own = self.step.inputs[position] if position < len(self.step.inputs) else number
-        following, tensor_of = self.places.graph.next_values, self.native.tensor_of
+        following, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         return own if following.get(tensor_of[own]) == tensor_of[number] else number
 
     def _layout(self, number: int) -> Layout:
-        return self.places.layout(self.native.tensor_of[number])
+        return tuple(self.choices.layout(self.native.tensor_of[number]))
 
-    def _tensor(self, number: int) -> Place:
-        return self.places.tensor(self.native.tensor_of[number])
+    def _shards_of(self, number: int) -> int:
+        """The value of the program that has the shards of a value of the step."""
+        return self.program.shards[self.native.tensor_of[number]]
+
+    def _find_result(self, number: int, like: int) -> int:
+        """The value of the program that has a value of the step in the layout of another."""
+        if self._layout(like) == self._layout(number):
+            return self._shards_of(number)
+        return self._results[self.native.tensor_of[number], self._layout(like)]
 
     def spec(self, layout: Layout) -> PartitionSpec:
         """A layout as JAX has it."""
@@ -198,146 +228,148 @@ class SpmdProgram:
             else:
                 self._run_equation(item, scope)
 
-    def _fetch(self, number: int, wanted: Place, scope: _Scope, fill: float = 0.0) -> Any:
-        """The region of a value that this worker needs."""
-        held = self._tensor(number)
-        return scope.fetch(
-            (number, wanted.boxes, fill), lambda: self.workers.move(scope.values[number], held, wanted, fill)
-        )
+    def _get(self, value: int, scope: _Scope) -> Any:
+        """Return a value, made by its transfer if it is not there yet."""
+        if value not in scope.values:
+            inputs = [self._get(one, scope) for one in self.program.transfers[value].inputs]
+            scope.values[value] = self.workers.run(self.collectives[value], inputs or [self._make_unread(value)])
+        return scope.values[value]
 
-    def _read(self, equation: Equation, operator: int, scope: _Scope) -> list[Any]:
+    def _make_unread(self, value: int) -> Any:
+        """An array for an input that no worker reads: an operand that is written over, say."""
+        made = self.program.values[value]
+        return jnp.empty(made.shape, self.step.types[self._number_of_tensor[made.tensor]].dtype)
+
+    @cached_property
+    def _number_of_tensor(self) -> dict[int, int]:
+        return {tensor: number for number, tensor in self.native.tensor_of.items()}
+
+    def _read(self, equation: Equation, compute: Compute, scope: _Scope) -> list[Any]:
         """The operands of a worker's copy."""
-        access, axes = self.places.access(operator), self.places.axes(operator)
-        operands, slot = [], 0
+        inputs, operands = iter(compute.inputs), []
         for operand in equation.inputs:
             if isinstance(operand, Literal):
                 operands.append(operand.value)
                 continue
-            read = access.inputs[slot]
-            value = self._fetch(operand, self.places.read(operator, slot), scope, read.fill)
+            value = self._get(next(inputs), scope)
             if equation.checkpoint is not None:
                 value = lax.optimization_barrier(value)  # else XLA finds that it was computed before
-            added = [step for step, axis in enumerate(axes) if axis in read.addend_axes]
-            if added:
-                is_first = sum(lax.axis_index(self.workers.axis_names[step]) for step in added) == 0
-                value = jnp.where(is_first, value, jnp.zeros_like(value))
             operands.append(value)
-            slot += 1
         return operands
 
+    def _compute_of(self, equation: Equation) -> Compute | None:
+        """The instruction for an equation; None if its results are made by transfers, or nobody needs them."""
+        return self.program.computes.get(self.number_of(equation))
+
     def _run_equation(self, equation: Equation, scope: _Scope) -> None:
-        operator = self.number_of(equation)
-        if self.moving.has(operator):
-            self._move_cells(equation, operator, scope)
+        compute = self._compute_of(equation)
+        if compute is None:
+            for value in self._list_moved(equation):
+                self._get(value, scope)
             return
-        call = make_call(equation, operator, self.places, self.workers)
-        results = call.run(self._read(equation, operator, scope))
+        call = make_call(equation, self.problem, self.choices, compute, self.program.values, self.workers)
+        results = call.run(self._read(equation, compute, scope))
         if equation.loops_summed:
             (number,), (result,) = equation.outputs, results
             scope.sums[number] += result.astype(scope.sums[number].dtype)
             return
-        for slot, (number, result) in enumerate(zip(equation.outputs, results, strict=True)):
-            value = self.workers.settle(result, self.places, operator, slot)
-            scope.values[number] = self.keep_one(number, read_bits(value, self.step.types[number].dtype))
+        self._set_results(equation, results, scope)
 
-    def keep_one(self, number: int, value: Any) -> Any:
-        """A value, which XLA is kept from computing once more where the step compares it with its maximum."""
-        return lax.optimization_barrier(value) if number in self.compared else value
+    def _list_moved(self, equation: Equation) -> list[int]:
+        """The shards of the results of an equation that only moves elements, along an axis that it is split along."""
+        tensors = (self.native.tensor_of[number] for number in equation.outputs)
+        return [self.program.shards[tensor] for tensor in tensors if tensor in self.program.shards]
 
-    def _move_cells(self, equation: Equation, operator: int, scope: _Scope) -> None:
-        """An equation that only moves cells. What another such equation moved of the same cells to the same workers is there."""
-        is_staged = self.moving.is_staged(operator)
-        for slot, number in enumerate(equation.outputs):
-            out = None
-            for one in self.moving.list_moves(equation, operator, slot, is_staged):
-
-                def once(sent: Any, send: Callable[[], Any], value: int = one.value) -> Any:
-                    return scope.fetch((value, *sent), send)
-
-                cells, fill, distance = one.widen(scope.values[one.value]), one.given.fill, one.distance
-                out = self.workers.exchange(
-                    cells, one.held, one.lies, one.pieces, fill=fill, distance=distance, into=out, once=once
-                )
-            assert out is not None, self.places.graph.operators[operator]
-            out = self.moving.squeeze(operator, slot, out)
-            scope.values[number] = self.workers.settle(out, self.places, operator, slot) if is_staged else out
+    def _set_results(self, equation: Equation, results: Sequence[Any], scope: _Scope) -> None:
+        """Store what the worker's copy of an equation has computed, and bring it into the layouts of its tensors."""
+        compute = self._compute_of(equation)
+        assert compute is not None, equation
+        for number, raw, result in zip(equation.outputs, compute.outputs, results, strict=True):
+            scope.values[raw] = result
+            shards = self.program.shards.get(self.native.tensor_of[number])
+            if shards is not None:
+                made = read_bits(self._get(shards, scope), self.step.types[number].dtype)
+                scope.values[shards] = lax.optimization_barrier(made) if number in self.compared else made
 
     def _run_loop(self, loop: Loop, scope: _Scope) -> None:
         self._fetch_from_outside(loop.equations, scope)
-        cells, stacks, rest = divide_body(loop)
+        cells, stacks, rest = self._divide_body(loop)
         sums = list(loop.walk_sums())
         rows, totals = ([one.number for one in sums if one.is_row == is_row] for is_row in (True, False))
 
         def run_body(state: tuple[list[Any], list[Any]], taken: Any) -> Any:
             inside = scope.enter()
-            inside.values.update(zip((carry.value for carry in loop.carries), state[0], strict=True))
+            carries = (self._shards_of(carry.value) for carry in loop.carries)
+            inside.values.update(zip(carries, state[0], strict=True))
             inside.sums.update(zip((*totals, *rows), (*state[1], *taken[1]), strict=True))
             with self.workers.remember():
-                for cell, value in zip(cells, taken[0], strict=True):
-                    self._settle(cell, value, inside)
+                for (cell, _), value in zip(cells, taken[0], strict=True):
+                    self._set_results(cell, [value], inside)
                 for number, value in zip(loop.rows, taken[2], strict=True):
-                    self._settle(self.summing[number], value, inside)
+                    self._set_results(self.summing[number], [value], inside)
                 self._run_all(rest, inside)
-                made = [self._read(stack, self.number_of(stack), inside)[0] for stack in stacks]
+                made = [self._read(stack, compute, inside)[0] for stack, compute in stacks]
                 carried = [self._carry(carry.value, carry.following, inside) for carry in loop.carries]
                 return (carried, [inside.sums[n] for n in totals]), (made, [inside.sums[n] for n in rows])
 
         begin = [self._carry(carry.value, carry.first, scope) for carry in loop.carries]
         added = [self._begin_sum(one) if one.is_last else scope.sums[one.number] for one in sums if not one.is_row]
-        scanned = [self._read(cell, self.number_of(cell), scope)[0] for cell in cells]
+        scanned = [self._read(cell, compute, scope)[0] for cell, compute in cells]
         taken = scanned, [scope.sums[n] for n in rows], [scope.rows[n] for n in loop.rows]
         (end, added), (made, grown) = lax.scan(run_body, (begin, added), taken, loop.length, loop.reverse)
         scope.sums.update(zip((*totals, *rows), (*added, *grown), strict=True))
         for one in sums:
             if one.is_last and not one.rows:
-                self._settle(one.equation, scope.sums.pop(one.number), scope)
+                self._set_results(one.equation, [scope.sums.pop(one.number)], scope)
             elif one.is_last:
                 scope.rows[one.number] = scope.sums.pop(one.number)
-        scope.values.update(zip((carry.last for carry in loop.carries), end, strict=True))
-        for stack, whole in zip(stacks, made, strict=True):
-            self._settle(stack, whole, scope)
-
-    def _settle(self, equation: Equation, result: Any, scope: _Scope) -> None:
-        """A value of what the workers' copies of an equation have computed of it."""
-        (number,) = equation.outputs
-        value = self.workers.settle(result, self.places, self.number_of(equation), 0)
-        scope.values[number] = self.keep_one(number, value)
+        scope.values.update(zip((self._shards_of(carry.last) for carry in loop.carries), end, strict=True))
+        for (stack, _), whole in zip(stacks, made, strict=True):
+            self._set_results(stack, [whole], scope)
 
     def _begin_sum(self, one: Summed) -> Any:
-        """What a worker adds up its own results of an equation to."""
+        """Zeros, to which a worker adds its own results of an equation."""
         operator, dtype = self.number_of(one.equation), self.step.types[one.number].dtype
-        zeros = jnp.zeros((*one.rows, *self.places.written(operator, 0).shape), dtype)
-        return vary(zeros, self._list_split(self.places.axes(operator)))
+        shape = self.program.values[self.program.computes[operator].outputs[0]].shape
+        return vary(jnp.zeros((*one.rows, *shape), dtype), self._list_split(self.choices.operators[operator].tolist()))
 
     def _carry(self, value: int, operand: Operand, scope: _Scope) -> Any:
         """What a carry becomes, in its layout."""
         if isinstance(operand, Literal):
-            carried = jnp.full(self._tensor(value).shape, operand.value, self.step.types[value].dtype)
-        else:  # in the carry's own place: the operand, an argument say, may not lie in any such layout
-            carried = self._fetch(operand, self._tensor(value), scope)
+            shape = self.program.values[self._shards_of(value)].shape
+            carried = jnp.full(shape, operand.value, self.step.types[value].dtype)
+        else:
+            carried = self._get(self._find_result(operand, value), scope)
         return vary(carried, self._list_split(self._layout(value)))
 
-    def _list_split(self, choices: Sequence[int | str]) -> list[str]:
+    def _list_split(self, choices: Sequence[int]) -> list[str]:
         """The axes of the mesh along which workers have different parts."""
         return [name for name, one in zip(self.workers.axis_names, choices, strict=True) if one != REPLICATED]
 
     def _fetch_from_outside(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:
-        """Fetches what the body of a loop reads that is there before the loop."""
+        """Fetch before a loop what its body reads that is there before the loop."""
         for item in items:
             if isinstance(item, Loop):
                 self._fetch_from_outside(item.equations, scope)
                 continue
-            operator = self.number_of(item)
-            read = self.places.access(operator).inputs
-            for slot, number in enumerate(x for x in item.inputs if not isinstance(x, Literal)):
-                if number in scope.values:
-                    self._fetch(number, self.places.read(operator, slot), scope, read[slot].fill)
+            compute = self._compute_of(item)
+            for value in self._list_moved(item) if compute is None else compute.inputs:
+                if all(base in scope.values for base in self.program.find_base(value)):
+                    self._get(value, scope)
+
+    def _divide_body(self, loop: Loop) -> tuple[list[_Step], list[_Step], list[Equation | Loop]]:
+        """Return the equations of a loop's body that take elements of what is scanned, those that stack results, and the rest."""
+        cells: list[_Step] = []
+        stacks: list[_Step] = []
+        rest: list[Equation | Loop] = []
+        for item in loop.equations:
+            if isinstance(item, Loop) or item.primitive not in (LOOP_CELL, LOOP_STACK):
+                rest.append(item)
+                continue
+            compute = self._compute_of(item)
+            if compute is not None:  # else nobody needs it
+                (cells if item.primitive is LOOP_CELL else stacks).append((item, compute))
+        return cells, stacks, rest
 
 
-def divide_body(loop: Loop) -> tuple[list[Equation], list[Equation], list[Equation | Loop]]:
-    """Of a loop's body what takes cells of what is scanned, what puts results together, and the rest."""
-    parts: dict[Any, list[Any]] = {LOOP_CELL: [], LOOP_STACK: [], None: []}
-    for item in loop.equations:
-        primitive = item.primitive if isinstance(item, Equation) else None
-        parts[primitive if primitive in (LOOP_CELL, LOOP_STACK) else None].append(item)
-    return parts[LOOP_CELL], parts[LOOP_STACK], parts[None]
+_Step: TypeAlias = tuple[Equation, Compute]

@@ -18,7 +18,8 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from tofu.errors import ShapeError, UnsupportedError
-from tofu.jax.backend.places import Layout, Place
+from tofu.program.collectives import Layout, find_layout
+from tofu.program.lockstep import Box
 
 
 @dataclass(frozen=True)
@@ -253,13 +254,14 @@ for _name in (*_BINARY, *(f"r{name}" for name in _BINARY), *_OTHERS, "eq", "ne",
 
 
 def find_sharding(
-    place: Place, layout: Layout, factors: Sequence[int], shape: Sequence[int], joined: NamedSharding
+    boxes: Sequence[Box], layout: Layout, factors: Sequence[int], shape: tuple[int, ...], joined: NamedSharding
 ) -> UnevenSharding | None:
-    """Of an array that lies in `place`, split by each step along the dimension that `layout` has; None where no parts overlap."""
-    if not place.overlaps:
+    """Return where overlapping shards, the `boxes` of a `layout`, are placed; None if the shards are equal and do not overlap."""
+    if find_layout(boxes, shape, factors) is not None:
         return None
+    part = tuple(end - begin for begin, end in boxes[0])
     begins: list[dict[tuple[int, ...], int]] = [{} for _ in shape]
     for worker, digits in enumerate(np.ndindex(*factors)):
-        for d, (begin, _) in enumerate(place.boxes[worker]):
+        for d, (begin, _) in enumerate(boxes[worker]):
             begins[d][tuple(digit for digit, split in zip(digits, layout, strict=True) if split == d)] = begin
-    return UnevenSharding(tuple(shape), place.shape, tuple(tuple(each.values()) for each in begins), joined)
+    return UnevenSharding(shape, part, tuple(tuple(each.values()) for each in begins), joined)

@@ -35,8 +35,8 @@ from tofu.mxnet.runtime.failures import (
 from tofu.mxnet.runtime.gpus import check_gpu_memory, check_gpus
 from tofu.mxnet.runtime.repeating import refuse_gradients_of_inference, refuse_other_mode, refuse_second_run
 from tofu.mxnet.runtime.shards import ShardedTensor
-from tofu.pipeline import Emitted, Partition, is_checked
-from tofu.program import OutputShards
+from tofu.pipeline import Emitted, Partition
+from tofu.program import OutputShards, is_checked
 from tofu.search.geometry import find_shards
 
 logger = logging.getLogger("tofu")

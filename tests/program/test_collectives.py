@@ -1,0 +1,204 @@
+"""Chains of collectives compared with all chains there are, and planted errors that the check of collectives finds."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from dataclasses import replace
+from math import prod
+
+import pytest
+
+from tofu.errors import InternalError
+from tofu.graph import Graph, Tensor, TensorKind
+from tofu.program.check_collectives import check_collectives
+from tofu.program.collectives import (
+    REPLICATED,
+    AllGather,
+    AllReduce,
+    AllToAll,
+    Exchange,
+    ReduceScatter,
+    Slice,
+    find_layout,
+    find_rounds,
+    recognize,
+)
+from tofu.program.lockstep import Lockstep, Piece, Read, Transfer, Value
+
+SHAPE = (24, 24)
+GRAPH = Graph((Tensor("x", SHAPE, "float32", 4, TensorKind.INPUT),), (), ())
+
+
+def list_digits(factors):
+    return list(itertools.product(*map(range, factors)))
+
+
+def lay_out(layout, factors):
+    boxes = []
+    for digits in list_digits(factors):
+        box = [(0, extent) for extent in SHAPE]
+        for digit, factor, d in zip(digits, factors, layout, strict=True):
+            if d != REPLICATED:
+                begin, end = box[d]
+                size = (end - begin) // factor
+                box[d] = begin + digit * size, begin + (digit + 1) * size
+        boxes.append(tuple(box))
+    return tuple(boxes)
+
+
+def meet(one, other):
+    box = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
+    return box if all(begin < end for begin, end in box) else None
+
+
+def make_program(held, wanted, factors, summed=()):
+    """A program that moves a tensor from boxes to boxes: each worker reads a box from itself or from the nearest that has it. Workers
+    that differ along `summed` axes have partial results of a box.
+    """
+    digits, pieces = list_digits(factors), []
+
+    def count_common(owner, reader):
+        return sum(a == b for a, b in zip(digits[owner], digits[reader], strict=True)), owner == reader
+
+    for reader, own in enumerate(wanted):
+        for box in dict.fromkeys(held):
+            common = meet(box, own)
+            if common is None:
+                continue
+            addends: dict[tuple[int, ...], list[int]] = {}
+            for owner, other in enumerate(held):
+                if other == box:
+                    addends.setdefault(tuple(digits[owner][axis] for axis in summed), []).append(owner)
+            owners = [
+                max(group, key=lambda owner, reader=reader: count_common(owner, reader)) for group in addends.values()
+            ]
+            reads = [
+                Read(0, owner, tuple(b - a for (a, _), (b, _) in zip(box, common, strict=True)), (0, 1))
+                for owner in owners
+            ]
+            begin = tuple(b - a for (a, _), (b, _) in zip(own, common, strict=True))
+            pieces.append(Piece(reader, begin, tuple(e - b for b, e in common), tuple(reads)))
+    transfer = Transfer(1, (0,), tuple(pieces))
+    return Lockstep(GRAPH, factors, (Value(0, held), Value(0, wanted)), {0: 1}, {}, {1: transfer}, ()), transfer
+
+
+def list_changes(layout, factors, cells):
+    """What one collective or slice makes of a layout: the next one, the elements that each worker gets from others, those it has then."""
+    for axis, d in enumerate(layout):
+        for e in (REPLICATED, *range(len(SHAPE))):
+            later = layout[axis + 1 :]  # axes that split the dimension further would be out of order
+            if e == d or (d != REPLICATED and d in later) or (e != REPLICATED and e in later):
+                continue
+            changed = (*layout[:axis], e, *later)
+            if d == REPLICATED:
+                yield changed, 0, cells // factors[axis]
+            elif e == REPLICATED:
+                yield changed, cells * (factors[axis] - 1), cells * factors[axis]
+            else:
+                yield changed, cells * (factors[axis] - 1) // factors[axis], cells
+
+
+def count_least(held, wanted, factors, cells):
+    """The elements that each worker gets from others by the best chain of all; None if there is none."""
+    waiting, seen = [(0, held, cells)], set()
+    while waiting:
+        moved, layout, left = heapq.heappop(waiting)
+        if layout == wanted:
+            return moved
+        if layout in seen:
+            continue
+        seen.add(layout)
+        for changed, more, rest in list_changes(layout, factors, left):
+            heapq.heappush(waiting, (moved + more, changed, rest))
+    return None
+
+
+@pytest.mark.parametrize("factors", [(4,), (2, 2), (2, 3), (2, 2, 2)])
+def test_no_chain_that_moves_what_is_needed_alone_is_missed(factors):
+    """One axis at a time, slices first and gathers last, finds it wherever one of all chains does. Elsewhere boxes move one by one."""
+    layouts = list(itertools.product((REPLICATED, 0, 1), repeat=len(factors)))
+    found = 0
+    for held, wanted in itertools.permutations(layouts, 2):
+        program, transfer = make_program(lay_out(held, factors), lay_out(wanted, factors), factors)
+        assert find_layout(program.values[0].boxes, SHAPE, factors) == held
+        least = count_least(held, wanted, factors, prod(program.values[0].shape))
+        is_enough = least is not None and program.count * least <= transfer.remote_elements
+        collectives = recognize(program, transfer)
+        check_collectives(program, transfer, collectives)
+        assert isinstance(collectives[0], Exchange) != is_enough, (held, wanted)
+        found += is_enough
+    assert found > len(layouts)
+
+
+@pytest.mark.parametrize(
+    ("held", "summed", "wanted", "expected"),
+    [
+        ((REPLICATED, 0), (0,), (1, 0), [ReduceScatter(0, 1, "Sum")]),
+        ((REPLICATED, 0), (0,), (REPLICATED, 0), [AllReduce((0,), "Sum")]),
+        ((REPLICATED, REPLICATED), (0, 1), (0, 0), [ReduceScatter(0, 0, "Sum"), ReduceScatter(1, 0, "Sum")]),
+        ((0, REPLICATED), (1,), (REPLICATED, 1), [ReduceScatter(1, 1, "Sum"), AllGather(0, 0)]),
+        ((0, 1), (), (0, 0), [AllToAll(1, 1, 0)]),
+        ((REPLICATED, REPLICATED), (), (0, 1), [Slice(0, 0), Slice(1, 1)]),
+    ],
+)
+def test_collectives_are_recognized(held, summed, wanted, expected):
+    program, transfer = make_program(lay_out(held, (2, 2)), lay_out(wanted, (2, 2)), (2, 2), summed)
+    if isinstance(expected[0], AllReduce):  # in two stages, as programs have it, it moves as much
+        transfer = replace(transfer, copies=transfer.pieces)
+    collectives = recognize(program, transfer)
+    assert list(collectives) == expected
+    check_collectives(program, transfer, collectives)
+
+
+@pytest.mark.parametrize(
+    ("collectives", "message"),
+    [
+        ([AllGather(0, 0)], "worker 0 has ((0, 24), (0, 12)), and is to have ((0, 12), (0, 24))"),
+        ([AllToAll(1, 1, 1)], "put side by side along dimension 1"),
+        ([AllReduce((1,), "Sum")], "partial results of"),
+        ([Slice(0, 1)], "worker 0 has"),
+    ],
+)
+def test_other_collectives_are_found(collectives, message):
+    program, transfer = make_program(lay_out((0, 1), (2, 2)), lay_out((0, REPLICATED), (2, 2)), (2, 2))
+    check_collectives(program, transfer, [AllGather(1, 1)])
+    with pytest.raises(InternalError) as caught:
+        check_collectives(program, transfer, collectives)
+    assert message in str(caught.value)
+
+
+def test_a_sum_that_is_left_out_or_done_twice_is_found():
+    program, transfer = make_program(lay_out((REPLICATED, 0), (2, 2)), lay_out((1, 0), (2, 2)), (2, 2), (0,))
+    for collectives, message in (
+        ([Slice(0, 1)], "1 partial results are put together, where its pieces have [2]"),
+        ([ReduceScatter(0, 1, "Sum"), AllReduce((0,), "Sum")], "partial results of"),
+    ):
+        with pytest.raises(InternalError) as caught:
+            check_collectives(program, transfer, collectives)
+        assert message in str(caught.value)
+
+
+def test_pieces_that_are_sent_otherwise_are_found():
+    program, transfer = make_program(lay_out((0, 1), (2, 2)), lay_out((1, 0), (2, 2)), (2, 2))
+    (exchange,) = recognize(program, transfer)
+    check_collectives(program, transfer, [exchange])
+    first = exchange.rounds[0]
+    reader, (owner, source, target) = next(iter(first.moves.items()))
+    for moves in (
+        {**first.moves, reader: ((owner + 1) % 4, source, target)},
+        {**first.moves, reader: (owner, (source[0] + 1, source[1]), target)},
+        {one: move for one, move in first.moves.items() if one != reader},
+    ):
+        spoilt = replace(exchange, rounds=(replace(first, moves=moves), *exchange.rounds[1:]))
+        with pytest.raises(InternalError, match="other pieces are sent"):
+            check_collectives(program, transfer, [spoilt])
+
+
+def test_what_a_piece_reads_is_put_together_in_order():
+    """Whatever pieces come before: replicas of a sum add in one order."""
+    reads = [Read(0, owner, (0,), (0,)) for owner in (2, 0, 1)]
+    pieces = [Piece(3, (0,), (4,), (reads[1],)), Piece(0, (0,), (4,), tuple(reads)), Piece(1, (0,), (4,), tuple(reads))]
+    rounds = find_rounds(pieces)
+    for reader in (0, 1):
+        assert [one.moves[reader][0] for one in rounds if reader in one.moves] == [2, 0, 1]

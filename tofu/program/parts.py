@@ -1,0 +1,58 @@
+"""The part of an operator that each worker computes: a box of its axes."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from tofu import _core
+from tofu.program.lockstep import Box
+from tofu.search import Choices, Problem
+from tofu.search.choices import REPLICATED
+from tofu.search.geometry import find_shards
+
+
+def list_parts(problem: Problem, choices: Choices, operator: int) -> tuple[Box, ...]:
+    """Return each worker's part of an operator, a range of each of its axes."""
+    axes = list(map(int, choices.operators[operator]))
+    return _freeze(_core.worker_boxes(problem.native, list(problem.factors), "operator", operator, axes))
+
+
+def list_shards(problem: Problem, choices: Choices, tensor: int) -> tuple[Box, ...]:
+    """Return the box of a tensor that each worker has."""
+    return _freeze(find_shards(problem, tensor, choices.layout(tensor)))
+
+
+def count_own_positions(problem: Problem, choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
+    """Return, for each axis whose parts overlap, how many positions of its part, the first ones, each worker alone has to count."""
+    axes, extents = choices.operators[operator].tolist(), problem.accesses[operator].extents
+    if _divides(extents, axes, problem.factors):
+        return {}
+    parts = list_parts(problem, choices, operator)
+    pairs = enumerate(zip(zip(*parts, strict=True), zip(*_find_own(parts), strict=True), strict=True))
+    return {axis: tuple(end - begin for begin, end in own) for axis, (bounds, own) in pairs if bounds != own}
+
+
+def _divides(extents: Sequence[int], axes: Sequence[int], factors: Sequence[int]) -> bool:
+    left = list(extents)
+    for axis, factor in zip(axes, factors, strict=True):
+        if axis != REPLICATED:
+            if left[axis] % factor:
+                return False
+            left[axis] //= factor
+    return True
+
+
+def _find_own(parts: Sequence[Box]) -> list[Box]:
+    """Of each part the positions up to where the next one begins, by dimension, as `OwnBoxes` in `csrc/core/geometry` has it."""
+    begins = [sorted({begin for begin, _ in bounds}) for bounds in zip(*parts, strict=True)]
+
+    def end_own(d: int, begin: int, end: int) -> int:
+        following = bisect_right(begins[d], begin)
+        return min(end, begins[d][following]) if following < len(begins[d]) else end
+
+    return [tuple((b, end_own(d, b, e)) for d, (b, e) in enumerate(part)) for part in parts]
+
+
+def _freeze(boxes: _core.Int64Array) -> tuple[Box, ...]:
+    return tuple(tuple((int(begin), int(end)) for begin, end in box) for box in boxes.tolist())
