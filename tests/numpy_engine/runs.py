@@ -17,15 +17,15 @@ from tofu.tdl import interpret
 
 
 @cache
-def analyse(name, workers, **asked):
+def analyse(name, workers, engine=NUMPY, **asked):
     """A step of `STEPS`, analysed."""
-    return analyse_step(Source(STEPS[name]()), NUMPY, Settings(workers, cache=False, **asked), Observer())
+    return analyse_step(Source(STEPS[name]()), engine, Settings(workers, cache=False, **asked), Observer())
 
 
 @cache
-def partition(name, workers, **asked):
+def partition(name, workers, engine=NUMPY, **asked):
     """Its partition, with hints and plans among what is asked."""
-    return make_partition(analyse(name, workers, **asked), Observer())
+    return make_partition(analyse(name, workers, engine, **asked), Observer())
 
 
 @cache

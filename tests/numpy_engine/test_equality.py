@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.shared.random_plans import random_plan
+from tests.numpy_engine.lockstep import LOCKSTEP
 from tests.numpy_engine.runs import (
     analyse,
     check_run,
@@ -42,6 +43,19 @@ def test_random_plans(name, workers):
         check_run(made, name)
         moved.add(made.plan.communication_bytes)
     assert moved != {searched.plan.communication_bytes}
+
+
+@pytest.mark.parametrize("workers", [4, 6])
+@pytest.mark.parametrize("name", STEPS)
+def test_programs_that_all_workers_execute_together(name, workers):
+    """By the collectives that are recognized in them, which move what the plan counts."""
+    searched, kinds = partition(name, workers, LOCKSTEP), set()
+    for seed in range(4):
+        made = searched if not seed else partition(name, workers, LOCKSTEP, plan=random_plan(searched, seed))
+        compare(made.training, made.training.run_whole(draw_values(name)), compute(name))
+        assert made.training.lockstep.moved_bytes <= made.plan.communication_bytes
+        kinds |= made.training.kinds
+    assert len(kinds) >= 4
 
 
 @pytest.mark.parametrize("algorithm", ["recursive", "allrow-greedy", "spartan", "equalchop", "icml18", "data-parallel"])

@@ -81,7 +81,7 @@ class JaxBackend:
         measured: Measured | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """The pipeline has checked what the plan counts; which collectives do it XLA says (`benchmarks`)."""
+        """Check nothing here: the pipeline has checked the program, and the collectives are checked before they first run."""
 
     def measure_whole(self, source: Source) -> int:
         """The bytes of all arguments and constants."""
