@@ -21,7 +21,7 @@ from rich.table import Table
 import tofu  # noqa: F401  before MXNet
 from benchmarks.models import Model, build_model, rnn
 from benchmarks.stages import Stages, run_cold
-from tofu.mxnet.partition import plan_task
+from tofu.mxnet.planning import plan_task
 from tofu.plan import format_bytes
 from tofu.planning.settings import Settings
 

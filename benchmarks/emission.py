@@ -31,7 +31,7 @@ from benchmarks.models import Model, bidirectional, rnn, transformer, wresnet
 from benchmarks.shared.random_plans import random_plan
 from benchmarks.stages import Stages, run_cold
 from tofu import _mxnet
-from tofu.mxnet.partition import plan_task
+from tofu.mxnet.planning import plan_task
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.planning.settings import Settings
 

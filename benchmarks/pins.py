@@ -27,7 +27,7 @@ from benchmarks.fuzz.models import choose_kind, make_sample
 from benchmarks.search import MODELS
 from benchmarks.stages import Stages
 from tofu.mxnet.frontend.read_symbol import find_labels
-from tofu.mxnet.partition import plan_task, read_task
+from tofu.mxnet.planning import plan_task, read_task
 from tofu.planning.settings import Settings
 
 PATH = Path(__file__).with_name("pinned_plans.json")

@@ -24,7 +24,7 @@ from rich.table import Table
 import tofu  # noqa: F401  before MXNet
 from benchmarks.models import Model, rnn, transformer, wresnet
 from benchmarks.stages import Stages, run_cold
-from tofu.mxnet.partition import plan_task
+from tofu.mxnet.planning import plan_task
 from tofu.planning.settings import Settings
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import price

@@ -37,7 +37,7 @@ from benchmarks.models import Model, rnn, transformer, wresnet
 from benchmarks.module_time import time_steps
 from benchmarks.shared.random_plans import random_plan
 from tofu.mxnet.calibration.calibrate import calibrate
-from tofu.mxnet.partition import plan_task
+from tofu.mxnet.planning import plan_task
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
 from tofu.simulation.machine import read_machine

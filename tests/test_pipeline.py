@@ -5,7 +5,7 @@ import pytest
 
 import tofu
 from tests.command_line.calls import run
-from tofu.mxnet.partition import plan_task, read_trained
+from tofu.mxnet.planning import plan_task, read_trained
 from tofu.pipeline import Observer, show_value
 from tofu.planning.settings import Settings
 

@@ -1,12 +1,13 @@
-"""Tofu: trains a model that was written for one device on several.
+"""Tofu: train a model that was written for one device on several.
 
 >>> import tofu
->>> sym = tofu.partition(sym, ngpus=8)  # doctest: +SKIP
+>>> symbol = tofu.partition(symbol, ngpus=8)  # MXNet  # doctest: +SKIP
+>>> step = tofu.partition(step, 8, (state, batch))  # JAX  # doctest: +SKIP
 
-`partition` splits every tensor and every operator of the training graph over the devices, so that each holds about 1/k of the
-memory, and chooses the split that moves the fewest bytes. Tensors below 64 KiB may stay whole on all of them.
+`partition` splits every tensor and every operator of the training step over the devices, so that each holds about 1/k of the memory. It
+chooses the split that moves the fewest bytes. Tensors below 64 KiB may stay whole on all devices.
 
-Importing Tofu imports no framework, and no native code. What needs one loads it when it is used, and MXNet, imported after Tofu, is made
+Importing Tofu imports no framework and no native code. They are loaded when they are used, and MXNet, imported after Tofu, is made
 importable.
 """
 
@@ -34,9 +35,9 @@ from tofu.errors import (
     UnsupportedError,
 )
 from tofu.errors import suggest as _suggest
-from tofu.imports import moved as _moved
 from tofu.imports import mxnet as _mxnet_import
 from tofu.imports.native import import_native as _import_native
+from tofu.partition import partition
 from tofu.plan import Plan
 from tofu.report.memory import MemoryReport
 from tofu.tdl import Any, Max, Min, Opaque, Prod, Sum
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from tofu.mxnet.runtime.bind import bind
     from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
     from tofu.mxnet.runtime.report_memory import memory_report
-    from tofu.mxnet.runtime.symbol import partition
     from tofu.mxnet.simulation import advise, simulate
 
 __version__ = "0.3.0"
@@ -62,7 +62,6 @@ _OF_MXNET = {
     "frontier": "tofu.mxnet.frontier",
     "memory_report": "tofu.mxnet.runtime.report_memory",
     "op": "tdl_ops.mxnet",
-    "partition": "tofu.mxnet.runtime.symbol",
     "simulate": "tofu.mxnet.simulation",
 }
 
@@ -95,7 +94,6 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-_moved.install()
 _mxnet_import.install()
 
 __all__ = [

@@ -18,7 +18,7 @@ from benchmarks.evaluation.__main__ import FOLDER
 from benchmarks.models import Model, transformer
 from benchmarks.shared.commits import name_tree
 from tofu.errors import TofuError
-from tofu.mxnet.partition import plan_task
+from tofu.mxnet.planning import plan_task
 from tofu.plan import format_bytes, format_rate, format_seconds
 from tofu.planning.settings import Settings
 from tofu.simulation.advise import advise

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from benchmarks.models import Model
 from tofu.errors import TofuError
-from tofu.mxnet.partition import plan_task
+from tofu.mxnet.planning import plan_task
 from tofu.pipeline import Emitted
 from tofu.planning.settings import Settings
 from tofu.simulation.simulate import emit_one_device, measure_one_device, measure_partition

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 import tofu  # noqa: F401  before MXNet
-from tofu.mxnet.partition import read_trained
+from tofu.mxnet.planning import read_trained
 from tofu.pipeline import Observer, Task
 from tofu.planning.settings import Settings
 

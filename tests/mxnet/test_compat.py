@@ -1,6 +1,5 @@
-"""Importing Tofu: no framework before it is used, MXNet importable after it, old names, and one line where MXNet is missing."""
+"""Importing Tofu: no framework before it is used, MXNet importable after it, and one line where MXNet is missing."""
 
-import importlib.util
 import subprocess
 import sys
 import textwrap
@@ -9,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tofu
-from tofu.imports import moved
 from tofu.imports import mxnet as _compat
 
 TOFU = Path(_compat.__file__).parents[1]
@@ -83,60 +80,6 @@ def test_both_orders_of_import_give_mxnet_its_loaders(first, tmp_path):
         print(type(mx.sym.load("{tmp_path}/model.json")).__name__)
     """)
     assert printed == "PartitionedSymbol"
-
-
-def test_modules_of_0_1_are_found_under_their_old_names():
-    with pytest.warns(DeprecationWarning, match=r"tofu\.verify(\.nodes)? is tofu\.mxnet\.verify"):
-        import tofu.verify.nodes
-    assert tofu.verify.nodes is sys.modules["tofu.mxnet.verify.nodes"]
-    assert tofu.mxnet.verify.nodes is tofu.verify.nodes
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("tdl_ops.activation", "tdl_ops.mxnet.activation"),
-        ("tofu.lowering.pooling", "tofu.mxnet.lowerings.pooling"),
-        ("tofu.cli", "tofu.command_line.main"),
-        ("tofu.verify.split", "tofu.verification.split"),
-    ],
-)
-def test_an_old_name_may_be_the_first_import(old, new):
-    printed = run(f"""
-        import sys, warnings
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always", DeprecationWarning)
-            import {old}
-        assert sys.modules["{old}"] is sys.modules["{new}"]
-        print([str(one.message) for one in warned if "{old}" in str(one.message)])
-    """)
-    assert printed == str([f"{old} is {new} now"])
-
-
-def test_the_registry_of_0_1_was_that_of_mxnet():
-    with pytest.warns(DeprecationWarning, match=r"tofu\.tdl\.op is tdl_ops\.mxnet\.op now"):
-        from tofu.tdl import op
-    with pytest.warns(DeprecationWarning, match=r"tofu\.tdl\.lookup is"):
-        from tofu.tdl import lookup
-    with pytest.warns(DeprecationWarning, match=r"tofu\.tdl\.registered is"):
-        from tofu.tdl import registered
-    assert op == tofu.op
-    assert lookup("tanh") is registered()["tanh"]
-    with pytest.raises(ImportError):
-        from tofu.tdl import nothing  # noqa: F401
-
-
-def test_every_old_name_leads_somewhere():
-    for new in {*moved.MOVED.values(), *moved.HIDDEN.values()}:
-        assert importlib.util.find_spec(new) is not None, new
-
-
-@pytest.mark.parametrize("name", ["Frontier", "trace_frontier"])
-def test_pickles_of_0_1_name_a_module_that_is_a_function_now(name):
-    """As pickle looks a class up; the function stays what it is."""
-    __import__("tofu.frontier")
-    assert getattr(sys.modules["tofu.frontier"], name) is getattr(sys.modules["tofu.mxnet.frontier"], name)
-    assert callable(tofu.frontier)
 
 
 def test_missing_mxnet_is_one_line():

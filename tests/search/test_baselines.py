@@ -18,7 +18,7 @@ from tofu.analysis import Combine
 from tofu.errors import InfeasibleError, PlanError
 from tofu.graph import TensorKind
 from tofu.mxnet.frontend.read_symbol import find_labels
-from tofu.mxnet.partition import compile_partition
+from tofu.mxnet.planning import compile_partition
 from tofu.planning.settings import Settings
 from tofu.search.algorithms import ALGORITHMS, BASELINES
 from tofu.search.cost import evaluate

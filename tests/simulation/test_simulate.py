@@ -11,7 +11,7 @@ import tofu
 from benchmarks.models import Model, rnn, wresnet
 from benchmarks.small_models.plain import mlp
 from tofu.errors import ArgumentTypeError, PlanError, ShapeError, TofuError
-from tofu.mxnet.partition import plan_task
+from tofu.mxnet.planning import plan_task
 from tofu.planning.settings import Settings
 from tofu.program import NodeKind
 from tofu.simulation import read_machine

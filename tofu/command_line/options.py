@@ -13,7 +13,7 @@ import click
 from tofu.command_line.arguments import read_shapes
 from tofu.command_line.planning_options import FILE, PLANNING, Decorator, pop_planning, takes
 from tofu.errors import PlanError
-from tofu.mxnet.partition import plan_task, read_trained
+from tofu.mxnet.planning import plan_task, read_trained
 from tofu.mxnet.runtime.arguments import read_settings
 from tofu.mxnet.runtime.files import read_symbol, shapes_as_saved
 from tofu.pipeline import Observer, Partition, Task, observe_by_environment

@@ -1,106 +1,137 @@
-"""A symbol and its shapes, through the pipeline."""
+"""`tofu.mxnet.partition`: from a model and what the user asks to a symbol that binds to k devices."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
-from math import inf
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from tofu.errors import InfeasibleError, PlanError, TofuError
-from tofu.mxnet.engine import MXNET
+from tofu.calling import called_as, list_options
 from tofu.mxnet.frontend.inference import check_names
-from tofu.mxnet.frontend.read_symbol import read_graph, read_training
-from tofu.mxnet.frontend.refusals import refuse_unpartitionable
-from tofu.mxnet.frontend.unrolled import has_recurrences
-from tofu.mxnet.lowerings import fill_unwritten, mend_scratch, unmerge_heads
-from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
-from tofu.planning.settings import Settings
-from tofu.search.solve import Progress
+from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
+from tofu.mxnet.runtime.arguments import (
+    check_contexts,
+    check_symbol,
+    read_settings,
+    read_shapes,
+    warn_of_sparse_storage,
+)
+from tofu.mxnet.runtime.devices import resolve_contexts
+from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol, load_json
+from tofu.plan import Plan
+from tofu.search.algorithms import BASELINES, DEFAULT_ALGORITHM
+from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 
 
-def read_task(
+@called_as("tofu.partition(symbol, ngpus=4, data=(64, 784)), with the shape of each input by its name")
+def partition(
     symbol: Any,
-    shapes: Mapping[str, tuple[int, ...]],
-    settings: Settings,
+    ngpus: int | None = None,
     *,
-    dtypes: Mapping[str, Any] | None = None,
-    differentiated: Collection[str] = (),
-    updated: Collection[str] = (),
-    observe: Observer | None = None,
-) -> Task:
-    """The first half of the pipeline, up to the strategies of each operator. Arguments and errors are those of `compile_partition`."""
-    observe = observe or observe_by_environment()
+    contexts: Sequence[Any] | None = None,
+    plan: Plan | str | Path | None = None,
+    hints: Mapping[str, Any] | None = None,
+    for_training: bool = True,
+    undescribed: str = "error",
+    on_infeasible: str = "error",
+    cache: bool = True,
+    algorithm: str = DEFAULT_ALGORITHM,
+    search_seconds: float = DEFAULT_SEARCH_SECONDS,
+    topology: Any = None,
+    memory_limit: Any = None,
+    replicate: str = "small",
+    unroll: str = "never",
+    **shapes: Sequence[int],
+) -> PartitionedSymbol:
+    """Partition a model over `ngpus` devices.
 
-    def read(unrolled: bool) -> Task:
-        wanted = differentiated if settings.for_training else ()
-        source = read_graph(symbol, shapes, dtypes, wanted, updated, unrolled)
-        observe("read", source.graph)
-        completed = mend_scratch(fill_unwritten(source.graph))
-        source = replace(source, graph=observe("completed", unmerge_heads(completed)))
-        return analyse_step(source, MXNET, settings, observe)
+    Parameters
+    ----------
+    symbol
+        The model, an `mx.sym.Symbol` written for one device.
+    ngpus
+        The number of workers; 1 leaves the model as it is. Left out, it is that of `contexts` or of `plan`.
+    contexts
+        Where the workers run. Left out: gpu(0..ngpus-1) where MXNet sees that many, cpu(0..ngpus-1) where it sees none.
+    plan
+        A plan, its JSON, or the path of a file with its JSON, to apply instead of searching. What says how to search (`algorithm`,
+        `search_seconds`, `topology`) is refused beside it.
+    hints
+        Pins parts of the plan: tensor name -> dimension, operator name -> axis, or one such choice for each step.
+    for_training
+        False plans the forward graph alone.
+    undescribed
+        "replicate" computes operators without a description on every worker; "error" names them.
+    on_infeasible
+        "replicate" lets workers compute the same where the model has nothing to split between so many, with a warning; "error" says how
+        many can be fed.
+    cache
+        False searches again even for a graph that was planned before.
+    algorithm
+        "exact": the best plan of all, with a proof. "recursive", the paper's: each step is the best, given the steps before. Or a
+        baseline to compare with: BASELINES (docs/search.md).
+    search_seconds
+        The effort of the exact search, in seconds, which are counted in operations, so that every run ends with the same plan.
+        Cost tables count, but are always made. After that the plan is the best one found; `plan.optimality` says what is proved.
+    topology
+        The bandwidth of each level of the interconnect in bytes per second, from the top, as a list or in a JSON file (docs/search.md).
+        The search then minimises seconds instead of bytes, over all orders of the factors.
+    memory_limit
+        Bytes for each worker (of `plan.worker_bytes`), or a text such as "12GB". Tensors may then stay whole on several workers at some
+        steps, as far as they fit; the plan is the one that moves the fewest bytes of those found. An error says what does not fit.
+    replicate
+        "free" lets any tensor stay whole on several workers where that saves traffic, whatever memory it takes; "small" those below
+        64 KiB. With `memory_limit`, anything may, as far as it fits.
+    unroll
+        "cheaper" plans RNN operators (LSTM, GRU, tanh) as the cells that they compute as well, which are split by hidden units too, and
+        takes what moves fewer bytes. "always" takes the cells, "never" the operators.
+    **shapes
+        Shapes of the inputs. With them the search runs now, without them when the symbol is bound.
 
-    if settings.unroll == "never" or not has_recurrences(symbol):
-        return read(unrolled=False)
-    if settings.unroll == "always":
-        return read(unrolled=True)
-    return _choose_form(read(unrolled=False), read(unrolled=True))
+    Returns
+    -------
+    PartitionedSymbol
+        An `mx.sym.Symbol` with `plan` and `execution_symbol`.
 
-
-def _choose_form(fused: Task, unrolled: Task) -> Task:
-    """The one that the plan given is of, or whose plan moves fewer bytes, the fused one where both move as many."""
-    given = fused.settings.plan or fused.settings.saved
-    if given is not None:
-        return unrolled if given.operators.keys() - fused.source.graph.operator_index.keys() else fused
-    forms = [(task, _count_moved(task)) for task in (fused, unrolled)]
-    failed = [moved for _, moved in forms if not isinstance(moved, int)]
-    if len(failed) == len(forms):
-        raise failed[0]
-    return min(forms, key=lambda form: form[1] if isinstance(form[1], int) else inf)[0]
-
-
-def _count_moved(task: Task) -> int | TofuError:
-    """The bytes that its plan moves, or why it has none: too few samples, or hints that are of the other form."""
-    try:
-        return plan_task(task).plan.communication_bytes
-    except (InfeasibleError, PlanError) as error:
-        return error
-
-
-def read_trained(
-    symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings, observe: Observer | None = None
-) -> Task:
-    """The task of a plain symbol, of which every argument but the inputs and labels is learned. Raises a TofuError for what no plan
-    can be made of, and for names and shapes that are not the model's.
+    Examples
+    --------
+    >>> import mxnet as mx, tofu
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+    >>> tofu.partition(net, ngpus=2, data=(4, 6)).plan.workers
+    2
     """
-    refuse_unpartitionable(symbol)
-    check_names(symbol, shapes)
-    inputs, learned = read_training(symbol, shapes)
-    return read_task(symbol, inputs, settings, differentiated=learned, updated=learned, observe=observe)
-
-
-def compile_partition(
-    symbol: Any,
-    shapes: Mapping[str, tuple[int, ...]],
-    settings: Settings,
-    *,
-    dtypes: Mapping[str, Any] | None = None,
-    differentiated: Collection[str] = (),
-    updated: Collection[str] = (),
-    progress: Progress | None = None,
-) -> Partition:
-    """Run the pipeline for one model at given shapes.
-
-    `differentiated` and `updated` name the arguments whose gradients are wanted and those that an optimizer updates.
-    Raises a TofuError of the pass that fails; nothing is half done.
-    """
-    observe = observe_by_environment()
-    task = read_task(
-        symbol, shapes, settings, dtypes=dtypes, differentiated=differentiated, updated=updated, observe=observe
+    check_symbol(symbol)
+    if isinstance(symbol, PartitionedSymbol):
+        symbol = symbol.whole
+    refuse_broken(symbol)
+    inputs = read_shapes(symbol, shapes, ("ngpus", *list_options(partition)))
+    contexts = check_contexts(contexts)
+    settings = read_settings(
+        ngpus,
+        contexts,
+        plan=plan,
+        hints=hints,
+        for_training=for_training,
+        undescribed=undescribed,
+        on_infeasible=on_infeasible,
+        cache=cache,
+        algorithm=algorithm,
+        search_seconds=search_seconds,
+        topology=topology,
+        memory_limit=memory_limit,
+        replicate=replicate,
+        unroll=unroll,
     )
-    return make_partition(task, observe, progress)
+    result = PartitionedSymbol(symbol, settings, resolve_contexts(settings.workers, contexts))
+    if settings.workers > 1:
+        refuse_unpartitionable(symbol)
+        warn_of_sparse_storage(symbol)
+    check_names(symbol, inputs)
+    if inputs:
+        result.plan_for(inputs)
+    return result
 
 
-def plan_task(task: Task, progress: Progress | None = None, observe: Observer | None = None) -> Partition:
-    """The second half of the pipeline: the plan that the task's settings ask for, and everything that is made of it."""
-    return make_partition(task, observe or observe_by_environment(), progress)
+partition.__doc__ = str(partition.__doc__).replace("BASELINES", ", ".join(f'"{name}"' for name in BASELINES))
+
+__all__ = ["PartitionedSymbol", "load_json", "partition"]  # symbols that earlier versions pickled name load_json here

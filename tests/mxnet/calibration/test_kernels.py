@@ -8,7 +8,7 @@ import sys
 from tofu.mxnet.calibration.calibrate import PROGRAMS
 from tofu.mxnet.calibration.kernels import Recorded, match, read_events
 from tofu.mxnet.calibration.models import PERCEPTRONS, _build_perceptron, list_cases, list_steps
-from tofu.mxnet.partition import plan_task, read_trained
+from tofu.mxnet.planning import plan_task, read_trained
 from tofu.planning.settings import Settings
 from tofu.simulation.kernels import FETCH
 

@@ -16,7 +16,7 @@ from typing import Any
 from tofu.errors import TofuError
 from tofu.host.host_memory import read_total_bytes
 from tofu.mxnet.calibration.models import list_steps
-from tofu.mxnet.partition import plan_task, read_trained
+from tofu.mxnet.planning import plan_task, read_trained
 from tofu.planning.settings import Settings
 from tofu.simulation.fit import Sample, fit_kernels
 from tofu.simulation.kernels import UPDATE, Measured

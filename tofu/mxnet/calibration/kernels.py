@@ -25,7 +25,7 @@ import numpy as np
 from mxnet import profiler
 
 from tofu.mxnet.calibration.models import CalibrationCase, list_cases
-from tofu.mxnet.partition import plan_task, read_trained
+from tofu.mxnet.planning import plan_task, read_trained
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.pipeline import Emitted
 from tofu.planning.settings import Settings

@@ -26,6 +26,7 @@ from tofu.errors import (
 )
 from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.frontend.inference import infer_arguments, list_inputs
+from tofu.mxnet.partition import partition
 from tofu.mxnet.runtime.arguments import (
     check_described,
     check_names_given,
@@ -39,7 +40,6 @@ from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.mxnet.runtime.replanning import Replanner
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shared_parameters import SharedParameters, move
-from tofu.mxnet.runtime.symbol import partition
 from tofu.pipeline import Partition
 from tofu.plan import Plan
 from tofu.planning.settings import Settings

@@ -20,7 +20,7 @@ from tofu.mxnet.frontend.data_arguments import find_data
 from tofu.mxnet.frontend.inference import DTYPE_NAMES, check_names, infer_arguments
 from tofu.mxnet.frontend.read_symbol import find_labels, read_training
 from tofu.mxnet.frontend.storage import list_sparse_gradients
-from tofu.mxnet.partition import compile_partition
+from tofu.mxnet.planning import compile_partition
 from tofu.mxnet.runtime.arguments import (
     arrays_by_name,
     place_by_hand,
