@@ -10,7 +10,7 @@ import pytest
 
 import tofu.jax
 from tofu.errors import InternalError
-from tofu.jax.backend import spmd
+from tofu.jax.backend import collectives, spmd
 from tofu.jax.backend.collectives import Workers
 from tofu.jax.compare.traffic import count_traffic
 from tofu.program import check_program
@@ -27,7 +27,7 @@ def plan():
 def test_nothing_is_found_where_nothing_is_planted():
     made = plan()
     np.testing.assert_allclose(made(X, W), X @ W * 2, rtol=1e-3, atol=1e-3)
-    kinds = {type(one) for collectives in made.partition.training.collectives.values() for one in collectives}
+    kinds = {type(one) for chain in made.partition.training.collectives.values() for one in chain}
     assert {ReduceScatter, AllGather} & kinds
 
 
@@ -77,5 +77,5 @@ def test_collectives_that_move_more_than_the_plan_counts(monkeypatch):
         whole = workers._reduce(AllReduce((one.axis,), one.reducer), x)
         return workers._slice(one, whole) + 0 * jnp.sum(scatter(workers, one, x))
 
-    monkeypatch.setitem(spmd.Workers.run.__globals__["_RULES"], ReduceScatter, reduce_whole)
+    monkeypatch.setitem(collectives.RULES, ReduceScatter, reduce_whole)
     assert count_traffic(plan().lower(X, W).compile().as_text(), 4).total > 1.02 * counted

@@ -93,7 +93,7 @@ class Workers:
             )  # devices reduce numbers alone
         x = inputs[0]
         for one in collectives:
-            x = self._exchange(one, inputs, x) if isinstance(one, Exchange) else _RULES[type(one)](self, one, x)
+            x = self._exchange(one, inputs, x) if isinstance(one, Exchange) else RULES[type(one)](self, one, x)
         return x
 
     def _slice(self, one: Slice, x: Any) -> Any:
@@ -150,7 +150,7 @@ class Workers:
         return piece if one.is_local else lax.ppermute(piece, self.axis_names, senders)
 
 
-_RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
+RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
     Slice: Workers._slice,
     AllGather: Workers._gather,
     AllToAll: Workers._all_to_all,

@@ -11,9 +11,9 @@ import numpy as np
 
 from tofu.analysis import OperatorAccess
 from tofu.jax.backend.local_calls import BITS, LocalCall, Repeated, list_repeated, share_parameters
-from tofu.jax.backend.places import Box
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK
 from tofu.jax.verify.nodes import Node, read_numbers
+from tofu.program.lockstep import Box
 from tofu.verification.kernel import Array
 from tofu.verification.split import (
     Part,
