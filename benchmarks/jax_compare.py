@@ -5,7 +5,7 @@
     TPU_LIBRARY_PATH=.../libtpu.so python -m benchmarks.jax_compare --platform tpu [--model MLP ...]
     python -m benchmarks.jax_compare --platform gpu [--model MLP ...]
 
-From shapes alone, compiled for virtual devices of the CPU and not run: what `python -m tofu jax compare` does for any step, with Megatron's
+From shapes alone, compiled for virtual devices of the CPU and not run: what `python -m tofu compare` does for any step, with Megatron's
 mixes among the peers. The benchmark fails where HLO moves more than its plan counts, and where a peer moves less than the plans within its
 memory; peers that hold less than the plan that splits everything, and those that have every device compute the same, are none.
 

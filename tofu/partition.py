@@ -9,7 +9,7 @@ from tofu.errors import ArgumentTypeError
 from tofu.reading import show_with_type
 
 ENGINES = (
-    ("mxnet.symbol", "tofu.mxnet.partition"),
+    ("mxnet.symbol", "tofu.mxnet.runtime.partition"),
     ("mxnet.gluon", "tofu.mxnet.gluon.block"),
 )
 """The package of a model's class -> the module whose `partition` takes it. Any other function is a step for JAX."""

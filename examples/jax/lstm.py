@@ -1,7 +1,7 @@
 """An LSTM over 64 time steps, by `lax.scan`, learns to add: two numbers of each sequence are marked, and their sum is asked for.
 
 python examples/jax/lstm.py
-python -m tofu jax plan examples/jax/lstm.py:step --workers 8
+python -m tofu plan examples/jax/lstm.py:step --workers 8
 """
 
 import jax

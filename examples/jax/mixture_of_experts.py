@@ -1,7 +1,7 @@
 """A mixture of experts: each token goes through the expert that a router picks for it, within that expert's capacity.
 
 python examples/jax/mixture_of_experts.py
-python -m tofu jax plan examples/jax/mixture_of_experts.py:step --workers 8
+python -m tofu plan examples/jax/mixture_of_experts.py:step --workers 8
 """
 
 import jax

@@ -1,7 +1,7 @@
 """A perceptron of three layers learns around which of 64 points a vector was drawn. Adam, written in plain JAX.
 
 python examples/jax/mlp.py
-python -m tofu jax plan examples/jax/mlp.py:step --workers 8
+python -m tofu plan examples/jax/mlp.py:step --workers 8
 """
 
 import jax

@@ -1,7 +1,7 @@
 """A residual network of convolutions, with batch normalization and its moving averages, tells eight kinds of stripes apart.
 
 python examples/jax/resnet.py
-python -m tofu jax plan examples/jax/resnet.py:step --workers 8
+python -m tofu plan examples/jax/resnet.py:step --workers 8
 """
 
 import jax

@@ -1,7 +1,7 @@
 """A Transformer learns to continue Python, byte by byte, from the source of the standard library's argparse. AdamW of optax.
 
 python examples/jax/transformer.py
-python -m tofu jax plan examples/jax/transformer.py:step --workers 8
+python -m tofu plan examples/jax/transformer.py:step --workers 8
 """
 
 import argparse

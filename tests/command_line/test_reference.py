@@ -10,7 +10,7 @@ from tofu.command_line.main import main
 DOCUMENT = Path(__file__).parents[2] / "docs/commands.md"
 BEFORE = """# Commands
 
-What the commands say when they are asked for help. Models are symbols that MXNet saved, and for `jax` functions in a file.
+What the commands say when they are asked for help. A model is a symbol that MXNet saved, or a training step for JAX in a file.
 """
 
 

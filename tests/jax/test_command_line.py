@@ -1,4 +1,4 @@
-"""`python -m tofu jax`: plans and memory of steps in files, for more devices than there are."""
+"""`python -m tofu plan`, `memory` and `compare`: plans and memory of steps in files, for more devices than there are."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def file(tmp_path):
 
 
 def run(*arguments):
-    return CliRunner().invoke(main, ["jax", *map(str, arguments)])
+    return CliRunner().invoke(main, [*map(str, arguments)])
 
 
 def test_a_plan_is_shown_and_saved_for_more_devices_than_there_are(file):
@@ -175,10 +175,10 @@ def test_a_plan_of_other_workers_is_refused_as_the_command_spells_it(file):
     [
         (
             "jax",
-            ["jax", "plan", "train.py"],
+            ["plan", "train.py"],
             'This needs JAX, which cannot be imported (import of jax halted; None in sys.modules): pip install ".[jax]"',
         ),
-        ("mxnet", ["plan", "train.py"], "Tofu needs MXNet for this, which cannot be imported"),
+        ("mxnet", ["plan", "train.json"], "Tofu needs MXNet for this, which cannot be imported"),
     ],
 )
 def test_without_the_framework_one_line_says_what_to_install(missing, arguments, message):
@@ -195,8 +195,31 @@ def test_help_is_there_without_mxnet():
     code = "import sys; sys.modules['mxnet'] = None; sys.argv[1:] = ['--help']; from tofu.__main__ import run; run()"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert re.findall(r"^  ([\w-]+)  ", found.stdout.partition("Commands:")[2], re.MULTILINE) == [
+        "compare",
         "diff",
         "doctor",
-        "jax",
+        "memory",
+        "plan",
     ]
-    assert "example_args()" in run("--help").output
+    assert "example_args()" in run("plan", "--help").output
+
+
+def test_the_command_group_of_version_0_3_still_works(file):
+    found = run("jax", "plan", file, "--workers", 2)
+    assert found.exit_code == 0, found.output
+    assert "python -m tofu plan is for JAX, too: leave out jax." in found.stderr
+
+
+def test_options_are_for_the_model_that_is_given(file):
+    for arguments, message in (
+        (["plan", file, "--shape", "x:3"], "--shape: this is for an MXNet symbol, and"),
+        (
+            ["memory", "model-symbol.json", "--donate", 0],
+            "--donate: this is for a step for JAX, and model-symbol.json is",
+        ),
+        (["compare", "model-symbol.json"], "compare is for a step for JAX, and model-symbol.json is an MXNet symbol."),
+        (["frontier", file], "frontier is for an MXNet symbol, and"),
+        (["plan", "nothing.json"], "There is no file nothing.json. MODEL is a symbol that MXNet saved"),
+    ):
+        found = run(*arguments)
+        assert (found.exit_code, message in found.output) == (1, True), found.output

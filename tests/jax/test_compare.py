@@ -1,4 +1,4 @@
-"""`python -m tofu jax compare`: what a step moves under Tofu's plans, and under those that people pick by hand."""
+"""`python -m tofu compare`: what a step moves under Tofu's plans, and under those that people pick by hand."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_command_needs_no_devices(tmp_path):
     file = tmp_path / "train.py"
     file.write_text("from tests.jax.test_compare import make_arguments as example_args, step\n")
     environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
-    command = [sys.executable, "-m", "tofu", "jax", "compare", f"{file}:step", "--workers", str(WORKERS)]
+    command = [sys.executable, "-m", "tofu", "compare", f"{file}:step", "--workers", str(WORKERS)]
     told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert told.returncode == 0, told.stderr
     assert f"train.py:step on {WORKERS} devices" in told.stdout

@@ -39,7 +39,7 @@ def test_it_trains_on_four_devices_as_on_one(path):
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_it_is_planned_from_the_command_line(path):
-    result = CliRunner().invoke(main, ["jax", "plan", f"{path}:step", "--workers", "2"])
+    result = CliRunner().invoke(main, ["plan", f"{path}:step", "--workers", "2"])
     assert result.exit_code == 0, result.output
     assert result.output.startswith("2 workers")
 

@@ -60,7 +60,7 @@ def test_the_table_of_a_command_names_the_line(tmp_path):
         "def step(x):\n    return jnp.sin(x)\n\n\n"
         "def example_args():\n    return (jnp.ones((64, 64)),)\n"
     )
-    command = ["jax", "plan", f"{tmp_path / 'train.py'}:step", "--workers", "2"]
+    command = ["plan", f"{tmp_path / 'train.py'}:step", "--workers", "2"]
     plain, with_lines = (CliRunner().invoke(main, [*command, *more]).output for more in ((), ("--lines",)))
     assert "train.py:5" in "".join(with_lines.split())  # it may be broken into lines
     assert "train.py:5" not in "".join(plain.split())

@@ -195,7 +195,7 @@ def test_commands_take_them(tmp_path):
         "def example_args():\n    return Data(WEIGHT, BIAS), BATCH\n"
     )
     for command in ("plan", "memory", "compare"):
-        result = CliRunner().invoke(main, ["jax", command, str(tmp_path / "train.py:step"), "--workers", "4"])
+        result = CliRunner().invoke(main, [command, str(tmp_path / "train.py:step"), "--workers", "4"])
         assert result.exit_code == 0, result.output
         assert "FSDP" in result.output or command != "compare"
 

@@ -14,11 +14,11 @@ TOFU = Path(_compat.__file__).parents[1]
 
 
 def import_error(preparation):
-    """The message with which `tofu.partition` fails in a new process, after `preparation`."""
+    """The message with which `tofu.bind` fails in a new process, after `preparation`."""
     code = textwrap.dedent(preparation) + textwrap.dedent("""
         try:
             import tofu
-            tofu.partition
+            tofu.bind
         except ImportError as error:
             print(error)
     """)

@@ -19,21 +19,21 @@ from tofu.imports.native import import_native
 FILES = {
     "advise": "simulation",
     "calibrate": "simulation",
+    "compare": "steps",
     "diff": "plan_diff",
     "doctor": "doctor",
     "frontier": "symbols",
-    "jax": "jax_steps",
-    "memory": "symbols",
+    "memory": "planning",
     "ops": "operators",
-    "plan": "symbols",
+    "plan": "planning",
     "simulate": "simulation",
     "topology": "interconnect",
     "verify": "operators",
-    "verify --jax": "jax_verification",
+    "verify --jax": "primitives",
     "verify-model": "models",
 }
 """Command -> the file that it is in, in this folder."""
-NEED_MXNET = FILES.keys() - {"diff", "doctor", "jax", "verify --jax"}
+NEED_MXNET = FILES.keys() - {"compare", "diff", "doctor", "memory", "plan", "verify --jax"}
 
 
 class _Commands(click.Group):
@@ -64,7 +64,12 @@ class _Commands(click.Group):
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is asked for. Verification is another one for each framework."""
+        """The command that is asked for. Verification is another one for each framework; version 0.3 had `jax` before some commands."""
+        if arguments[:1] == ["jax"]:
+            arguments = arguments[1:] or ["--help"]
+            click.echo(f"python -m tofu {' '.join(arguments[:1])} is for JAX, too: leave out jax.", err=True)
+            if arguments[0] not in FILES:
+                arguments = ["plan", *arguments]
         if arguments[:1] == ["verify"] and "--jax" in arguments:
             arguments = ["verify --jax", *(text for text in arguments[1:] if text != "--jax")]
         if arguments and not arguments[0].startswith("-") and arguments[0] not in FILES:

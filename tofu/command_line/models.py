@@ -11,8 +11,9 @@ from zipfile import BadZipFile
 import click
 import numpy as np
 
-from tofu.command_line.options import Request, takes_request
 from tofu.command_line.planning_options import FILE
+from tofu.command_line.requests import SYMBOL, takes_model
+from tofu.command_line.symbols import SymbolRequest
 from tofu.compare.agreement import Agreement
 from tofu.errors import TofuError
 from tofu.mxnet.runtime.arguments import GRAD_REQS
@@ -22,7 +23,7 @@ from tofu.mxnet.runtime.verification import TYPES
 
 
 @click.command("verify-model")
-@takes_request
+@takes_model(only=SYMBOL)
 @click.option("--inference", is_flag=True, help="Compare the forward graph alone.")
 @click.option(
     "--dtype", type=click.Choice(TYPES), help="Left out: float64, and float32 where MXNet has no kernels for it."
@@ -38,7 +39,7 @@ from tofu.mxnet.runtime.verification import TYPES
 )
 @click.option("--seed", default=0, show_default=True, help="Of what is drawn.")
 def verify_model(
-    request: Request, inference: bool, dtype: str | None, path: Path | None, grad_req: str, seed: int
+    request: SymbolRequest, inference: bool, dtype: str | None, path: Path | None, grad_req: str, seed: int
 ) -> None:
     """Run MODEL on one device and on --workers, and compare every output, gradient and auxiliary state.
 

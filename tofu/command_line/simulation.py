@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from tofu.command_line.options import Request, takes_request
 from tofu.command_line.planning_options import OUTPUT, SPELLED, check_folder, spell_as_options
+from tofu.command_line.requests import SYMBOL, takes_model
+from tofu.command_line.symbols import SymbolRequest
 from tofu.errors import TofuError
 from tofu.host.writing import write_atomically
 from tofu.mxnet.calibration.calibrate import calibrate as measure_machine
@@ -36,12 +37,12 @@ takes_states = click.option(
 
 
 @click.command()
-@takes_request
+@takes_model(only=SYMBOL)
 @takes_machine
 @takes_states
 @click.option("--trace", type=OUTPUT, help="Write the timeline to this file, for chrome://tracing or Perfetto: t.json.")
 @click.option("--plot", type=OUTPUT, help="Draw the timeline into this file (.png, .svg).")
-def simulate(request: Request, machine: str, states: int, trace: Path | None, plot: Path | None) -> None:
+def simulate(request: SymbolRequest, machine: str, states: int, trace: Path | None, plot: Path | None) -> None:
     """Predict what a training step of MODEL takes on a machine: seconds, samples per second, and what the workers wait for.
 
     The program that would run is simulated, kernel by kernel and fetch by fetch. --workers 1 simulates one device.
@@ -74,7 +75,7 @@ def simulate(request: Request, machine: str, states: int, trace: Path | None, pl
 
 
 @click.command()
-@takes_request
+@takes_model(only=SYMBOL)
 @takes_machine
 @takes_states
 @click.option(
@@ -88,7 +89,7 @@ def simulate(request: Request, machine: str, states: int, trace: Path | None, pl
 @click.option(
     "--save", type=OUTPUT, help="Write the plan of the fastest that fits to this file, for tofu.partition(plan=...)."
 )
-def advise(request: Request, machine: str, states: int, counts: tuple[int, ...], save: Path | None) -> None:
+def advise(request: SymbolRequest, machine: str, states: int, counts: tuple[int, ...], save: Path | None) -> None:
     """Say on how many devices of a machine to train MODEL, and by which plan: all are simulated, the fastest that fits comes first.
 
     Beside the default plan stand the plan that keeps as much whole as a device's memory allows, data parallelism, and one device.
@@ -121,7 +122,7 @@ for decided in advise.params:
         decided.hidden = decided.name in DECIDED
 
 
-def _refuse_decided(request: Request) -> None:
+def _refuse_decided(request: SymbolRequest) -> None:
     """Raise TofuError for what `advise` decides, which a user may know from other commands."""
     context = click.get_current_context()
     given = [SPELLED[name] for name in DECIDED if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]

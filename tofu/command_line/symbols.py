@@ -1,90 +1,99 @@
-"""`python -m tofu plan`, `memory` and `frontier`: what becomes of a symbol that MXNet saved, from shapes alone."""
+"""Models that MXNet saved as symbols, on the command line: planned from shapes alone. `python -m tofu frontier` is for them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tofu.command_line.arguments import read_optimizer
-from tofu.command_line.options import Request, takes_request
-from tofu.command_line.plan_output import SHOWN, show_plan
-from tofu.command_line.planning_options import OUTPUT, check_folder, takes
+from tofu.command_line.arguments import read_optimizer, read_shapes
+from tofu.command_line.planning_options import OUTPUT, check_folder
+from tofu.command_line.requests import SYMBOL, takes_model
+from tofu.errors import PlanError, TofuError
 from tofu.host.writing import write_atomically
 from tofu.mxnet.frontier import describe_point, most_bytes, trace_frontier
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
+from tofu.mxnet.planning import plan_task, read_trained
+from tofu.mxnet.runtime.arguments import read_settings
+from tofu.mxnet.runtime.files import read_symbol, shapes_as_saved
 from tofu.mxnet.runtime.report_memory import report_one_device, report_workers
+from tofu.pipeline import Observer, Partition, Task, observe_by_environment
 from tofu.planning.fitting import explain_none, find_fitting
+from tofu.planning.progress import search_progress
+from tofu.planning.settings import Settings
+from tofu.reading import MOST_WORKERS
 from tofu.report.console import make_console
 from tofu.report.memory import MemoryReport, print_report
 from tofu.report.memory_fit import describe_fewest, describe_fit
 from tofu.report.memory_plot import plot_memory
 from tofu.report.picture import check_picture
-from tofu.sizes import format_limit, read_bytes
+from tofu.sizes import format_limit
 
 
-@click.command()
-@takes_request
-@click.option("--inference", is_flag=True, help="Plan the forward graph alone.")
-@takes(SHOWN)
-def plan(request: Request, inference: bool, **shown: Any) -> None:
-    """Plan MODEL, a symbol saved by MXNet: how each layer is split, what moves, what each worker holds.
+@dataclass(frozen=True)
+class SymbolRequest:
+    """A symbol in a file, the shapes of its inputs, and how its user wants it planned."""
 
-    No parameters are needed and no memory of the model is allocated: shapes are enough.
+    name: str
+    symbol: Any
+    shapes: Mapping[str, tuple[int, ...]]
+    settings: Settings
 
-    \b
-    Examples
-        python -m tofu plan resnet-symbol.json --shape data:64,3,224,224
-        python -m tofu plan lenet-symbol.json --shape data:64,1,28,28 --workers 4 --hint fc1_weight=0 --hint conv2=co
-        python -m tofu plan lenet-symbol.json --shape data:64,1,28,28 --workers 6 --hint conv1=b,co --save plan.json
-        python -m tofu plan lenet-symbol.json --shape data:64,1,28,28 --workers 4 --why conv2 --report plan.html
+    def read(self, observe: Observer | None = None) -> Task:
+        """Return the model as it is trained, before anything is decided: every argument but the inputs is learned."""
+        return read_trained(self.symbol, self.shapes, self.settings, observe)
 
-    The file written by --save is what tofu.partition(symbol, plan="plan.json") applies, and --plan of these commands.
-    TOFU_PRINT=lowered,program prints what these passes made; --timings names all passes.
-    """  # noqa: D301  click reads the escape
-    asked = replace(request, settings=replace(request.settings, for_training=not inference))
-    show_plan(request.name, asked.compile, **shown)
+    def compile(self, observe: Observer | None = None) -> Partition:
+        """Return the partition; `observe` is told of every pass. Raises PlanError for one worker."""
+        if self.settings.workers == 1:
+            raise PlanError(f"--workers is 1; plans are made for 2 to {MOST_WORKERS} workers.")
+        with search_progress(self.settings.workers) as progress:
+            observe = observe or observe_by_environment()
+            return plan_task(self.read(observe), progress, observe)
+
+    def over(self, workers: int) -> SymbolRequest:
+        """Return the request for another number of workers."""
+        return replace(self, settings=self.settings.over(workers))
 
 
-def _check_plot(path: Path | None) -> None:
+def read_request(
+    model: str,
+    workers: int | None,
+    planning: Mapping[str, Any],
+    use: Callable[[SymbolRequest], None],
+    shapes: Sequence[str] = (),
+    **_: Any,
+) -> None:
+    """Read a symbol and call `use` with the request. Raises TofuError if there is no such file, or no shape."""
+    if not Path(model).is_file():
+        raise TofuError(
+            f"There is no file {model}. MODEL is a symbol that MXNet saved, as model-symbol.json, or a step for JAX, as train.py:step."
+        )
+    if not shapes:
+        raise TofuError(
+            "--shape is missing: the shape of each input of the symbol, for example --shape data:64,3,224,224."
+        )
+    symbol = read_symbol(model)
+    settings = read_settings(workers, **planning)
+    with shapes_as_saved(model):
+        use(SymbolRequest(Path(model).name, getattr(symbol, "whole", symbol), read_shapes(shapes), settings))
+
+
+def check_plot(path: Path | None) -> None:
+    """Raise TofuError if a picture cannot be written, before anything is searched."""
     check_folder("--plot", path)
     if path is not None:
         check_picture(path)
 
 
-@click.command()
-@takes_request
-@click.option(
-    "--device-memory",
-    metavar="SIZE",
-    help="What a device has, as 12GB or 16GiB: says whether the step fits and, where not, how many workers it takes.",
-)
-@click.option(
-    "--optimizer",
-    default="sgd,momentum=0.9",
-    show_default=True,
-    metavar="NAME[,PARAMETER=VALUE...]",
-    help="The MXNet optimizer whose states are counted; none for no states.",
-)
-@click.option("--plot", type=OUTPUT, help="Draw what is in use over a step: m.png.")
-def memory(request: Request, device_memory: str | None, optimizer: str, plot: Path | None) -> None:
-    """Show what a training step of MODEL needs on one device and on every worker: parameters, gradients, activations and so on.
-
-    Everything comes from shapes; neither parameters nor memory of the model are needed. Sizes are those that binding allocates, to
-    the byte; only the workspace of convolutions is an estimate. --workers 1 shows one device alone.
-
-    \b
-    Examples
-        python -m tofu memory resnet-symbol.json --shape data:64,3,224,224
-        python -m tofu memory resnet-symbol.json --shape data:64,3,224,224 --workers 4 --device-memory 12GB
-        python -m tofu memory lm-symbol.json --shape data:32,512 --optimizer adam --plot memory.png
-    """  # noqa: D301  click reads the escape
-    _check_plot(plot)
+def show_memory(request: SymbolRequest, device_bytes: int | None, optimizer: str, plot: Path | None, **_: Any) -> None:
+    """Print what a training step needs on one device and on every worker."""
+    check_plot(plot)
     states = OptimizerStates(*read_optimizer(optimizer))
-    device_bytes = None if device_memory is None else read_bytes(device_memory, "--device-memory")
     report = _report_memory(request, states)
     console = make_console()
     print_report(console, report)
@@ -97,13 +106,13 @@ def memory(request: Request, device_memory: str | None, optimizer: str, plot: Pa
             click.echo(_advise(request, report, device_bytes, states))
 
 
-def _report_memory(request: Request, states: OptimizerStates) -> MemoryReport:
+def _report_memory(request: SymbolRequest, states: OptimizerStates) -> MemoryReport:
     if request.settings.workers == 1:
         return report_one_device(request.symbol, request.shapes, states)
     return report_workers(request.compile(), states)
 
 
-def _advise(request: Request, report: MemoryReport, device_bytes: int, states: OptimizerStates) -> str:
+def _advise(request: SymbolRequest, report: MemoryReport, device_bytes: int, states: OptimizerStates) -> str:
     """The fewest workers that fit, from those whose share of one device's bytes does; or why there are none."""
     least = max(1, ceil(report.one_device.planned_bytes / device_bytes))
     fitting = find_fitting(
@@ -118,10 +127,10 @@ def _advise(request: Request, report: MemoryReport, device_bytes: int, states: O
 
 
 @click.command()
-@takes_request
+@takes_model(only=SYMBOL)
 @click.option("--plot", type=OUTPUT, help="Draw it into this file (.png, .svg).")
 @click.option("--csv", "csv_path", type=OUTPUT, help="Write it to this file.")
-def frontier(request: Request, plot: Path | None, csv_path: Path | None) -> None:
+def frontier(request: SymbolRequest, plot: Path | None, csv_path: Path | None) -> None:
     """What MODEL moves per training step against what each worker holds: from everything but small tensors split
     to data parallelism.
 
@@ -133,7 +142,7 @@ def frontier(request: Request, plot: Path | None, csv_path: Path | None) -> None
     tofu.partition(..., memory_limit="12GB") takes the plan that fits; --memory-limit says which row that is. --plan adds a plan to
     compare with.
     """  # noqa: D301  click reads the escape
-    _check_plot(plot)
+    check_plot(plot)
     check_folder("--csv", csv_path)
     settings = request.settings
     free = replace(settings, plan=None, memory_limit=None, cache=False)

@@ -283,7 +283,8 @@ class _Aligner:
             value = Value(self._tensor(some), self._complete(entries))
         number = len(self.values)
         self.values.append(value)
-        self.known.setdefault(entries, number)
+        if any(entries):
+            self.known.setdefault(entries, number)
         for entry in entries:
             if entry is not None:
                 self.home.setdefault(entry, number)

@@ -26,7 +26,7 @@ from tofu.errors import (
 )
 from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.frontend.inference import infer_arguments, list_inputs
-from tofu.mxnet.partition import partition
+from tofu.mxnet.runtime.partition import partition
 from tofu.mxnet.runtime.arguments import (
     check_described,
     check_names_given,
