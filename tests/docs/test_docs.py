@@ -108,10 +108,19 @@ def test_no_file_is_told_of_that_is_gone():
     existing = {Path(source).name for source in sources()} | {path.name for path in ROOT.iterdir()}
     existing |= {path.name for path in ROOT.glob("tofu/*.pyi")} | {"__init__.py"}
     gone = []
-    for tour in {ROOT / "ARCHITECTURE.md", *map(tour_of, sources())}:
+    for tour in set(map(tour_of, sources())):
         names = re.findall(r"`([\w/]+\.(?:py|cc|h|cmake|pyi|cu|cuh))`", tour.read_text())
         gone += [f"{tour.relative_to(ROOT)}: {name}" for name in names if Path(name).name not in existing]
     assert gone == []
+
+
+def test_paths_of_the_architecture_are_there():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    paths = {
+        name for name in re.findall(r"`([\w./-]+)`", text) if "/" in name or re.search(r"\.(py|cc|h|md|toml)$", name)
+    }
+    assert len(paths) > 60
+    assert {name for name in paths if not (ROOT / name).exists()} == set()
 
 
 def test_every_decision_is_listed_where_they_are_explained():
