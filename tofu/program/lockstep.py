@@ -9,7 +9,7 @@ one array are one transfer. Nothing is derived again: every region and every pie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -183,6 +183,7 @@ class _Aligner:
         self.known: dict[Entries, int] = {}
         self.home: dict[Entry, int] = {}  # the first value that has an entry
         self.shards: dict[int, int] = {}
+        self.regions: dict[Hashable, int] = {}  # those that are fetched from shards
         self.open: set[int] = set()  # tensors whose shards are being made
         self.shard_entries = self._list_shards()
 
@@ -323,9 +324,18 @@ class _Aligner:
         if len(fills) > 1:
             raise InternalError(f"Workers fill regions of {self.graph.tensors[tensor].name} with {sorted(fills)}.")
         inputs, read = self._find_inputs(tensor, pieces)
+        fill = max(fills, default=0.0)
+        same: Hashable = None
+        if inputs == (self.shards.get(tensor),):  # a region, which a result in another layout may be too
+            same = tensor, boxes, fill, tuple((one.reader, one.begin, one.extent) for one in read)
+            if same in self.regions:
+                self.known[entries] = self.regions[same]
+                return self.regions[same]
         value = self._add(entries, Value(tensor, boxes))
+        if same is not None:
+            self.regions[same] = value
         reducer = self.program.reducers.get(tensor, "Sum")
-        self.transfers[value] = Transfer(value, inputs, tuple(read), tuple(copies), max(fills, default=0.0), reducer)
+        self.transfers[value] = Transfer(value, inputs, tuple(read), tuple(copies), fill, reducer)
         return value
 
     def _is_partial_sum(self, entry: Entry, tensor: int) -> bool:

@@ -10,8 +10,8 @@ from tofu.calling import called_as, list_options
 from tofu.errors import DeviceError, PlanError, TofuError, raise_together
 from tofu.mxnet.frontend.inference import list_inputs
 from tofu.mxnet.frontend.read_symbol import find_labels
-from tofu.mxnet.runtime.partition import partition
 from tofu.mxnet.runtime.arguments import check_names_given, check_same_workers, read_shapes
+from tofu.mxnet.runtime.partition import partition
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.plan import Plan

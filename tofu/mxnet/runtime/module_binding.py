@@ -26,7 +26,6 @@ from tofu.errors import (
 )
 from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.frontend.inference import infer_arguments, list_inputs
-from tofu.mxnet.runtime.partition import partition
 from tofu.mxnet.runtime.arguments import (
     check_described,
     check_names_given,
@@ -36,6 +35,7 @@ from tofu.mxnet.runtime.arguments import (
     place_by_hand,
     read_module_requests,
 )
+from tofu.mxnet.runtime.partition import partition
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.mxnet.runtime.replanning import Replanner
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor

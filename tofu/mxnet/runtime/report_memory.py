@@ -14,8 +14,8 @@ from tofu.mxnet.frontend.inference import check_names
 from tofu.mxnet.frontend.read_symbol import read_graph, read_training
 from tofu.mxnet.memory.account import account_one_device, account_workers
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
-from tofu.mxnet.runtime.partition import partition
 from tofu.mxnet.runtime.arguments import count_workers, read_shapes
+from tofu.mxnet.runtime.partition import partition
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.pipeline import Partition
 from tofu.planning.settings import OPTIONS
