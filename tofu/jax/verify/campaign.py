@@ -71,8 +71,8 @@ def list_wanted(
     with in_double_precision():
         for case in cases:
             numbers = []
-            for number, (signature, equation) in enumerate(sign_equations(trace_case(case, seed)[0])):
-                if signature not in seen and (not primitives or equation.primitive.name in primitives):
+            for number, signature, _ in sign_equations(trace_case(case, seed)[0], primitives):
+                if signature not in seen:
                     numbers.append(number)
                 seen.add(signature)
             wanted[case.name] = tuple(numbers)
@@ -81,6 +81,8 @@ def list_wanted(
 
 def verify_case(case: Case, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseResult:
     """Verify some equations of a case, by their numbers."""
+    if not numbers:
+        return CaseResult(case.name, ())
     verified, found = [], list[Missing]()
     with in_double_precision():
         for number in numbers:
