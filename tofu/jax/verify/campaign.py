@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from tofu.jax.frontend.equations import Step
-from tofu.jax.frontend.versions import in_double_precision
+from tofu.jax.frontend.versions import in_double_precision, with_plain_tracebacks
 from tofu.jax.verify.case import Case
 from tofu.jax.verify.cases import load_cases
 from tofu.jax.verify.explained import EXPLANATIONS
@@ -84,7 +84,7 @@ def verify_case(case: Case, numbers: Collection[int], seed: int = 0, search: boo
     if not numbers:
         return CaseResult(case.name, ())
     verified, found = [], list[Missing]()
-    with in_double_precision():
+    with in_double_precision(), with_plain_tracebacks():
         for number in numbers:
             try:
                 node = _make_node(case, number, seed)
