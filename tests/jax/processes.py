@@ -1,4 +1,7 @@
-"""Processes of `jax.distributed` on this machine, which run one scenario of `on_hosts.py` together."""
+"""Processes of `jax.distributed` on this machine, which run scenarios of `on_hosts.py` together, one after another.
+
+Starting processes and importing JAX takes longer than most scenarios, so one group of processes runs many.
+"""
 
 from __future__ import annotations
 
@@ -7,52 +10,55 @@ import os
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from benchmarks.jax_equality import COMPILED_FAST
 
 ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a process ended. `said` is what its scenario returned, None where it did not get there."""
+class Scenario:
+    """A function of `on_hosts.py` with its arguments, in double precision or in JAX's default."""
 
-    status: int
-    said: Any
-    errors: str
+    name: str
+    arguments: tuple[str, ...] = ()
+    double: bool = True
 
 
 def find_port() -> int:
-    """One that is free."""
+    """Return a free port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
 
 
-def prepare(double: bool = True) -> dict[str, str]:
-    """The environment of a process that says itself how many devices it has."""
-    dropped = ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")
-    given = {name: value for name, value in os.environ.items() if name not in dropped}
-    own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": str(int(double))}
-    return given | own
+def prepare(fast: bool = True) -> dict[str, str]:
+    """Return the environment of a process that sets its own number of devices.
+
+    With `fast`, XLA leaves out costly optimizations as it does in the other tests; otherwise fewer of them.
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")}
+    own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1"}
+    return kept | own | {"XLA_FLAGS": COMPILED_FAST if fast else "--xla_backend_optimization_level=1"}
 
 
-def start(
-    scenario: str, count: int, devices: int, *arguments: object, double: bool = True
-) -> list[subprocess.Popen[str]]:
-    """So many processes of so many devices each."""
-    port = find_port()
-    return [
+def run(
+    scenarios: Sequence[Scenario], count: int, devices: int, fast: bool = True, seconds: float = 240
+) -> list[list[dict[str, Any]]]:
+    """Run scenarios in `count` processes of `devices` devices each.
+
+    Returns, for each scenario, the outcome in each process: {"returned": a value} or {"failed": text}. A scenario that fails in every
+    process does not keep the next ones from running; one that some process never leaves does, once `seconds` have passed.
+    """
+    port, words = find_port(), json.dumps([asdict(one) for one in scenarios])
+    processes = [
         subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.jax.on_hosts",
-                scenario,
-                *map(str, (process, count, devices, port, *arguments)),
-            ],
-            env=prepare(double),
+            [sys.executable, "-m", "tests.jax.on_hosts", *map(str, (process, count, devices, port)), words],
+            env=prepare(fast),
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -60,33 +66,30 @@ def start(
         )
         for process in range(count)
     ]
-
-
-def finish(processes: list[subprocess.Popen[str]], seconds: float) -> list[Ended]:
-    """Wait for all of them, each so long at most, and end them."""
     try:
-        ended = []
-        for process in processes:
-            out, errors = process.communicate(timeout=seconds)
-            lines = out.splitlines()
-            said = json.loads(lines[-1]) if lines and process.returncode == 0 else None
-            ended.append(Ended(process.returncode, said, errors))
-        return ended
+        ended = [_finish(process, seconds) for process in processes]
     finally:
         end(processes)
+    outcomes = []
+    for number in range(len(scenarios)):
+        outcomes.append([lines[number] if number < len(lines) else {"failed": errors} for lines, errors in ended])
+    return outcomes
 
 
-def end(processes: list[subprocess.Popen[str]]) -> None:
-    """None is left."""
+def _finish(process: subprocess.Popen[str], seconds: float) -> tuple[list[dict[str, Any]], str]:
+    """Wait for a process. Returns the outcomes that it printed, and why there are no more."""
+    try:
+        out, errors = process.communicate(timeout=seconds)
+        why = f"the process ended with status {process.returncode}: {errors[-3000:]}"
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, errors = process.communicate()
+        why = f"the process took more than {seconds} seconds: {errors[-3000:]}"
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")], why
+
+
+def end(processes: Sequence[subprocess.Popen[str]]) -> None:
+    """Kill the processes that are left."""
     for process in processes:
         process.kill()
         process.communicate()
-
-
-def run(
-    scenario: str, count: int, devices: int, *arguments: object, double: bool = True, seconds: float = 240
-) -> list[Any]:
-    """What a scenario returns in each process; all have to end well."""
-    ended = finish(start(scenario, count, devices, *arguments, double=double), seconds)
-    assert [one.status for one in ended] == [0] * count, "\n".join(one.errors[-3000:] for one in ended)
-    return [one.said for one in ended]

@@ -11,44 +11,74 @@ from types import SimpleNamespace
 import jax
 import pytest
 
-from tests.jax.processes import ROOT, end, find_port, prepare, run
+from tests.jax.processes import ROOT, Scenario, end, find_port, prepare, run
 from tofu.errors import DeviceError
 from tofu.jax.hosts import find_topology, list_devices
 
 EXAMPLE = ROOT / "examples/jax/two_processes.py"
 
 
-@pytest.mark.parametrize(
-    ("name", "feed", "count", "devices"),
-    [
-        ("mlp", "whole", 2, 2),
-        ("mlp", "parts", 4, 1),
-        ("transformer", "parts", 2, 2),
-    ],
+IN_ONE_GROUP = (
+    Scenario("misfeed"),
+    *(Scenario("disagree", (what,)) for what in ("plan", "batch", "later batch")),
+    *(Scenario("lay_out", (columns,)) for columns in ("128", "130")),
+    *(Scenario("train", ("mlp", feed)) for feed in ("whole", "parts")),
+    *(Scenario("train_steps", (replicate,)) for replicate in ("small", "free")),
+    *(Scenario("count", (name,), double=False) for name in ("mlp", "transformer")),
 )
-def test_it_trains_as_on_one_device(name, feed, count, devices):
-    """Three steps in double precision, whose batches each process has all of, or its part."""
-    told = run("train", count, devices, name, feed)
+"""Scenarios that two processes of two devices each run one after another."""
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    return dict(zip(IN_ONE_GROUP, run(IN_ONE_GROUP, 2, 2, seconds=400), strict=True))
+
+
+@pytest.fixture
+def ask(outcomes):
+    """Return a function which returns what a scenario returned in each process."""
+    return lambda name, *arguments, double=True: read(outcomes[Scenario(name, arguments, double)])
+
+
+def read(outcome):
+    failed = [f"process {number}: {one['failed']}" for number, one in enumerate(outcome) if "failed" in one]
+    assert not failed, "\n".join(failed)
+    return [one["returned"] for one in outcome]
+
+
+def check_training(told):
     assert len({one["plan"] for one in told}) == 1
     assert told[0]["factors"] == [2, 2]
     for one in told:
         assert one["distance"] < 1e-10
         assert len({expected for _, expected in one["losses"]}) == 3, "the step does not train"
         assert one["losses"] == told[0]["losses"], "a result that all have is the same in all"
-        assert one["held_bytes"] < 1.01 * one["whole_bytes"] / count
+        assert one["held_bytes"] < 1.01 * one["whole_bytes"] / len(told)
+
+
+@pytest.mark.parametrize("feed", ["whole", "parts"])
+def test_it_trains_as_on_one_device(ask, feed):
+    """Three steps in double precision, whose batches each process has all of, or its part."""
+    check_training(ask("train", "mlp", feed))
+
+
+def test_a_transformer_does_too():
+    """AdamW enlarges roundings, which differ by 2e-7 in what XLA does not optimize."""
+    (outcome,) = run([Scenario("train", ("transformer", "parts"))], 2, 2, fast=False)
+    check_training(read(outcome))
 
 
 @pytest.mark.parametrize("replicate", ["small", "free"])
-def test_loops_borders_of_windows_and_steps_beside_do_too(replicate):
-    for distances in run("train_steps", 2, 2, replicate):
+def test_loops_borders_of_windows_and_steps_beside_do_too(ask, replicate):
+    for distances in ask("train_steps", replicate):
         assert len(distances) == 4
         assert max(distances.values()) < 1e-10, distances
 
 
 @pytest.mark.parametrize("name", ["mlp", "transformer"])
-def test_what_crosses_hosts_is_what_the_plan_counts(name):
+def test_what_crosses_hosts_is_what_the_plan_counts(ask, name):
     """In XLA's own text; and it is less than without levels."""
-    for one in run("count", 2, 2, name, double=False):
+    for one in ask("count", name, double=False):
         for moved, planned in zip(one["moved"], one["planned"], strict=True):
             assert 0.9 <= moved / planned <= 1.02
         assert one["planned"][0] == one["between"]
@@ -62,13 +92,13 @@ def test_what_crosses_hosts_is_what_the_plan_counts(name):
 
 
 @pytest.mark.parametrize("columns", ["128", "130"], ids=["equal parts", "unequal parts"])
-def test_values_of_all_kinds_are_laid_out(columns):
+def test_values_of_all_kinds_are_laid_out(ask, columns):
     """Whole in each process, lying otherwise on all devices, or in parts that the plan has in another process."""
-    assert max(run("lay_out", 2, 2, columns)) < 1e-14
+    assert max(ask("lay_out", columns)) < 1e-14
 
 
-def test_other_plans_are_told_by_both_fingerprints():
-    (kind, text, first), (_, same, second) = run("disagree", 2, 2, "plan")
+def test_other_plans_are_told_by_both_fingerprints(ask):
+    (kind, text, first), (_, same, second) = ask("disagree", "plan")
     assert (kind, text) == ("PlanError", same)
     assert first != second
     assert text.startswith(
@@ -77,15 +107,15 @@ def test_other_plans_are_told_by_both_fingerprints():
 
 
 @pytest.mark.parametrize("when", ["batch", "later batch"])
-def test_other_values_of_what_is_given_whole_are_told(when):
-    for kind, text, _ in run("disagree", 2, 2, when):
+def test_other_values_of_what_is_given_whole_are_told(ask, when):
+    for kind, text, _ in ask("disagree", when):
         assert kind == "UnsupportedError"
         assert text.startswith("What is given whole is the same in all processes, and these differ")
         assert text.endswith("\n  - batch/0, in process 0 and 1")
 
 
-def test_parts_that_are_none_and_devices_of_others_are_told():
-    for process, (whole, short, tree, devices) in enumerate(run("misfeed", 2, 2)):
+def test_parts_that_are_none_and_devices_of_others_are_told(ask):
+    for process, (whole, short, tree, devices) in enumerate(ask("misfeed")):
         of_each = "and the part of (256, 512) that each of 2 processes has is (128, 512)."
         assert whole == f"batch/0 has shape (256, 512), {of_each}"
         assert short == f"batch/0 has shape (3, 512), {of_each}"
@@ -96,7 +126,9 @@ def test_parts_that_are_none_and_devices_of_others_are_told():
 
 
 def test_a_killed_process_ends_the_others_and_training_goes_on_with_more(tmp_path):
-    """The process that coordinates is killed: JAX waits for its heartbeats where it is another one."""
+    """From two processes of two devices to four of one. The process that coordinates is killed: JAX waits for its heartbeats where it is
+    another one.
+    """
     address = f"127.0.0.1:{find_port()}"
     command = [sys.executable, EXAMPLE, "--directory", tmp_path, "--every", "2", "--steps", "100000"]
     processes = [
@@ -122,9 +154,17 @@ def test_a_killed_process_ends_the_others_and_training_goes_on_with_more(tmp_pat
     again = [*command[:-1], str(done + 2), "--processes", "4", "--devices", "1"]
     resumed = subprocess.run(again, env=prepare(), capture_output=True, text=True, timeout=240)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    losses = re.findall(r"^ +(\d+) +(\d+\.\d+) +(\d+\.\d+)$", resumed.stdout, re.MULTILINE)
-    assert [int(number) for number, _, _ in losses] == [done + 1, done + 2]
-    assert all(ours == theirs for _, ours, theirs in losses)
+    assert re.search(r"^The plan: 4 workers move [\d,]+ bytes in a step", resumed.stdout, re.MULTILINE)
+    first, then = find_losses("".join(printed)), find_losses(resumed.stdout)
+    assert [number for number, _, _ in first] == ["1", "2", "3", "4", "5"]
+    assert [int(number) for number, _, _ in then] == [done + 1, done + 2]
+    assert len({expected for _, expected, _ in first}) == 5, "the step does not train"
+    assert all(ours == theirs for _, ours, theirs in first + then)
+
+
+def find_losses(printed):
+    """Return the number of each step with the losses on one device and on all, as words."""
+    return re.findall(r"^ +(\d+) +(\d+\.\d+) +(\d+\.\d+)$", printed, re.MULTILINE)
 
 
 def read_until(process, pattern, seconds):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tofu.verification.cuts import Geometry, Split, infer_part, list_splits
-from tofu.verification.kernel import Array, Kernel
+from tofu.verification.kernel import Array, Kernel, Shape
 from tofu.verification.split import Range
 
 FILLS = (0.0, -np.inf)
@@ -186,10 +186,14 @@ def _complete(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool)
     variants = [plain, *(replace(plain, shrunk=frozenset({plain.base})) for _ in range(shrinks))]
     variants += [replace(plain, zeroed=entry, fill=fill) for entry in entries for fill in FILLS]
     for variant in variants:
-        pieces = tuple(_infer(forward, variant, along, n, split) for n, split in enumerate(plain.splits))
-        if all(shapes is not None for shapes in pieces):
+        pieces = list[tuple[tuple[Shape, ...], ...]]()
+        for number, split in enumerate(plain.splits):
+            if (shapes := _infer(forward, variant, along, number, split)) is None:
+                break
+            pieces.append(shapes)
+        else:
             outputs = tuple(along if one.shape[along : along + 1] == (plain.base,) else None for one in forward.outputs)
-            yield replace(variant, outputs=outputs, pieces=tuple(shapes or () for shapes in pieces))
+            yield replace(variant, outputs=outputs, pieces=tuple(pieces))
 
 
 def _is_border(item: Any) -> bool:
@@ -200,9 +204,8 @@ def _is_border(item: Any) -> bool:
 
 def _infer(
     forward: Kernel, geometry: WindowGeometry, along: int, number: int, split: Split
-) -> tuple[tuple[tuple[int, ...], ...], ...] | None:
+) -> tuple[tuple[Shape, ...], ...] | None:
     """The shapes of the outputs of each part; None where they do not make up the whole."""
-    shapes = [infer_part(forward, geometry, number, part) for part in range(len(split))]
     expected = [
         tuple(
             (*one.shape[:along], end - begin, *one.shape[along + 1 :])
@@ -212,4 +215,5 @@ def _infer(
         )
         for begin, end in split
     ]
-    return tuple(expected) if shapes == expected else None
+    parts = enumerate(expected)
+    return tuple(expected) if all(infer_part(forward, geometry, number, n) == one for n, one in parts) else None

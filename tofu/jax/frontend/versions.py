@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -292,6 +292,17 @@ def in_precision(double: bool) -> AbstractContextManager[None]:
         jax.enable_x64(double) if has_own else import_module("jax.experimental").enable_x64(double)
     )
     return entered
+
+
+@contextmanager
+def with_plain_tracebacks() -> Iterator[None]:
+    """Within it JAX does not filter the tracebacks of errors, which takes longer than finding most of them."""
+    before = jax.config.jax_traceback_filtering
+    jax.config.update("jax_traceback_filtering", "off")
+    try:
+        yield
+    finally:
+        jax.config.update("jax_traceback_filtering", before)
 
 
 def lay_row_major(value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from tofu.jax.frontend.equations import Step
-from tofu.jax.frontend.versions import in_double_precision
+from tofu.jax.frontend.versions import in_double_precision, with_plain_tracebacks
 from tofu.jax.verify.case import Case
 from tofu.jax.verify.cases import load_cases
 from tofu.jax.verify.explained import EXPLANATIONS
@@ -71,8 +71,8 @@ def list_wanted(
     with in_double_precision():
         for case in cases:
             numbers = []
-            for number, (signature, equation) in enumerate(sign_equations(trace_case(case, seed)[0])):
-                if signature not in seen and (not primitives or equation.primitive.name in primitives):
+            for number, signature, _ in sign_equations(trace_case(case, seed)[0], primitives):
+                if signature not in seen:
                     numbers.append(number)
                 seen.add(signature)
             wanted[case.name] = tuple(numbers)
@@ -81,8 +81,10 @@ def list_wanted(
 
 def verify_case(case: Case, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseResult:
     """Verify some equations of a case, by their numbers."""
+    if not numbers:
+        return CaseResult(case.name, ())
     verified, found = [], list[Missing]()
-    with in_double_precision():
+    with in_double_precision(), with_plain_tracebacks():
         for number in numbers:
             try:
                 node = _make_node(case, number, seed)

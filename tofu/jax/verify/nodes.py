@@ -6,7 +6,7 @@ Random keys are whole numbers of 64 bits here: what they hold, or, of keys that 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -146,11 +146,15 @@ def trace_case(case: Case, seed: int = 0) -> tuple[Step, list[Any]]:
     return trace_step(case.function, arguments)[0], arguments
 
 
-def sign_equations(step: Step) -> Iterator[tuple[str, Equation]]:
-    """Its equations, loops' among them, each with its signature: what two have in common that are verified in the same way."""
-    for equation in step.walk():
-        operands = [x.number if isinstance(x, Literal) else step.types[x] for x in equation.inputs]
-        yield f"{equation.primitive.name} {read_attributes(equation, step.types)} {operands}", equation
+def sign_equations(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
+    """Number the equations of a step, those of loops included, and yield those of some primitives, or all, each with its signature.
+
+    Equations of one signature are verified in the same way.
+    """
+    for number, equation in enumerate(step.walk()):
+        if not primitives or equation.primitive.name in primitives:
+            operands = [x.number if isinstance(x, Literal) else step.types[x] for x in equation.inputs]
+            yield number, f"{equation.primitive.name} {read_attributes(equation, step.types)} {operands}", equation
 
 
 def make_node(step: Step, equation: Equation, known: Mapping[int, Any]) -> Node:
