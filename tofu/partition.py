@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -9,13 +10,14 @@ from tofu.errors import ArgumentTypeError
 from tofu.reading import show_with_type
 
 ENGINES = (
-    ("mxnet.symbol", "tofu.mxnet.runtime.partition"),
     ("mxnet.gluon", "tofu.mxnet.gluon.block"),
+    ("mxnet", "tofu.mxnet.runtime.partition"),
 )
 """The package of a model's class -> the module whose `partition` takes it. Any other function is a step for JAX."""
+MISSING: Any = object()
 
 
-def partition(model: Any = None, *arguments: Any, **options: Any) -> Any:
+def partition(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     """Partition a model over several devices.
 
     Parameters
@@ -52,26 +54,33 @@ def partition(model: Any = None, *arguments: Any, **options: Any) -> Any:
     >>> step = tofu.partition(step, 8, (state, batch))  # doctest: +SKIP
     """
     named = [options.pop(name) for name in ("symbol", "block", "step") if name in options]
-    model = named[0] if model is None and named else model
-    is_decorator = model is None and "workers" in options
+    model = named[0] if model is MISSING and named else model
+    is_decorator = model is MISSING and "workers" in options
     place = "tofu.jax" if is_decorator else find_engine(model)
+    if place is None and "mxnet" in sys.modules:
+        place = "tofu.mxnet.runtime.partition"  # it says how each thing becomes a symbol
     if place is None:
+        found = "nothing" if model is MISSING else show_with_type(model)
         raise ArgumentTypeError(
-            f"tofu.partition takes an mx.sym.Symbol, a Gluon block, or a training step for JAX, a function of arrays, not "
-            f"{show_with_type(model)}. Write tofu.partition(symbol, ngpus=4) or tofu.partition(step, 4, (state, batch))."
+            f"tofu.partition takes an mx.sym.Symbol, a Gluon block, or a training step for JAX, a function of arrays, not {found}. "
+            "Write tofu.partition(symbol, ngpus=4) or tofu.partition(step, 4, (state, batch))."
         )
     if place != "tofu.jax" and "workers" in options:
         if arguments or "ngpus" in options:
             raise ArgumentTypeError("The number of devices is given twice. Give ngpus= or workers=, not both.")
         options["ngpus"] = options.pop("workers")
-    given = () if is_decorator else (model,)
+    given = () if model is MISSING else (model,)
     return import_module(place).partition(*given, *arguments, **options)
 
 
 def find_engine(model: Any) -> str | None:
     """Return the module whose `partition` takes a model; None if none does. No framework is imported."""
-    for each in type(model).__mro__:
+    for each in (*type(model).__mro__, model):
+        module = getattr(each, "__module__", None) or ""
         for package, place in ENGINES:
-            if each.__module__ == package or each.__module__.startswith(f"{package}."):
+            if module == package or module.startswith(f"{package}."):
                 return place
-    return "tofu.jax" if callable(model) else None
+    symbols = getattr(sys.modules.get("mxnet"), "symbol", None)
+    if symbols is not None and getattr(symbols, getattr(model, "__name__", ""), None) is model:
+        return "tofu.mxnet.runtime.partition"  # such as mx.sym.FullyConnected, which has another module
+    return "tofu.jax" if callable(model) and model is not MISSING else None

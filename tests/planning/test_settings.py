@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 import tofu
-from tofu.command_line.symbols import plan
+from tofu.command_line.planning import plan
 from tofu.planning.settings import DEFAULTS, OPTIONS, Settings
 from tofu.search.algorithms import ALGORITHMS
 
@@ -18,7 +18,7 @@ def defaults_of(function):
 
 
 def test_partition_takes_every_option():
-    taken = defaults_of(tofu.partition)
+    taken = defaults_of(tofu.mxnet.partition)
     assert taken.pop("contexts") is None  # where the workers run is no part of a plan
     assert taken == {name: DEFAULTS[name] for name in OPTIONS}
     inner = {"workers", "strict_plan", "arrangement", "saved"}
@@ -32,7 +32,7 @@ def test_the_frontier_takes_options_with_the_same_defaults():
 
 
 def test_the_docstring_names_every_option_and_algorithm():
-    text = inspect.getdoc(tofu.partition)
+    text = inspect.getdoc(tofu.mxnet.partition)
     assert [name for name in OPTIONS if f"\n{name}\n    " not in text] == []
     assert [name for name in ALGORITHMS if f'"{name}"' not in text] == []
 

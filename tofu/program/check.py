@@ -136,9 +136,10 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
-    """Fetches of a region that leave elements of it out.
+    """Fetches out of shards that leave elements of their region out.
 
-    One without any piece is an addend of zeros. Partial results may leave gaps, which are zeros, too: windows with strides, say.
+    One without any piece is an addend of zeros. What operators have computed may leave gaps, which are zeros, too: windows with strides, or
+    the gradient of a slice.
     """
     first_entry = tables.entry_node.searchsorted(np.arange(len(tables.node_kind)))
     begin = tables.entry_begin[first_entry]
@@ -148,9 +149,8 @@ def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
     inside = np.maximum(np.minimum(end, whole[tables.node_id % len(whole)]) - np.maximum(begin, 0), 0)
     written = np.bincount(tables.piece_node, tables.piece_extent.prod(axis=1), len(tables.node_kind))
     in_transit = np.isin(tables.source_entry, tables.transit_entry)
-    is_partial = in_transit & (tables.node_kind[tables.entry_node[tables.source_entry]] == NodeKind.OPERATOR)
     is_other = _find_tensors(tables, graph)[tables.source_entry] != tables.node_id[tables.source_node]
-    excused = np.bincount(tables.source_node[is_other | is_partial], minlength=len(tables.node_kind)) > 0
+    excused = np.bincount(tables.source_node[is_other | in_transit], minlength=len(tables.node_kind)) > 0
     is_read = np.bincount(tables.piece_node, minlength=len(tables.node_kind)) > 0
     return _where(is_read & ~excused & (written != inside.prod(axis=1)))
 
