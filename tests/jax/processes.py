@@ -70,10 +70,10 @@ def run(
         ended = [_finish(process, seconds) for process in processes]
     finally:
         end(processes)
-    outcomes = []
-    for number in range(len(scenarios)):
-        outcomes.append([lines[number] if number < len(lines) else {"failed": errors} for lines, errors in ended])
-    return outcomes
+    return [
+        [lines[number] if number < len(lines) else {"failed": why} for lines, why in ended]
+        for number in range(len(scenarios))
+    ]
 
 
 def _finish(process: subprocess.Popen[str], seconds: float) -> tuple[list[dict[str, Any]], str]:
