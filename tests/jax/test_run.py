@@ -214,7 +214,7 @@ def test_what_is_moved_is_what_the_plan_counts(name, replicate):
     assert 0.9 <= moved.total / made.plan.communication_bytes <= 1.02
 
 
-@pytest.mark.parametrize(("name", "more"), zip(STEPS, (1.0, 1.2, 1.2, 1.0), strict=True))
+@pytest.mark.parametrize(("name", "more"), list(zip(STEPS, (1.0, 1.2, 1.2, 1.0), strict=True)))
 def test_plans_within_a_memory_limit_move_what_they_count(name, more):
     step, state, data = STEPS[name](jnp.float32)
     split = tofu.jax.partition(step, 4, (state, data))
