@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # the suite runs a process per co
 import tofu  # noqa: F401  makes MXNet importable
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.tdl import Description
+
+gc.set_threshold(100_000, 20, 100)  # a tenth of the time of JAX's tests went into looking for garbage
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -71,7 +71,7 @@ def run(
     finally:
         end(processes)
     return [
-        [lines[number] if number < len(lines) else {"failed": errors} for lines, errors in ended]
+        [lines[number] if number < len(lines) else {"failed": why} for lines, why in ended]
         for number in range(len(scenarios))
     ]
 

@@ -19,7 +19,7 @@ EXAMPLES = sorted(path for path in (ROOT / "examples/jax").glob("*.py") if path.
 OF_ONE_PROCESS = [path for path in EXAMPLES if path.stem != "two_processes"]  # which test_hosts.py runs
 IS_DOUBLE = {"JAX_ENABLE_X64": "1"}
 # Without any optimization convolutions take longer than their compilation, and AdamW enlarges roundings by more than is allowed.
-OPTIMIZED = {key: {"XLA_FLAGS": "--xla_backend_optimization_level=1"} for key in ("resnet", "transformer")}
+OPTIMIZED = {name: {"XLA_FLAGS": "--xla_backend_optimization_level=1"} for name in ("resnet", "transformer")}
 
 
 def run(path, *arguments, **environment):

@@ -21,9 +21,14 @@ AS_OF_0_6 = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("donated", [(), (0,)])
-@pytest.mark.parametrize(("workers", "replicate"), [(2, "small"), (8, "small"), (4, "free")])
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(
+    ("name", "workers", "replicate", "donated"),
+    [
+        (name, *plan, ((), (0,))[(i + j) % 2])
+        for i, name in enumerate(STEPS)
+        for j, plan in enumerate([(2, "small"), (8, "small"), (4, "free")])
+    ],
+)
 def test_arguments_are_exact_and_temporaries_within_a_quarter(name, workers, replicate, donated):
     step, state, data = STEPS[name](jnp.float32)
     options = {"replicate": replicate, "search_seconds": 2}

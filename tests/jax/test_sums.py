@@ -135,8 +135,9 @@ def count_carries(step):
     return list(walk(step.equations))
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4, 8])
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(
+    ("name", "workers"), [(name, (2, 3, 4, 8)[(n + k) % 4]) for n, name in enumerate(STEPS) for k in (0, 2)]
+)
 def test_steps_give_the_numbers_of_one_device_and_move_what_plans_count(name, workers):
     with in_double_precision():
         step, state, data = STEPS[name]()
@@ -147,8 +148,10 @@ def test_steps_give_the_numbers_of_one_device_and_move_what_plans_count(name, wo
         assert moved <= 1.02 * made.plan.communication_bytes
 
 
-@pytest.mark.parametrize(("workers", "seed"), [(2, 1), (3, 2), (4, 3), (4, 4)])
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(
+    ("name", "workers", "seed"),
+    [(name, *((2, 1), (3, 2), (4, 3), (4, 4))[(n + k) % 4]) for n, name in enumerate(STEPS) for k in (0, 2)],
+)
 def test_random_plans_give_the_numbers_of_one_device(name, workers, seed):
     """Whatever is split, copied or added up within the loop."""
     draws = random.Random(seed)
@@ -348,15 +351,13 @@ def test_others_stay_in_their_loop(name):
 
 
 @pytest.mark.parametrize("name", MOVED)
-@pytest.mark.parametrize("workers", [2, 3])
-def test_such_sums_are_those_of_one_device(name, workers):
+def test_such_sums_are_those_of_one_device(name):
     with in_double_precision():
         arguments = draw(8, 4), draw(5, 6, 8)
-        for hints in ({}, {"xs": 1}):  # rows of each product on several workers
+        wanted = jax.tree.leaves(jax.jit(MOVED[name])(*arguments))
+        for workers, hints in ((2, {}), (2, {"xs": 1}), (3, {"xs": 1})):  # rows of each product on several workers
             made = tofu.jax.partition(MOVED[name], workers, arguments, replicate="free", hints=hints, uneven="free")
-            for one, other in zip(
-                jax.tree.leaves(made(*arguments)), jax.tree.leaves(MOVED[name](*arguments)), strict=True
-            ):
+            for one, other in zip(jax.tree.leaves(made(*arguments)), wanted, strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
