@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from benchmarks.jax_equality import COMPILED_FAST
+
 ONE_PLAN = """
 from benchmarks.jax_equality import Case, run_alone
 _, result = run_alone(Case("recurrence", "float64", 8, (2,), False, 2, 20))
@@ -27,7 +29,8 @@ def run(program, **environment):
 
 
 def test_a_plan_runs_that_ended_the_process_where_there_are_fewer_cores_than_devices():
-    assert run(ONE_PLAN) == "1 []"
+    flags = f"--xla_force_host_platform_device_count=8 {COMPILED_FAST}"
+    assert run(ONE_PLAN, XLA_FLAGS=flags) == "1 []"
 
 
 @pytest.mark.parametrize(
