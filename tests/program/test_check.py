@@ -1,10 +1,11 @@
 """Every rule of programs is broken once, and the check names it with its node."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from tests.program.written import encode, list_nodes
+from tests.program.written import GRAPH, encode, list_nodes
 from tofu.errors import InternalError
 from tofu.program import NodeKind, check_program
 
@@ -14,6 +15,12 @@ REMOTE_BYTES = 2 * 4 * 3 * 4  # each worker reads the other's half
 
 def test_a_program_that_keeps_all_rules():
     check_program(encode(list_nodes()), REMOTE_BYTES)
+
+
+def test_a_tensor_that_no_node_has_may_have_more_dimensions():
+    program = encode(list_nodes())
+    unused = replace(GRAPH.tensors[0], name="unused", shape=(2, 3, 4, 5))
+    check_program(replace(program, graph=replace(GRAPH, tensors=(*GRAPH.tensors, unused))), REMOTE_BYTES)
 
 
 @pytest.mark.parametrize("planned", [90, 100])

@@ -145,7 +145,10 @@ def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
     begin = tables.entry_begin[first_entry]
     end = begin + tables.entry_shape[first_entry]
     rank = begin.shape[1]
-    whole = np.array([(*tensor.shape, *(1,) * (rank - len(tensor.shape))) for tensor in graph.tensors], np.int64)
+    shapes = (
+        (*tensor.shape, *(1,) * rank)[:rank] for tensor in graph.tensors
+    )  # one of more dimensions is in no program
+    whole = np.array(list(shapes), np.int64)
     inside = np.maximum(np.minimum(end, whole[tables.node_id % len(whole)]) - np.maximum(begin, 0), 0)
     written = np.bincount(tables.piece_node, tables.piece_extent.prod(axis=1), len(tables.node_kind))
     in_transit = np.isin(tables.source_entry, tables.transit_entry)
