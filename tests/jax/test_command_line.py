@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import jax
 import pytest
@@ -210,6 +211,7 @@ def test_the_command_group_of_version_0_3_still_works(file):
     assert "python -m tofu plan is for JAX, too: leave out jax." in found.stderr
 
 
+@pytest.mark.skipif(not find_spec("mxnet"), reason="MXNet is not installed")
 def test_options_are_for_the_model_that_is_given(file):
     for arguments, message in (
         (["plan", file, "--shape", "x:3"], "--shape: this is for an MXNet symbol, and"),

@@ -117,8 +117,8 @@ def read_compiled(compiled: Any) -> DeviceMemory:
 
 def read_worker_program(program: SpmdProgram) -> Step:
     """What each worker does with its shards, its collectives among it, as equations over values of their local shapes."""
-    names = program.workers.axis_names
-    mesh: Any = AbstractMesh(program.workers.factors, names, axis_types=(AxisType.Auto,) * len(names))
+    shape, names = program.workers.mesh_axes
+    mesh: Any = AbstractMesh(shape, names, axis_types=(AxisType.Auto,) * len(names))
     closed = jax.make_jaxpr(program.over(mesh))(*program.argument_structs(mesh))
     (call,) = (one for one in closed.jaxpr.eqns if one.primitive.name == "shard_map")
     jaxpr, _ = find_body(call)

@@ -37,6 +37,11 @@ class Workers:
         """Whether sums are scattered by one collective; else workers exchange the parts and each adds its own up, which moves as much."""
         self._picked: dict[Any, Any] = {}
 
+    @property
+    def mesh_axes(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Extents and names of the mesh. That of one worker has an axis, too: JAX 0.12 refuses a mesh without any."""
+        return (self.factors, self.axis_names) if self.factors else ((1,), ("worker",))
+
     @contextmanager
     def remember(self) -> Iterator[None]:
         """Pick a number of the worker once within this context: the tracing of a program, and of each body of a loop in it, out of which

@@ -102,7 +102,8 @@ class SpmdProgram:
 
     def make_mesh(self, devices: Sequence[Any]) -> Mesh:
         """The devices with an axis for each step of the plan."""
-        return Mesh(np.array(devices, object).reshape(self.workers.factors), self.workers.axis_names)
+        shape, names = self.workers.mesh_axes
+        return Mesh(np.array(devices, object).reshape(shape), names)
 
     def shardings(self, mesh: Mesh) -> list[NamedSharding]:
         """Return the shardings of what the program takes."""
