@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import click
 
 from tofu.command_line.plan_output import SHOWN, show_plan
 from tofu.command_line.planning_options import OUTPUT, takes
-from tofu.command_line.requests import Request, load_engine, takes_model
+from tofu.command_line.requests import Request, takes_model
 from tofu.sizes import read_bytes
 
 
@@ -73,5 +72,4 @@ def memory(request: Request, device_memory: str | None, optimizer: str, plot: Pa
         python -m tofu memory train.py:step --workers 8 --donate 0 --device-memory 16GiB
     """  # noqa: D301  click reads the escape
     device_bytes = None if device_memory is None else read_bytes(device_memory, "--device-memory")
-    show: Callable[..., None] = load_engine(type(request).__module__).show_memory
-    show(request, device_bytes, optimizer=optimizer, plot=plot)
+    request.show_memory(device_bytes, optimizer=optimizer, plot=plot)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import click
 from click.core import ParameterSource
 
-from tofu.command_line.planning_options import PLANNING, Decorator, pop_planning, takes
+from tofu.command_line.planning_options import PLANNING, Decorator, make_planning, pop_planning, takes
 from tofu.errors import TofuError
 from tofu.pipeline import Observer, Partition
 from tofu.planning.settings import Settings
@@ -27,15 +27,15 @@ MODEL: Decorator = click.argument("model", metavar="MODEL")
 SHAPE: Decorator = click.option(
     "--shape", "shapes", multiple=True, metavar="NAME:D0,D1,...", help="MXNet: the shape of each input of the symbol."
 )
-STEP_OPTIONS: tuple[Decorator, ...] = (
-    click.option(
-        "--args",
-        "arguments",
-        default="example_args",
-        show_default=True,
-        metavar="NAME",
-        help="JAX: what returns the example arguments of the step, a function in FILE.py without parameters, or a tuple.",
-    ),
+ARGS: Decorator = click.option(
+    "--args",
+    "arguments",
+    default="example_args",
+    show_default=True,
+    metavar="NAME",
+    help="JAX: what returns the example arguments of the step, a function in FILE.py without parameters, or a tuple.",
+)
+STORING: tuple[Decorator, ...] = (
     click.option(
         "--uneven",
         type=click.Choice(UNEVEN),
@@ -71,19 +71,28 @@ class Request(Protocol):
     def over(self, workers: int) -> Request:
         """Return the request for another number of workers."""
 
+    def show_memory(self, device_bytes: int | None, **options: Any) -> None:
+        """Print what a step needs on one device and on every worker, and whether it fits into a device of so many bytes."""
+
 
 def find_kind(model: str) -> str:
     """Return the kind of a model on the command line: FILE.py or FILE.py:STEP is a step, any other file a symbol."""
     return STEP if model.endswith(".py") or ".py:" in model else SYMBOL
 
 
-def takes_model(*, only: str | None = None, **context: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def takes_model(
+    *, only: str | None = None, stores: bool = True, **context: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the argument MODEL and the options that say how to plan it. It is called with the `Request`, and with its own options.
 
-    `only` is the kind of model that the command is for; it may be any if left out. `context` is passed to what reads the model.
+    `only` is the kind of model that the command is for; it may be any if left out. If not `stores`, options that say how the arguments of a
+    step are stored are left out. `context` is passed to what reads the model.
     """
-    options: tuple[Decorator, ...] = (MODEL, *([SHAPE] if only != STEP else []), *PLANNING)
-    options += STEP_OPTIONS if only != SYMBOL else ()
+    options: tuple[Decorator, ...] = (MODEL, SHAPE, *PLANNING)
+    if only == STEP:
+        options = (MODEL, *make_planning(left_out=OF_SYMBOLS))
+    if only != SYMBOL:
+        options += (ARGS, *(STORING if stores else ()))
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)

@@ -50,6 +50,21 @@ class StepRequest:
         """Return the request for another number of workers, without what is of one number alone: a plan, levels, hints for single steps."""
         return replace(self, settings=self.settings.over(workers))
 
+    def show_memory(self, device_bytes: int | None, **_: Any) -> None:
+        """Print what a step needs on one device and on every worker: arguments and results exactly, temporaries as they are predicted."""
+        accounts = _load("memory")
+        partition = self.compile()
+        found = accounts.predict_memory(partition)
+        accounts.print_memory(make_console(), found)
+        if device_bytes is None:
+            return
+        for device in (found.one_device, found.worker):
+            does = "fits" if device.needed_bytes <= device_bytes else "does not fit"
+            needs = f"{device.name} needs {format_bytes(device.needed_bytes)}"
+            click.echo(f"{needs}: it {does} into {format_limit(device_bytes)}.")
+        if not found.fits(device_bytes):
+            click.echo(_advise(partition.searched, found, device_bytes, lambda workers: self.over(workers).compile()))
+
 
 def _load(module: str) -> Any:
     return load_engine(f"tofu.jax.{module}")
@@ -85,24 +100,8 @@ def _ask_for_devices(count: int) -> None:
         os.environ["XLA_FLAGS"] = f"{flags} {VIRTUAL_DEVICES}={count}".strip()
 
 
-def show_memory(request: StepRequest, device_bytes: int | None, **_: Any) -> None:
-    """Print what a step needs on one device and on every worker: arguments and results exactly, temporaries as they are predicted."""
-    accounts = _load("memory")
-    partition = request.compile()
-    found = accounts.predict_memory(partition)
-    accounts.print_memory(make_console(), found)
-    if device_bytes is None:
-        return
-    for device in (found.one_device, found.worker):
-        does = "fits" if device.needed_bytes <= device_bytes else "does not fit"
-        needs = f"{device.name} needs {format_bytes(device.needed_bytes)}"
-        click.echo(f"{needs}: it {does} into {format_limit(device_bytes)}.")
-    if not found.fits(device_bytes):
-        click.echo(_advise(partition.searched, found, device_bytes, lambda workers: request.over(workers).compile()))
-
-
 @click.command()
-@takes_model(only=STEP, needs_devices=True)
+@takes_model(only=STEP, stores=False, needs_devices=True)
 @click.option(
     "--batch",
     type=click.IntRange(1),

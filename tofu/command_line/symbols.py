@@ -59,6 +59,21 @@ class SymbolRequest:
         """Return the request for another number of workers."""
         return replace(self, settings=self.settings.over(workers))
 
+    def show_memory(self, device_bytes: int | None, optimizer: str, plot: Path | None, **_: Any) -> None:
+        """Print what a training step needs on one device and on every worker."""
+        check_plot(plot)
+        states = OptimizerStates(*read_optimizer(optimizer))
+        report = _report_memory(self, states)
+        console = make_console()
+        print_report(console, report)
+        if plot is not None:
+            plot_memory(report, plot)
+            console.print(f"The plot is in {plot}.")
+        if device_bytes is not None:
+            click.echo(describe_fit(report, device_bytes))
+            if not report.fits(device_bytes):
+                click.echo(_advise(self, report, device_bytes, states))
+
 
 def read_request(
     model: str,
@@ -88,22 +103,6 @@ def check_plot(path: Path | None) -> None:
     check_folder("--plot", path)
     if path is not None:
         check_picture(path)
-
-
-def show_memory(request: SymbolRequest, device_bytes: int | None, optimizer: str, plot: Path | None, **_: Any) -> None:
-    """Print what a training step needs on one device and on every worker."""
-    check_plot(plot)
-    states = OptimizerStates(*read_optimizer(optimizer))
-    report = _report_memory(request, states)
-    console = make_console()
-    print_report(console, report)
-    if plot is not None:
-        plot_memory(report, plot)
-        console.print(f"The plot is in {plot}.")
-    if device_bytes is not None:
-        click.echo(describe_fit(report, device_bytes))
-        if not report.fits(device_bytes):
-            click.echo(_advise(request, report, device_bytes, states))
 
 
 def _report_memory(request: SymbolRequest, states: OptimizerStates) -> MemoryReport:

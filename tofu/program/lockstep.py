@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import prod
 from typing import NamedTuple, TypeAlias
 
@@ -153,8 +153,8 @@ class Lockstep:
 def align(program: Program, factors: Sequence[int], find_shards: Callable[[int], tuple[Box, ...]]) -> Lockstep:
     """Return the program as instructions for all workers at once.
 
-    `find_shards` returns the boxes of a tensor's shards under the plan, by worker. Raises InternalError if the program has other shards, or
-    if the workers' arrays of one value differ in shape.
+    `find_shards` returns the boxes of a tensor's shards under the plan, by worker. Raises InternalError if an operator's arrays differ in
+    shape from worker to worker, or if workers fill a region with different numbers.
     """
     return _Aligner(program, find_shards).run(tuple(factors))
 
@@ -177,7 +177,7 @@ class _Aligner:
 
     def __init__(self, program: Program, find_shards: Callable[[int], tuple[Box, ...]]) -> None:
         self.program, self.graph, self.nodes = program, program.graph, program.nodes
-        self.find_shards = find_shards
+        self.find_shards = cache(find_shards)
         self.values: list[Value] = []
         self.transfers: dict[int, Transfer] = {}
         self.known: dict[Entries, int] = {}
@@ -209,20 +209,15 @@ class _Aligner:
         return Lockstep(self.graph, factors, tuple(self.values), self.shards, computes, self.transfers, results)
 
     def _list_shards(self) -> dict[int, Entries]:
-        """By tensor, the entries that are its shards."""
+        """By tensor, the entries that are its shards. Others that are not in transit are results in another layout, or unread."""
         found: dict[int, list[Entry | None]] = {}
-        boxes: dict[int, tuple[Box, ...]] = {}
         for number, node in enumerate(self.nodes):
             for output in range(len(node.shapes)):
                 entry = Entry(number, output)
                 if entry in self.program.transit:
                     continue
                 tensor = self._tensor(entry)
-                if tensor not in boxes:
-                    boxes[tensor] = self.find_shards(tensor)
-                if (
-                    self._box(entry) == boxes[tensor][node.worker]
-                ):  # else nobody reads it, or it is a result in another layout
+                if self._box(entry) == self.find_shards(tensor)[node.worker]:
                     entries = found.setdefault(tensor, [None] * self.program.workers)
                     entries[node.worker] = entries[node.worker] or entry
         return {tensor: tuple(entries) for tensor, entries in found.items()}
@@ -357,10 +352,8 @@ class _Aligner:
             yield _Cut(node.worker, begin, piece.extent, sources)
 
     def _find_inputs(self, tensor: int, pieces: Sequence[_Cut]) -> tuple[tuple[int, ...], list[Piece]]:
-        """The values that pieces read, and the pieces."""
-        fetched: dict[
-            tuple[int, int], list[Entry]
-        ] = {}  # by tensor and worker, what is fetched for this transfer alone
+        """Return the values that pieces read, and the pieces. `fetched`: what is fetched for this transfer alone, by tensor and worker."""
+        fetched: dict[tuple[int, int], list[Entry]] = {}
         keys: dict[Entry, tuple[str, int, int]] = {}
         for entry in (entry for piece in pieces for entry, _, _ in piece.sources):
             if entry in keys:

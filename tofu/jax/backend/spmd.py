@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from tofu.errors import InternalError
 from tofu.jax.backend.collectives import Workers
 from tofu.jax.backend.local_calls import make_call, read_bits
 from tofu.jax.backend.uneven import UnevenSharding, find_sharding
@@ -34,7 +35,7 @@ from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.versions import scatters_sums, shard_map, vary
 from tofu.program import Program, is_checked
 from tofu.program.check_collectives import check_collectives
-from tofu.program.collectives import Collective, Layout, find_layout, recognize
+from tofu.program.collectives import Collective, Layout, recognize
 from tofu.program.lockstep import Compute, Lockstep, align
 from tofu.program.parts import list_shards
 from tofu.search import Choices, Problem
@@ -85,6 +86,10 @@ class SpmdProgram:
         """The collectives that make values, by value. They are checked before anything runs."""
         found = {value: recognize(self.program, transfer) for value, transfer in self.program.transfers.items()}
         if is_checked():
+            if self.program.moved_bytes > self._written.remote_bytes:
+                raise InternalError(
+                    f"Transfers move {self.program.moved_bytes} bytes, and the program {self._written.remote_bytes}."
+                )
             for value, collectives in found.items():
                 check_collectives(self.program, self.program.transfers[value], collectives)
         return found
@@ -94,11 +99,6 @@ class SpmdProgram:
         """The values that are asked for, by tensor and layout."""
         outputs = zip(self._written.outputs, self.program.results, strict=True)
         return {(output.tensor, tuple(map(int, output.layout))): value for output, value in outputs}
-
-    def shards_overlap(self, tensor: int) -> bool:
-        """Return True if workers have elements of a tensor that others own."""
-        boxes, shape = list_shards(self.problem, self.choices, tensor), self.problem.graph.tensors[tensor].shape
-        return find_layout(boxes, shape, self.problem.factors) is None
 
     def make_mesh(self, devices: Sequence[Any]) -> Mesh:
         """The devices with an axis for each step of the plan."""
