@@ -23,6 +23,7 @@ class LockstepExecution(Execution):
 
     def run(self, shards):
         program = align(self.program, self.factors, self.find_shards)
+        assert program.moved_bytes <= self.program.remote_bytes
         self.lockstep, self.kinds = program, set()
         arrays = {
             value: shards[self.graph.tensors[tensor].name]

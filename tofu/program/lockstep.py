@@ -302,9 +302,12 @@ class _Aligner:
                 pieces.append(_Cut(worker, (0,) * len(shape), shape, (whole,)))
                 continue
             fills.add(node.fill)
+            if entry in added:
+                continue
+            added.add(entry)
             for piece in node.pieces:
                 sources = tuple((node.inputs[one.input], one.begin, one.along) for one in piece.sources)
-                if len(sources) == 1 and self._is_partial_sum(sources[0][0], tensor):
+                if len(sources) == 1 and self._is_partial_sum(sources[0][0], tensor, entries):
                     ((part, begin, along),) = sources
                     offset = self._find_offset(part, boxes)
                     if part not in added:
@@ -333,11 +336,19 @@ class _Aligner:
         self.transfers[value] = Transfer(value, inputs, tuple(read), tuple(copies), fill, reducer)
         return value
 
-    def _is_partial_sum(self, entry: Entry, tensor: int) -> bool:
-        """Return True if an entry is a part of the sum that a tensor is, on its way to the workers that need the whole."""
+    def _is_partial_sum(self, entry: Entry, tensor: int, entries: Entries) -> bool:
+        """Return True if an entry is a part of the sum that a tensor is, on its way to the workers that need the whole.
+
+        It may be all that its own worker needs, which is then one of `entries`.
+        """
         node = self.nodes[entry.node]
-        is_fetch = node.kind is NodeKind.FETCH and node.id == tensor and entry in self.program.transit
-        return is_fetch and all(self._tensor(read) == tensor for read in node.inputs) and entry not in self.home
+        if node.kind is not NodeKind.FETCH or node.id != tensor or entry in self.home:
+            return False
+        if entry not in self.program.transit and entries[node.worker] != entry:
+            return False
+        return all(
+            self._tensor(read) == tensor and not self._is_partial_sum(read, tensor, entries) for read in node.inputs
+        )
 
     def _find_offset(self, entry: Entry, boxes: Sequence[Box]) -> Shape:
         """Where an entry begins in the array that its worker has of boxes."""
