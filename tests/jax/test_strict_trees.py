@@ -210,8 +210,8 @@ def test_a_class_that_changes_its_arrays_is_made_of_what_it_is_given():
         w: Any
 
         def __post_init__(self):
-            seen.append(type(self.w))
+            seen.append(isinstance(self.w, jax.Array))
 
     made = tofu.jax.partition(lambda state: replace(state, w=state.w * 2), 2, (Counted(WEIGHT),))
     made(made.place(Counted(WEIGHT)))
-    assert all(issubclass(kind, jax.Array) for kind in seen), seen
+    assert set(seen) == {True}

@@ -106,7 +106,7 @@ def test_the_page_says_how_many_are_described():
     described = int(re.search(r"(\d+) are described", page)[1])
     by_parts = int(re.search(r"Of (\d+), such as\s+eigenvalue", page)[1])
     assert described == len(DESCRIPTIONS.built_in) >= 140
-    assert by_parts == len(list_opaque())
+    assert by_parts == len(list_opaque() - {"device_put"})  # which is there where devices have several kinds of memory
 
 
 def test_a_false_formula_is_found(descriptions):

@@ -153,6 +153,7 @@ def _combine(pieces: Sequence[tuple[Box, Array]], combine: Combine, reducer: str
         if any(not np.allclose(array, first, rtol=1e-10, atol=1e-10, equal_nan=True) for array in arrays):
             raise SplitError("the parts of a replicated output differ")
         return box, first
+    pieces = [piece for piece in pieces if piece[1].size] or pieces[:1]  # a part with no cells lies nowhere
     hull = tuple(
         (min(b for b, _ in bounds), max(e for _, e in bounds))
         for bounds in zip(*(box for box, _ in pieces), strict=True)

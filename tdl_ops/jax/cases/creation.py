@@ -14,5 +14,13 @@ CASES = [
     Case("iota", lambda x: x + jnp.arange(7.0), (4, 7)),
     Case("mask", lambda x: jnp.where(jnp.tril(jnp.ones((6, 6), bool)), x, -1e9), (6, 6)),
     *unless_lacking("empty", Case("empty", lambda x: lax.empty((4, 7), x.dtype) * 0 + x, (4, 7))),
+    *unless_lacking(
+        "empty2",
+        Case(
+            "residuals of branches",
+            jax.grad(lambda x: lax.cond(x.sum() > 0, lambda x: x * jnp.sin(x), jnp.exp, x).sum()),
+            (4, 7),
+        ),
+    ),
     Case("full", lambda x: x + jnp.full((4, 7), 2.5), (4, 7)),
 ]

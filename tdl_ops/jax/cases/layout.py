@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 
-from tdl_ops.jax.cases.building import both
+from tdl_ops.jax.cases.building import both, unless_lacking
 from tofu.jax.verify.case import Case
+
+
+def offload(x: jax.Array) -> jax.Array:
+    """A gradient that keeps a value in the host's memory."""
+    policy = jax.checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=[], names_which_can_be_offloaded=["h"], offload_src="device", offload_dst="pinned_host"
+    )
+    layer = jax.checkpoint(lambda x: jnp.sin(checkpoint_name(jnp.tanh(x), "h")), policy=policy)
+    return jax.grad(lambda x: layer(x).sum())(x)
+
 
 CASES = [
     Case("cropped at the end", both(lambda x: lax.pad(x, 0.0, ((0, -4, 0), (0, 0, 0)))), (12, 6)),
@@ -27,4 +39,5 @@ CASES = [
     Case("reverse", both(lambda x: x[::-1]), (8, 5)),
     Case("barrier", both(lambda x, y: sum(lax.optimization_barrier((x, x * y)))), (4, 7), (4, 7)),
     Case("barrier of two ranks", both(lambda x, y: lax.optimization_barrier((x, y))), (4, 7), (3,)),
+    *unless_lacking("device_put", Case("offloaded", offload, (4, 7))),
 ]

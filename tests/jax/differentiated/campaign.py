@@ -33,6 +33,7 @@ import numpy as np
 from tests.jax.differentiated.steps import kind_of, make_step
 from tests.jax.differentiated.transformations import TRANSFORMATIONS, Step, floats
 from tofu.errors import TofuError
+from tofu.jax.frontend.versions import in_double_precision, in_precision
 
 CHUNK = 25  # steps of a child process
 BATCHING = {"vmap", "vmap at 1", "vmap(vmap)", "vmap(grad)", "grad(vmap)", "jit(vmap(grad))", "jacrev(jacrev)"}
@@ -154,9 +155,9 @@ def run_case(case, x64=None):
     def transform_plain(args):
         return None if forward else transform(Step(jax.jit(function), step.style), args, at)
 
-    with jax.experimental.enable_x64():
+    with in_double_precision():
         exact = transform_plain(widen(args))
-    with jax.experimental.enable_x64(x64):
+    with in_precision(x64):
         expected = transform_plain(args) if single or not x64 else exact
         if not all(np.isfinite(np.asarray(x, "float64")).all() for x in floats(expected)):
             return "not finite", ""

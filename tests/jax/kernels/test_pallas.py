@@ -92,7 +92,8 @@ def test_attention_for_tpus_that_jax_ships_is_split_by_batch_and_heads():
 
 
 def test_splash_attention_is_split_by_the_batch():
-    mask = splash_attention_mask.MultiHeadMask([splash_attention_mask.CausalMask((256, 256))] * 2)
+    masks = splash_attention_mask.CausalMask((256, 256)), splash_attention_mask.LocalMask((256, 256), (64, 64), 0)
+    mask = splash_attention_mask.MultiHeadMask(masks)  # of two heads; from alike masks later versions of JAX make one
     kernel = splash_attention_kernel.make_splash_mha_single_device(mask)
     q = jax.ShapeDtypeStruct((4, 2, 256, 128), jnp.float32)
     found = find_kernels(jax.grad(lambda *x: jax.vmap(kernel)(*x).sum(), (0, 1, 2)), q, q, q)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import jax
 from jax.experimental import layout as layouts
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, primitives
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ PASSED_THROUGH = frozenset(
     )
 )
 """Their results are their first operands. Those of a bias check what cuDNN's attention supports."""
-NEWER = ("empty", "log2", "one_minus_square", "ormqr", "polynomial", "stack", "tile", "unstack")
+NEWER = ("empty", "empty2", "log2", "one_minus_square", "ormqr", "polynomial", "stack", "tile", "unstack")
 """Primitives that are described and that came after 0.6.2, one after the other; 0.12 has them."""
 
 THREADS_OF_A_DEVICE = 8
@@ -78,7 +78,8 @@ def is_memory_kind(target: Any) -> bool:
 
 def list_lacking() -> frozenset[str]:
     """Return the described primitives that no step has here: those of later versions, and transfers between kinds of memory."""
-    later = (name for name in NEWER if not hasattr(jax.lax, name) and not hasattr(jax.lax.linalg, name))
+    places = [(jax.lax, "{}"), (jax.lax.linalg, "{}"), (primitives, "{}_p")]
+    later = (name for name in NEWER if not any(hasattr(module, form.format(name)) for module, form in places))
     return frozenset((*later, *(() if has_kinds_of_memory() else ("device_put",))))
 
 

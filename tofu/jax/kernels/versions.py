@@ -107,11 +107,13 @@ def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn
     known: dict[Any, Any] = {}
 
     def renew(x: Any) -> Any:
-        if isinstance(x, Literal) or not isinstance(x.aval, jax.core.ShapedArray):
-            return x
+        if isinstance(x, Literal):
+            value = copy(x.val)
+            getattr(value, "aval", None)  # an array of 0.12 keeps the type, and so the mesh, of when it is first asked for it
+            return Literal(value, _without_mesh(x.aval))
         if x not in known:
             known[x] = copy(x)
-            known[x].aval = jax.core.ShapedArray(x.aval.shape, x.aval.dtype, weak_type=x.aval.weak_type)
+            known[x].aval = _without_mesh(x.aval)
         return known[x]
 
     def visit(value: Any) -> Any:
@@ -120,8 +122,11 @@ def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn
         if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
             return type(value)(map(visit, value))
         if hasattr(value, "block_mappings"):  # of a Pallas kernel, whose index maps are jaxprs too
-            maps = (replace(one, index_map_jaxpr=visit(one.index_map_jaxpr)) for one in value.block_mappings)
-            return value.replace(block_mappings=tuple(maps))
+            blocks = []
+            for one in value.block_mappings:
+                aval, index_map = _without_mesh(one.transformed_block_aval), visit(one.index_map_jaxpr)
+                blocks.append(replace(one, transformed_block_aval=aval, index_map_jaxpr=index_map))
+            return value.replace(block_mappings=tuple(blocks))
         return rewrite_jaxpr(value, exchange) if isinstance(value, Jaxpr) else value
 
     equations = []
@@ -132,6 +137,14 @@ def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn
             equations.append(other.replace(invars=invars, outvars=outvars, ctx=here.ctx))
     ends = {name: list(map(renew, getattr(jaxpr, name))) for name in ("constvars", "invars", "outvars")}
     return jaxpr.replace(eqns=equations, **ends)
+
+
+def _without_mesh(aval: Any) -> Any:
+    """The type of an array, or of a reference to one in a Pallas kernel, without a sharding."""
+    if isinstance(aval, jax.core.ShapedArray):
+        return jax.core.ShapedArray(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    inner = getattr(aval, "inner_aval", None)
+    return aval if type(inner) is not jax.core.ShapedArray else aval.update(inner_aval=_without_mesh(inner))
 
 
 def replace_by_call(equation: JaxprEqn, body: ClosedJaxpr) -> JaxprEqn:
