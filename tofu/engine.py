@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -64,6 +65,15 @@ class Backend(Protocol):
 
     def measure_whole(self, source: Source) -> int:
         """The bytes that one device needs for the whole step."""
+
+    def predict_whole_peak(self, source: Source) -> int:
+        """Return the bytes that one device needs at most at any time: the measured ones, or a prediction if these lack some."""
+
+    def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
+        """Return the bytes that a worker's kernels read and write, by operator. An operator that is computed in other kernels is left out.
+
+        None if each operator is a kernel, which reads its inputs and writes its outputs.
+        """
 
 
 @dataclass(frozen=True)

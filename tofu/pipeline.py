@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -98,6 +99,11 @@ class Task:
         peak = backend.predict_peak(execution, measured)
         return Needs(add_states(measured.worker_bytes), add_states(peak), peak is not measured.worker_bytes)
 
+    def emit(self, problem: Problem, choices: Choices) -> Emitted:
+        """Return the program of a plan of the graph that is emitted."""
+        program = write_program(problem, choices)
+        return Emitted(problem, choices, program, self.engine.backend.find_kernel_bytes(program))
+
     def settle(self, problem: Problem, choices: Choices) -> Settled:
         """The graph of the model with those operators in parts that need it, for a plan of the lowered one."""
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
@@ -106,11 +112,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Emitted:
-    """The program that is emitted for a plan, with the graph, and the choices for it, that it is of."""
+    """The program that is emitted for a plan, with the graph, and the choices for it, that it is of.
+
+    `kernel_bytes` is what `Backend.find_kernel_bytes` returns.
+    """
 
     problem: Problem
     choices: Choices
     program: Program
+    kernel_bytes: Mapping[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +152,7 @@ class Partition:
     @property
     def whole_step(self) -> Emitted:
         """What `training` was made of."""
-        return Emitted(self.problem, self.choices, write_program(self.problem, self.choices))
+        return self.task.emit(self.problem, self.choices)
 
     @cached_property
     def forward_alone(self) -> Emitted:

@@ -123,7 +123,7 @@ def run_swapping(
 
 def _swap(programs: Programs, batch: int, machine: Machine, way: Swapping) -> Outcome:
     emitted, _ = programs.one_device(batch)
-    tasks = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, STATES)
+    tasks = make_tasks(emitted, machine, STATES)
     swapped = swap(emitted, tasks, machine.usable_bytes, machine.host / DEVICES, STATES, way)
     if swapped is None:
         return Outcome(programs.model, "swapping")
@@ -185,7 +185,7 @@ def _place(emitted: Emitted) -> list[int]:
 
 def _spread(emitted: Emitted, placed: Sequence[int], machine: Machine) -> Tasks:
     """The tasks of one device on several, with a copy for each tensor that another device reads."""
-    own = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, STATES, shares_buffers=False)
+    own = make_tasks(emitted, machine, STATES, shares_buffers=False)
     node_bytes = np.bincount(emitted.program.tables.entry_node, emitted.program.entry_bytes, len(placed))
     worker = [*placed, *(placed[own.waits_for[task][0]] for task in range(len(placed), len(own)))]
     waits = [list(before) for before in own.waits_for]

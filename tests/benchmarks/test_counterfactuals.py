@@ -61,7 +61,7 @@ def test_of_three_tensors_in_turn_in_the_room_of_two_who_knows_the_next_use_keep
 
 def test_an_order_of_reuse_has_every_task_after_what_it_waits_for():
     emitted, _ = PROGRAMS.one_device(8)
-    tasks = make_tasks(emitted.problem, emitted.choices, emitted.program, MACHINE, STATES)
+    tasks = make_tasks(emitted, MACHINE, STATES)
     uses, size, _ = _list_uses(emitted, tasks, STATES)
     order = _order_by_reuse(tasks, uses, size)
     place = {task: number for number, task in enumerate(order)}

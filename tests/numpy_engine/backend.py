@@ -137,6 +137,11 @@ class NumpyBackend:
         kept = {producer[t] for t in graph.results}
         return held + find_peaks([0] * len(made), made, read, kept)[0]
 
+    predict_whole_peak = measure_whole
+
+    def find_kernel_bytes(self, program):
+        """NumPy computes each operator by itself."""
+
     def check(self, execution, problem, choices, measured=None, communication_bytes=None):
         """The rules of programs; and results have the sizes of the plan's shards."""
         program = execution.program

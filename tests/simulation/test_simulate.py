@@ -34,7 +34,7 @@ def plan(name, workers, **settings):
 
 
 def work_of(emitted, states=1):
-    return find_work(emitted.problem, emitted.choices, emitted.program, states)
+    return find_work(emitted, states)
 
 
 def count_contracted(work):

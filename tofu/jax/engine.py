@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -10,8 +10,9 @@ from tdl_ops.jax import DESCRIPTIONS
 from tofu.engine import Engine, Measured, Source
 from tofu.errors import UnsupportedError
 from tofu.graph import Graph, Operator
+from tofu.jax.backend.kernel_bytes import find_kernel_bytes
 from tofu.jax.backend.spmd import SpmdProgram
-from tofu.jax.memory import predict_worker
+from tofu.jax.memory import predict_one_device, predict_worker
 from tofu.lowering import Lowerings
 from tofu.program import Program
 from tofu.reading import show
@@ -86,6 +87,14 @@ class JaxBackend:
     def measure_whole(self, source: Source) -> int:
         """The bytes of all arguments and constants."""
         return sum(source.graph.tensors[tensor].size_bytes for tensor in _list_arguments(source.graph))
+
+    def predict_whole_peak(self, source: Source) -> int:
+        """Predict arguments, constants, results and temporaries together."""
+        return predict_one_device(source.native).needed_bytes
+
+    def find_kernel_bytes(self, program: Program) -> Mapping[int, int]:
+        """XLA computes many operators where they are read."""
+        return find_kernel_bytes(program)
 
 
 def _list_arguments(graph: Graph) -> list[int]:

@@ -88,10 +88,14 @@ class StepMemory:
 
 def predict_memory(partition: Partition) -> StepMemory:
     """Predict the memory of a partition on one device and on each worker. Its program is traced, not compiled, and needs no devices."""
-    native: Native = partition.source.native
-    whole, program = native.of_one_device, partition.training
-    one = _count("one device", whole, native.donated, tuple(whole.constants))
-    return StepMemory(program.workers.count, one, predict_worker(program))
+    program = partition.training
+    return StepMemory(program.workers.count, predict_one_device(partition.source.native), predict_worker(program))
+
+
+def predict_one_device(native: Native) -> DeviceMemory:
+    """Predict the memory of one device that runs the whole step."""
+    whole = native.of_one_device
+    return _count("one device", whole, native.donated, tuple(whole.constants))
 
 
 def predict_worker(program: SpmdProgram) -> DeviceMemory:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tofu.engine import Measured
 from tofu.errors import TofuError
 from tofu.graph import Graph, TensorKind
 from tofu.pipeline import Emitted, Partition, Task
-from tofu.program import write_program
 from tofu.reading import read_whole, show
 from tofu.search import Choices
 from tofu.search.geometry import count_state_bytes
@@ -49,7 +49,7 @@ def simulate(
     """
     workers = emitted.program.workers
     check_devices(workers, machine)
-    tasks = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, states)
+    tasks = make_tasks(emitted, machine, states)
     if not with_fetches:
         tasks = replace(tasks, seconds=np.where(tasks.is_fetch, 0.0, tasks.seconds))
     start, end = (machine.step + seconds for seconds in run_tasks(tasks))
@@ -72,9 +72,10 @@ def simulate_partition(partition: Partition, machine: Machine, states: int = DEF
 
 
 def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tuple[int, ...]:
-    """The bytes that each worker needs, the states of the optimizer included."""
+    """The bytes that each worker needs at most at any time, the states of the optimizer included."""
     held = count_state_bytes(partition.problem, partition.choices, states)
-    return tuple(own + more for own, more in zip(partition.plan.worker_bytes, held, strict=True))
+    peak = partition.task.engine.backend.predict_peak(partition.training, Measured(partition.plan.worker_bytes))
+    return tuple(own + more for own, more in zip(peak, held, strict=True))
 
 
 def simulate_one_device(task: Task, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
@@ -83,9 +84,9 @@ def simulate_one_device(task: Task, machine: Machine, states: int = DEFAULT_STAT
 
 
 def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
-    """The bytes that the model needs on one device, the states of the optimizer included."""
+    """The bytes that the model needs on one device at most at any time, the states of the optimizer included."""
     graph = task.source.graph
-    return task.engine.backend.measure_whole(task.source) + states * sum(
+    return task.engine.backend.predict_whole_peak(task.source) + states * sum(
         tensor.size_bytes for position, tensor in enumerate(graph.tensors) if position in graph.updated
     )
 
@@ -96,7 +97,7 @@ def emit_one_device(task: Task) -> Emitted:
     graph = problem.graph
     operators, tensors = len(graph.operators) + len(graph.updates), len(graph.tensors)
     settled = task.settle(problem, Choices(np.zeros((operators, 0), np.int32), np.zeros((tensors, 0), np.int32)))
-    return Emitted(settled.problem, settled.choices, write_program(settled.problem, settled.choices))
+    return task.emit(settled.problem, settled.choices)
 
 
 def count_samples(graph: Graph) -> int:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tofu import _core
 from tofu.analysis import Arithmetic, OperatorAccess, find_arithmetic
 from tofu.graph import Graph
+from tofu.pipeline import Emitted
 from tofu.program import NodeKind, Program
 from tofu.program.tables import ProgramTables
 from tofu.search import Choices, Problem
@@ -62,6 +63,8 @@ class Work:
         Of a fetch, the runs of cells that lie together in both memories, and the bytes that it adds to others.
     times
         How often it runs in a step.
+    is_computed_elsewhere
+        Whether it is part of the kernels that read it, and so is no call of its own.
     """
 
     kinds: tuple[str, ...]
@@ -73,10 +76,11 @@ class Work:
     rows: Column
     added: Column
     times: Column
+    is_computed_elsewhere: npt.NDArray[np.bool_]
 
     def take_seconds(self, rates: Rates, workers: int) -> Floats:
         """What each node takes on a device that runs nothing else and reads all memory as its own; `workers`: that run the program."""
-        call = rates.call if workers == 1 else rates.call_of_several
+        call = np.where(self.is_computed_elsewhere, 0.0, rates.call if workers == 1 else rates.call_of_several)
         contracted, other = (
             self._look_up([getattr(one, name) for one in self.computed]) for name in ("contracted", "other")
         )
@@ -88,7 +92,7 @@ class Work:
                 rows = self.kind == number
                 seconds[rows] = (
                     fitted.call
-                    + (0 if name == UPDATE else call)
+                    + (0 if name == UPDATE else call[rows])
                     + fitted.contracted * (self.added if name == FETCH else contracted)[rows]
                     + fitted.other * (self.rows if name == FETCH else other)[rows]
                     + fitted.byte * self.size[rows]
@@ -112,8 +116,9 @@ class Work:
         return seconds
 
 
-def find_work(problem: Problem, choices: Choices, program: Program, states: int) -> Work:
+def find_work(emitted: Emitted, states: int) -> Work:
     """The work of a program's nodes, and of the updates of weights by an optimizer that keeps so many `states` for each."""
+    problem, choices, program = emitted.problem, emitted.choices, emitted.program
     tables, graph = program.tables, problem.graph
     entry_bytes, entry_tensor = program.entry_bytes, program.entry_tensor
     counts = _Counting(problem, choices, program)
@@ -127,17 +132,25 @@ def find_work(problem: Problem, choices: Choices, program: Program, states: int)
         np.bincount(tables.entry_node, entry_bytes, len(size)) + np.bincount(fetched.node, fetched.size, len(size))
     )[is_fetch]
     size[tables.node_kind == NodeKind.VARIABLE] = 0
+    is_operator = tables.node_kind == NodeKind.OPERATOR
+    is_computed_elsewhere = np.zeros(len(size), bool)
+    if emitted.kernel_bytes is not None:
+        own = np.array([emitted.kernel_bytes.get(number, -1) for number in range(len(graph.operators))], np.int64)
+        moved = own[np.where(is_operator, tables.node_id, 0)] if len(own) else size
+        size = np.where(is_operator, np.maximum(moved, 0), size)
+        is_computed_elsewhere = is_operator & (moved < 0)
     first = np.searchsorted(tables.entry_node, np.arange(len(size)))
     tensor = entry_tensor[np.minimum(first, len(entry_tensor) - 1)]
     dtype = np.array([one.dtype for one in graph.tensors], object)[tensor]
     times = np.array([one.times for one in graph.tensors], np.int64)[tensor]
     runs = np.array([one.times * one.addends for one in graph.tensors], np.int64)[tensor]
-    times = np.where(tables.node_kind == NodeKind.OPERATOR, runs, times)
+    times = np.where(is_operator, runs, times)
     kinds, kind = counts.kinds(is_fetch)
     rows, added = (
         np.bincount(fetched.node, column, len(size)).astype(np.int64) for column in (fetched.rows, fetched.added)
     )
-    step = Work(kinds, kind, tuple(counts.computed), counts.arithmetic, dtype, size, rows, added, times)
+    arithmetic = tuple(counts.computed), counts.arithmetic
+    step = Work(kinds, kind, *arithmetic, dtype, size, rows, added, times, is_computed_elsewhere)
     return _with_updates(step, problem, program, states)
 
 
@@ -161,6 +174,7 @@ def _with_updates(step: Work, problem: Problem, program: Program, states: int) -
         np.concatenate([step.rows, 0 * ones]),
         np.concatenate([step.added, 0 * ones]),
         np.concatenate([step.times, ones]),
+        np.concatenate([step.is_computed_elsewhere, np.zeros(len(updates), bool)]),
     )
 
 

@@ -109,7 +109,9 @@ def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn
     def renew(x: Any) -> Any:
         if isinstance(x, Literal):
             value = copy(x.val)
-            getattr(value, "aval", None)  # an array of 0.12 keeps the type, and so the mesh, of when it is first asked for it
+            getattr(
+                value, "aval", None
+            )  # an array of 0.12 keeps the type, and so the mesh, of when it is first asked for it
             return Literal(value, _without_mesh(x.aval))
         if x not in known:
             known[x] = copy(x)

@@ -26,7 +26,7 @@ from mxnet import profiler
 
 from tofu.mxnet.calibration.models import CalibrationCase, list_cases
 from tofu.mxnet.planning import plan_task, read_trained
-from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.pipeline import Emitted
 from tofu.planning.settings import Settings
 from tofu.program import NodeKind, Program
@@ -123,7 +123,7 @@ def match(recorded: Recorded, events: Events) -> Iterator[Sample]:
     """
     program = recorded.emitted.program
     tables = program.tables
-    work = find_work(recorded.emitted.problem, recorded.emitted.choices, program, 0)
+    work = find_work(recorded.emitted, 0)
     nodes: dict[tuple[int, str], list[int]] = defaultdict(list)
     for node in np.flatnonzero(tables.node_kind != NodeKind.VARIABLE).tolist():
         nodes[int(tables.node_worker[node]), _find_op(program, node)].append(node)
