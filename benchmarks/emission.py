@@ -32,7 +32,7 @@ from benchmarks.shared.random_plans import random_plan
 from benchmarks.stages import Stages, run_cold
 from tofu import _mxnet
 from tofu.mxnet.planning import plan_task
-from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.planning.settings import Settings
 
 MODELS: dict[str, Callable[[], Model]] = {

@@ -39,8 +39,8 @@ from benchmarks.native import build_flush
 from benchmarks.shared.programs import ProgramWriter
 from tofu.graph import Phase
 from tofu.mxnet.backend.execution_graph import build_symbol
-from tofu.mxnet.runtime.optimizer import ShardOptimizer
-from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.optimizer.optimizer import ShardOptimizer
 from tofu.program import NodeKind, write_program
 
 MODELS: dict[str, Callable[[], Model]] = {

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import tofu
 from tofu.mxnet.frontend.symbol_text import read_model
-from tofu.mxnet.runtime.checkpoint import ParameterFile
-from tofu.mxnet.runtime.states import load_states
+from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
+from tofu.mxnet.runtime.checkpoint.states import load_states
 from tofu.reading import parse_json, show
 from tofu.search.topology import read_topology
 

@@ -37,7 +37,7 @@ from tofu.errors import (
 from tofu.errors import suggest as _suggest
 from tofu.imports import mxnet as _mxnet_import
 from tofu.imports.native import import_native as _import_native
-from tofu.partition import partition
+from tofu.partition import advise, partition, simulate
 from tofu.plan import Plan
 from tofu.report.memory import MemoryReport
 from tofu.tdl import Any, Max, Min, Opaque, Prod, Sum
@@ -46,23 +46,20 @@ if TYPE_CHECKING:
     from tdl_ops.mxnet import op
     from tofu import gluon as gluon
     from tofu import mod as mod
+    from tofu.mxnet.bind import bind
     from tofu.mxnet.frontier import Frontier, frontier
-    from tofu.mxnet.runtime.bind import bind
-    from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
-    from tofu.mxnet.runtime.report_memory import memory_report
-    from tofu.mxnet.simulation import advise, simulate
+    from tofu.mxnet.memory_report import memory_report
+    from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 
 __version__ = "0.3.0"
 
 _OF_MXNET = {
     "Frontier": "tofu.mxnet.frontier",
-    "advise": "tofu.mxnet.simulation",
-    "PartitionedSymbol": "tofu.mxnet.runtime.partitioned_symbol",
-    "bind": "tofu.mxnet.runtime.bind",
+    "PartitionedSymbol": "tofu.mxnet.runtime.symbol.partitioned_symbol",
+    "bind": "tofu.mxnet.bind",
     "frontier": "tofu.mxnet.frontier",
-    "memory_report": "tofu.mxnet.runtime.report_memory",
+    "memory_report": "tofu.mxnet.memory_report",
     "op": "tdl_ops.mxnet",
-    "simulate": "tofu.mxnet.simulation",
 }
 
 

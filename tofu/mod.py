@@ -1,9 +1,9 @@
 """`tofu.mod.Module` and its like: the drop-ins for MXNet's modules whose parameters only exist as shards."""
 
 from tofu.errors import suggest
-from tofu.mxnet.runtime.bucketing import BucketingModule
-from tofu.mxnet.runtime.module import Module
-from tofu.mxnet.runtime.svrg import SVRGModule
+from tofu.mxnet.runtime.module.bucketing import BucketingModule
+from tofu.mxnet.runtime.module.module import Module
+from tofu.mxnet.runtime.module.svrg import SVRGModule
 
 __all__ = ["BucketingModule", "Module", "SVRGModule"]
 

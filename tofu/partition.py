@@ -1,19 +1,14 @@
-"""`tofu.partition`: look at the model, and partition it with the engine that it is written for."""
+"""`tofu.partition`, `tofu.simulate` and `tofu.advise`: look at the model, and ask the engine that it is written for."""
 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import Any
 
+from tofu.engines import JAX, MXNET, Registration, find_engine
 from tofu.errors import ArgumentTypeError
 from tofu.reading import show_with_type
 
-ENGINES = (
-    ("mxnet.gluon", "tofu.mxnet.gluon.block"),
-    ("mxnet", "tofu.mxnet.runtime.partition"),
-)
-"""The package of a model's class -> the module whose `partition` takes it. Any other function is a step for JAX."""
 MISSING: Any = object()
 
 
@@ -56,31 +51,88 @@ def partition(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     named = [options.pop(name) for name in ("symbol", "block", "step") if name in options]
     model = named[0] if model is MISSING and named else model
     is_decorator = model is MISSING and "workers" in options
-    place = "tofu.jax" if is_decorator else find_engine(model)
-    if place is None and "mxnet" in sys.modules:
-        place = "tofu.mxnet.runtime.partition"  # it says how each thing becomes a symbol
-    if place is None:
-        found = "nothing" if model is MISSING else show_with_type(model)
-        raise ArgumentTypeError(
-            f"tofu.partition takes an mx.sym.Symbol, a Gluon block, or a training step for JAX, a function of arrays, not {found}. "
-            "Write tofu.partition(symbol, ngpus=4) or tofu.partition(step, 4, (state, batch))."
-        )
-    if place != "tofu.jax" and "workers" in options:
+    engine = JAX if is_decorator else _find_engine("partition", model, "tofu.partition(step, 4, (state, batch))")
+    if engine is MXNET and "workers" in options:
         if arguments or "ngpus" in options:
             raise ArgumentTypeError("The number of devices is given twice. Give ngpus= or workers=, not both.")
         options["ngpus"] = options.pop("workers")
     given = () if model is MISSING else (model,)
-    return import_module(place).partition(*given, *arguments, **options)
+    return engine.load("partition").partition(*given, *arguments, **options)
 
 
-def find_engine(model: Any) -> str | None:
-    """Return the module whose `partition` takes a model; None if none does. No framework is imported."""
-    for each in (*type(model).__mro__, model):
-        module = getattr(each, "__module__", None) or ""
-        for package, place in ENGINES:
-            if module == package or module.startswith(f"{package}."):
-                return place
-    symbols = getattr(sys.modules.get("mxnet"), "symbol", None)
-    if symbols is not None and getattr(symbols, getattr(model, "__name__", ""), None) is model:
-        return "tofu.mxnet.runtime.partition"  # such as mx.sym.FullyConnected, which has another module
-    return "tofu.jax" if callable(model) and model is not MISSING else None
+def simulate(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
+    """Predict what a training step takes on a machine: `.seconds`, `.throughput`, `.fits`, and where the time goes.
+
+    Parameters
+    ----------
+    model
+        What `tofu.partition` returns, which is simulated on its workers, or what it is given, which is simulated on one device.
+    *arguments
+        The machine: the name of one that comes with Tofu ("8xH100"), or the path of a file that `python -m tofu calibrate` wrote. Of a step
+        for JAX that is not partitioned, a tuple of example arguments, or their shapes, comes before.
+    **options
+        Of an MXNet symbol: shapes of the inputs, and `states`, the tensors that the optimizer keeps for each weight.
+
+    Returns
+    -------
+    Simulation
+        Printed, it says what a step takes and what for.
+
+    Raises
+    ------
+    TofuError
+        There is no such machine, or it has fewer devices than the plan has workers.
+
+    Examples
+    --------
+    >>> tofu.simulate(tofu.partition(symbol, ngpus=8, data=(64, 784)), "8xH100")  # doctest: +SKIP
+    >>> tofu.simulate(tofu.partition(step, 8, (state, batch)), "8xH100")  # doctest: +SKIP
+    """
+    engine = _find_engine("simulate", model, 'tofu.simulate(partitioned_step, "8xH100")')
+    return engine.load("simulation").simulate(model, *arguments, **options)
+
+
+def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
+    """Say on how many devices of a machine a model should train, and by which plan.
+
+    Parameters
+    ----------
+    model
+        What `tofu.partition` returns, or what it is given.
+    *arguments
+        The machine, as in `tofu.simulate`, and the example arguments of a step before it.
+    **options
+        `workers`, the numbers of devices to try: the powers of 2 that the machine has, where none are given. Of an MXNet symbol, also those
+        of `tofu.simulate`.
+
+    Returns
+    -------
+    Advice
+        All ways to train, the fastest that fits first. Printed, it is a table.
+
+    Raises
+    ------
+    TofuError
+        As `tofu.simulate` does.
+    """
+    engine = _find_engine("advise", model, 'tofu.advise(step, (state, batch), "8xH100")')
+    return engine.load("simulation").advise(model, *arguments, **options)
+
+
+def _find_engine(name: str, model: Any, of_jax: str) -> Registration:
+    """Return the engine of a model. Raises ArgumentTypeError if it is nothing that an engine takes."""
+    engine = None if model is MISSING else find_engine(model)
+    if engine is None and "mxnet" in sys.modules:
+        return MXNET  # it says how each thing becomes a symbol
+    if engine is None:
+        found = "nothing" if model is MISSING else show_with_type(model)
+        example = (
+            "tofu.partition(symbol, ngpus=4)"
+            if name == "partition"
+            else f'tofu.{name}(symbol, "8xH100", data=(64, 784))'
+        )
+        raise ArgumentTypeError(
+            f"tofu.{name} takes an mx.sym.Symbol, a Gluon block, or a training step for JAX, a function of arrays, not {found}. "
+            f"Write {example} or {of_jax}."
+        )
+    return engine

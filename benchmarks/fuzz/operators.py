@@ -21,9 +21,9 @@ from hypothesis import Phase
 
 from benchmarks.fuzz.sample import DOUBLE, FIXED, LABEL, LARGEST, Growth, Shape, round_to
 from tdl_ops.mxnet import DESCRIPTIONS
+from tdl_ops.mxnet.case import Case
 from tofu import _mxnet
 from tofu.errors import TofuError
-from tofu.mxnet.verify.case import Case
 from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.defects import find_defect
 from tofu.mxnet.verify.kernels import KERNEL_ERRORS, compose

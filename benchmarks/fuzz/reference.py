@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.fuzz.sample import DOUBLE, FIXED, Sample
 from tofu import _mxnet
 from tofu.mxnet.frontend.read_symbol import find_labels, wrap_symbol
-from tofu.mxnet.runtime.bound_graph import setting_variable
+from tofu.mxnet.runtime.executor.bound_graph import setting_variable
 
 Results = dict[str, np.ndarray]
 """Outputs and gradients of a step ("output 0, step 1", "gradient of w, step 1"), outputs without training ("output 0, scored"), states."""

@@ -19,8 +19,8 @@ from benchmarks.shared.training import fill_free_memory
 from tofu.errors import TofuError
 from tofu.mxnet.check import count_traffic
 from tofu.mxnet.planning import plan_task
-from tofu.mxnet.runtime.executor import Executor
-from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.runtime.executor.executor import Executor
+from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.pipeline import Partition, Task
 
 NUMBERS = "numbers"

@@ -12,10 +12,10 @@ from typing import Any
 import mxnet as mx
 
 import tofu
-from tofu.mxnet.runtime.checkpoint import ParameterFile
-from tofu.mxnet.runtime.files import read_symbol
-from tofu.mxnet.runtime.seal import read_seal, reading
-from tofu.mxnet.runtime.states import load_states, optimizer_types
+from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
+from tofu.mxnet.runtime.checkpoint.seal import read_seal, reading
+from tofu.mxnet.runtime.checkpoint.states import load_states, optimizer_types
+from tofu.mxnet.runtime.symbol.files import read_symbol
 from tofu.planning.settings import read_plan
 from tofu.search.topology import read_topology
 

@@ -14,7 +14,7 @@ from tofu import _mxnet
 from tofu.compare import Numbers, compare_numbers, relative_error
 from tofu.graph import TensorKind
 from tofu.mxnet.check import count_traffic
-from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.pipeline import Partition
 from tofu.plan import Plan
 

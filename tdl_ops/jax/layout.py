@@ -6,7 +6,8 @@ from itertools import accumulate
 
 from tdl_ops.jax import op
 from tdl_ops.jax.operands import NUMBERS, cell, numbered, put_together
-from tdl_ops.jax.patterns import cut, join, pick, reshape_to
+from tdl_ops.patterns.layout import cut, join, pick
+from tdl_ops.patterns.reshape import reshape_to
 from tofu.errors import UnsupportedError
 from tofu.tdl import Any, constant, maximum, minimum, output, position, scatter, unread, where
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tdl_ops.jax import op
-from tdl_ops.jax.patterns import contract
+from tdl_ops.patterns.contraction import contract
 from tofu.errors import UnsupportedError
 from tofu.tdl import Any, Opaque, Sum, minimum, output, position, where
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tdl_ops.mxnet import op
-from tdl_ops.mxnet.layout import cut, join, pick, stack
+from tdl_ops.mxnet.layout import stack
+from tdl_ops.patterns.layout import cut, join, pick
 from tofu.errors import UnsupportedError
 from tofu.tdl import Any, Sum, floor, merge, position, rint, sign, trunc, unread, unwritten, where
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import accumulate
 
 from tdl_ops.mxnet import op
-from tofu.tdl import constant, output, position, scatter, unread, where
+from tdl_ops.patterns.layout import cut, join, pick, shift
+from tofu.tdl import constant, output, position, where
 
 
 @op("transpose")
@@ -29,37 +30,6 @@ def swap_axis(data, *, dim1=0, dim2=0):
 def backward_swap_axis(d_out, *, dim1=0, dim2=0):
     names = _swap([f"i{d}" for d in range(d_out.ndim)], dim1, dim2)  # an axis is called as in the forward operator
     return output(" ".join(names), lambda *i: d_out[_swap(i, dim1, dim2)])
-
-
-def shift(i, dim, distance):
-    """The cell `distance` further along `dim`."""
-    return (*i[:dim], i[dim] + distance, *i[dim + 1 :])
-
-
-def join(parts, begins, dim):
-    """The sum of all parts, each from its begin on; a cell is in one of them, and outside of the others, where they are zero."""
-    return lambda *i: sum(part[shift(i, dim, -begin)] for part, begin in zip(parts, begins, strict=True))
-
-
-def cut(data, begins, dim, shapes=()):
-    """What lies in `data` from each begin on, as far as an output reaches: cells outside are dropped. `shapes` are tensors like them."""
-
-    def part(n, begin):
-        at = lambda i: shift(i, dim, -begin)
-        value = lambda i: data[i] + (unread(shapes[n][at(i)]) if shapes else 0.0)
-        return scatter(lambda *i: (at(i), value(i)), {f"i{dim}": data.shape[dim]}, rank=data.ndim)
-
-    return tuple(part(n, begin) for n, begin in enumerate(begins))
-
-
-def pick(data, cells, dim):
-    """The slices at each of `cells` of a dimension, without it."""
-
-    def part(n):
-        chosen = lambda i: where(position(i[dim]) == n, data[i], 0.0)
-        return scatter(lambda *i: ((*i[:dim], *i[dim + 1 :]), chosen(i)), {f"i{dim}": data.shape[dim]}, rank=data.ndim)
-
-    return tuple(part(n) for n in cells)
 
 
 @op("Concat", "_rnn_param_concat")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from tdl_ops.mxnet import op
-from tdl_ops.mxnet.contraction import contract, contract_backward
+from tdl_ops.patterns.contraction import contract, contract_backward
 from tofu.tdl import Sum, merge, output
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tdl_ops.mxnet import op
-from tdl_ops.mxnet.contraction import contract, contract_backward
+from tdl_ops.patterns.contraction import contract, contract_backward
 from tofu.errors import UnsupportedError
 from tofu.tdl import output, unread
 

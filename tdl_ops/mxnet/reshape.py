@@ -1,84 +1,10 @@
-"""Operators that give the same cells another shape, and their gradients.
-
-A reshape is written over the common refinement of both shapes: from (6, 4) to (2, 12) it reads (a b, c) and writes (a, b c) for
-a, b, c of extents 2, 3, 4. A variable can be split where it is the outermost one of its dimension in both shapes.
-"""
+"""Operators that give the same cells another shape, and their gradients."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-from math import prod
-
 from tdl_ops.mxnet import op
-from tofu.tdl import Any, constant, merge, output, position, unread
-
-
-def _match_dimensions(source, target):
-    """Cut two shapes of one size into the shortest runs of dimensions of equal sizes."""
-    runs, i, j = [], 0, 0
-    while i < len(source) or j < len(target):
-        begin_in, begin_out = i, j
-        i, j = min(i + 1, len(source)), min(j + 1, len(target))
-        while (size := prod(source[begin_in:i])) != (goal := prod(target[begin_out:j])):
-            i, j = (i + 1, j) if size < goal else (i, j + 1)
-        runs.append((range(begin_in, i), range(begin_out, j)))
-    return runs
-
-
-def _refine(source, target):
-    """The factors of the common refinement, numbered from the outermost: (those of each source dimension, of each target dimension).
-
-    None where there is no common refinement, as for (2, 3) and (3, 2).
-    """
-    sizes = sorted({prod(shape[d:]) for shape in (source, target) for d in range(len(shape) + 1)}, reverse=True)
-    if any(outer % inner for outer, inner in pairwise(sizes)):
-        return None
-
-    def factors(shape):
-        ends = [(prod(shape[d:]), prod(shape[d + 1 :])) for d in range(len(shape))]
-        return [[n for n, size in enumerate(sizes[:-1]) if inner < size <= outer] for outer, inner in ends]
-
-    return [outer // inner for outer, inner in pairwise(sizes)], factors(source), factors(target)
-
-
-def _reshape(data, target, read_like=lambda cell: 0.0):
-    """The output of a reshape of `data` to `target`; `read_like` adds what a cell reads of the tensor whose shape it has."""
-    names, extents, readers = [], {}, []
-    for run, (dims_in, dims_out) in enumerate(_match_dimensions(data.shape, target)):
-        source, goal = [data.shape[d] for d in dims_in], [target[d] for d in dims_out]
-        refined = _refine(source, goal)
-        if refined is None:
-            names += [[f"r{run}_{d}"] for d in dims_out]
-            readers.append((len(goal), lambda v, source=source, goal=goal: _find_cell(v, source, goal)))
-            continue
-        sizes, groups_in, groups_out = refined
-        # A dimension of extent 1 has no factor; it gets a variable of its own.
-        names += [[f"r{run}_{n}" for n in group] or [f"r{run}_one{d}"] for d, group in enumerate(groups_out)]
-        extents |= {f"r{run}_{n}": sizes[n] for group in groups_out for n in group[1:]}
-        numbers = [n for group in groups_out for n in group or [None]]
-        readers.append(
-            (len(numbers), lambda v, n=numbers, g=groups_in: _merge_factors(dict(zip(n, v, strict=True)), g))
-        )
-
-    def read(variables):
-        index, rest, cells = [], variables, iter(variables)
-        for count, reader in readers:
-            index += reader(rest[:count])
-            rest = rest[count:]
-        own = tuple(merge(*(next(cells) for _ in group)) for group in names)
-        return data[tuple(index)] + read_like(own)
-
-    return output(" ".join(f"({' '.join(group)})" for group in names), lambda *v: read(v), extents)
-
-
-def _merge_factors(factors, groups):
-    return [merge(*(factors[n] for n in group)) for group in groups]
-
-
-def _find_cell(variables, source, goal):
-    """The cell of `source` with the row-major position of the cell `variables` of `goal`: found by the interpreter alone."""
-    cell = sum((position(v) * prod(goal[d + 1 :]) for d, v in enumerate(variables)), constant(0.0))
-    return [Any((cell // prod(source[d + 1 :])) % extent) for d, extent in enumerate(source)]
+from tdl_ops.patterns.reshape import reshape_to
+from tofu.tdl import Any, output, unread
 
 
 @op(
@@ -87,12 +13,12 @@ def _find_cell(variables, source, goal):
     bound={"shape": lambda local: local.outputs[0].shape, "reverse": lambda local: False},
 )
 def reshape(data, *, output_shapes, shape=(), reverse=False):
-    return _reshape(data, output_shapes[0])
+    return reshape_to(data, output_shapes[0])
 
 
 @op("Flatten", "expand_dims", "_backward_copy", "_backward_reshape", "_backward_squeeze", concrete=True)
 def reshape_to_output(data, *, output_shapes):
-    return _reshape(data, output_shapes[0])
+    return reshape_to(data, output_shapes[0])
 
 
 @op("reshape_like", concrete=True)
@@ -101,7 +27,7 @@ def reshape_like(data, like, *, output_shapes, lhs_begin=None, rhs_begin=None, r
     own = slice(rhs_begin, rhs_end).indices(like.ndim)
     offset = (lhs_begin or 0) % data.ndim - own[0]
     read = lambda cell: unread(like[tuple(cell[d + offset] if d in range(*own) else Any for d in range(like.ndim))])
-    return _reshape(data, output_shapes[0], read)
+    return reshape_to(data, output_shapes[0], read)
 
 
 def _local_squeezed(local):

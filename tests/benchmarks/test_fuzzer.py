@@ -29,7 +29,7 @@ from benchmarks.fuzz.trial import Trial, try_sample
 from benchmarks.fuzz.untaken import run_untaken
 from tofu import _mxnet
 from tofu.mxnet.frontend.read_symbol import wrap_symbol
-from tofu.mxnet.runtime.executor import Executor
+from tofu.mxnet.runtime.executor.executor import Executor
 from tofu.mxnet.verify.record import read_record
 
 

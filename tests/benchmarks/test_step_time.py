@@ -8,7 +8,7 @@ import numpy as np
 import tofu
 from benchmarks.models import transformer
 from benchmarks.step_time import take_apart
-from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 FETCH = "_tofu_multi_fetch"
 

@@ -49,7 +49,7 @@ def test_doctor_needs_no_mxnet(monkeypatch):
 @pytest.mark.parametrize(("gpus", "remedy"), [(0, ""), (1, "pip install nvidia-cuda-nvrtc-cu11")])
 def test_doctor_looks_for_what_compiles_kernels(gpus, remedy, monkeypatch):
     monkeypatch.setenv("TOFU_NVRTC", "/no/such/libnvrtc.so")
-    monkeypatch.setattr("tofu.mxnet.runtime.gpus.check_gpus", lambda contexts: None)
+    monkeypatch.setattr("tofu.mxnet.runtime.executor.gpus.check_gpus", lambda contexts: None)
     found = {finding.subject: finding for finding in doctor._examine_gpus(gpus)}
     assert found["NVRTC"].found.startswith("not found")
     assert found["NVRTC"].remedy.startswith(remedy)

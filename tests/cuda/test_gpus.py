@@ -4,7 +4,7 @@ PARTITIONED = """
 import warnings
 import tofu
 import mxnet as mx
-from tofu.mxnet.runtime.gpus import check_gpus, prepare_gpus
+from tofu.mxnet.runtime.executor.gpus import check_gpus, prepare_gpus
 net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
 net = mx.sym.SoftmaxOutput(net, name="softmax")
 symbol = tofu.partition(net, contexts=[mx.cpu(0), mx.cpu(1)], data=(4, 6)).execution_symbol

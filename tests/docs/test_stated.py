@@ -20,7 +20,7 @@ from tests.docs.plain import CODE, plain_text
 from tofu.command_line.main import main
 from tofu.mxnet.compare.values import draw_values
 from tofu.mxnet.gluon.trainer import ELEMENTWISE
-from tofu.mxnet.runtime.devices import resolve_contexts
+from tofu.mxnet.runtime.symbol.devices import resolve_contexts
 from tofu.mxnet.verify.operators import verify_operator
 from tofu.plan import REPLICATION_LIMIT_BYTES
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS

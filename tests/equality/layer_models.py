@@ -5,7 +5,7 @@ from __future__ import annotations
 import mxnet as mx
 
 from benchmarks.small_models.plain import Model
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import tofu
 from benchmarks.shared.training import fill_free_memory
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.kernels import compose
 

@@ -22,7 +22,7 @@ from tests.jax.test_uneven import differ
 from tofu.errors import ShapeError, UnsupportedError
 from tofu.jax import UnevenArray
 from tofu.jax.compare.traffic import count_traffic
-from tofu.jax.engine import find_engine
+from tofu.jax.engine import make_engine
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.planning import plan_step, read_settings
@@ -94,7 +94,7 @@ def test_a_transformer_moves_and_holds_what_the_document_says():
     for row, uneven in zip(rows, ("needed", "none"), strict=True):
         for workers, told in zip(counts.split(" | "), row.split(" | "), strict=True):
             settings = read_settings(int(workers), {"cache": False})
-            plan = plan_step(source, settings, engine=find_engine(uneven)).plan
+            plan = plan_step(source, settings, engine=make_engine(uneven)).plan
             assert (
                 f"{plan.communication_bytes / 1e9:.2f}, {max(plan.worker_bytes) / given:.0%}".replace("%", " %") == told
             )

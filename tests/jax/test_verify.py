@@ -14,13 +14,14 @@ from click.testing import CliRunner
 
 from tdl_ops.jax import DESCRIPTIONS
 from tdl_ops.jax import random as of_keys
+from tdl_ops.jax.case import Case
+from tdl_ops.jax.lacking import list_lacking
 from tofu import tdl
 from tofu.command_line.main import main
 from tofu.jax.backend import local_calls
 from tofu.jax.frontend.attributes import read_attributes
-from tofu.jax.frontend.versions import in_double_precision, list_lacking
+from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.verify.campaign import list_wanted, verify_case
-from tofu.jax.verify.case import Case
 from tofu.jax.verify.cases import load_cases
 from tofu.jax.verify.nodes import trace_case
 from tofu.jax.verify.summary import summarize

@@ -4,7 +4,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 
-from tofu.mxnet.runtime.shards import digest
+from tofu.mxnet.runtime.arrays.shards import digest
 
 
 def digest_of(cells):

@@ -100,7 +100,7 @@ def _examine_gpus(gpus: int) -> Iterator[Finding]:
     if gpus:
         from mxnet import gpu
 
-        from tofu.mxnet.runtime.gpus import check_gpus
+        from tofu.mxnet.runtime.executor.gpus import check_gpus
 
         for number in range(gpus):
             yield Finding(f"GPU {number}", "seen", _try(partial(check_gpus, [gpu(number)])))

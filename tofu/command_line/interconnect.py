@@ -8,7 +8,7 @@ import click
 from rich.table import Table
 
 from tofu.host.writing import write_atomically
-from tofu.mxnet.runtime.interconnect import Interconnect, measure_interconnect, measure_with_cupy
+from tofu.mxnet.runtime.cluster.interconnect import Interconnect, measure_interconnect, measure_with_cupy
 from tofu.report.console import make_console
 
 

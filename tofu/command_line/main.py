@@ -19,10 +19,10 @@ from tofu.imports.native import import_native
 FILES = {
     "advise": "simulation",
     "calibrate": "simulation",
-    "compare": "steps",
+    "compare": "comparison",
     "diff": "plan_diff",
     "doctor": "doctor",
-    "frontier": "symbols",
+    "frontier": "frontier",
     "memory": "planning",
     "ops": "operators",
     "plan": "planning",
@@ -33,7 +33,7 @@ FILES = {
     "verify-model": "models",
 }
 """Command -> the file that it is in, in this folder."""
-NEED_MXNET = FILES.keys() - {"compare", "diff", "doctor", "memory", "plan", "verify --jax"}
+NEED_MXNET = {"calibrate", "frontier", "ops", "topology", "verify", "verify-model"}
 
 
 class _Commands(click.Group):

@@ -12,18 +12,18 @@ import click
 import numpy as np
 
 from tofu.command_line.planning_options import FILE
-from tofu.command_line.requests import SYMBOL, takes_model
-from tofu.command_line.symbols import SymbolRequest
+from tofu.command_line.requests import takes_model
 from tofu.compare.agreement import Agreement
+from tofu.engines import MXNET
 from tofu.errors import TofuError
-from tofu.mxnet.runtime.arguments import GRAD_REQS
-from tofu.mxnet.runtime.devices import resolve_contexts
-from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
-from tofu.mxnet.runtime.verification import TYPES
+from tofu.mxnet.runtime.symbol.arguments import GRAD_REQS
+from tofu.mxnet.runtime.symbol.devices import resolve_contexts
+from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.runtime.symbol.verification import TYPES
 
 
 @click.command("verify-model")
-@takes_model(only=SYMBOL)
+@takes_model(only=MXNET)
 @click.option("--inference", is_flag=True, help="Compare the forward graph alone.")
 @click.option(
     "--dtype", type=click.Choice(TYPES), help="Left out: float64, and float32 where MXNet has no kernels for it."
@@ -38,9 +38,7 @@ from tofu.mxnet.runtime.verification import TYPES
     "--grad-req", type=click.Choice(GRAD_REQS[:2]), default="write", show_default=True, help="Of all parameters."
 )
 @click.option("--seed", default=0, show_default=True, help="Of what is drawn.")
-def verify_model(
-    request: SymbolRequest, inference: bool, dtype: str | None, path: Path | None, grad_req: str, seed: int
-) -> None:
+def verify_model(request: Any, inference: bool, dtype: str | None, path: Path | None, grad_req: str, seed: int) -> None:
     """Run MODEL on one device and on --workers, and compare every output, gradient and auxiliary state.
 
     Numbers are drawn where --input has none: labels and tokens within the bounds of what reads them. A batch that does not fit into the

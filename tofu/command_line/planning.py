@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from tofu.command_line.arguments import read_optimizer
 from tofu.command_line.plan_output import SHOWN, show_plan
-from tofu.command_line.planning_options import OUTPUT, takes
+from tofu.command_line.planning_options import OUTPUT, check_plot, takes
 from tofu.command_line.requests import Request, takes_model
 from tofu.sizes import read_bytes
 
@@ -57,8 +58,8 @@ def plan(request: Any, inference: bool, **shown: Any) -> None:
     metavar="NAME[,PARAMETER=VALUE...]",
     help="MXNet: the optimizer whose states are counted; none for no states.",
 )
-@click.option("--plot", type=OUTPUT, help="MXNet: draw what is in use over a step: m.png.")
-def memory(request: Request, device_memory: str | None, optimizer: str, plot: Path | None) -> None:
+@click.option("--plot", "memory_plot", type=OUTPUT, help="MXNet: draw what is in use over a step: m.png.")
+def memory(request: Request, device_memory: str | None, optimizer: str, memory_plot: Path | None) -> None:
     """Show what a training step of MODEL needs on one device and on every worker.
 
     Everything comes from shapes; neither parameters nor memory of the model are needed. Of an MXNet symbol, sizes are those that binding
@@ -72,4 +73,5 @@ def memory(request: Request, device_memory: str | None, optimizer: str, plot: Pa
         python -m tofu memory train.py:step --workers 8 --donate 0 --device-memory 16GiB
     """  # noqa: D301  click reads the escape
     device_bytes = None if device_memory is None else read_bytes(device_memory, "--device-memory")
-    request.show_memory(device_bytes, optimizer=optimizer, plot=plot)
+    check_plot(memory_plot)
+    request.show_memory(device_bytes, optimizer=read_optimizer(optimizer), plot=memory_plot)

@@ -13,6 +13,7 @@ import click
 from tofu.command_line.arguments import read_bandwidths, read_hints
 from tofu.errors import TofuError
 from tofu.planning.settings import DEFAULTS, OPTIONS, Option
+from tofu.report.picture import check_picture
 
 DEFAULT_WORKERS = 8
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -99,6 +100,13 @@ def check_folder(option: str, path: Path | None) -> None:
     """Raise TofuError where a file cannot be written, before anything is searched."""
     if path is not None and not path.absolute().parent.is_dir():
         raise TofuError(f"{option} {path}: there is no folder {path.absolute().parent}. Make it first.")
+
+
+def check_plot(path: Path | None) -> None:
+    """Raise TofuError where a picture cannot be written, before anything is searched."""
+    check_folder("--plot", path)
+    if path is not None:
+        check_picture(path)
 
 
 BARE = [name for name in SPELLED if "_" in name]  # no words of English: they are spelled without a value, too

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from tofu.command_line.requests import load_engine
 from tofu.command_line.running import collect, measure_resources
+from tofu.engines import JAX
 from tofu.report.console import make_console
 
 
@@ -50,7 +50,7 @@ def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_jso
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
     began = time.monotonic()
-    summary, campaign, cases = (load_engine(f"tofu.jax.verify.{module}") for module in ("summary", "campaign", "cases"))
+    summary, campaign, cases = (JAX.load(f"verify.{module}") for module in ("summary", "campaign", "cases"))
     summary.check_names(names)
     chosen = list(cases.load_cases().values())
     results = collect(campaign.verify_cases(chosen, names, seed, missing, min(jobs, len(chosen))), len(chosen))

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from importlib import import_module
 from typing import Any, Protocol
 
 import click
 from click.core import ParameterSource
 
+from tofu.command_line.arguments import read_shapes
 from tofu.command_line.planning_options import PLANNING, Decorator, make_planning, pop_planning, takes
+from tofu.engines import JAX, MXNET, Registration, find_engine_of_file
 from tofu.errors import TofuError
-from tofu.pipeline import Observer, Partition
+from tofu.pipeline import Observer, Partition, Task
 from tofu.planning.settings import Settings
 from tofu.search.native import UNEVEN
+from tofu.simulation.advise import Advice
+from tofu.simulation.machine import Machine
 
-SYMBOL, STEP = "an MXNet symbol", "a step for JAX"
-READERS = {SYMBOL: "tofu.command_line.symbols", STEP: "tofu.command_line.steps"}
-"""The module that reads each kind of model."""
-OF_SYMBOLS = ("shapes", "unroll", "inference", "optimizer", "plot")
-OF_STEPS = ("arguments", "uneven", "donate", "lines")
-"""Options, by the names of their parameters, that are for one kind of model alone."""
+OF_ONE_ENGINE = {
+    MXNET: ("shapes", "unroll", "inference", "optimizer", "memory_plot", "states"),
+    JAX: ("arguments", "uneven", "donated", "lines"),
+}
+"""Options, by the names of their parameters, that are for the models of one engine alone."""
 
 MODEL: Decorator = click.argument("model", metavar="MODEL")
 SHAPE: Decorator = click.option(
@@ -46,6 +48,7 @@ STORING: tuple[Decorator, ...] = (
     ),
     click.option(
         "--donate",
+        "donated",
         multiple=True,
         type=click.IntRange(0),
         metavar="N",
@@ -55,7 +58,7 @@ STORING: tuple[Decorator, ...] = (
 
 
 class Request(Protocol):
-    """A model that was read from a file, and the settings for its plan."""
+    """A model that was read from a file, and the settings for its plan. Each engine's `commands.py` has one."""
 
     @property
     def name(self) -> str:
@@ -65,48 +68,52 @@ class Request(Protocol):
     def settings(self) -> Settings:
         """The options of planning."""
 
+    @property
+    def states(self) -> int:
+        """Tensors that an optimizer keeps for each weight, unless the user says otherwise."""
+
+    def read(self) -> Task:
+        """Return the model before anything is decided."""
+
     def compile(self, observe: Observer | None = None) -> Partition:
         """Return the partition; `observe` is told of every pass."""
 
     def over(self, workers: int) -> Request:
         """Return the request for another number of workers."""
 
+    def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
+        """Return the ways to train on a machine, simulated. `report` is told of each before it is planned."""
+
     def show_memory(self, device_bytes: int | None, **options: Any) -> None:
         """Print what a step needs on one device and on every worker, and whether it fits into a device of so many bytes."""
 
 
-def find_kind(model: str) -> str:
-    """Return the kind of a model on the command line: FILE.py or FILE.py:STEP is a step, any other file a symbol."""
-    return STEP if model.endswith(".py") or ".py:" in model else SYMBOL
-
-
 def takes_model(
-    *, only: str | None = None, stores: bool = True, **context: Any
+    *, only: Registration | None = None, stores: bool = True, **context: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the argument MODEL and the options that say how to plan it. It is called with the `Request`, and with its own options.
 
-    `only` is the kind of model that the command is for; it may be any if left out. If not `stores`, options that say how the arguments of a
+    `only` is the engine that the command is for; it may be any if left out. If not `stores`, options that say how the arguments of a
     step are stored are left out. `context` is passed to what reads the model.
     """
     options: tuple[Decorator, ...] = (MODEL, SHAPE, *PLANNING)
-    if only == STEP:
-        options = (MODEL, *make_planning(left_out=OF_SYMBOLS))
-    if only != SYMBOL:
+    if only == JAX:
+        options = (MODEL, *make_planning(left_out=OF_ONE_ENGINE[MXNET]))
+    if only != MXNET:
         options += (ARGS, *(STORING if stores else ()))
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def call(model: str, **given: Any) -> None:
-            kind = find_kind(model)
-            if only not in (None, kind):
+            engine = find_engine_of_file(model)
+            if only is not None and only != engine:
                 name = click.get_current_context().info_name
-                raise TofuError(f"{name} is for {only}, and {model} is {kind}.")
-            _refuse_others(model, kind)
+                raise TofuError(f"{name} is for {only.model}, and {model} is {engine.model}.")
+            _refuse_others(model, engine)
             workers, planning = pop_planning(given)
-            own: dict[str, Any] = {
-                name: given.pop(name) for name in ("shapes", "arguments", "uneven", "donate") if name in given
-            }
-            read = load_engine(READERS[kind]).read_request
+            own: dict[str, Any] = {"shapes": read_shapes(given.pop("shapes", ()))}
+            own |= {name: given.pop(name) for name in ("arguments", "uneven", "donated") if name in given}
+            read = engine.load("commands").read_request
             read(model, workers, planning, lambda request: command(request, **given), **own, **context)
 
         return takes(options)(call)
@@ -114,23 +121,17 @@ def takes_model(
     return decorate
 
 
-def _refuse_others(model: str, kind: str) -> None:
-    """Raise TofuError for options that were given and are for another kind of model."""
+def _refuse_others(model: str, engine: Registration) -> None:
+    """Raise TofuError for options that were given and are for models of another engine."""
     context = click.get_current_context()
-    others, other = (OF_SYMBOLS, SYMBOL) if kind == STEP else (OF_STEPS, STEP)
     spelled = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    given = [
-        spelled[name]
-        for name in others
-        if name in spelled and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    ]
-    if given:
-        raise TofuError(f"{', '.join(given)}: this is for {other}, and {model} is {kind}. Leave it out.")
-
-
-def load_engine(module: str) -> Any:
-    """Return a module of an engine. Raises TofuError if the framework that it needs is not installed."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise TofuError(str(error)) from error
+    for other, names in OF_ONE_ENGINE.items():
+        given = [
+            spelled[name]
+            for name in names
+            if name in spelled and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        ]
+        if given and other != engine:
+            raise TofuError(
+                f"{', '.join(given)}: this is for {other.model}, and {model} is {engine.model}. Leave it out."
+            )

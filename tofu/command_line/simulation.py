@@ -8,18 +8,15 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from tofu.command_line.planning_options import OUTPUT, SPELLED, check_folder, spell_as_options
-from tofu.command_line.requests import SYMBOL, takes_model
-from tofu.command_line.symbols import SymbolRequest
+from tofu.command_line.planning_options import OUTPUT, SPELLED, check_folder, check_plot, spell_as_options
+from tofu.command_line.requests import Request, takes_model
+from tofu.engines import MXNET
 from tofu.errors import TofuError
 from tofu.host.writing import write_atomically
-from tofu.mxnet.calibration.calibrate import calibrate as measure_machine
 from tofu.planning.progress import stage_progress
-from tofu.report.picture import check_picture
 from tofu.report.timeline_plot import plot_timeline
-from tofu.simulation.advise import advise as find_advice
 from tofu.simulation.machine import list_machines, read_machine
-from tofu.simulation.simulate import DEFAULT_STATES, simulate_one_device, simulate_partition
+from tofu.simulation.simulate import simulate_one_device, simulate_partition
 
 takes_machine = click.option(
     "--machine",
@@ -30,19 +27,19 @@ takes_machine = click.option(
 takes_states = click.option(
     "--states",
     type=click.IntRange(0),
-    default=DEFAULT_STATES,
-    show_default=True,
-    help="Tensors that the optimizer keeps for each weight: 1 for a momentum, 2 for Adam.",
+    default=None,
+    show_default="1",
+    help="MXNet: tensors that the optimizer keeps for each weight: 1 for a momentum, 2 for Adam.",
 )
 
 
 @click.command()
-@takes_model(only=SYMBOL)
+@takes_model()
 @takes_machine
 @takes_states
 @click.option("--trace", type=OUTPUT, help="Write the timeline to this file, for chrome://tracing or Perfetto: t.json.")
 @click.option("--plot", type=OUTPUT, help="Draw the timeline into this file (.png, .svg).")
-def simulate(request: SymbolRequest, machine: str, states: int, trace: Path | None, plot: Path | None) -> None:
+def simulate(request: Request, machine: str, states: int | None, trace: Path | None, plot: Path | None) -> None:
     """Predict what a training step of MODEL takes on a machine: seconds, samples per second, and what the workers wait for.
 
     The program that would run is simulated, kernel by kernel and fetch by fetch. --workers 1 simulates one device.
@@ -51,16 +48,16 @@ def simulate(request: SymbolRequest, machine: str, states: int, trace: Path | No
     Examples
         python -m tofu simulate resnet-symbol.json --shape data:64,3,224,224 --workers 8 --machine 8xH100
         python -m tofu simulate resnet-symbol.json --shape data:64,3,224,224 --workers 8 --machine 8xV100 --trace step.json --plot step.png
+        python -m tofu simulate train.py:step --workers 8 --machine 8xH100
         python -m tofu calibrate --output here.json
         python -m tofu simulate lenet-symbol.json --shape data:64,1,28,28 --workers 2 --machine here.json
 
     docs/simulation.md says what is modelled, and how far predictions were from measurements.
     """  # noqa: D301  click reads the escape
     check_folder("--trace", trace)
-    check_folder("--plot", plot)
-    if plot is not None:
-        check_picture(plot)
+    check_plot(plot)
     described = read_machine(machine)
+    states = request.states if states is None else states
     if request.settings.workers == 1:
         found = simulate_one_device(request.over(2).read(), described, states)
     else:
@@ -75,7 +72,7 @@ def simulate(request: SymbolRequest, machine: str, states: int, trace: Path | No
 
 
 @click.command()
-@takes_model(only=SYMBOL)
+@takes_model()
 @takes_machine
 @takes_states
 @click.option(
@@ -89,7 +86,7 @@ def simulate(request: SymbolRequest, machine: str, states: int, trace: Path | No
 @click.option(
     "--save", type=OUTPUT, help="Write the plan of the fastest that fits to this file, for tofu.partition(plan=...)."
 )
-def advise(request: SymbolRequest, machine: str, states: int, counts: tuple[int, ...], save: Path | None) -> None:
+def advise(request: Request, machine: str, states: int | None, counts: tuple[int, ...], save: Path | None) -> None:
     """Say on how many devices of a machine to train MODEL, and by which plan: all are simulated, the fastest that fits comes first.
 
     Beside the default plan stand the plan that keeps as much whole as a device's memory allows, data parallelism, and one device.
@@ -99,12 +96,13 @@ def advise(request: SymbolRequest, machine: str, states: int, counts: tuple[int,
     Examples
         python -m tofu advise resnet-symbol.json --shape data:64,3,224,224 --machine 8xH100
         python -m tofu advise lm-symbol.json --shape data:32,512 --machine 8xV100 --states 2 --over 4 --over 8 --save plan.json
+        python -m tofu advise train.py:step --machine 8xH100
     """  # noqa: D301  click reads the escape
     _refuse_decided(request)
     check_folder("--save", save)
     described = read_machine(machine)
     with stage_progress() as report:
-        advice = find_advice(request.over(2).read(), described, counts, states, report)
+        advice = request.advise(described, counts, request.states if states is None else states, report)
     click.echo(spell_as_options(str(advice)))
     if save is None:
         return
@@ -122,7 +120,7 @@ for decided in advise.params:
         decided.hidden = decided.name in DECIDED
 
 
-def _refuse_decided(request: SymbolRequest) -> None:
+def _refuse_decided(request: Request) -> None:
     """Raise TofuError for what `advise` decides, which a user may know from other commands."""
     context = click.get_current_context()
     given = [SPELLED[name] for name in DECIDED if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
@@ -152,7 +150,7 @@ def calibrate(output: Path, name: str) -> None:
     """  # noqa: D301  click reads the escape
     check_folder("--output", output)
     click.echo("Measuring kernels, one after the other ...", err=True)
-    measured = measure_machine(name)
+    measured = MXNET.load("calibration.calibrate").calibrate(name)
     write_atomically(str(output), json.dumps(measured, indent=1))
     rates = measured["rates"]
     kinds = len(rates["measured"])

@@ -106,7 +106,7 @@ LIMITS_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
 """The same engine with memory limits for arguments: to compare plans that keep equally much of a state."""
 
 
-def find_engine(uneven: str | None) -> Engine:
+def make_engine(uneven: str | None) -> Engine:
     """Return the engine that lets arguments be stored in unequal shards as `uneven` says. Raises UnsupportedError for an unknown word."""
     if uneven is None:
         return JAX

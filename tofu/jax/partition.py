@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, overload
 from jax.sharding import Mesh
 
 from tofu.errors import DeviceError, UnsupportedError
-from tofu.jax.engine import find_engine
+from tofu.jax.engine import make_engine
 from tofu.jax.frontend.names import order_arguments
 from tofu.jax.frontend.read_step import check_arguments, donate, read_step
 from tofu.jax.hosts import check_devices, find_topology, list_devices
@@ -166,7 +166,7 @@ def partition(
         )
         del options["backend"]
     check_names(options)
-    engine = find_engine(uneven)
+    engine = make_engine(uneven)
     deferred = {"uneven": uneven, **options}
     if step is None and example_args is not None:
         raise UnsupportedError("A step is a function of arrays, not None.")

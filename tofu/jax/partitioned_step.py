@@ -19,7 +19,7 @@ from tofu.host.writing import write_atomically
 from tofu.jax.argument_checks import WeakTypeCheck, check_leaves, list_weak, refuse_shapes
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
 from tofu.jax.bound_stage import BoundStage
-from tofu.jax.engine import find_engine
+from tofu.jax.engine import make_engine
 from tofu.jax.frontend.equations import ValueType, as_type
 from tofu.jax.frontend.leaves import NUMBERS, Empty, Fixed, describe_changed, is_fixed, name_all, take_apart
 from tofu.jax.frontend.names import (
@@ -173,7 +173,7 @@ class PartitionedStep:
             function, shapes = asked.derive(self._native.jaxpr)
             source = read_step(function, shapes)
             settings = choose_settings(self.partition, asked, source)
-            made = plan_step(source, settings, engine=find_engine(self.uneven))
+            made = plan_step(source, settings, engine=make_engine(self.uneven))
             self._transformed[asked] = PartitionedStep(function, made, self.mesh, (), self.uneven)
         return self._transformed[asked]
 
@@ -319,18 +319,14 @@ class PartitionedStep:
                 "Leave plan= out, and one for these is searched."
             )
         steps = arrange_as(self.plan)
-        engine = find_engine(self.uneven)
+        engine = make_engine(self.uneven)
         made = plan_step(source, replace(settings, arrangement=steps), engine=engine)
         return PartitionedStep(step, made, self.mesh, donate_argnums, self.uneven)
 
     @as_planned
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
-        """What a step takes on a machine, by its name ("8xH100") or its file; printed, it says where the time goes. XLA fuses operators
-        that only pass cells on to each other, and the simulation does not: it counts memory traffic that XLA saves.
-        """
-        found = simulate_partition(self.partition, read_machine(machine), read_states(states))
-        needed = predict_memory(self.partition).worker.needed_bytes
-        return replace(found, worker_bytes=(needed,) * found.workers)
+        """Predict what a step takes on a machine, by its name ("8xH100") or its file. Printed, it says where the time goes."""
+        return simulate_partition(self.partition, read_machine(machine), read_states(states))
 
     def save_report(self, path: str | Path, title: str = "") -> None:
         """Write a page for a browser: how every tensor is cut, what moves for each operator, and what other splits would move.

@@ -9,7 +9,7 @@ from tofu.engine import Engine, Source
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together, suggest
 from tofu.jax.engine import JAX
 from tofu.jax.frontend.read_step import move_sums
-from tofu.pipeline import Observer, Partition, analyse_step, make_partition, observe_by_environment
+from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.plan import Plan
 from tofu.planning.progress import search_progress
 from tofu.planning.settings import OPTIONS, Settings, read_options
@@ -38,10 +38,14 @@ OTHER_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
 def plan_step(source: Source, settings: Settings, observe: Observer | None = None, engine: Engine = JAX) -> Partition:
     """The partition of a step that was read. Raises a TofuError of the pass that fails."""
     observe = observe or observe_by_environment()
-    source = choose_form(source, settings)
-    task = analyse_step(observe("read", source), engine, settings, observe)
+    task = analyse(source, settings, observe, engine)
     with search_progress(settings.workers) as progress:
         return make_partition(task, observe, progress)
+
+
+def analyse(source: Source, settings: Settings, observe: Observer, engine: Engine = JAX) -> Task:
+    """Return a step that was read, in the form that the settings ask for, before anything is decided."""
+    return analyse_step(observe("read", choose_form(source, settings)), engine, settings, observe)
 
 
 def choose_form(source: Source, settings: Settings) -> Source:

@@ -8,9 +8,9 @@ from tofu.imports.mxnet import load
 
 load()
 
-from tofu.mxnet.runtime.files import install_loaders  # noqa: E402  MXNet has to be there
-from tofu.mxnet.runtime.partition import partition  # noqa: E402
-from tofu.mxnet.runtime.updating import install_updater  # noqa: E402
+from tofu.mxnet.partition import partition  # noqa: E402
+from tofu.mxnet.runtime.optimizer.updating import install_updater  # noqa: E402
+from tofu.mxnet.runtime.symbol.files import install_loaders  # noqa: E402  MXNet has to be there
 
 __all__ = ["partition"]
 

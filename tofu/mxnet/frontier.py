@@ -14,7 +14,7 @@ from typing import Any
 
 from tofu.errors import InfeasibleError, PlanError
 from tofu.mxnet.planning import read_trained
-from tofu.mxnet.runtime.arguments import read_settings, read_shapes
+from tofu.mxnet.runtime.symbol.arguments import read_settings, read_shapes
 from tofu.pipeline import Observer, Task, build_found
 from tofu.plan import Plan, align, format_bytes, format_seconds
 from tofu.planning.find import Found, make_tradeoffs

@@ -8,8 +8,8 @@ from typing import Any
 from tofu.calling import called_as, list_options
 from tofu.errors import PlanError
 from tofu.mxnet.planning import plan_task, read_trained
-from tofu.mxnet.runtime.arguments import check_symbol, read_settings, read_shapes
-from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.runtime.symbol.arguments import check_symbol, read_settings, read_shapes
+from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.pipeline import Task
 from tofu.planning.settings import Settings
 from tofu.simulation.advise import Advice

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tofu.errors import InfeasibleError, TofuError
-from tofu.pipeline import Observer, Task, make_partition
+from tofu.pipeline import Observer, Partition, Task, make_partition
 from tofu.plan import Plan, align, format_bytes, format_rate, format_seconds
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.reading import read_list, read_whole
@@ -129,10 +129,11 @@ def advise(
     workers: Sequence[int] = (),
     states: int = DEFAULT_STATES,
     report: Callable[[str], None] = lambda stage: None,
+    make: Callable[[Task], Partition] = lambda task: make_partition(task, Observer()),
 ) -> Advice:
     """Simulate a training step of a model on one device and on these numbers of workers (the powers of 2 that the machine has, where none
     are given), for each the plan that the task asks for, the plan that keeps as much whole as memory allows, and data parallelism.
-    `report` is told of each before it is planned.
+    `report` is told of each before it is planned, and `make` plans it.
 
     Raises TofuError for more workers than the machine has devices, and the error that refused all plans, where one has to be mended: a
     hint that nothing fits, say. A model that cannot be split is left on one device.
@@ -141,7 +142,7 @@ def advise(
     counts = read_counts(workers) or [count for count in powers if count <= machine.devices]
     for count in counts:
         check_devices(count, machine)
-    options = [option for count in (1, *counts) for option in _list_options(task, machine, count, states, report)]
+    options = [option for count in (1, *counts) for option in _list_options(task, machine, count, states, report, make)]
     _check_planned(options)
     ranked = sorted(
         options, key=lambda option: (not option.fits, -option.throughput, option.simulation is None, option.workers)
@@ -171,7 +172,12 @@ def _check_planned(options: Sequence[Option]) -> None:
 
 
 def _list_options(
-    task: Task, machine: Machine, workers: int, states: int, report: Callable[[str], None]
+    task: Task,
+    machine: Machine,
+    workers: int,
+    states: int,
+    report: Callable[[str], None],
+    make: Callable[[Task], Partition],
 ) -> Iterator[Option]:
     if workers == 1:
         report("one device")
@@ -180,7 +186,7 @@ def _list_options(
         return
     for name, settings in _list_settings(replace(task.settings.over(workers), cache=False), machine).items():
         report(f"{workers} workers, {name}")
-        yield _simulate_option(name, replace(task, settings=settings, states=states), machine)
+        yield _simulate_option(name, replace(task, settings=settings, states=states), machine, make)
 
 
 def _list_settings(base: Settings, machine: Machine) -> dict[str, Settings]:
@@ -193,10 +199,10 @@ def _list_settings(base: Settings, machine: Machine) -> dict[str, Settings]:
     return {name: base, **within, DATA_PARALLEL: plain} if base != plain else {DATA_PARALLEL: plain}
 
 
-def _simulate_option(name: str, task: Task, machine: Machine) -> Option:
+def _simulate_option(name: str, task: Task, machine: Machine, make: Callable[[Task], Partition]) -> Option:
     workers = task.settings.workers
     try:
-        partition = make_partition(task, Observer())
+        partition = make(task)
         found = simulate_partition(partition, machine, task.states)
     except TofuError as error:
         return Option(workers, name, refusal=error)

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from tdl_ops.jax.case import Case
 from tdl_ops.jax.cases.building import each, integers
-from tofu.jax.verify.case import Case
 from tofu.verification.numbers import Numbers
 
 BITS = each(

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tofu.jax.frontend.versions import list_lacking
-from tofu.jax.verify.case import Case
+from tdl_ops.jax.case import Case
+from tdl_ops.jax.lacking import list_lacking
 from tofu.verification.numbers import Numbers
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from jax import lax
 
+from tdl_ops.jax.case import Case
 from tdl_ops.jax.cases.building import both
-from tofu.jax.verify.case import Case
 
 
 def convolve(stride=1, padding="SAME", dilation=1, groups=1):

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from tdl_ops.jax.case import Case
 from tdl_ops.jax.cases.building import integers, unless_lacking
-from tofu.jax.verify.case import Case
 
 CASES = [
     Case("one hot", lambda n: jax.nn.one_hot(n, 8), integers(0, 8, 5)),

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import solve_triangular
 
+from tdl_ops.jax.case import Case
 from tdl_ops.jax.cases.building import both, complexes, each, pair, unless_lacking
-from tofu.jax.verify.case import Case
 from tofu.verification.numbers import Fixed
 
 

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from tdl_ops.jax.case import Case
 from tdl_ops.jax.cases.building import both, each, integers
-from tofu.jax.verify.case import Case
 from tofu.verification.numbers import Fixed
 
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
+from tdl_ops.jax.case import Case
 from tdl_ops.jax.cases.building import both, unless_lacking
-from tofu.jax.verify.case import Case
 
 
 def offload(x: jax.Array) -> jax.Array:

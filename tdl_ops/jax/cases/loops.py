@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from tdl_ops.jax.case import Case
 from tdl_ops.jax.cases.building import both, integers
-from tofu.jax.verify.case import Case
 
 
 def scan(x, w, reverse=False):

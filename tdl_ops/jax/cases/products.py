@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
+from tdl_ops.jax.case import Case
 from tdl_ops.jax.cases.building import both, complexes, pair
-from tofu.jax.verify.case import Case
 from tofu.verification.numbers import Fixed
 
 CASES = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from tdl_ops.jax.case import Case
 from tdl_ops.jax.cases.building import integers
-from tofu.jax.verify.case import Case
 from tofu.verification.numbers import uniform
 
 CASES = [

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from tdl_ops.jax.case import Case
 from tdl_ops.jax.cases.building import both
-from tofu.jax.verify.case import Case
 
 
 def pool(initial, function, size=2):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 
 CASES = [
     *(Case("Activation", {"act_type": kind}, [(5, 7)]) for kind in ("relu", "sigmoid", "tanh", "softrelu", "softsign")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import ones, single, uniform
 
 INPUTS = [single(4, 5, 3, 2), single(5), single(5), single(5), replace(uniform(0.5, 2, 5), dtype="float32")]

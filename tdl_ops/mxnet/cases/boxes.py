@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed, Numbers, uniform, whole
 
 CORNERS = Fixed(((0.1, 0.1, 0.5, 0.5), (0.2, 0.2, 0.6, 0.7), (0.5, 0.5, 0.9, 0.9)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tdl_ops.mxnet.case import Case
 from tdl_ops.mxnet.cases.binary import COMPARISONS
-from tofu.mxnet.verify.case import Case
 from tofu.verification.numbers import rounded, uniform
 
 CASES = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 
 CASES = [
     Case("Convolution", {"kernel": (3, 3), "num_filter": 5, "pad": (1, 1)}, [(3, 5, 7, 5), (5, 5, 3, 3), (5,)]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 
 MAPS = [(3, 2, 7, 6), (3, 2, 7, 6)]
 

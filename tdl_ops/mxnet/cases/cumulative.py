@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 
 CASES = [Case("_np_cumsum", {"axis": axis}, [(5, 3, 7)]) for axis in (0, 1, 2, None)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform
 
 STRIDED = {"kernel": (3, 2), "num_filter": 7, "stride": (2, 1), "dilate": (1, 2), "no_bias": True}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tdl_ops.mxnet.case import Case
 from tdl_ops.mxnet.cases.boxes import CORNERS
-from tofu.mxnet.verify.case import Case
 from tofu.verification.numbers import Fixed, single
 
 ANCHORS = Fixed((CORNERS.values,), "float32")

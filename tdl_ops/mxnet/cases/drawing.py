@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tofu.mxnet.verify.case import Case
-from tofu.mxnet.verify.kernels import Array
+from tdl_ops.mxnet.case import Case
+from tofu.verification.kernel import Array
 from tofu.verification.numbers import Fixed, Numbers
 
 # For each distribution its parameters, and mean and deviation as a function of them. Where parameters vary, the ranges are apart.

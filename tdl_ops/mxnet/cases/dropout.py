@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tofu.mxnet.verify.case import Case
-from tofu.mxnet.verify.kernels import Array
+from tdl_ops.mxnet.case import Case
 from tofu.verification.comparison import Relation
+from tofu.verification.kernel import Array
 
 
 @dataclass(frozen=True)

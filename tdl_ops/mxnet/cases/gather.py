@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed, labels
 
 CASES = [

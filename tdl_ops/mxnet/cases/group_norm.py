@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
-from tofu.mxnet.verify.kernels import Array
+from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.tdl import interpret
+from tofu.verification.kernel import Array
 from tofu.verification.numbers import single
 
 LRN = {"nsize": 3, "alpha": 0.5}

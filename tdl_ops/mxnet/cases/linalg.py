@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
+from tdl_ops.mxnet.case import Case
 from tdl_ops.mxnet.cases.factorization import POSITIVE
-from tofu.mxnet.verify.case import Case
 
 BOOLEANS = (False, True)
 

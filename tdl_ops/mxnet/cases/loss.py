@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import labels, uniform
 
 SHARE, SHARES = (replace(uniform(0.1, 0.9, *shape), dtype="float32") for shape in ((5,), (3, 5)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 
 CASES = [
     Case("_npi_einsum", {"num_args": 2, "subscripts": "bqhd,bkhd->bhqk"}, [(3, 4, 2, 5), (3, 6, 2, 5)]),

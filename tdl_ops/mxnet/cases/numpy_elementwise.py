@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf, nan
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import Fixed, Numbers, rounded
 
 WITH_GRADIENTS = ("arctan2", "copysign", "ldexp")

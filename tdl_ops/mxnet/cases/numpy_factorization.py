@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tdl_ops.mxnet.case import Case
 from tdl_ops.mxnet.cases.factorization import POSITIVE
-from tofu.mxnet.verify.case import Case
 
 CASES = [
     Case("_npi_solve", {}, [POSITIVE, (3, 4, 5)]),

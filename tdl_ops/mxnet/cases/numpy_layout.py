@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 
 CASES = [
     Case("_np_moveaxis", {"source": (0, -1), "destination": (2, 0)}, [(5, 3, 4, 2)]),

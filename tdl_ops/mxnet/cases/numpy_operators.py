@@ -6,7 +6,7 @@ from dataclasses import replace
 from importlib import import_module
 
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform
 
 FAMILIES = "activation binary broadcast constant diagonal factorization layout ordering resampling reshape scalar unary"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import half, single, uniform
 
 UPDATE = {"lr": 0.125, "wd": 0.25, "rescale_grad": 0.5, "clip_gradient": 0.25}

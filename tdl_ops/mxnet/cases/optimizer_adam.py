@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import half, single, uniform
 
 HALF, SINGLE, STATE = half(5, 7), single(5, 7), uniform(0.5, 1, 5, 7)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 
 WINDOW = {"kernel": (3, 2), "stride": (2, 1), "pad": (1, 0)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 
 CASES = [
     Case("Pooling", {"kernel": (2, 2), "stride": (2, 2), "pool_type": "max"}, [(3, 5, 6, 6)]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 
 WINDOW = {"kernel": (3, 2), "stride": (2, 2), "pad": (1, 0)}
 FULL = {"kernel": (3, 3), "stride": (2, 2), "pooling_convention": "full"}

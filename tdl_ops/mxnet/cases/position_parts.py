@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform, whole
 
 SEQUENCES = [(0, (7, 5, 3), (5,)), (1, (5, 7), (5,))]  # the dimension of time, the shapes of data and lengths

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed
 
 REGIONS = Fixed(((0, 0, 0, 3, 3), (1, 1, 1, 4, 4), (1, 0, 2, 4, 3), (0, 3, 3, 9, 9), (0, 2.6, 1.2, 3.3, 2.8)))

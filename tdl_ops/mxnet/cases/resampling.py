@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 
 CASES = [
     Case("slice", {"begin": (1, None, 0), "end": (4, None, 3), "step": (2, 1, 1)}, [(5, 3, 7)]),

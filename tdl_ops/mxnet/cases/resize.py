@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 
 PLANES = (3, 5, 4, 7)
 RESIZE = "_contrib_BilinearResize2D"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 
 # The parameters of one layer: 4 or 3 gates with weights for 4 inputs and 3 states and two biases each.
 CASES = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import rounded, single, uniform
 
 ABOVE_ONE = uniform(1.2, 3, 5, 7)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from jax._src.cudnn import fused_attention_stablehlo as cudnn
 from jax.interpreters import mlir
+from tdl_ops.jax.cases.kernels import attend
 
 import tofu.jax
-from tdl_ops.jax.cases.kernels import attend
 from tofu.errors import UnsupportedError
 
 BATCH, LENGTH, HEADS, WIDTH = 4, 16, 4, 8

@@ -13,7 +13,7 @@ from mxnet import autograd, gluon
 import tofu
 from tests.mxnet.gluon.blocks import build_perceptron, draw, train
 from tofu.errors import UnsupportedError
-from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 def test_an_interrupt_inside_of_backward_is_one(monkeypatch):

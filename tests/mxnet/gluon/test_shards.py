@@ -16,8 +16,8 @@ from benchmarks.shared.optimizer_cases import CASES
 from tests.mxnet.gluon.blocks import LOSS, build, build_perceptron, draw, list_parameters, train
 from tests.mxnet.slow_writes import peek, write_slowly
 from tofu.errors import InfeasibleError
-from tofu.mxnet.runtime.sharded_array import ShardedArray
-from tofu.mxnet.runtime.shards import ShardedTensor
+from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 # Weights that the plan has to split, whatever their size.
 HINTS = {"a_weight": 0, "b_weight": 1}

@@ -14,7 +14,7 @@ from tests.mxnet.gluon.blocks import build, draw, list_parameters, train
 from tests.mxnet.slow_writes import peek, write_slowly
 from tofu.errors import PlanError, UnsupportedError
 from tofu.mxnet.gluon.trainer import is_elementwise
-from tofu.mxnet.runtime.shards import ShardedTensor
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 # On three workers one weight has rows split in unequal parts, and the biases lie whole on all.
 HINTS = {"a_weight": 0, "b_weight": 1, "a_bias": None, "b_bias": None}

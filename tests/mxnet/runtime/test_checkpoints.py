@@ -26,9 +26,9 @@ from benchmarks.shared.module_runs import (
     with_optimizer,
 )
 from benchmarks.shared.optimizer_cases import CASES, resume_everywhere
-from tofu.mxnet.runtime.checkpoint import ParameterFile
-from tofu.mxnet.runtime.seal import MAGIC
-from tofu.mxnet.runtime.shards import ShardedTensor
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
+from tofu.mxnet.runtime.checkpoint.seal import MAGIC
 
 # MXNet's Module leaves the file of states to the garbage collector.
 pytestmark = [

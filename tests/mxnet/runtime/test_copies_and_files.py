@@ -9,7 +9,7 @@ import pytest
 
 import tofu
 from benchmarks.small_models.plain import mlp
-from tofu.mxnet.runtime.executor import Executor
+from tofu.mxnet.runtime.executor.executor import Executor
 from tofu.planning.settings import Settings
 
 

@@ -27,9 +27,9 @@ from benchmarks.shared.module_runs import (
     with_optimizer,
 )
 from tofu.host.writing import replace_atomically, write_atomically
-from tofu.mxnet.runtime import seal
-from tofu.mxnet.runtime.checkpoint import ParameterFile
-from tofu.mxnet.runtime.seal import TAIL, Facts, Seal, check_belongs
+from tofu.mxnet.runtime.checkpoint import seal
+from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
+from tofu.mxnet.runtime.checkpoint.seal import TAIL, Facts, Seal, check_belongs
 
 ADAM = Case("adam", {"learning_rate": 0.01})
 NO_CHECKSUM = pytest.mark.filterwarnings("ignore:.* has no checksum:UserWarning")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tofu
-from tofu.mxnet.runtime import failures
+from tofu.mxnet.runtime.executor import failures
 
 
 def classifier():

@@ -6,7 +6,7 @@ import pytest
 
 import tofu
 from benchmarks.small_models.plain import Model
-from tofu.mxnet.runtime.shards import count_writes
+from tofu.mxnet.runtime.arrays.shards import count_writes
 
 
 def with_a_fixed_gamma():

@@ -16,7 +16,7 @@ import pytest
 import tofu
 from tests.mxnet.runtime import on_machines
 from tofu.errors import PlanError, UnsupportedError
-from tofu.mxnet.runtime.horovod import average_gradients
+from tofu.mxnet.runtime.cluster.horovod import average_gradients
 
 ROOT = Path(__file__).parents[3]
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from tofu.command_line.main import main
-from tofu.mxnet.runtime.interconnect import measure_interconnect
+from tofu.mxnet.runtime.cluster.interconnect import measure_interconnect
 from tofu.search.topology import read_topology
 
 FAST, SLOW = 50e9, 10e9

@@ -6,7 +6,7 @@ import pytest
 
 import tofu
 from benchmarks.small_models.plain import Model, mlp, residual_cnn
-from tofu.mxnet.runtime.executor import Executor
+from tofu.mxnet.runtime.executor.executor import Executor
 
 
 def train(symbol, model, steps=6, **bind):

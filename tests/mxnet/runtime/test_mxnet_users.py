@@ -229,9 +229,9 @@ def test_fit_goes_on_from_a_checkpoint(tmp_path):
 def test_fit_gathers_nothing_that_nobody_asks_for(monkeypatch):
     module = tofu.mod.Module(model(), ngpus=4)
     gathered = []
-    original = tofu.mxnet.runtime.shards.ShardedTensor.gather
+    original = tofu.mxnet.runtime.arrays.shards.ShardedTensor.gather
     monkeypatch.setattr(
-        tofu.mxnet.runtime.shards.ShardedTensor,
+        tofu.mxnet.runtime.arrays.shards.ShardedTensor,
         "gather",
         lambda t, out=None: gathered.append(t.name) or original(t, out),
     )

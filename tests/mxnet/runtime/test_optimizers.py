@@ -18,7 +18,7 @@ from benchmarks.shared.module_runs import (
     with_optimizer,
 )
 from benchmarks.shared.optimizer_cases import CASES
-from tofu.mxnet.runtime.sharded_array import ShardedArray
+from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 
 STEPS = 10  # the rates of some fall at the eighth; benchmarks/optimizers.py takes 30
 

@@ -8,8 +8,8 @@ import pytest
 
 import tofu
 from tests.mxnet.runtime.host_memory import peak_bytes
-from tofu.mxnet.runtime.checkpoint import ParameterFile
-from tofu.mxnet.runtime.shards import PIECE_BYTES, ShardedTensor, list_pieces
+from tofu.mxnet.runtime.arrays.shards import PIECE_BYTES, ShardedTensor, list_pieces
+from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
 
 WIDTH, LAYERS, WORKERS = 3072, 3, 4
 TENSOR_BYTES = 4 * WIDTH * WIDTH
@@ -79,7 +79,7 @@ def test_the_bytes_are_those_that_mxnet_writes(dtype, tmp_path):
     whole = mx.nd.array(np.arange(20).reshape(5, 4), dtype=dtype)
     tensor.scatter(whole)
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    tofu.mxnet.runtime.checkpoint.save_shards(str(ours), {"w": tensor})
+    tofu.mxnet.runtime.checkpoint.checkpoint.save_shards(str(ours), {"w": tensor})
     mx.nd.save(str(theirs), {"w": whole})
     assert np.array_equal(mx.nd.load(str(ours))["w"].asnumpy(), whole.asnumpy())
     assert ours.read_bytes().startswith(theirs.read_bytes())

@@ -9,7 +9,7 @@ from mxnet import autograd
 import tofu
 from benchmarks.small_models.plain import mlp
 from tests.mxnet.gluon.blocks import build_perceptron, draw
-from tofu.mxnet.runtime import partitioned_symbol, replanning
+from tofu.mxnet.runtime.symbol import partitioned_symbol, replanning
 from tofu.planning import find
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import tofu
 from tofu.mxnet.frontend.storage import list_sparse_gradients, list_storages, with_dense_storage
-from tofu.mxnet.runtime.lazy_rows import find_rows
-from tofu.mxnet.runtime.shards import ShardedTensor
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+from tofu.mxnet.runtime.optimizer.lazy_rows import find_rows
 
 FEATURES, FACTORS, BATCH = 60, 4, 16
 

@@ -8,8 +8,8 @@ from mxnet.ndarray import register
 
 import tofu
 from benchmarks.shared.module_runs import Case, batches, parameters_of, split_module, start
-from tofu.mxnet.runtime.sharded_array import ShardedArray
-from tofu.mxnet.runtime.shardwise import on_shards
+from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
+from tofu.mxnet.runtime.optimizer.shardwise import on_shards
 
 CASES = [
     Case("adam", {"learning_rate": 0.01}),
@@ -93,7 +93,7 @@ def test_threads_that_leave_in_another_order_leave_mxnet_as_it_was():
 def test_threads_that_bind_leave_the_environment_as_it_was(monkeypatch):
     import os
 
-    from tofu.mxnet.runtime.bound_graph import ONEDNN_RECURRENCE, setting_variable
+    from tofu.mxnet.runtime.executor.bound_graph import ONEDNN_RECURRENCE, setting_variable
 
     monkeypatch.setenv(ONEDNN_RECURRENCE, "1")
     inside, outside = threading.Event(), threading.Event()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tofu
-from tofu.mxnet.runtime.sharded_array import ShardedArray
-from tofu.mxnet.runtime.shards import ShardedTensor
+from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 def build():

@@ -14,7 +14,7 @@ from benchmarks.small_models.plain import shared_mlp
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.command_line.main import main
 from tofu.mxnet.compare.symbols import SINGLE
-from tofu.mxnet.runtime import fitting_host, verification
+from tofu.mxnet.runtime.symbol import fitting_host, verification
 
 
 def classifier(width=7):

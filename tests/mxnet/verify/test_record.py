@@ -3,6 +3,7 @@
 import inspect
 import json
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -14,6 +15,7 @@ from tofu.mxnet.verify.coverage import count_coverage, count_kinds, count_lines,
 from tofu.mxnet.verify.record import (
     NEVER_GIVEN,
     RECORD,
+    _digest_description,
     _make_entry,
     digest_of,
     digest_of_kernels,
@@ -31,11 +33,10 @@ def results():
     return list(verify_cases([CASE], examples=3))
 
 
-def test_the_record_is_whole_and_current():
-    """Else: python -m tofu verify --record."""
+def test_the_record_is_current():
+    """Else: python -m tofu verify --record. An operator that is not in it yet is verified by its case."""
     recorded = set(json.loads(RECORD.read_text()))
     assert recorded - set(DESCRIPTIONS) == set()
-    assert set(DESCRIPTIONS) - recorded == set()
     assert recorded - set(read_record()) == set(), "their descriptions or kernels have changed since"
 
 
@@ -99,13 +100,46 @@ def test_a_changed_description_is_not_counted(results, tmp_path, monkeypatch):
     path = tmp_path / "record.json"
     write_record(make_entries(results), path)
     assert set(read_record(path)) == {"FullyConnected", "_backward_FullyConnected"}
-    monkeypatch.setattr("tofu.mxnet.verify.record._digest_file", lambda path: "another")
+    monkeypatch.setattr("tofu.mxnet.verify.record.digest_of", lambda op: "another")
     assert read_record(path) == {}
 
 
-def test_a_description_depends_on_what_its_file_imports():
-    assert digest_of("Pooling") != digest_of("Pooling_v1")
-    assert digest_of("sin") == digest_of("cos")
+SIGN = """
+from tdl_ops.shared import scale
+
+HALF = 0.5
+
+@op("sign")
+def sign(x):
+    return lambda *i: helper(x[i]) * HALF
+
+def helper(cell):
+    return scale(cell)
+"""
+
+
+def test_a_description_holds_for_the_code_that_it_uses(tmp_path):
+    counter = count()
+
+    def digest(text, shared="def scale(cell):\n    return 2 * cell\n"):
+        folder = tmp_path / str(next(counter)) / "tdl_ops"
+        (folder / "own").mkdir(parents=True)
+        (folder / "shared.py").write_text(shared)
+        (folder / "own" / "signs.py").write_text(text)
+        line = next(n for n, one in enumerate(text.splitlines(), 1) if one.startswith("def sign"))
+        return _digest_description(folder / "own" / "signs.py", line)
+
+    same, before = ["# moved\n" + SIGN, SIGN + '\n@op("other")\ndef other(x):\n    return x\n'], digest(SIGN)
+    assert [digest(text) for text in same] == [before, before]
+    changed = [
+        SIGN.replace("0.5", "0.25"),
+        SIGN.replace("scale(cell)", "-scale(cell)"),
+        SIGN.replace('op("sign")', "op()"),
+    ]
+    found = [before, *map(digest, changed), digest(SIGN, "def scale(cell):\n    return 3 * cell\n")]
+    assert len(set(found)) == len(found)
+    in_loop = SIGN.replace('@op("sign")\n', "") + "for name in ('a', 'b'):\n    op(name)(sign)\n"
+    assert digest(in_loop) != digest(in_loop.replace("'b'", "'c'"))
 
 
 def test_kernels_of_tofu_s_own_are_part_of_what_an_entry_holds_for(tmp_path):

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import jax
 from jax.experimental import layout as layouts
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, primitives
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 T = TypeVar("T")
 
@@ -51,9 +51,6 @@ PASSED_THROUGH = frozenset(
     )
 )
 """Their results are their first operands. Those of a bias check what cuDNN's attention supports."""
-NEWER = ("empty", "empty2", "log2", "one_minus_square", "ormqr", "polynomial", "stack", "tile", "unstack")
-"""Primitives that are described and that came after 0.6.2, one after the other; 0.12 has them."""
-
 THREADS_OF_A_DEVICE = 8
 """What XLA gets for each virtual device of a CPU: one for each of so many collectives that a device may wait in."""
 
@@ -74,13 +71,6 @@ def forget_sharding(value: Any) -> Any:
 def is_memory_kind(target: Any) -> bool:
     """Return True if `jax.device_put` is asked for a kind of memory, wherever the array is: `TransferToMemoryKind`, later `Space`."""
     return type(target).__name__ in ("TransferToMemoryKind", "MemorySpace", "Space")
-
-
-def list_lacking() -> frozenset[str]:
-    """Return the described primitives that no step has here: those of later versions, and transfers between kinds of memory."""
-    places = [(jax.lax, "{}"), (jax.lax.linalg, "{}"), (primitives, "{}_p")]
-    later = (name for name in NEWER if not any(hasattr(module, form.format(name)) for module, form in places))
-    return frozenset((*later, *(() if has_kinds_of_memory() else ("device_put",))))
 
 
 def has_kinds_of_memory() -> bool:

@@ -12,9 +12,9 @@ from typing import Any
 
 import jax
 
+from tdl_ops.jax.case import Case
 from tofu.jax.frontend.equations import Step
 from tofu.jax.frontend.versions import in_double_precision, with_plain_tracebacks
-from tofu.jax.verify.case import Case
 from tofu.jax.verify.cases import load_cases
 from tofu.jax.verify.explained import EXPLANATIONS
 from tofu.jax.verify.missing import find_missing

@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tdl_ops.jax.case import Case
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Step, ValueType, read_operand
 from tofu.jax.frontend.trace import trace_step
 from tofu.jax.frontend.versions import find_key_implementation
-from tofu.jax.verify.case import Case
 from tofu.verification.kernel import Array, Shape
 
 DIMENSIONS = frozenset(

@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from rich.table import Table
 
 from tdl_ops.jax import DESCRIPTIONS, WHOLE
+from tdl_ops.jax.lacking import list_lacking
 from tofu.errors import TofuError
-from tofu.jax.frontend.versions import list_lacking
 from tofu.jax.verify.campaign import CaseResult
 from tofu.verification.comparison import Compared
 from tofu.verification.table import tabulate

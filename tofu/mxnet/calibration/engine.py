@@ -21,9 +21,9 @@ import mxnet as mx
 
 import tofu  # noqa: F401  before MXNet
 from tofu.mxnet.calibration.models import CalibrationCase, list_steps
+from tofu.mxnet.partition import partition
 from tofu.mxnet.planning import plan_task, read_trained
-from tofu.mxnet.runtime.module import Module
-from tofu.mxnet.runtime.partition import partition
+from tofu.mxnet.runtime.module.module import Module
 from tofu.planning.settings import Settings
 from tofu.program import NodeKind
 from tofu.simulation.simulate import emit_one_device

@@ -15,9 +15,9 @@ from tofu.errors import PlanError, UnsupportedError
 from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
 from tofu.mxnet.gluon.operator import PartitionedOperator
 from tofu.mxnet.gluon.parameter import Sharded, check_parameter, shard_parameter, taken_as_they_lie
-from tofu.mxnet.runtime.arguments import check_contexts, read_settings, warn_of_sparse_storage
-from tofu.mxnet.runtime.devices import resolve_contexts
-from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.runtime.symbol.arguments import check_contexts, read_settings, warn_of_sparse_storage
+from tofu.mxnet.runtime.symbol.devices import resolve_contexts
+from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
 from tofu.reading import show_with_type

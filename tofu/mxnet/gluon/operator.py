@@ -19,12 +19,12 @@ from tofu.errors import UnsupportedError
 from tofu.mxnet.frontend.inference import ShapeInferenceError
 from tofu.mxnet.gluon.call import Call, needs_gradient
 from tofu.mxnet.gluon.parameter import Sharded
-from tofu.mxnet.runtime.monitoring import watch_operators
-from tofu.mxnet.runtime.parameter_array import ParameterArray, add
-from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
-from tofu.mxnet.runtime.replanning import Replanner
-from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
-from tofu.mxnet.runtime.shards import ShardedTensor, as_legacy
+from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray, add
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor, as_legacy
+from tofu.mxnet.runtime.executor.monitoring import watch_operators
+from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.runtime.symbol.replanning import Replanner
 from tofu.pipeline import Partition
 from tofu.plan import Plan
 from tofu.planning.settings import Settings

@@ -13,8 +13,8 @@ from mxnet import autograd
 
 from tofu.errors import DeviceError, UnsupportedError
 from tofu.mxnet.gluon.trainer import send_shards
-from tofu.mxnet.runtime.parameter_array import ParameterArray, add, on_host, zeros_like
-from tofu.mxnet.runtime.shards import as_legacy
+from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray, add, on_host, zeros_like
+from tofu.mxnet.runtime.arrays.shards import as_legacy
 
 
 class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped

@@ -12,10 +12,10 @@ from typing import Any
 
 import mxnet as mx
 
-from tofu.mxnet.runtime.agreed import AgreedLayout, agree, parameter_array
-from tofu.mxnet.runtime.cluster import compare_plans, make_key
-from tofu.mxnet.runtime.horovod import HorovodShardTrainer, is_horovod_trainer
-from tofu.mxnet.runtime.parameter_array import ParameterArray
+from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray
+from tofu.mxnet.runtime.cluster.agreed import AgreedLayout, agree, parameter_array
+from tofu.mxnet.runtime.cluster.cluster import compare_plans, make_key
+from tofu.mxnet.runtime.cluster.horovod import HorovodShardTrainer, is_horovod_trainer
 
 # Optimizers that give each part of a weight what they give it in the whole, whatever else they update: no norms, no random numbers, and no
 # count of their own calls (Nadam's schedule has one).

@@ -5,7 +5,8 @@ strategies, the kernel run on every part gives the whole result; (c) a way to sp
 reported. The paper leaves this check as an open problem (section 9).
 """
 
-from tofu.mxnet.verify.case import Case, verify_case
+from tdl_ops.mxnet.case import Case
+from tofu.mxnet.verify.case import verify_case
 from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.missing import find_missing
 from tofu.mxnet.verify.operators import verify_operator

@@ -10,7 +10,7 @@ from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 from tofu.mxnet.verify.cuts import try_geometry
 from tofu.mxnet.verify.explained import EXPLANATIONS
 from tofu.mxnet.verify.kernels import describe_refusal

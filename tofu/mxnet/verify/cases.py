@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 from tofu.verification.cases import import_cases
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 from tofu.verification.kernel import Shape
 from tofu.verification.numbers import Numbers
 

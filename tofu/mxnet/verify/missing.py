@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.mxnet.verify.case import Case
+from tdl_ops.mxnet.case import Case
 from tofu.mxnet.verify.cuts import try_geometry
 from tofu.mxnet.verify.nodes import Node, execute_training_graph
 from tofu.mxnet.verify.operators import analyse_node

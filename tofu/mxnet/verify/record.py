@@ -19,13 +19,12 @@ from pathlib import Path
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.errors import InternalError
 from tofu.mxnet.verify.campaign import CaseResult
-from tofu.tdl import Description
 from tofu.verification.comparison import Compared
 from tofu.verification.report import NodeReport
 
 RECORD = Path(__file__).parent / "record.json"
 SOURCES = Path(__file__).parents[3] / "csrc"
-_DESCRIPTIONS = "tdl_ops.mxnet"
+_PACKAGE = "tdl_ops"
 _OWN = "_tofu_"
 _INCLUDED = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
 _GUARD = re.compile(r"^#(?:ifndef|define|endif  //) TOFU_\w+_H_\n", re.MULTILINE)
@@ -148,9 +147,13 @@ def _is_current(op: str, entry: Entry) -> bool:
 
 
 def digest_of(op: str) -> str:
-    """Of the file that describes `op` and of those of the same package that it imports; empty without a description."""
+    """Return the digest of the code that describes `op`; empty without a description.
+
+    It is the code that the description uses, wherever it is in the package, without comments, docstrings and the places of files. So it
+    stays the same if other operators are described beside it, and if a function that it calls moves.
+    """
     description = DESCRIPTIONS.get(op)
-    return "" if description is None else _digest_file(_file_of(description))
+    return "" if description is None else _digest_description(Path(description.place.file), description.place.line)
 
 
 def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
@@ -169,13 +172,83 @@ def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
     return _digest(sorted(_read_code(path) for path in files))
 
 
-def _file_of(description: Description) -> Path:
-    return Path(description.place.file)
+@dataclass(frozen=True)
+class _Module:
+    """The statements of a file: those that run as it is loaded, those that define a name, and the names that it imports."""
+
+    loading: tuple[ast.stmt, ...]
+    defining: Mapping[str, ast.stmt]
+    imported: Mapping[str, tuple[Path, str]]
 
 
 @cache
-def _digest_file(path: Path) -> str:
-    return _digest(one.read_bytes() for one in sorted(_close([path], _find_imports)))
+def _read_module(path: Path) -> _Module:
+    loading: list[ast.stmt] = []
+    defining: dict[str, ast.stmt] = {}
+    imported: dict[str, tuple[Path, str]] = {}
+    for statement in ast.parse(path.read_text()).body:
+        if isinstance(statement, ast.ImportFrom):
+            file = _find_file(path, statement)
+            imported.update({one.asname or one.name: (file, one.name) for one in statement.names if file is not None})
+        elif isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            defining[statement.name] = statement
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            defining.update({name: statement for target in targets for name in _list_names(target)})
+        elif not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+            loading.append(statement)
+    return _Module(tuple(loading), defining, imported)
+
+
+def _find_file(path: Path, statement: ast.ImportFrom) -> Path | None:
+    """Return the file of the package of descriptions that a statement imports from; None for any other module."""
+    parts = (statement.module or "").split(".")
+    root = next(folder for folder in path.parents if folder.name == _PACKAGE)
+    found = root.joinpath(*parts[1:]).with_suffix(".py")
+    return found if parts[0] == _PACKAGE and found.is_file() else None
+
+
+@cache
+def _digest_description(path: Path, line: int) -> str:
+    """Return the digest of the statement at a line, of those that register descriptions by loops, and of all that these use."""
+    module = _read_module(path)
+    own = [one for one in module.defining.values() if _begins(one) <= line <= (one.end_lineno or 0)]
+    waiting = [(path, one) for one in (*own, *(() if _registers_itself(own) else module.loading))]
+    seen: dict[int, str] = {}
+    while waiting:
+        file, statement = waiting.pop()
+        if id(statement) in seen:
+            continue
+        seen[id(statement)] = _dump(statement)
+        module = _read_module(file)
+        for name in _list_names(statement):
+            found, target = module.imported.get(name, (file, name))
+            if (definition := _read_module(found).defining.get(target)) is not None:
+                waiting.append((found, definition))
+    return _digest(text.encode() for text in sorted(seen.values()))
+
+
+def _registers_itself(statements: Sequence[ast.stmt]) -> bool:
+    """Return True if a statement is a function that a decorator registers."""
+    return any(isinstance(one, ast.FunctionDef) and one.decorator_list for one in statements)
+
+
+def _begins(statement: ast.stmt) -> int:
+    decorators: Sequence[ast.expr] = getattr(statement, "decorator_list", ())
+    return min([statement.lineno, *(one.lineno for one in decorators)])
+
+
+def _list_names(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def _dump(statement: ast.stmt) -> str:
+    """A statement as text, without docstrings."""
+    copy = ast.parse(ast.unparse(statement))
+    for node in ast.walk(copy):
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.dump(copy)
 
 
 def _digest(texts: Iterable[bytes]) -> str:
@@ -205,14 +278,3 @@ def _find_includes(path: Path, sources: Path) -> list[Path]:
 def _read_code(path: Path) -> bytes:
     """A C++ file without the lines that only say where files lie: includes of Tofu's own, and guards."""
     return _GUARD.sub("", _INCLUDED.sub("", path.read_text())).encode()
-
-
-def _find_imports(path: Path) -> list[Path]:
-    """The files of the descriptions' package that a file imports from."""
-    imports = [
-        node.module
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and node.module
-    ]
-    names = [module.removeprefix(f"{_DESCRIPTIONS}.") for module in imports if module.startswith(f"{_DESCRIPTIONS}.")]
-    return [path.parent / f"{name}.py" for name in names]

@@ -16,9 +16,9 @@ import mxnet as mx
 from hypothesis import reject
 from hypothesis import strategies as st
 
+from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu import _mxnet
 from tofu.errors import TofuError
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
 from tofu.mxnet.verify.declarations import list_choices
 from tofu.mxnet.verify.kernels import compose
 from tofu.verification.kernel import Shape

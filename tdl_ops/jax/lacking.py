@@ -1,0 +1,17 @@
+"""Described primitives that the JAX at hand does not have."""
+
+from __future__ import annotations
+
+import jax
+from jax.extend.core import primitives
+
+NEWER = ("empty", "empty2", "log2", "one_minus_square", "ormqr", "polynomial", "stack", "tile", "unstack")
+"""Primitives that came after 0.6.2, one after the other; 0.12 has them."""
+
+
+def list_lacking() -> frozenset[str]:
+    """Return the described primitives that no step has here: those of later versions, and transfers between kinds of memory."""
+    places = [(jax.lax, "{}"), (jax.lax.linalg, "{}"), (primitives, "{}_p")]
+    later = (name for name in NEWER if not any(hasattr(module, form.format(name)) for module, form in places))
+    has_kinds_of_memory = len(jax.devices()[0].addressable_memories()) > 1
+    return frozenset((*later, *(() if has_kinds_of_memory else ("device_put",))))

@@ -1,0 +1,1 @@
+"""Patterns of descriptions that the operators of several engines share."""

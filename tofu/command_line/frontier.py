@@ -1,0 +1,51 @@
+"""`python -m tofu frontier`: what a model moves, against what each worker holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tofu.command_line.planning_options import OUTPUT, check_folder, check_plot
+from tofu.command_line.requests import takes_model
+from tofu.engines import MXNET
+from tofu.host.writing import write_atomically
+from tofu.mxnet.frontier import describe_point, most_bytes, trace_frontier
+from tofu.sizes import format_limit
+
+
+@click.command()
+@takes_model(only=MXNET)
+@click.option("--plot", type=OUTPUT, help="Draw it into this file (.png, .svg).")
+@click.option("--csv", "csv_path", type=OUTPUT, help="Write it to this file.")
+def frontier(request: Any, plot: Path | None, csv_path: Path | None) -> None:
+    """What MODEL moves per training step against what each worker holds: from everything but small tensors split
+    to data parallelism.
+
+    \b
+    Examples
+        python -m tofu frontier resnet-symbol.json --shape data:64,3,224,224 --workers 8 --plot frontier.png
+        python -m tofu frontier resnet-symbol.json --shape data:64,3,224,224 --workers 8 --memory-limit 12GB
+
+    tofu.partition(..., memory_limit="12GB") takes the plan that fits; --memory-limit says which row that is. --plan adds a plan to
+    compare with.
+    """  # noqa: D301  click reads the escape
+    check_plot(plot)
+    check_folder("--csv", csv_path)
+    settings = request.settings
+    free = replace(settings, plan=None, memory_limit=None, cache=False)
+    found = trace_frontier(request.symbol, request.shapes, free)
+    click.echo(str(found))
+    if settings.plan is not None:
+        click.echo(f"--plan: {describe_point(request.compile().plan)}")
+    if settings.memory_limit is not None:
+        best = found.best_within(settings.memory_limit)
+        click.echo(f"within {format_limit(settings.memory_limit)}: row {found.points.index(best) + 1}")
+    if csv_path is not None:
+        rows = [f"{most_bytes(plan)},{plan.communication_bytes}" for plan in found.points]
+        write_atomically(str(csv_path), "\n".join(["memory per worker,bytes per step", *rows, ""]))
+    if plot is not None:
+        found.draw(plot)
+        click.echo(f"The picture is in {plot}.")

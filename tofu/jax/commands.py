@@ -1,0 +1,122 @@
+"""What the command line asks of a training step for JAX, FILE.py:STEP. No devices are needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+import click
+
+from tofu.engine import Engine, Source
+from tofu.jax.engine import make_engine
+from tofu.jax.frontend.read_step import donate, read_step
+from tofu.jax.memory import predict_memory, print_memory
+from tofu.jax.planning import analyse, plan_step, read_settings
+from tofu.jax.simulation import advise_source
+from tofu.jax.step_files import StepFile, read_step_file, telling_where
+from tofu.pipeline import Observer, Partition, Task
+from tofu.plan import format_bytes
+from tofu.planning.fitting import explain_none, find_fitting
+from tofu.planning.settings import Settings
+from tofu.report.console import make_console
+from tofu.simulation.advise import Advice
+from tofu.simulation.machine import Machine
+from tofu.sizes import format_limit
+
+VIRTUAL_DEVICES = "--xla_force_host_platform_device_count"
+MOST_VIRTUAL_DEVICES = 512
+
+
+@dataclass(frozen=True)
+class Request:
+    """A step in a file, as it was read, and how its user wants it planned."""
+
+    file: StepFile
+    source: Source
+    settings: Settings
+    engine: Engine
+
+    states = 0
+    """Tensors that an optimizer keeps beside the step: a step has its optimizer inside."""
+
+    @property
+    def name(self) -> str:
+        """The name of the file, and of the step in it."""
+        return self.file.name
+
+    def read(self) -> Task:
+        """Return the step before anything is decided."""
+        return analyse(self.source, self.settings, Observer(), self.engine)
+
+    def compile(self, observe: Observer | None = None) -> Partition:
+        """Return the partition; `observe` is told of every pass."""
+        return plan_step(self.source, self.settings, observe, self.engine)
+
+    def over(self, workers: int) -> Request:
+        """Return the request for another number of workers, without what is of one number alone: a plan, levels, hints for single steps."""
+        return replace(self, settings=self.settings.over(workers))
+
+    def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
+        """Return the ways to train on a machine, simulated."""
+        settings = self.over(2).settings
+        return advise_source(self.source, settings, machine, counts, engine=self.engine, report=report)
+
+    def show_memory(self, device_bytes: int | None, **_: Any) -> None:
+        """Print what a step needs on one device and on every worker: arguments and results exactly, temporaries as they are predicted."""
+        partition = self.compile()
+        found = predict_memory(partition)
+        print_memory(make_console(), found)
+        if device_bytes is None:
+            return
+        for device in (found.one_device, found.worker):
+            does = "fits" if device.needed_bytes <= device_bytes else "does not fit"
+            needs = f"{device.name} needs {format_bytes(device.needed_bytes)}"
+            click.echo(f"{needs}: it {does} into {format_limit(device_bytes)}.")
+        if not found.fits(device_bytes):
+            click.echo(self._find_fewest(partition, found.one_device.needed_bytes, device_bytes))
+
+    def _find_fewest(self, partition: Partition, whole_bytes: int, device_bytes: int) -> str:
+        """The fewest workers that fit, from those whose share of one device's bytes does; or why there are none."""
+        least = max(2, ceil(whole_bytes / device_bytes))
+        fitting = find_fitting(
+            least,
+            device_bytes,
+            lambda workers: predict_memory(self.over(workers).compile()),
+            lambda made: made.worker.needed_bytes,
+        )
+        if fitting is None:
+            return explain_none(partition.searched, device_bytes, least)
+        needs = format_bytes(fitting.worker.needed_bytes)
+        return f"{fitting.workers} workers are the fewest that fit: each needs {needs}."
+
+
+def read_request(
+    model: str,
+    workers: int | None,
+    planning: Mapping[str, Any],
+    use: Callable[[Request], None],
+    arguments: str,
+    uneven: str | None = None,
+    donated: Sequence[int] = (),
+    needs_devices: bool = False,
+    **_: Any,
+) -> None:
+    """Read a step and call `use` with the request. Raises TofuError if the step or its arguments cannot be read."""
+    settings = read_settings(workers, {name: value for name, value in planning.items() if name != "unroll"})
+    if needs_devices:
+        _ask_for_devices(settings.workers)
+    file = read_step_file(model, arguments)
+    engine = make_engine(uneven)
+    with telling_where(file.path, f"Tracing {file.name.partition(':')[2]} with {arguments}"):
+        source = read_step(file.step, file.arguments)
+    use(Request(file, donate(source, donated) if donated else source, settings, engine))
+
+
+def _ask_for_devices(count: int) -> None:
+    """Has JAX, which has not looked at its devices yet, make so many of a CPU, for what is compiled for them."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if VIRTUAL_DEVICES not in flags and count <= MOST_VIRTUAL_DEVICES:
+        os.environ["XLA_FLAGS"] = f"{flags} {VIRTUAL_DEVICES}={count}".strip()

@@ -1,0 +1,110 @@
+"""`tofu.simulate` and `tofu.advise` for steps: how long a step takes on a machine, and on how many devices it should run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tofu.engine import Engine, Source
+from tofu.errors import UnsupportedError
+from tofu.jax.engine import JAX
+from tofu.jax.frontend.read_step import check_arguments, read_step
+from tofu.jax.partition import DeferredStep
+from tofu.jax.partitioned_step import PartitionedStep
+from tofu.jax.planning import analyse, plan_step, read_settings
+from tofu.pipeline import Observer, Partition, Task
+from tofu.planning.settings import Settings
+from tofu.simulation.advise import Advice
+from tofu.simulation.advise import advise as find_advice
+from tofu.simulation.machine import read_machine
+from tofu.simulation.simulate import simulate_one_device
+from tofu.simulation.timeline import Simulation
+
+FEWEST = 2  # workers that anything is planned for
+
+
+def simulate(step: Any, *given: Any) -> Simulation:
+    """Predict what a step takes on a machine: a partitioned step on its workers, any other on one device.
+
+    Parameters
+    ----------
+    step
+        What `tofu.jax.partition` returns, or a function of arrays.
+    *given
+        The machine: the name of one that comes with Tofu ("8xH100"), or the path of a file that `python -m tofu calibrate` wrote. Before
+        it, for a step that is not partitioned, a tuple of example arguments, or their shapes and types.
+
+    Raises
+    ------
+    TofuError
+        There is no such machine, or it has fewer devices than the plan has workers. Or the step cannot be read.
+    """
+    if isinstance(step, (PartitionedStep, DeferredStep)) and len(given) == 1:
+        made = step.planned() if isinstance(step, DeferredStep) else step
+        return made.simulate(given[0])
+    example_args, machine = _read_given(step, given, "simulate")
+    settings = read_settings(FEWEST, {})
+    return simulate_one_device(analyse(_read(step, example_args), settings, Observer()), read_machine(machine), 0)
+
+
+def advise(step: Any, *given: Any, workers: Sequence[int] = (), **options: Any) -> Advice:
+    """Say on how many devices of a machine a step should run, and by which plan.
+
+    Parameters
+    ----------
+    step
+        A function of arrays.
+    *given
+        A tuple of example arguments, or their shapes and types, and the machine, as in `simulate`.
+    workers
+        The numbers of devices to try; the powers of 2 that the machine has where none are given.
+    **options
+        Of planning, as those of `tofu.jax.partition`: `hints`, `replicate`, `search_seconds`, `undescribed`.
+
+    Raises
+    ------
+    TofuError
+        As `simulate` does.
+    """
+    example_args, machine = _read_given(step, given, "advise")
+    return advise_source(_read(step, example_args), read_settings(FEWEST, options), machine, workers)
+
+
+def advise_source(
+    source: Source,
+    settings: Settings,
+    machine: Any,
+    workers: Sequence[int] = (),
+    *,
+    engine: Engine = JAX,
+    report: Any = None,
+) -> Advice:
+    """Return the advice for a step that was read. `report` is told of each plan before it is made."""
+
+    def make(task: Task) -> Partition:
+        return plan_step(
+            source, task.settings, Observer(), engine
+        )  # which of two forms is planned depends on the settings
+
+    task = analyse(source, settings, Observer(), engine)
+    return find_advice(task, read_machine(machine), workers, 0, report or (lambda stage: None), make)
+
+
+def _read_given(step: Any, given: Sequence[Any], name: str) -> tuple[Sequence[Any], Any]:
+    """Return the example arguments and the machine."""
+    if len(given) != 2:
+        raise UnsupportedError(
+            f'tofu.{name} takes a step, a tuple of its arguments and a machine, as in tofu.{name}(step, (state, batch), "8xH100"). '
+            f"It was given {len(given)} values after the step."
+        )
+    check_arguments(given[0])
+    return given[0], given[1]
+
+
+def _read(step: Any, example_args: Sequence[Any]) -> Source:
+    """Return a step as it is read. Raises UnsupportedError for one that is partitioned: it has a plan already."""
+    if isinstance(step, PartitionedStep):
+        raise UnsupportedError(
+            f"{step!r} has its plan already. Give the function that it was made of, or simulate it: step.simulate(machine)."
+        )
+    return read_step(step.step if isinstance(step, DeferredStep) else step, tuple(example_args))

@@ -1,0 +1,156 @@
+"""Kernels: Pallas ones, which JAX interprets, and a function in place of cuDNN's attention, which runs on GPUs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+
+from tdl_ops.jax.case import Case
+from tdl_ops.jax.cases.building import integers
+from tofu.jax.kernels.call import KernelCall
+from tofu.jax.kernels.cudnn import BACKWARD, FORWARD, find_attention_rule
+
+
+def tile(kernel: Any, grid: tuple[int, ...], blocks: list[Any], out: Any, out_shape: tuple[int, ...]) -> Any:
+    """A function of arrays that runs a kernel over a grid, on a block of each array: (shape, index map)."""
+
+    def run(*arrays: Any) -> Any:
+        specs = [pl.BlockSpec(*one) for one in blocks]
+        result = jax.ShapeDtypeStruct(out_shape, arrays[0].dtype)
+        call = pl.pallas_call(
+            kernel, grid=grid, in_specs=specs, out_specs=pl.BlockSpec(*out), out_shape=result, interpret=True
+        )
+        return call(*arrays)
+
+    return run
+
+
+def add(x: Any, y: Any, out: Any) -> None:
+    """Cell by cell."""
+    out[...] = jnp.sin(x[...]) + y[...]
+
+
+def multiply(x: Any, y: Any, out: Any) -> None:
+    """A product of matrices, which adds up blocks along the last axis of the grid."""
+
+    @pl.when(pl.program_id(2) == 0)  # type: ignore[untyped-decorator]
+    def _() -> None:
+        out[...] = jnp.zeros_like(out)
+
+    out[...] += x[...] @ y[...]
+
+
+def attend_to_shared(q: Any, k: Any, v: Any, out: Any) -> None:
+    """Attention of one head."""
+    out[...] = jax.nn.softmax(q[...] @ k[...].T) @ v[...]
+
+
+def attend(
+    q: Any, k: Any, v: Any, bias: Any, length: Any, *, is_causal: bool, is_heads_first: bool, scale: float = 1.0
+) -> Any:
+    """What cuDNN's attention computes: the result, and the logarithms of the sums of exponentials. `bias` and `length`, of keys, are None
+    if they are not used.
+    """
+    assert q.shape[-1] == k.shape[-1] == v.shape[-1]
+    q, k, v = (x if is_heads_first else x.swapaxes(1, 2) for x in (q, k, v))
+    k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], 1) for x in (k, v))
+    scores = jnp.einsum("bhid,bhjd->bhij", q, k) * scale
+    i, j = (jnp.arange(n) for n in scores.shape[2:])
+    if bias is not None:
+        scores = scores + bias
+    if is_causal:
+        scores = jnp.where(i[:, None] >= j, scores, -1e30)
+    if length is not None:
+        scores = jnp.where(j < length[:, None, None, None], scores, -1e30)
+    result = jnp.einsum("bhij,bhjd->bhid", jax.nn.softmax(scores), v)
+    if length is not None:
+        result = jnp.where(i[:, None] < length[:, None, None, None], result, 0)
+    return result if is_heads_first else result.swapaxes(1, 2), jax.nn.logsumexp(scores, -1)
+
+
+def call_attention(q: Any, k: Any, v: Any, *others: Any, is_heads_first: bool, has_bias: bool) -> Any:
+    """The forward kernel and its gradient, as operators of the names that cuDNN's have."""
+    bias, length = (*others, None)[:2] if has_bias else (None, (*others, None)[0])
+    shapes = [x.shape if x is not None else (0,) for x in (q, k, v, bias, length, length, *[None] * 4)]
+    given = [x for x in (q, k, v, bias, length, length) if x is not None]
+
+    def fill(some: Sequence[Any]) -> list[Any]:
+        return [*some[:3], *(some[3:4] if has_bias else [None]), some[-1] if length is not None else None]
+
+    compute = partial(attend, is_causal=True, is_heads_first=is_heads_first)
+
+    def name(is_backward: bool, run: Any) -> KernelCall:
+        rule = find_attention_rule(shapes, is_heads_first, is_backward, has_more=not is_backward or has_bias)
+        kept = [one for one, shape in zip(rule.inputs, shapes, strict=False) if 0 not in shape]
+        rule = type(rule)((*kept, *rule.inputs[len(shapes) :]), rule.outputs)
+        return KernelCall(BACKWARD if is_backward else FORWARD, run, rule)
+
+    def differentiate(*operands: Any) -> Any:
+        *own, saved, result, cotangent = operands
+        assert cotangent.shape == result.shape == own[0].shape
+        assert saved.shape[1:] == (own[0].shape[1 if is_heads_first else 2], own[0].shape[2 if is_heads_first else 1])
+        filled = fill(own)
+        which = [0, 1, 2, 3][: 3 + has_bias]
+
+        def choose(*some: Any) -> Any:
+            return compute(*some, *filled[len(which) :])[0]
+
+        return jax.vjp(choose, *(filled[n] for n in which))[1](cotangent)
+
+    result, saved = name(False, lambda *some: compute(*fill(some))).bind(*given)
+    return name(True, differentiate).bind(*given, saved, result, jnp.cos(result))
+
+
+def attention(is_heads_first: bool = False, has_bias: bool = False) -> Any:
+    """A case's function of attention."""
+    return partial(call_attention, is_heads_first=is_heads_first, has_bias=has_bias)
+
+
+CASES = [
+    Case(
+        "kernel, cell by cell",
+        tile(add, (3, 2), [((2, 4), lambda i, j: (i, j))] * 2, ((2, 4), lambda i, j: (i, j)), (6, 8)),
+        (6, 8),
+        (6, 8),
+    ),
+    Case(
+        "kernel, product of blocks",
+        tile(
+            multiply,
+            (2, 3, 2),
+            [((4, 3), lambda i, j, k: (i, k)), ((3, 2), lambda i, j, k: (k, j))],
+            ((4, 2), lambda i, j, k: (i, j)),
+            (8, 6),
+        ),
+        (8, 6),
+        (6, 6),
+    ),
+    Case(
+        "kernel, attention, shared heads",
+        tile(
+            attend_to_shared,
+            (6,),
+            [((None, 5, 3), lambda h: (h, 0, 0)), *[((None, 4, 3), lambda h: (h // 2, 0, 0))] * 2],
+            ((None, 5, 3), lambda h: (h, 0, 0)),
+            (6, 5, 3),
+        ),
+        (6, 5, 3),
+        (3, 4, 3),
+        (3, 4, 3),
+    ),
+    Case(
+        "kernel under vmap",
+        jax.vmap(tile(add, (3,), [((2, 5), lambda i: (i, 0))] * 2, ((2, 5), lambda i: (i, 0)), (6, 5)), (0, None)),
+        (4, 6, 5),
+        (6, 5),
+    ),
+    Case("attention", attention(), (2, 4, 6, 5), (2, 4, 3, 5), (2, 4, 3, 5)),
+    Case("attention, heads first", attention(True), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5)),
+    Case("attention, bias", attention(has_bias=True), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5), (1, 6, 4, 4)),
+    Case("attention, lengths", attention(), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5), integers(1, 5, 2)),
+]

@@ -1,0 +1,88 @@
+"""`tofu.bind`: the low level, an executor whose arguments, gradients and outputs are shards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tofu.calling import called_as, list_options
+from tofu.errors import DeviceError, PlanError, TofuError, raise_together
+from tofu.mxnet.frontend.inference import list_inputs
+from tofu.mxnet.frontend.read_symbol import find_labels
+from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.symbol.arguments import check_names_given, check_same_workers, read_shapes
+from tofu.mxnet.runtime.symbol.make import make_symbol
+from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
+from tofu.plan import Plan
+
+
+@called_as("tofu.bind(symbol, [mx.cpu(0), mx.cpu(1)], data=(64, 784))")
+def bind(
+    symbol: Any,
+    contexts: Sequence[Any] | None = None,
+    *,
+    plan: Plan | str | Path | None = None,
+    fixed: Sequence[str] = (),
+    differentiated_inputs: Sequence[str] = (),
+    type_dict: Mapping[str, Any] | None = None,
+    for_training: bool = True,
+    **shapes: Sequence[int],
+) -> ShardedExecutor:
+    """Bind a model to devices, shard by shard; no whole tensor is made.
+
+    Parameters
+    ----------
+    symbol
+        The model, or what `tofu.partition` made of it.
+    contexts
+        The workers' devices; needed where `symbol` is not partitioned yet.
+    plan
+        A plan to apply instead of searching, as `tofu.partition` takes it.
+    fixed
+        Parameters that are not trained.
+    differentiated_inputs
+        Inputs whose gradients are wanted.
+    type_dict
+        Types of arguments that are not float32.
+    for_training
+        False binds the forward graph alone.
+    **shapes
+        Shapes of the inputs: data and labels.
+
+    Examples
+    --------
+    >>> import mxnet as mx, tofu
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+    >>> executor = tofu.bind(net, [mx.cpu(0), mx.cpu(1)], data=(4, 6))
+    >>> executor.variables["fc_weight"].scatter(mx.nd.ones((8, 6)))
+    >>> executor.variables["data"].scatter(mx.nd.ones((4, 6)))
+    >>> executor.forward(is_train=False)
+    >>> executor.output(0).gather().shape
+    (4, 8)
+    """
+    if isinstance(symbol, PartitionedSymbol):
+        partitioned = symbol
+        check_same_workers(symbol, None, contexts)
+        if plan is not None:
+            raise PlanError(
+                "The symbol is partitioned already; give plan= to tofu.partition(...), or bind symbol.whole."
+            )
+    else:
+        if contexts is None and plan is None:
+            raise DeviceError(
+                "bind needs contexts=, one for each worker, as in contexts=[mx.cpu(0), mx.cpu(1)], or a symbol made by "
+                "tofu.partition(symbol, ngpus=2)."
+            )
+        partitioned = make_symbol(symbol, None, contexts, plan=plan, for_training=for_training)
+    inputs = read_shapes(partitioned, shapes, list_options(bind))
+    held = {*check_names_given("fixed", fixed), *inputs, *find_labels(partitioned)}
+    trained = [name for name in partitioned.list_arguments() if name not in held] if for_training else []
+    wanted = check_names_given("differentiated_inputs", differentiated_inputs)
+    raise_together(
+        TofuError,
+        f"These names are not among the model's arguments (its inputs are {list_inputs(partitioned)}):",
+        [name for name in [*fixed, *wanted, *(type_dict or {})] if name not in partitioned.list_arguments()],
+    )
+    differentiated = [*trained, *(wanted if for_training else ())]
+    return partitioned.bind_shards(partitioned.compile_for(inputs, type_dict or {}, differentiated, trained))

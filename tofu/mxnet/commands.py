@@ -1,0 +1,120 @@
+"""What the command line asks of a model that MXNet saved as a symbol: everything comes from shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tofu.errors import PlanError, TofuError
+from tofu.mxnet.memory.optimizer_states import OptimizerStates
+from tofu.mxnet.memory_report import report_one_device, report_workers
+from tofu.mxnet.planning import plan_task, read_trained
+from tofu.mxnet.runtime.symbol.arguments import read_settings
+from tofu.mxnet.runtime.symbol.files import read_symbol, shapes_as_saved
+from tofu.pipeline import Observer, Partition, Task, observe_by_environment
+from tofu.planning.fitting import explain_none, find_fitting
+from tofu.planning.progress import search_progress
+from tofu.planning.settings import Settings
+from tofu.reading import MOST_WORKERS
+from tofu.report.console import make_console
+from tofu.report.memory import MemoryReport, print_report
+from tofu.report.memory_fit import describe_fewest, describe_fit
+from tofu.report.memory_plot import plot_memory
+from tofu.simulation.advise import Advice, advise
+from tofu.simulation.machine import Machine
+from tofu.simulation.simulate import DEFAULT_STATES
+
+
+@dataclass(frozen=True)
+class Request:
+    """A symbol in a file, the shapes of its inputs, and how its user wants it planned."""
+
+    name: str
+    symbol: Any
+    shapes: Mapping[str, tuple[int, ...]]
+    settings: Settings
+
+    states = DEFAULT_STATES
+    """Tensors that an optimizer keeps for each weight, unless the user says otherwise."""
+
+    def read(self, observe: Observer | None = None) -> Task:
+        """Return the model as it is trained, before anything is decided: every argument but the inputs is learned."""
+        return read_trained(self.symbol, self.shapes, self.settings, observe)
+
+    def compile(self, observe: Observer | None = None) -> Partition:
+        """Return the partition; `observe` is told of every pass. Raises PlanError for one worker."""
+        if self.settings.workers == 1:
+            raise PlanError(f"--workers is 1; plans are made for 2 to {MOST_WORKERS} workers.")
+        with search_progress(self.settings.workers) as progress:
+            observe = observe or observe_by_environment()
+            return plan_task(self.read(observe), progress, observe)
+
+    def over(self, workers: int) -> Request:
+        """Return the request for another number of workers."""
+        return replace(self, settings=self.settings.over(workers))
+
+    def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
+        """Return the ways to train on a machine, simulated."""
+        return advise(self.over(2).read(), machine, counts, states, report)
+
+    def show_memory(
+        self, device_bytes: int | None, optimizer: tuple[str | None, Mapping[str, Any]], plot: Path | None
+    ) -> None:
+        """Print what a training step needs on one device and on every worker."""
+        states = OptimizerStates(*optimizer)
+        report = self._report_memory(states)
+        console = make_console()
+        print_report(console, report)
+        if plot is not None:
+            plot_memory(report, plot)
+            console.print(f"The plot is in {plot}.")
+        if device_bytes is not None:
+            click.echo(describe_fit(report, device_bytes))
+            if not report.fits(device_bytes):
+                click.echo(self._find_fewest(report, device_bytes, states))
+
+    def _report_memory(self, states: OptimizerStates) -> MemoryReport:
+        if self.settings.workers == 1:
+            return report_one_device(self.symbol, self.shapes, states)
+        return report_workers(self.compile(), states)
+
+    def _find_fewest(self, report: MemoryReport, device_bytes: int, states: OptimizerStates) -> str:
+        """The fewest workers that fit, from those whose share of one device's bytes does; or why there are none."""
+        least = max(1, ceil(report.one_device.planned_bytes / device_bytes))
+        fitting = find_fitting(
+            least,
+            device_bytes,
+            lambda workers: self.over(workers)._report_memory(states),
+            lambda made: made.largest.needed_bytes,
+        )
+        if fitting is not None:
+            return describe_fewest(fitting)
+        return explain_none(self.over(2).read().problem, device_bytes, least)
+
+
+def read_request(
+    model: str,
+    workers: int | None,
+    planning: Mapping[str, Any],
+    use: Callable[[Request], None],
+    shapes: Mapping[str, tuple[int, ...]],
+    **_: Any,
+) -> None:
+    """Read a symbol and call `use` with the request. Raises TofuError if there is no such file, or no shape."""
+    if not Path(model).is_file():
+        raise TofuError(
+            f"There is no file {model}. MODEL is a symbol that MXNet saved, as model-symbol.json, or a step for JAX, as train.py:step."
+        )
+    if not shapes:
+        raise TofuError(
+            "--shape is missing: the shape of each input of the symbol, for example --shape data:64,3,224,224."
+        )
+    symbol = read_symbol(model)
+    settings = read_settings(workers, **planning)
+    with shapes_as_saved(model):
+        use(Request(Path(model).name, getattr(symbol, "whole", symbol), shapes, settings))

@@ -1,0 +1,105 @@
+"""`tofu.memory_report`: what a model needs on one device and on several, and how many it takes to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import mxnet as mx
+
+from tofu.calling import called_as, list_options
+from tofu.errors import TofuError
+from tofu.mxnet.frontend.inference import check_names
+from tofu.mxnet.frontend.read_symbol import read_graph, read_training
+from tofu.mxnet.memory.account import account_one_device, account_workers
+from tofu.mxnet.memory.optimizer_states import OptimizerStates
+from tofu.mxnet.runtime.symbol.arguments import count_workers, read_shapes
+from tofu.mxnet.runtime.symbol.make import make_symbol
+from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
+from tofu.pipeline import Partition
+from tofu.planning.settings import OPTIONS
+from tofu.report.memory import MemoryReport
+
+DEFAULT_OPTIMIZER = "sgd"
+DEFAULT_MOMENTUM = 0.9  # of SGD
+
+
+@called_as("tofu.memory_report(symbol, 4, data=(64, 784))")
+def memory_report(
+    symbol: Any,
+    ngpus: int | None = None,
+    *,
+    optimizer: str | None = DEFAULT_OPTIMIZER,
+    optimizer_params: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
+    **shapes: Sequence[int],
+) -> MemoryReport:
+    """What a training step of a model needs on one device and on each of `ngpus` workers. Nothing is allocated.
+
+    Parameters
+    ----------
+    symbol
+        The model, or what `tofu.partition` made of it.
+    ngpus
+        The number of workers; left out, it is that of the partitioned symbol.
+    optimizer, optimizer_params
+        Whose states are counted, by MXNet's name, and its arguments. Without arguments SGD has a momentum, and the others are as MXNet
+        makes them; None for no states.
+    options
+        Further arguments of `tofu.partition`: `plan`, `hints`, `algorithm` and so on. They may stand beside the shapes as well.
+    **shapes
+        Shapes of the inputs. A partitioned symbol that has a plan needs none.
+
+    Returns
+    -------
+    MemoryReport
+        `one_device`, `workers`, `fits(device_bytes)`; printing it gives a table, `tofu.report.memory_plot.plot_memory` a picture.
+        Parameters, gradients, optimizer states, activations and fetch buffers are exact, workspace is an estimate.
+
+    Examples
+    --------
+    >>> import mxnet as mx, tofu
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=64, name="fc")
+    >>> report = tofu.memory_report(net, 2, data=(32, 128))
+    >>> [worker.parameters_bytes for worker in report.workers]
+    [16512, 16512]
+    """
+    if optimizer_params is None:
+        optimizer_params = {"momentum": DEFAULT_MOMENTUM} if optimizer == DEFAULT_OPTIMIZER else {}
+    options = {**options, **{name: value for name, value in shapes.items() if name in OPTIONS}}
+    shapes = {name: shape for name, shape in shapes.items() if name not in OPTIONS}
+    states = OptimizerStates(optimizer, optimizer_params)
+    is_partitioned = isinstance(symbol, PartitionedSymbol)
+    if ngpus is not None:
+        ngpus = count_workers(ngpus, None, None)
+    workers = symbol.settings.workers if ngpus is None and is_partitioned else ngpus
+    if is_partitioned and workers == symbol.settings.workers > 1 and not options and not shapes:
+        return report_workers(symbol.planned(), states)
+    if not shapes:
+        raise TofuError(
+            "memory_report needs the shapes of the inputs: memory_report(symbol, 8, data=(64, 3, 224, 224))."
+        )
+    inputs = read_shapes(symbol, shapes, ("ngpus", *list_options(memory_report), *OPTIONS))
+    if workers == 1:
+        return report_one_device(getattr(symbol, "whole", symbol), inputs, states)
+    contexts = None if workers is None else [mx.cpu(worker) for worker in range(workers)]  # planned for, never used
+    return report_workers(make_symbol(symbol, workers, contexts, inputs, **options).planned(), states)
+
+
+def report_workers(partition: Partition, states: OptimizerStates) -> MemoryReport:
+    """The report on a partition, with the states of the optimizer that will train it."""
+    return MemoryReport(
+        account_one_device(partition.source, states),
+        account_workers(partition, states),
+        partition.plan.communication_bytes,
+        states.name,
+    )
+
+
+def report_one_device(symbol: Any, shapes: Mapping[str, tuple[int, ...]], states: OptimizerStates) -> MemoryReport:
+    """The report on a model that one device trains alone."""
+    check_names(symbol, shapes)
+    inputs, learned = read_training(symbol, shapes)
+    source = read_graph(symbol, inputs, None, learned, learned)
+    return MemoryReport(account_one_device(source, states), (), 0, states.name)

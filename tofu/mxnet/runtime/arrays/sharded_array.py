@@ -1,0 +1,149 @@
+"""An NDArray that is k shards: what an optimizer is given for a weight, its gradient and its states.
+
+It has the interface of `mx.nd.NDArray` with the shape of the whole tensor; operators on it run on the workers' shards
+(`tofu/mxnet/runtime/optimizer/shardwise.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from tofu.errors import UnsupportedError
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+
+
+class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
+    """Where a sharded array is: constants made there are shards like `layout`'s, all else is made on the host."""
+
+    def __init__(self, layout: ShardedTensor) -> None:
+        super().__init__("cpu", 0)
+        self.layout = layout
+
+
+class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
+    """The whole of a `ShardedTensor`, in the form of an NDArray; `tensor` are its shards."""
+
+    def __init__(self, tensor: ShardedTensor) -> None:
+        self.tensor = tensor
+        self.writable = True
+
+    @property
+    def handle(self) -> None:
+        """There is no one array in memory. MXNet's C functions ask for it."""
+        raise UnsupportedError(
+            "An array is used in a way that has no meaning for shards: by the optimizer (a reshaped view, say), or by operators outside "
+            "of it. Copy it with array.asnumpy() and write array[:] = numbers, or train with mx.mod.Module over the partitioned symbol, "
+            "whose arrays are whole where they are read."
+        )
+
+    def __del__(self) -> None:
+        """The shards free themselves."""
+
+    @property
+    def layout(self) -> ShardedTensor:
+        """Where the shards lie, of which shape and type they are."""
+        return self.tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the whole tensor."""
+        return self.layout.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.layout.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements of the whole tensor."""
+        return int(np.prod(self.layout.shape))
+
+    @property
+    def dtype(self) -> Any:
+        """As a NumPy type, as MXNet's arrays have it."""
+        return np.dtype(self.layout.dtype).type
+
+    @property
+    def stype(self) -> str:
+        """Dense."""
+        return "default"
+
+    @property
+    def context(self) -> Any:
+        """A context that makes zeros of the same shape on the same shards."""
+        return ShardedContext(self.tensor)
+
+    ctx = context
+
+    def asnumpy(self) -> Any:
+        """The whole tensor on the host."""
+        return self.tensor.gather().asnumpy()
+
+    def wait_to_read(self) -> None:
+        """Block until all shards are computed."""
+        for array in self.tensor.arrays:
+            array.wait_to_read()
+
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        """A copy of another type, shard by shard."""
+        return self if not copy and np.dtype(dtype) == self.dtype else mx.nd.cast(self, dtype=dtype)
+
+    def copy(self) -> ShardedArray:
+        """A copy on the same shards."""
+        tensor = self.tensor
+        return ShardedArray(tensor.like(tensor.shape, tensor.dtype, [array.copy() for array in tensor.arrays]))
+
+    def copyto(self, other: Any) -> Any:
+        """Copy into another array, whole or sharded; or to a context."""
+        if isinstance(other, mx.Context):
+            return self.copy() if isinstance(other, ShardedContext) else self.tensor.gather().as_in_context(other)
+        if not isinstance(other, ShardedArray):
+            self.tensor.gather().copyto(other)
+        elif other.tensor.matches(self.tensor):
+            for source, target in zip(self.tensor.arrays, other.tensor.arrays, strict=True):
+                source.copyto(target)
+        else:
+            other.tensor.scatter(self.tensor.gather())
+        return other
+
+    def as_in_context(self, context: Any) -> Any:
+        """Itself: its shards stay where they are."""
+        return self
+
+    def __getitem__(self, key: Any) -> Any:
+        """`array[:]` is the array itself; any other part is a copy on the host."""
+        return self if is_everything(key) else self.tensor.gather()[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Set all of the array, or a part of it by way of the host."""
+        if value is self:
+            return
+        if not is_everything(key):
+            whole = self.tensor.gather()
+            whole[key] = value
+            self.tensor.scatter(whole)
+        elif isinstance(value, ShardedArray):
+            value.copyto(self)
+        elif np.ndim(value) == 0 and not isinstance(value, mx.nd.NDArray):
+            for array in self.tensor.arrays:
+                array[:] = value
+        else:
+            whole = self.tensor.gather()
+            whole[:] = value
+            self.tensor.scatter(whole)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In files it is an ordinary NDArray."""
+        return mx.nd.NDArray, (None,), self.tensor.gather().__getstate__()
+
+    def __repr__(self) -> str:
+        return f"<ShardedArray {self.tensor!r}>"
+
+
+def is_everything(key: Any) -> bool:
+    """Whether a key means the whole of an array."""
+    return key is Ellipsis or (isinstance(key, slice) and key == slice(None))

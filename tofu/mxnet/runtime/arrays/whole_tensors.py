@@ -1,0 +1,276 @@
+"""Whole tensors from what the nodes of an execution graph compute, under the names that MXNet has for them on one device.
+
+A tensor that is read lies in shards of the plan's layout. What nobody reads, a gradient of data say, stays as its operator's copies wrote
+it: parts that lie side by side, or partial results.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import mxnet as mx
+import numpy as np
+
+from tofu import _mxnet
+from tofu.analysis import Combine, OutputAccess
+from tofu.graph import Graph, Operator, Tensor
+from tofu.mxnet.frontend.origin import find_origin
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+from tofu.pipeline import Emitted
+from tofu.program import Program
+from tofu.program.nodes import Entry, NodeKind
+from tofu.search.geometry import find_shards
+
+OUTPUT_NAMES = {
+    "BatchNorm": ("output", "mean", "var"),
+    "LayerNorm": ("output", "mean", "std"),
+    "GroupNorm": ("output", "mean", "std"),
+    "SpatialTransformer": ("output", "grid_dst", "grid_src"),
+}
+"""What MXNet calls the outputs of operators that may run in parts, so that no node tells; all others have numbers."""
+Callback = Callable[[bytes, str, int], None]
+"""Given a name, the operator (empty for a variable) and the handle of an array that it frees."""
+
+
+class _Place(NamedTuple):
+    """Where a node's output belongs: to which shard of which tensor of the graph that is emitted. What is on its way between workers, a
+    fetched region or a partial result, is no shard.
+    """
+
+    tensor: int
+    worker: int
+    is_in_transit: bool
+
+
+class TensorNames:
+    """MXNet's names of the tensors of a model.
+
+    Attributes
+    ----------
+    nodes
+        Operator -> the name of its node.
+    operators
+        Operator -> the name of what it computes.
+    computed
+        Tensor that an operator computes -> the same.
+    entries
+        Tensor that an operator computes -> the name of that output.
+    inputs
+        First output of an operator -> the tensors that it reads, each with the name of that input.
+    shapes
+        Tensor that an operator computes -> the shape that it has in MXNet: heads of attention are a dimension of the model's graph alone.
+    """
+
+    def __init__(self, graph: Graph, native: Any) -> None:
+        nodes, slots = _mxnet.nodes(native.handle.value), _mxnet.monitored_inputs(native.handle.value)
+        self.nodes: dict[str, str] = {}
+        self.operators = {operator.name: operator.op for operator in graph.operators}
+        self.computed: dict[str, str] = {}
+        self.entries: dict[str, str] = {}
+        self.inputs: dict[str, list[tuple[str, str]]] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        given = [node["name"] for node in nodes if node["op"] == "null" and node["name"] in graph.tensor_index]
+        known = {name: graph.tensors[graph.tensor_index[name]].shape for name in given}
+        shapes, _ = _mxnet.infer(native.handle.value, known, {})
+        for operator in graph.operators:
+            number = find_origin(operator).shown
+            if number < 0:  # MXNet's graph does not have it
+                continue
+            name = self.nodes[operator.name] = nodes[number]["name"]
+            numbered = [f"output{n}" if len(operator.outputs) > 1 else "output" for n in range(len(operator.outputs))]
+            outputs = OUTPUT_NAMES.get(operator.op, numbered)
+            for output, tensor in zip(outputs, operator.outputs, strict=True):
+                self.entries[graph.tensors[tensor].name] = f"{name}_{output}"
+                self.computed[graph.tensors[tensor].name] = operator.op
+            self.inputs[graph.tensors[operator.outputs[0]].name] = [
+                (graph.tensors[tensor].name, f"{name}_{slot}")
+                for tensor, slot in zip(operator.inputs, slots[number], strict=False)
+            ]
+            first = nodes[number]["entry"]
+            self.shapes |= {graph.tensors[t].name: shapes[first + n] for n, t in enumerate(operator.outputs)}
+
+
+class WholeTensors:
+    """A monitor callback for an execution graph, which hands whole tensors of the model on.
+
+    Parameters
+    ----------
+    emitted
+        What the execution graph runs.
+    names
+        MXNet's names of the model's tensors.
+    contexts
+        The workers' devices.
+    callback
+        The monitor's.
+    read_variable
+        Gives the whole of a variable, where the monitor sees what operators read.
+    """
+
+    def __init__(
+        self,
+        emitted: Emitted,
+        names: TensorNames,
+        contexts: Sequence[Any],
+        callback: Callback,
+        read_variable: Callable[[str], Any] | None,
+    ) -> None:
+        self._emitted, self._names, self._contexts = emitted, names, contexts
+        self._callback, self._read_variable = callback, read_variable
+        self._outputs: dict[str, list[_Place]] = {}
+        for node, places in _list_outputs(emitted.program):
+            self._outputs.setdefault(node, []).extend(places)
+        self._unread = dict(_list_unread(emitted))
+        self._copied = {o.name for o in emitted.problem.graph.operators if names.operators.get(o.name) == o.op}
+        self._seen: Counter[str] = Counter()
+        self._shards: dict[int, dict[int, Any]] = {}
+        self._whole: dict[str, Any] = {}
+
+    def __call__(self, name: bytes, handle: Any) -> None:
+        """Take one output of one node; MXNet shows them in their order."""
+        array = mx.nd.NDArray(ctypes.c_void_p(getattr(handle, "value", handle)), writable=False)
+        node, _, rest = name.decode().rpartition("@")
+        operator, (worker, _, output) = node, rest.partition("_")
+        node = f"{operator}@{worker}"
+        places = self._outputs.get(node)
+        if places is None:
+            return
+        place = places[self._seen[node] % len(places)]
+        self._seen[node] += 1
+        tensor = self._tensor(place.tensor).name
+        if tensor not in self._names.entries:
+            return
+        if operator in self._copied:  # a copy of it: MXNet says what the output is called
+            self._names.entries[tensor] = f"{self._names.nodes[operator]}_{output}"
+        if place.is_in_transit:
+            return
+        shards = self._shards.setdefault(place.tensor, {})
+        shards[place.worker] = array.copy()  # the node's memory may be another's soon
+        if len(shards) == len(self._contexts):
+            self._show(place.tensor, [shards[worker] for worker in range(len(self._contexts))])
+            del self._shards[place.tensor]
+
+    def _tensor(self, position: int) -> Tensor:
+        return self._emitted.problem.graph.tensors[position]
+
+    def _show(self, position: int, arrays: Sequence[Any]) -> None:
+        tensor = self._tensor(position)
+        whole = self._put_together(position, arrays)
+        if whole is None:
+            return
+        if tuple(whole.shape) != tuple(self._names.shapes[tensor.name]):
+            whole = whole.reshape(self._names.shapes[tensor.name])
+        if self._read_variable is not None:
+            self._show_inputs(tensor.name, self._read_variable)
+            self._whole[tensor.name] = whole
+        self._hand_on(self._names.entries[tensor.name], self._names.computed[tensor.name], whole)
+
+    def _put_together(self, position: int, arrays: Sequence[Any]) -> Any:
+        """The whole tensor of the workers' arrays; None where nobody reads it and its parts overlap."""
+        tensor, factors = self._tensor(position), self._emitted.problem.factors
+        written = self._unread.get(position, _Written(self._emitted.choices.layout(position)))
+        if written is None:
+            return None
+        regions = find_shards(self._emitted.problem, position, written.layout)
+        extents = [tuple(int(end - begin) for begin, end in region) for region in regions]
+        if extents != [tuple(array.shape) for array in arrays]:
+            return None
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for worker in range(len(arrays)):
+            digits = np.unravel_index(worker, factors)
+            groups.setdefault(tuple(int(digits[step]) for step in written.partial_steps), []).append(worker)
+        parts = []
+        for workers in groups.values():
+            shards = [(regions[worker], self._contexts[worker], arrays[worker]) for worker in workers]
+            own_regions, contexts, own = zip(*shards, strict=True)
+            parts.append(ShardedTensor(tensor.name, tensor.shape, tensor.dtype, own_regions, contexts, own).gather())
+        return reduce(written.join, parts)
+
+    def _show_inputs(self, tensor: str, read_variable: Callable[[str], Any]) -> None:
+        """What the operator reads whose first output this is: variables under their own names as well, as MXNet shows them."""
+        op = self._names.computed[tensor]
+        for source, name in self._names.inputs.get(tensor, ()):
+            if source in self._whole:
+                self._hand_on(name, op, self._whole[source])
+            elif source not in self._names.entries:
+                whole = read_variable(source)
+                self._hand_on(source, "", whole)
+                self._hand_on(name, op, whole)
+
+    def _hand_on(self, name: str, op: str, whole: Any) -> None:
+        owned = whole.copy()  # the monitor frees what it is given
+        handle, owned.handle = owned.handle.value, mx.base.NDArrayHandle(None)
+        self._callback(name.encode(), op, handle)
+
+
+class _Written(NamedTuple):
+    """How the copies of an operator write an output: the dimension that is split at each step, or -1; the steps at which they are partial
+    results; and how those are joined.
+    """
+
+    layout: list[int]
+    partial_steps: tuple[int, ...] = ()
+    join: Callable[[Any, Any], Any] = mx.nd.add
+
+
+def _list_unread(emitted: Emitted) -> Iterator[tuple[int, _Written | None]]:
+    """The tensors that no node reads and that are no results, with how they are written; None where parts overlap."""
+    program, problem = emitted.program, emitted.problem
+    read = {entry for node in program.nodes for entry in node.inputs}.union(*program.results)
+    tensors_read = {_find_tensor(program, entry) for entry in read}
+    for operator, access, steps in zip(
+        problem.graph.operators, problem.accesses, emitted.choices.operators, strict=False
+    ):
+        for tensor, written in zip(operator.outputs, access.outputs, strict=True):
+            if tensor not in tensors_read:
+                yield tensor, _find_written(written, [int(axis) for axis in steps])
+
+
+def _find_written(written: OutputAccess, axes: Sequence[int]) -> _Written | None:
+    """How an output is written by copies that are split along these axes, one for each step; -1 where they compute the same."""
+    combined = [Combine.REPLICATE if axis < 0 else written.combine[axis] for axis in axes]
+    if Combine.OVERLAP_ADD in combined:
+        return None
+    layout = [
+        next(d for d, row in enumerate(written.rows) if any(term[0] == axis for term in row.terms))
+        if how is Combine.CONCAT
+        else -1
+        for axis, how in zip(axes, combined, strict=True)
+    ]
+    partial = tuple(step for step, how in enumerate(combined) if how is Combine.REDUCE)
+    return _Written(layout, partial, mx.nd.maximum if written.reducer == "Max" else mx.nd.add)
+
+
+def _find_tensor(program: Program, entry: Entry) -> int:
+    node = program.nodes[entry.node]
+    return program.graph.operators[node.id].outputs[entry.output] if node.kind is NodeKind.OPERATOR else node.id
+
+
+def _name_of_copies(operator: Operator) -> str:
+    """What the execution graph calls an operator's copies; a part that is a copy of the model's own node has the name of that."""
+    is_copy = operator.is_inner and find_origin(operator).node >= 0
+    return operator.name.rpartition("/")[0] if is_copy else operator.name
+
+
+def _list_outputs(program: Program) -> Iterator[tuple[str, list[_Place]]]:
+    """Name of an execution node -> for each of its outputs the shard that it is, or is a part of. Nodes of one name run in order."""
+    graph = program.graph
+    for number, node in enumerate(program.nodes):
+        if node.kind is NodeKind.OPERATOR:
+            operator = graph.operators[node.id]
+            name, tensors = f"{_name_of_copies(operator)}@{node.worker}", operator.outputs
+        elif node.kind is NodeKind.FETCH:
+            name, tensors = f"{graph.tensors[node.id].name}@{node.worker}#{number}", (node.id,)
+        else:
+            continue
+        yield (
+            name,
+            [
+                _Place(tensor, node.worker, Entry(number, output) in program.transit)
+                for output, tensor in enumerate(tensors)
+            ],
+        )

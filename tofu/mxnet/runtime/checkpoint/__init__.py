@@ -1,0 +1,1 @@
+"""Files of parameters and of optimizer states."""

@@ -1,0 +1,143 @@
+"""Horovod between machines, around a model that is partitioned within each: shards of gradients are averaged, not whole tensors.
+
+Horovod's DistributedOptimizer averages a gradient between machines and then has MXNet's optimizer update the weight. It gives the arrays to
+its library by their handles, which shards have and a sharded array has not. So the two are taken apart here.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import mxnet as mx
+
+from tofu.errors import PlanError
+from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray
+from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
+from tofu.mxnet.runtime.cluster.agreed import AgreedLayout, agree, parameter_array
+
+MODULE, NAME, TRAINER = "horovod.mxnet", "DistributedOptimizer", "DistributedTrainer"
+_compared = "_tofu_compared"  # an attribute of an optimizer: whether machines were seen to have one plan
+
+
+def is_distributed(optimizer: Any) -> bool:
+    """Whether this is Horovod's, which must not be imported to know."""
+    return _is_made_by(optimizer, NAME)
+
+
+def is_horovod_trainer(trainer: Any) -> bool:
+    """Whether a Trainer of Gluon's is Horovod's."""
+    return _is_made_by(trainer, TRAINER)
+
+
+def _is_made_by(given: Any, name: str) -> bool:
+    return any((kind.__module__, kind.__name__) == (MODULE, name) for kind in type(given).__mro__)
+
+
+def own_optimizer(optimizer: Any) -> Any:
+    """What updates the weights: MXNet's optimizer within Horovod's, or the one that is given."""
+    return optimizer._optimizer if is_distributed(optimizer) else optimizer
+
+
+def scaled_machines(optimizer: Any) -> int:
+    """How many machines the optimizer within has its `rescale_grad` divided by."""
+    is_scaled = is_distributed(optimizer) and optimizer._average_in_framework
+    return int(optimizer._process_set.size()) if is_scaled else 1
+
+
+def average_gradients(optimizer: Any, indices: Sequence[Any], gradients: Sequence[Any]) -> None:
+    """Average gradients between the machines of a DistributedOptimizer, each distinct shard once; with any other optimizer nothing is done.
+
+    Raises PlanError where machines have different plans.
+    """
+    if not is_distributed(optimizer) or not optimizer._process_set.included() or optimizer._process_set.size() == 1:
+        return
+    # The region is part of the name: shards of different plans do not meet.
+    shards = {
+        f"{index} {region}": held
+        for index, gradient in zip(indices, gradients, strict=True)
+        for region, held in _list_shards(gradient)
+    }
+    if not getattr(optimizer, _compared, False):
+        _compare_plans(optimizer._process_set, "\n".join(shards))
+        setattr(optimizer, _compared, True)
+    optimizer._do_allreduce(tuple(shards), [held[0] for held in shards.values()])
+    _copy_to_others(shards.values())
+
+
+def _copy_to_others(shards: Iterable[Sequence[Any]]) -> None:
+    """Have all workers that hold a region hold what the first of them does."""
+    for first, *others in shards:
+        for other in others:
+            first.copyto(other)
+
+
+def _list_shards(gradient: Any) -> list[tuple[str, list[Any]]]:
+    """Each distinct region of a gradient, and the arrays of all workers that have it; an ordinary array is one."""
+    if not isinstance(gradient, ShardedArray):
+        return [("whole", [gradient])]
+    return [
+        (" ".join(f"{low}:{high}" for low, high in region), held) for region, held in gradient.tensor.list_distinct()
+    ]
+
+
+def _compare_plans(process_set: Any, text: str) -> None:
+    own = zlib.crc32(text.encode()) % (1 << 31)
+    horovod = import_module(MODULE)
+    of_all = horovod.allgather(mx.nd.array([own], dtype="int32"), name="tofu plans", process_set=process_set).asnumpy()
+    if (of_all != own).any():
+        raise PlanError(
+            f"The machines have different plans, so their shards do not belong together: machine {horovod.rank()} has {own}, of all "
+            f"{', '.join(map(str, of_all))}. Have all of them run the same script with the same number of workers and shapes, or give each "
+            "the same file: plan=..."
+        )
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """What Horovod's Trainer reads of a parameter, of one shard of its gradient."""
+
+    array: Any
+    grad_req: str = "write"
+
+    def list_grad(self) -> list[Any]:
+        return [self.array]
+
+
+class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
+    """What is added to the class of a Horovod Trainer that has parameters in shards: it averages each distinct shard once."""
+
+    _params: list[Any]
+    _process_set: Any
+
+    def _allreduce_grads(self) -> None:
+        if not self._process_set.included() or self._process_set.size() == 1:
+            return
+        parameters = self._params
+        arrays = {i: array for i, p in enumerate(parameters) if (array := parameter_array(p)) is not None}
+        gradients = {i: array.gradient for i, array in arrays.items() if array.gradient is not None}
+        agreed = self._agree({i: arrays[i] for i in gradients})
+        sent = {i: agreed[i].read(gradient) for i, gradient in gradients.items()}
+        shards = {i: [held for _, held in tensor.list_distinct()] for i, tensor in sent.items()}
+        instead = [[_Shard(held[0]) for held in shards[i]] if i in shards else [p] for i, p in enumerate(parameters)]
+        self._params = [one for several in instead for one in several]
+        try:
+            super()._allreduce_grads()
+        finally:
+            self._params = parameters
+        for i, gradient in gradients.items():
+            _copy_to_others(shards[i])
+            agreed[i].write(gradient, sent[i])
+
+    def _agree(self, arrays: Mapping[int, ParameterArray]) -> dict[int, AgreedLayout]:
+        """How each parameter goes. Raises PlanError where machines have different plans, the first time that it is sent."""
+        known: dict[int, AgreedLayout] = self.__dict__.setdefault("_agreed", {})
+        added = {i: array for i, array in arrays.items() if i not in known}
+        if added:
+            layouts, text = agree(added)
+            _compare_plans(self._process_set, text)
+            known.update(layouts)
+        return known

@@ -1,0 +1,1 @@
+"""Execution graphs bound to devices, and the executors that run them."""

@@ -1,0 +1,120 @@
+"""An execution graph bound to devices: one symbol with the memory that MXNet gave it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import mxnet as mx
+
+from tofu import _mxnet
+from tofu.host.interrupts import uninterrupted
+from tofu.mxnet.backend.execution_graph import ExecutionGraph
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+from tofu.mxnet.runtime.executor.gpus import prepare_gpus
+from tofu.program import shard_name, worker_group
+
+ONEDNN_RECURRENCE = "MXNET_USE_MKLDNN_RNN"  # read by MXNet when it binds
+_environment = threading.RLock()
+
+
+class BoundGraph:
+    """An execution graph over the shards of its variables; bound at first use, and again after `release`.
+
+    Parameters
+    ----------
+    execution
+        The graph.
+    variables
+        Name -> shards of its arguments and auxiliary states.
+    contexts
+        The workers' devices.
+    is_recurrent
+        Whether the model has MXNet's fused RNN operator.
+    """
+
+    def __init__(
+        self,
+        execution: ExecutionGraph,
+        variables: Mapping[str, ShardedTensor],
+        contexts: Sequence[Any],
+        is_recurrent: bool,
+    ) -> None:
+        self.execution = execution
+        self._variables = variables
+        self._contexts = contexts
+        self._is_recurrent = is_recurrent
+        self._bound: Any = None
+        self._monitor: tuple[Any, bool] | None = None
+
+    @property
+    def bound(self) -> Any:
+        """MXNet's executor."""
+        if self._bound is None:
+            self._bound = self._bind()
+        return self._bound
+
+    @property
+    def handle(self) -> int:
+        """That executor, for C++."""
+        return int(self.bound.handle.value)
+
+    def _bind(self) -> Any:
+        symbol, shards = self.execution.symbol, {}
+        for name, variable in self._variables.items():
+            shards.update({shard_name(name, worker): array for worker, array in enumerate(variable.arrays)})
+        prepare_gpus(self._contexts, symbol)
+        # For the fused RNN operator MXNet binds its own kernels, not oneDNN's: those keep pointers to what the forward operator read, and
+        # the backward one goes by them; here it is given regions fetched anew.
+        with setting_variable(ONEDNN_RECURRENCE, "0") if self._is_recurrent else nullcontext():
+            bound = symbol.bind(
+                ctx=unused_context(self._contexts),
+                args=[shards[name] for name in self.execution.arguments],
+                aux_states=[shards[name] for name in self.execution.states],
+                grad_req="null",
+                group2ctx={worker_group(worker): context for worker, context in enumerate(self._contexts)},
+            )
+        _mxnet.bulk_nodes(bound.handle.value, symbol.handle.value)
+        if self._monitor is not None:
+            bound.set_monitor_callback(*self._monitor)
+        return bound
+
+    def release(self) -> None:
+        """Give its memory back. The arrays that were handed out stay as they are."""
+        self._bound = None
+
+    def watch(self, callback: Any, monitor_all: bool) -> None:
+        """Install MXNet's monitor callback."""
+        self._monitor = callback, monitor_all
+        self.bound.set_monitor_callback(callback, monitor_all)
+
+
+@contextmanager
+def setting_variable(name: str, value: str) -> Iterator[None]:
+    """Give an environment variable another value for a while.
+
+    The environment is the process's: one thread changes it at a time, and an interrupt waits.
+    """
+    with uninterrupted(), _environment:
+        before = os.environ.get(name)
+        os.environ[name] = value
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = before
+
+
+def unused_context(contexts: Sequence[Any]) -> Any:
+    """A context that no worker uses.
+
+    MXNet's CPU backend rewrites a graph without gradients for inference if the default context is one of its own devices;
+    the execution graph holds its gradients as ordinary outputs and must stay as it is.
+    """
+    used = {context.device_id for context in contexts if context.device_type == "cpu"}
+    return mx.cpu(max(used, default=0) + 1000)

@@ -1,0 +1,377 @@
+"""The executor that an unmodified `mx.mod.Module` works with: whole tensors at the edges, shards inside.
+
+It has the interface of `mx.executor.Executor`. The whole arrays live on one host context and are the model: they are the same for the
+life of the executor. Before a step those that changed go to the shards; what a step makes is gathered into them after it. Learned
+parameters that `simple_bind` makes, and their gradients, stay in shards: they are made whole where MXNet asks for them, which its Updater
+does not, for it updates them where they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from tofu.errors import ArgumentTypeError, ShapeError, TofuError, raise_together
+from tofu.mxnet.frontend.head_gradients import list_head_gradients
+from tofu.mxnet.frontend.inference import ShapeInferenceError, infer_arguments
+from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray, add_to, copy_into, zeros_like
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor, count_writes, digest
+from tofu.mxnet.runtime.executor.bound_arrays import begin
+from tofu.mxnet.runtime.executor.failures import explaining_memory, raise_failure
+from tofu.mxnet.runtime.executor.monitoring import watch_whole
+from tofu.mxnet.runtime.executor.repeating import draws_when_scoring, has_two_modes
+from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
+from tofu.pipeline import Partition
+from tofu.reading import show_with_type
+
+# Shapes of the inputs -> a partition for them.
+Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]
+
+
+class Executor:
+    """A partitioned model bound to whole arrays.
+
+    Parameters
+    ----------
+    symbol
+        The partitioned symbol that was bound.
+    partition, contexts
+        What to run, and on which devices.
+    shapes
+        The input shapes that the partition was made for.
+    arguments, gradients, states
+        Name -> whole NDArray of arguments, of the gradients wanted, of auxiliary states; None for those that are to stay in shards.
+    grad_req
+        Name -> "write", "add" or "null".
+    compile_for
+        Makes the partition for other input shapes, for `reshape`.
+    shared
+        An executor of the same parameters whose shards are shared where their layouts agree.
+    """
+
+    def __init__(
+        self,
+        symbol: Any,
+        partition: Partition,
+        contexts: Sequence[Any],
+        shapes: Mapping[str, tuple[int, ...]],
+        arguments: Mapping[str, Any],
+        gradients: Mapping[str, Any],
+        states: Mapping[str, Any],
+        grad_req: Mapping[str, str],
+        compile_for: Compile,
+        shared: Executor | None = None,
+    ) -> None:
+        self._symbol = symbol
+        self.plan = partition.plan
+        self.arg_dict = dict(arguments)
+        self.grad_dict = {name: gradients.get(name) for name in self.arg_dict}
+        self.aux_dict = dict(states)
+        self._ctx = next(
+            (array.ctx for array in self.arg_arrays if array is not None), mx.cpu(0)
+        )  # mx.test_utils reads it
+        self._shapes = dict(shapes)
+        self._grad_req = dict(grad_req)
+        self._compile_for = compile_for
+        self._monitor: tuple[Any, bool] | None = None
+        parameters: dict[str, ShardedTensor] = {}
+        if shared is not None:
+            parameters = {
+                n: v
+                for n, v in shared.sharded.variables.items()
+                if self.arg_dict.get(n) is shared.arg_dict.get(n) and self.aux_dict.get(n) is shared.aux_dict.get(n)
+            }
+        with explaining_memory(partition.plan, contexts, "the whole arrays of the model"):
+            whole = [*self.arg_dict.values(), *self.aux_dict.values(), *gradients.values()]
+            raise_failure([array for array in whole if array is not None])
+        made = [name for name, array in gradients.items() if array is None]
+        keeps_gradients = any(self._grad_req[name] == "write" for name in made)
+        self.sharded: ShardedExecutor = ShardedExecutor(partition, contexts, parameters, keeps_gradients)
+        for arrays in (self.arg_dict, self.aux_dict):
+            for name in [name for name, array in arrays.items() if array is None]:
+                arrays[name] = ParameterArray(self.sharded.variables[name])
+        self._kept = self.sharded.kept_gradients.intersection(made)
+        for name in made:
+            self.grad_dict[name] = ParameterArray(zeros_like(self.sharded.variables[name]))
+
+    @property
+    def arg_arrays(self) -> list[Any]:
+        """Whole arguments, in the order of `list_arguments()`."""
+        return list(self.arg_dict.values())
+
+    @property
+    def grad_arrays(self) -> list[Any]:
+        """Whole gradients in the same order; None where grad_req is "null"."""
+        return list(self.grad_dict.values())
+
+    @property
+    def aux_arrays(self) -> list[Any]:
+        """Whole auxiliary states, in the order of `list_auxiliary_states()`."""
+        return list(self.aux_dict.values())
+
+    @property
+    def outputs(self) -> list[Any]:
+        """Whole outputs, which each forward writes anew; zeros before the first one, as in MXNet."""
+        return self._outputs
+
+    @cached_property
+    def _outputs(self) -> list[Any]:
+        graph = self.sharded.partition.graph
+        outputs = [graph.tensors[position] for position in graph.outputs]
+        return [mx.nd.zeros(tensor.shape, ctx=self._ctx, dtype=tensor.dtype) for tensor in outputs]
+
+    @property
+    def output_dict(self) -> dict[str, Any]:
+        """Output name -> whole output."""
+        return dict(zip(self._symbol.list_outputs(), self.outputs, strict=True))
+
+    def forward(self, is_train: bool = False, **kwargs: Any) -> list[Any]:
+        """Run the forward operators, after setting the inputs given by name. Returns the whole outputs."""
+        if isinstance(is_train, mx.nd.NDArray):
+            raise ArgumentTypeError(
+                "forward's first argument is is_train. Inputs are given by name: forward(data=array)."
+            )
+        for name, array in kwargs.items():
+            if name not in self.arg_dict:
+                raise ArgumentTypeError(f"The model has no argument {name}. It has {', '.join(self.arg_dict)}.")
+            if not hasattr(array, "shape"):
+                raise ArgumentTypeError(
+                    f"{name} takes an array, not {show_with_type(array)}. Write {name}=mx.nd.array(...)."
+                )
+            if tuple(array.shape) != tuple(self.arg_dict[name].shape):
+                raise ShapeError(
+                    f"{name} was bound with shape {self.arg_dict[name].shape}, the array given has {tuple(array.shape)}."
+                )
+            self.arg_dict[name][:] = array
+        self._scatter_where(self._has_changed)
+        self.sharded.forward(bool(is_train), for_backward=self._scores_for_backward)
+        self.sharded.wait()  # what failed is known before any whole array is written
+        for position, whole in enumerate(self.outputs):
+            self.sharded.output(position).gather(whole)
+        if is_train:
+            for name in self.sharded.changed_arguments:
+                self._gather_changed(name, self.arg_dict[name])
+        for name in self.sharded.states_changed_by_forward:
+            self._gather_changed(name, self.aux_dict[name])
+        return self.outputs
+
+    @cached_property
+    def _scores_for_backward(self) -> bool:
+        """Whether a backward of inference reads what the forward drew, which would draw other numbers if it ran once more."""
+        sharded = self.sharded
+        return (
+            bool(sharded.differentiated)
+            and not sharded.changed_arguments
+            and draws_when_scoring(sharded.partition.graph)
+        )
+
+    def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
+        """Run the backward operators and put the gradients into `grad_dict`, as each argument's grad_req says.
+
+        `out_grads` are the gradients of the outputs: needed for outputs that are no loss, as in MXNet. Arguments and states written since
+        the forward, a label say, are read anew by the operators that read them, as in MXNet. Without a forward before it, that runs first;
+        MXNet takes for computed what is not. It may follow any forward whose numbers do not depend on `is_train`. Raises TofuError where
+        they do. With is_train=False it follows forward(is_train=False), where operators compute something else when they train, and
+        Dropout alone does.
+        """
+        is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
+        self._scatter_head_gradients(out_grads)
+        if not self.sharded.has_begun:  # MXNet takes the arguments as they are
+            self._scatter_where(self._has_changed)
+            self.sharded.forward(is_train, for_backward=True)
+        self.sharded.prepare_backward(is_train)
+        self._scatter_where(self._was_written)
+        self.sharded.backward(is_train)
+        self.sharded.wait()  # what failed is known before any whole array is written
+        self._put_gradients()
+        for name, state in self.aux_dict.items():
+            self._gather_changed(name, state)
+
+    def _put_gradients(self) -> None:
+        graph = self.sharded.partition.graph
+        staying: list[ParameterArray] = []
+        written: list[ShardedTensor] = []
+        for position in graph.gradients:
+            name = graph.tensors[position].name
+            gradient, own = self.sharded.gradient(name), self.grad_dict[name]
+            if self._grad_req[name] == "add":
+                add_to(own, gradient)
+            elif not isinstance(own, ParameterArray):
+                gradient.gather(own)
+            elif name in self._kept:
+                own.put(gradient)
+            else:
+                staying.append(own)
+                written.append(gradient)
+        copy_into(staying, written)
+
+    def _gather_changed(self, name: str, whole: Any) -> None:
+        """Make the whole array what operators have made of the shards, which backward need not scatter for that."""
+        variable = self.sharded.variables[name]
+        if isinstance(whole, ParameterArray):
+            whole.note_change()
+            return
+        variable.gather(whole)
+        variable.source = count_writes(whole), None
+
+    def _scatter_where(self, is_needed: Callable[[str, Any], bool]) -> None:
+        for name, whole in (*self.arg_dict.items(), *self.aux_dict.items()):
+            if is_needed(name, whole):
+                self.sharded.variables[name].scatter(whole)
+
+    def _was_written(self, name: str, whole: Any) -> bool:
+        """Whether MXNet counted a write to a whole array since it was scattered last."""
+        variable = self.sharded.variables[name]
+        if isinstance(whole, ParameterArray):
+            whole.move(variable)  # with what was written to it
+            return False
+        version = count_writes(whole)
+        if variable.source is not None and variable.source[0] == version:
+            return False
+        variable.source = version, None
+        return True
+
+    def _has_changed(self, name: str, whole: Any) -> bool:
+        """Whether a whole array may hold something else than what was scattered last.
+
+        MXNet counts its own writes. Others, through DLPack or a pointer, show in a digest, which is taken from the second forward on that
+        finds no counted write, so that training does not pay for it.
+        """
+        variable = self.sharded.variables[name]
+        if isinstance(whole, ParameterArray):
+            whole.move(variable)
+            whole.read_uncounted()
+            return False
+        version, before = count_writes(whole), variable.source
+        is_uncounted = before is not None and before[0] == version
+        now = version, digest(whole) if is_uncounted else None
+        variable.source = now
+        return now != before
+
+    def _scatter_head_gradients(self, out_grads: Any) -> None:
+        names = self._symbol.list_outputs()
+        if out_grads is None:
+            given = []
+        elif isinstance(out_grads, Mapping):
+            given = [out_grads.get(name) for name in names]
+        else:
+            given = [out_grads] if isinstance(out_grads, mx.nd.NDArray) else list(out_grads)
+        missing = []
+        for output, name in list_head_gradients(self.sharded.partition.graph).items():
+            variable = self.sharded.variables[name]
+            if output >= len(given) or given[output] is None:
+                missing.append(f"{names[output]}, of shape {variable.shape}")
+            else:
+                variable.scatter(given[output])
+        raise_together(
+            TofuError, "backward() needs out_grads, a gradient for each output that is no loss. Missing for:", missing
+        )
+
+    def copy_params_from(
+        self,
+        arg_params: Mapping[str, Any],
+        aux_params: Mapping[str, Any] | None = None,
+        allow_extra_params: bool = False,
+    ) -> None:
+        """Copy parameters by name into the whole arrays, cast to their types. All names are checked before anything is written."""
+        targets = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
+        targets += [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
+        unknown = [f"{name} is not among the {kind}" for own, name, _, kind in targets if name not in own]
+        if not allow_extra_params:
+            raise_together(
+                TofuError, "These parameters are not the model's (allow_extra_params=True passes over them):", unknown
+            )
+        known = [(own[name], name, value) for own, name, value, _ in targets if name in own]
+        wrong = [
+            f"{name}: {tuple(value.shape)} given, {tuple(own.shape)} bound"
+            for own, name, value in known
+            if tuple(own.shape) != tuple(value.shape)
+        ]
+        raise_together(ShapeError, "These parameters have another shape:", wrong)
+        for own, _, value in known:
+            own[:] = value.astype(own.dtype)
+
+    def reshape(
+        self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: tuple[int, ...]
+    ) -> Executor:
+        """An executor for other input shapes that shares the arrays of this one, as in MXNet: smaller ones are the beginning of theirs.
+
+        The plan is used again where it is feasible for the new shapes; else the search runs once more, and the log says so. Raises
+        ShapeError for arguments that were not named, and for arrays that are too small without `allow_up_sizing`.
+        """
+        shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}
+        partition = self._compile_for(shapes)
+        known, _ = infer_arguments(self._symbol, shapes, {name: array.dtype for name, array in self.arg_dict.items()})
+        changed = [
+            f"{name}: {tuple(array.shape)} becomes {known[name]}"
+            for name, array in self.arg_dict.items()
+            if tuple(array.shape) != known[name] and name not in shapes
+        ]
+        if not partial_shaping:
+            raise_together(
+                ShapeInferenceError,
+                "The new shapes change arguments that were not named (partial_shaping=True allows it):",
+                changed,
+            )
+        small = [
+            f"{name}: {tuple(array.shape)} becomes {known[name]}"
+            for name, array in (*self.arg_dict.items(), *self.aux_dict.items())
+            if prod(array.shape) < prod(known[name])
+        ]
+        if not allow_up_sizing:
+            raise_together(
+                ShapeInferenceError,
+                "These arrays are too small for the new shapes (allow_up_sizing=True makes new ones):",
+                small,
+            )
+        made = Executor(
+            self._symbol,
+            partition,
+            self.sharded.contexts,
+            shapes,
+            _resize(self.arg_dict, known),
+            _resize({name: array for name, array in self.grad_dict.items() if array is not None}, known),
+            _resize(self.aux_dict, known),
+            self._grad_req,
+            self._compile_for,
+            shared=self,
+        )
+        if self._monitor is not None:
+            made.set_monitor_callback(*self._monitor)
+        made._outputs = [  # in the memory of these, as in MXNet
+            _resize_array(array, tuple(partition.graph.tensors[position].shape))
+            for array, position in zip(self.outputs, partition.graph.outputs, strict=True)
+        ]
+        return made
+
+    def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
+        """Call `callback(name, handle)` for each node's output, as MXNet does on one device: whole arrays under MXNet's names."""
+        self._monitor = callback, monitor_all
+        watch_whole(self.sharded, callback, monitor_all)
+
+    def debug_str(self) -> str:
+        """MXNet's description of the execution graph."""
+        return self.sharded.debug_str()
+
+
+def _resize(arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """The same arrays where the shape stays, their beginning where they are large enough, new ones of zeros where they are not."""
+    return {name: _resize_array(array, shapes[name]) for name, array in arrays.items()}
+
+
+def _resize_array(array: Any, shape: tuple[int, ...]) -> Any:
+    if tuple(array.shape) == shape:
+        return array
+    if array.stype != "default" or array.size < prod(shape):
+        return mx.nd.zeros(shape, ctx=array.ctx, dtype=array.dtype, stype=array.stype)
+    return begin(array, shape)
+
+
+def as_ndarray(value: Any, context: Any, dtype: Any) -> Any:
+    """`value` as an NDArray: itself if it is one."""
+    return value if isinstance(value, mx.nd.NDArray) else mx.nd.array(np.asarray(value), ctx=context, dtype=dtype)

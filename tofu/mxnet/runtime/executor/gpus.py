@@ -1,0 +1,96 @@
+"""GPUs, checked and prepared when a graph is bound to them: what would fail inside of MXNet, and what would be slow in silence."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import mxnet as mx
+
+from tofu import _mxnet
+from tofu.errors import DeviceError
+from tofu.mxnet.memory.account import count_rounding
+from tofu.mxnet.runtime.executor.failures import REMEDY_OF_LACK, AllocationFailureError
+from tofu.pipeline import Partition
+from tofu.plan import format_bytes
+from tofu.program import worker_group
+
+# mxnet-cu112 holds machine code for 5.0, 6.0, 7.0, 8.0 and 8.6, which runs within a major version, and nothing to translate for later ones.
+MAJOR_VERSIONS = range(5, 9)
+
+
+def check_gpus(contexts: Sequence[Any]) -> None:
+    """Raise DeviceError for GPUs that MXNet's own kernels do not run on, and for workers on CPUs and on GPUs together."""
+    gpus = [context for context in contexts if context.device_type == "gpu"]
+    if not gpus:
+        return
+    if len(gpus) < len(contexts):
+        others = ", ".join(str(context) for context in contexts if context not in gpus)
+        raise DeviceError(f"Workers are on GPUs or on CPUs, not on both: {others} stands beside {gpus[0]}.")
+    described = {str(context): _describe(context) for context in gpus}
+    unfit = [
+        f"{context} is {name} ({capability // 10}.{capability % 10})"
+        for context, (name, capability) in described.items()
+        if capability // 10 not in MAJOR_VERSIONS
+    ]
+    if unfit:
+        raise DeviceError(
+            f"MXNet 1.9.1 has kernels for GPUs of compute capability 5.0 to 8.9, and {'; '.join(unfit)}. "
+            "Use GPUs up to the generations Ampere and Ada, or contexts=[mx.cpu(0), ...]."
+        )
+
+
+def _describe(context: Any) -> tuple[str, int]:
+    """Name and compute capability, 8.6 as 86."""
+    try:
+        return _mxnet.describe_gpu(context.device_id)
+    except RuntimeError as error:
+        raise DeviceError(f"{context} cannot be used: {error}.") from error
+
+
+def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
+    """Raise OutOfMemoryError for GPUs with less free memory than their workers need: MXNet allocates at the first run, and fails there.
+
+    What MXNet keeps for its next arrays is given back first. What its pool rounds up is counted.
+    """
+    if all(context.device_type != "gpu" for context in contexts):
+        return
+    needed: dict[Any, int] = {}
+    for count, rounding, context in zip(partition.plan.worker_bytes, count_rounding(partition), contexts, strict=False):
+        needed[context] = needed.get(context, 0) + count + rounding
+    lacking = []
+    for context, count in needed.items():
+        with suppress(mx.base.MXNetError):  # a build without CUDA keeps nothing
+            context.empty_cache()
+        free = _mxnet.gpu_free_bytes(context.device_id)
+        if free < count:
+            lacking.append(f"{context} has {format_bytes(free)} free, and the plan needs {format_bytes(count)} there")
+    if lacking:
+        raise AllocationFailureError(
+            f"There is not enough memory for binding the model: {'; '.join(lacking)}. {REMEDY_OF_LACK}"
+        )
+
+
+def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
+    """Let the GPUs read each other and try it, compile the kernels of a graph and make the tables of its fetches; does nothing on CPUs.
+
+    Raises DeviceError with what the driver or NVRTC refused, or for a GPU that reads other bytes of another one than are there. Warns once
+    of all pairs of GPUs that cannot read each other: what one needs of the other is copied before each run of a fetch.
+    """
+    if any(context.device_type != "gpu" for context in contexts):
+        return
+    devices = {worker_group(worker): context.device_id for worker, context in enumerate(contexts)}
+    try:
+        staged = _mxnet.prepare_gpu_kernels(execution_symbol.handle.value, devices)
+    except RuntimeError as error:
+        raise DeviceError(f"The graph cannot be bound to {', '.join(map(str, contexts))}: {error}.") from error
+    if staged:
+        pairs = "; ".join(f"gpu({reader}) from gpu({owner}) {count:,} bytes" for reader, owner, count in staged)
+        warnings.warn(
+            "These GPUs cannot read each other's memory. What they need of each other is copied before it is used, in each "
+            f"run of the graph and into as much memory beside the plan's: {pairs}.",
+            RuntimeWarning,
+            stacklevel=3,
+        )

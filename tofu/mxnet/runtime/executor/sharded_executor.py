@@ -1,0 +1,392 @@
+"""The executor that knows shards alone: no whole tensor is ever made here.
+
+It runs a training step in two phases on one execution graph, since callers may compute head gradients from the outputs in
+between, and inference on a second graph over the same shards.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from tofu import _mxnet
+from tofu.errors import NotReadyError, TofuError
+from tofu.graph import Phase, TensorKind
+from tofu.host.host_memory import read_free_bytes
+from tofu.host.interrupts import uninterrupted
+from tofu.mxnet.backend.execution_graph import ExecutionGraph
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+from tofu.mxnet.runtime.executor.bound_graph import BoundGraph
+from tofu.mxnet.runtime.executor.failures import (
+    AllocationFailureError,
+    BirthProcess,
+    OperatorFailureError,
+    describe_lack,
+    explaining_memory,
+    find_failure,
+    forget_failures,
+    is_lack_of_memory,
+    make_room,
+    raise_failure,
+    summarise,
+)
+from tofu.mxnet.runtime.executor.gpus import check_gpu_memory, check_gpus
+from tofu.mxnet.runtime.executor.repeating import refuse_gradients_of_inference, refuse_other_mode, refuse_second_run
+from tofu.pipeline import Emitted, Partition
+from tofu.program import OutputShards, is_checked
+from tofu.search.geometry import find_shards
+
+logger = logging.getLogger("tofu")
+
+
+class Gradients(Enum):
+    """What stands where gradients are written."""
+
+    NONE = "zeros: no backward came yet"
+    EARLIER = "those of another executor, before a reshape"
+    CURRENT = "those of the last backward"
+    OVERWRITTEN = (
+        "nothing of use: a training forward came after the last backward and may use that memory, or a step failed"
+    )
+
+
+class ShardedExecutor:
+    """A partition bound to devices.
+
+    Parameters
+    ----------
+    partition, contexts
+        What to run, and on which devices.
+    shared
+        Variables of another executor, which are taken where they lie as this one's would.
+    keeps_gradients
+        Whether gradients stay what they are until the next backward, those of `kept_gradients`; they have memory of their own then.
+
+    Attributes
+    ----------
+    variables
+        Name -> shards of every argument, auxiliary state and head gradient.
+    sums
+        Argument -> shards of the gradient that every backward adds to.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        contexts: Sequence[Any],
+        shared: Mapping[str, ShardedTensor] | None = None,
+        keeps_gradients: bool = False,
+    ) -> None:
+        self.partition = partition
+        self.contexts = tuple(contexts)
+        check_gpus(self.contexts)
+        self.variables: dict[str, ShardedTensor] = {}
+        self.sums: dict[str, ShardedTensor] = {}
+        self._process = BirthProcess()
+        self._current: BoundGraph | None = None
+        self._was_training = False  # the mode that it ran in
+        self._has_failed = False
+        self._has_unread = False  # whether something ran that nobody waited for
+        self._is_spent = False  # whether a backward has used what the last training forward kept
+        self._gradients = Gradients.NONE
+        self._earlier_gradients: dict[str, ShardedTensor] = {}
+        make_room(partition.plan, self.contexts)
+        check_gpu_memory(partition, self.contexts)
+        with explaining_memory(partition.plan, self.contexts, "binding the model"):
+            for position, tensor in enumerate(partition.graph.tensors):
+                if tensor.kind is not TensorKind.INTERMEDIATE:
+                    self.variables[tensor.name] = self._bind_variable(position, shared or {})
+            self._training = self._make_graph(self._keep_gradients() if keeps_gradients else partition.training)
+            _ = self._training.bound
+        self._boundary = partition.training.forward_boundary
+
+    def _bind_variable(self, position: int, shared: Mapping[str, ShardedTensor]) -> ShardedTensor:
+        tensor = self.partition.graph.tensors[position]
+        regions = find_shards(self.partition.problem, position, self.partition.choices.layout(position))
+        fresh = ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts)
+        made = shared.get(tensor.name)
+        if made is not None and made.matches(fresh):
+            return made
+        raise_failure(fresh.arrays)  # MXNet allocates when it fills them
+        return fresh
+
+    def _keep_gradients(self) -> ExecutionGraph:
+        execution: ExecutionGraph = self.partition.training.keeping_gradients
+        if is_checked():
+            self.partition.task.engine.backend.check(execution, self.partition.problem, self.partition.choices)
+        return execution
+
+    def _make_graph(self, execution: ExecutionGraph) -> BoundGraph:
+        is_recurrent = any(operator.op == "RNN" for operator in self.partition.problem.graph.operators)
+        return BoundGraph(execution, self.variables, self.contexts, is_recurrent)
+
+    @cached_property
+    def _inference(self) -> BoundGraph:
+        return self._make_graph(self.partition.inference)
+
+    def forward(self, is_train: bool, for_backward: bool = False) -> None:
+        """Run the forward operators. Asynchronous, as everything in MXNet; the outputs are shards. One for inference keeps what a backward
+        of that mode reads where it is `for_backward`.
+        """
+        self._process.check()
+        self._pass_over_failure()
+        graph = self._training if is_train or for_backward else self._inference
+        with explaining_memory(self.partition.plan, self.contexts, "running the model"):
+            bound = graph.bound
+        with uninterrupted():
+            self._current, self._was_training, self._has_unread = graph, is_train, True
+            if graph is not self._training:
+                bound.forward(is_train=False)
+                return
+            self._is_spent = False
+            if self._gradients in (Gradients.CURRENT, Gradients.EARLIER):
+                self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
+            _mxnet.partial_forward(graph.handle, is_train, 0, self._boundary)
+            if self.changed_arguments:
+                changed = [a.handle.value for name in self.changed_arguments for a in self.variables[name].arrays]
+                _mxnet.order_after(changed, [output.handle.value for output in self._list_outputs()])
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a forward, if one that failed."""
+        return self._current is not None or self._has_failed
+
+    def prepare_backward(self, is_train: bool = True) -> None:
+        """See to it that a forward of this mode was run whose results no backward has used: where the last one kept nothing, or a backward
+        came after it, it runs once more on the same shards. Raises TofuError where that would compute something else.
+        """
+        self._process.check()
+        if self._current is None:
+            raise NotReadyError(
+                "backward() was called without a forward() before it, so there is nothing to differentiate."
+            )
+        graph = self.partition.graph
+        if self._was_training is not is_train:
+            refuse_other_mode(
+                graph, "backward() after a forward(is_train=False)" if is_train else "backward(is_train=False)"
+            )
+        elif not is_train:
+            refuse_gradients_of_inference(graph, runs_again=self._current is not self._training)
+        if self._current is self._training and self._is_spent:
+            refuse_second_run(graph)
+        elif self._current is self._training:
+            return
+        self.forward(is_train, for_backward=True)
+
+    def backward(self, is_train: bool = True) -> None:
+        """Run the rest of the training step, after `prepare_backward`."""
+        self.prepare_backward(is_train)
+        with uninterrupted():
+            self._has_unread, self._gradients, self._earlier_gradients = True, Gradients.CURRENT, {}
+            self._is_spent = True
+            _mxnet.partial_forward(self._training.handle, is_train, self._boundary, -1)
+            for written, results in self._written_in_place:
+                _mxnet.order_after(written, results)
+            for name, total in self.sums.items():
+                for array, gradient in zip(total.arrays, self._own_gradient(name).arrays, strict=True):
+                    array += gradient
+
+    def wait(self) -> None:
+        """Block until what was run is computed.
+
+        Raises ExecutionError where an operator failed; the next forward runs as if it had not.
+        """
+        torn, failure = self._find_failures()
+        if failure is not None:
+            raise self._explain(torn, failure) from failure
+
+    def _find_failures(self) -> tuple[list[str], Exception | None]:
+        """The parameters that an update failed to write, and the first error of all that ran; forgotten after this."""
+        if self._current is None or not self._has_unread:
+            return [], None
+        parameters = {t.name for t in self.partition.graph.tensors if t.kind is TensorKind.PARAMETER}
+        updates = {name: find_failure(self.variables[name].arrays) for name in parameters - {*self.changed_arguments}}
+        torn = sorted(name for name, error in updates.items() if error is not None)
+        failure = updates[torn[0]] if torn else find_failure(self._list_results())
+        self._has_unread = False
+        if failure is not None:
+            self._recover()
+            failure = forget_failures(failure)
+        return torn, failure
+
+    def _explain(self, torn: Sequence[str], failure: Exception) -> TofuError:
+        if torn:
+            return OperatorFailureError(
+                f"The last update failed: {summarise(failure)} The parameters {', '.join(torn)} are as they were or partly written, the "
+                "others are updated: they no longer belong together. Load the last checkpoint."
+            )
+        if is_lack_of_memory(failure):
+            return AllocationFailureError(
+                describe_lack(self.partition.plan, self.contexts, "running the model", read_free_bytes())
+            )
+        return OperatorFailureError(
+            f"An operator failed while the model ran: {summarise(failure)} Outputs and gradients of this step are lost. The parameters are "
+            "as they were before it; auxiliary states, moving averages say, may have changed. Mend its inputs and call forward again."
+        )
+
+    def _recover(self) -> None:
+        """After a failure, forget it everywhere: MXNet refuses to run what reads or writes an array that an operator failed to write."""
+        for graph in (self._training, self.__dict__.get("_inference")):
+            if graph is not None:
+                graph.release()
+        for variable in self.variables.values():
+            find_failure(variable.arrays)
+        self.__dict__.pop("_written_in_place", None)
+        self._current, self._has_failed = None, True
+        self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
+
+    def _pass_over_failure(self) -> None:
+        """A failed run whose results nobody took keeps no other from running; a failed update does, once."""
+        torn, failure = self._find_failures()
+        if torn and failure is not None:
+            raise self._explain(torn, failure) from failure
+        if failure is not None:
+            logger.warning("Nobody took the results of the last run. %s", self._explain(torn, failure))
+
+    def _list_outputs(self) -> list[Any]:
+        """The shards of the model's outputs, of the last forward."""
+        graph = self._current or self._training
+        return list(graph.bound.outputs[: len(self.partition.graph.outputs) * len(self.contexts)])
+
+    def _list_results(self) -> list[Any]:
+        """The arrays that the last run wrote."""
+        is_whole_step = self._current is self._training and self._gradients is Gradients.CURRENT
+        return (
+            [*self._training.bound.outputs, *self._training.bound.aux_arrays] if is_whole_step else self._list_outputs()
+        )
+
+    @cached_property
+    def _written_in_place(self) -> list[tuple[list[int], list[int]]]:
+        """For each device, handles of the states that operators change there, and of all results, which come no earlier."""
+        devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self.contexts}
+        for state in self._training.bound.aux_arrays:
+            devices[state.context][0].append(state.handle.value)
+        for result in self._training.bound.outputs:
+            devices[result.context][1].append(result.handle.value)
+        return [(written, results) for written, results in devices.values() if written]
+
+    @cached_property
+    def changed_arguments(self) -> tuple[str, ...]:
+        """Names of the arguments that operators change in place when they train: the gamma of a BatchNorm that fixes it."""
+        graph = self.partition.problem.graph
+        changed = [graph.tensors[position] for position in sorted(graph.written_in_place)]
+        return tuple(t.name for t in changed if t.kind in (TensorKind.PARAMETER, TensorKind.INPUT))
+
+    @cached_property
+    def states_changed_by_forward(self) -> tuple[str, ...]:
+        """Names of the auxiliary states that operators change in the forward pass alone: an optimizer's update inside a model, say."""
+        graph = self.partition.problem.graph
+        changed: dict[bool, set[int]] = {True: set(), False: set()}
+        for operator in graph.operators:
+            changed[operator.phase is Phase.FORWARD].update(operator.inputs[slot] for slot in operator.mutates)
+        states = [graph.tensors[position] for position in sorted(changed[True] - changed[False])]
+        return tuple(tensor.name for tensor in states if tensor.kind is TensorKind.AUXILIARY)
+
+    def output(self, index: int) -> ShardedTensor:
+        """The shards of a model output, of the last forward, computed. Raises TofuError before the first one, where it failed, and for an
+        output that there is not.
+        """
+        self._process.check()
+        count = len(self.partition.graph.outputs)
+        if not 0 <= index < count:
+            raise TofuError(f"There is no output {index}: the model has {count}, counted from 0.")
+        if self._current is None:
+            state = "The last forward failed" if self._has_failed else "There are no outputs yet"
+            raise TofuError(f"{state}: call forward(...) first.")
+        self.wait()
+        return self._result(self._current, index)
+
+    @cached_property
+    def differentiated(self) -> tuple[str, ...]:
+        """Names of the arguments that have gradients."""
+        return tuple(self.partition.graph.tensors[position].name for position in self.partition.graph.gradients)
+
+    @cached_property
+    def kept_gradients(self) -> frozenset[str]:
+        """Names of the arguments whose gradients stay what they are until the next backward."""
+        first = len(self.partition.graph.outputs)
+        return frozenset(
+            name for n, name in enumerate(self.differentiated) if first + n in self._training.execution.kept
+        )
+
+    def gradient(self, name: str) -> ShardedTensor:
+        """The shards of an argument's gradient, of the last backward, computed; in the argument's own layout if an optimizer updates it.
+
+        Zeros before the first backward, as in MXNet. Raises TofuError where a training forward came after the last backward.
+        """
+        self._process.check()
+        self.wait()
+        if name not in self.differentiated:
+            raise TofuError(f"{name} has no gradient. Those that have one: {', '.join(self.differentiated) or 'none'}.")
+        if name in self.sums:
+            return self.sums[name]
+        if self._gradients is Gradients.OVERWRITTEN:
+            raise TofuError(
+                "There are no gradients: the last step failed, or forward(is_train=True) came after the last backward(), or a batch of "
+                "another size did, in evaluation too, and their memory may be used. Call backward() first."
+            )
+        if self._gradients is Gradients.CURRENT:
+            return self._own_gradient(name)
+        if name not in self._earlier_gradients:
+            self._earlier_gradients[name] = self._gradient_layout(name)
+        return self._earlier_gradients[name]
+
+    def keep_gradients(self, earlier: ShardedExecutor) -> None:
+        """Take over the gradients of another executor of the same parameters, until the next training forward."""
+        if earlier._gradients is Gradients.OVERWRITTEN:
+            self._gradients = Gradients.OVERWRITTEN
+        elif earlier._gradients is not Gradients.NONE:
+            self._gradients = Gradients.EARLIER
+            for name in self.differentiated:
+                own, before = self._gradient_layout(name), earlier.gradient(name)
+                if own.shape == before.shape:
+                    own.scatter(before.gather())
+                    self._earlier_gradients[name] = own
+
+    def forget_gradients(self, earlier: ShardedExecutor) -> None:
+        """Where the other executor had gradients, have none until the next backward."""
+        if earlier._gradients is not Gradients.NONE:
+            self._gradients = Gradients.OVERWRITTEN
+
+    def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
+        """Let every backward add to the gradients of these arguments, beginning with those that are `shared`, or with zeros."""
+        for name in names:
+            fresh = self._gradient_layout(name)
+            made = shared.get(name)
+            self.sums[name] = made if made is not None and made.matches(fresh) else fresh
+
+    def _own_gradient(self, name: str) -> ShardedTensor:
+        """What the last backward computed."""
+        return self._result(self._training, len(self.partition.graph.outputs) + self.differentiated.index(name))
+
+    def _gradient_layout(self, name: str) -> ShardedTensor:
+        output = self.partition.training.outputs[len(self.partition.graph.outputs) + self.differentiated.index(name)]
+        return self._shards_of(output, None)
+
+    def _result(self, graph: BoundGraph, index: int) -> ShardedTensor:
+        workers = len(self.contexts)
+        return self._shards_of(
+            graph.execution.outputs[index], graph.bound.outputs[index * workers : (index + 1) * workers]
+        )
+
+    def _shards_of(self, output: OutputShards, arrays: Sequence[Any] | None) -> ShardedTensor:
+        tensor = self.partition.graph.tensors[output.tensor]
+        regions = find_shards(self.partition.problem, output.tensor, output.layout)
+        return ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts, arrays)
+
+    def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
+        """Install MXNet's monitor callback; it is called with the names and shards of the workers' nodes."""
+        for graph in (self._training, self._inference):
+            graph.watch(callback, monitor_all)
+
+    def watch(self, make_callback: Callable[[Emitted], Any]) -> None:
+        """Install a callback for each of the two graphs, made for the program that it runs."""
+        self._training.watch(make_callback(self.partition.whole_step), False)
+        self._inference.watch(make_callback(self.partition.forward_alone), False)
+
+    def debug_str(self) -> str:
+        """MXNet's own description of the training graph as bound."""
+        return str(self._training.bound.debug_str())

@@ -1,0 +1,1 @@
+"""The drop-ins for MXNet's modules, over shards."""

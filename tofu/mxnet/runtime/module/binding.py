@@ -1,0 +1,321 @@
+"""What a module over shards is, and how it is bound.
+
+`module_running.py` runs it, and `tofu.mod.Module` adds parameters, files and an optimizer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+import mxnet as mx
+from mxnet.module.base_module import BaseModule, _parse_data_desc
+
+from tofu.calling import called_as
+from tofu.errors import (
+    InfeasibleError,
+    NotReadyError,
+    PlanError,
+    ShapeError,
+    TofuError,
+    UnsupportedError,
+    raise_together,
+)
+from tofu.host.interrupts import uninterrupted
+from tofu.mxnet.frontend.inference import infer_arguments, list_inputs
+from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.module.shared_parameters import SharedParameters, move
+from tofu.mxnet.runtime.symbol.arguments import (
+    check_described,
+    check_names_given,
+    check_same_workers,
+    check_symbol,
+    check_workers_of_module,
+    place_by_hand,
+    read_module_requests,
+)
+from tofu.mxnet.runtime.symbol.make import make_symbol
+from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.runtime.symbol.replanning import Replanner
+from tofu.pipeline import Partition
+from tofu.plan import Plan
+from tofu.planning.settings import Settings
+from tofu.reading import show
+
+
+class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
+    """A model bound to several devices; see `Module`."""
+
+    @called_as("tofu.mod.Module(symbol, ngpus=4); other options of plans are given to tofu.partition(symbol, ...)")
+    def __init__(
+        self,
+        symbol: Any,
+        data_names: Sequence[str] = ("data",),
+        label_names: Sequence[str] | None = ("softmax_label",),
+        logger: Any = logging,
+        context: Sequence[Any] | None = None,
+        work_load_list: Any = None,
+        fixed_param_names: Sequence[str] | None = None,
+        state_names: Sequence[str] | None = None,
+        group2ctxs: Any = None,
+        compression_params: Any = None,
+        ngpus: int | None = None,
+    ) -> None:
+        super().__init__(logger=logger)
+        if compression_params:
+            raise UnsupportedError(
+                f"compression_params={show(compression_params)}: gradients are added up where they are made, and are not compressed on "
+                "their way to a store. Leave it out."
+            )
+        self._contexts_named = len(context) if isinstance(context, Sequence) and context else 1
+        self.binded = self.params_initialized = self.optimizer_initialized = False
+        if not isinstance(symbol, PartitionedSymbol):
+            check_symbol(symbol)
+            check_workers_of_module(ngpus, context)
+            symbol = make_symbol(symbol, ngpus, context)
+        elif isinstance(context, mx.Context):
+            context = None  # a script for mx.mod.Module names one device; the symbol knows its workers
+        check_same_workers(symbol, ngpus, context)
+        if symbol.settings.workers == 1:
+            raise UnsupportedError("tofu.mod.Module is for two workers or more. With ngpus=1 use mx.mod.Module.")
+        self._symbol: PartitionedSymbol = symbol
+        self._places = place_by_hand(symbol, _of_first(group2ctxs), mx.cpu())
+        arguments = symbol.list_arguments()
+        self._data_names = check_names_given("data_names", data_names)
+        self._label_names = [n for n in check_names_given("label_names", label_names) if n in arguments]
+        self._state_names = check_names_given("state_names", state_names)
+        fixed = set(check_names_given("fixed_param_names", fixed_param_names))
+        raise_together(
+            TofuError,
+            f"These names are not among the model's arguments (its inputs are {list_inputs(symbol)}):",
+            [n for n in [*self._data_names, *self._state_names, *fixed] if n not in arguments],
+        )
+        inputs = {*self._data_names, *self._label_names, *self._state_names}
+        self._param_names = [name for name in arguments if name not in inputs]
+        # Where grad_req does not say it by name, which counts for fixed parameters too, as in MXNet.
+        self._trained_names = [name for name in self._param_names if name not in fixed]
+        self._executor: ShardedExecutor | None = None
+        self._plans = Replanner()
+        self._data_shapes: list[Any] = []
+        self._label_shapes: list[Any] = []
+        self._requests: dict[str, str] = {}  # argument -> "write" or "add", of those that have gradients
+        self._shared: SharedParameters | None = None
+        self._monitors: list[Any] = []
+
+    # ---- what the module is
+
+    @property
+    def plan(self) -> Any:
+        """The plan that the module runs."""
+        return self.executor.partition.plan
+
+    @property
+    def executor(self) -> ShardedExecutor:
+        """The bound executor, whose `variables` are the shards. Raises TofuError before `bind`."""
+        if self._executor is None:
+            raise NotReadyError("The module is not bound: call bind(data_shapes=..., label_shapes=...) first.")
+        if self._shared is not None:
+            self._shared.bring_to(self._executor, self._kept_names)
+        return self._executor
+
+    @property
+    def _kept_names(self) -> list[str]:
+        """The variables that outlast a bind."""
+        return [*self._param_names, *self._symbol.list_auxiliary_states()]
+
+    @property
+    def data_names(self) -> list[str]:
+        """Names of the data inputs."""
+        return self._data_names
+
+    @property
+    def label_names(self) -> list[str]:
+        """Names of the label inputs that the model has."""
+        return self._label_names
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the outputs."""
+        return list(self._symbol.list_outputs())
+
+    @property
+    def data_shapes(self) -> list[Any]:
+        """`mx.io.DataDesc` of each data input."""
+        return self._data_shapes
+
+    @property
+    def label_shapes(self) -> list[Any]:
+        """`mx.io.DataDesc` of each label input."""
+        return self._label_shapes
+
+    @property
+    def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Name and whole shape of each output."""
+        graph = self.executor.partition.graph
+        return [
+            (name, graph.tensors[position].shape)
+            for name, position in zip(self.output_names, graph.outputs, strict=True)
+        ]
+
+    # ---- binding
+
+    @called_as("module.bind([('data', (64, 784))], [('softmax_label', (64,))])")
+    def bind(
+        self,
+        data_shapes: Any,
+        label_shapes: Any = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Any = None,
+        grad_req: Any = "write",
+    ) -> None:
+        """Plan for these shapes and allocate the shards. Binding again keeps the parameters.
+
+        The parameters of `shared_module`, another bound `tofu.mod.Module`, are this one's too, and so is its optimizer. Raises TofuError
+        where one has another shape there.
+        """
+        if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
+            raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")
+        if self.binded and not force_rebind:
+            self.logger.warning("Already bound, ignoring bind()")
+            self._after_bind()
+            return
+        requests = read_module_requests(
+            grad_req, self._symbol.list_arguments(), self._trained_names, self._data_names if inputs_need_grad else ()
+        )
+        with self._keeping_what_was_bound():
+            self._read_shapes(data_shapes, label_shapes)
+            self._requests = requests if for_training else {}
+            self._rebind(shared_module, adds_anew=shared_module is None)
+        self.binded = True
+        self.for_training = for_training
+        self.inputs_need_grad = inputs_need_grad and for_training
+        self._after_bind()
+        if shared_module is not None:
+            self._join(shared_module)
+
+    def _join(self, module: ShardedModule) -> None:
+        """Have the parameters of another module from now on."""
+        if module._shared is None:
+            module._shared = SharedParameters(module.executor)
+        self._shared = module._shared
+        self.params_initialized = module.params_initialized
+
+    def _after_bind(self) -> None:
+        """Once the shards are there."""
+
+    def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
+        """Bind for inputs of other shapes, with the same types, parameters, gradients and optimizer; the same plan where it is feasible.
+
+        Raises TofuError before `bind`, and ShapeError where parameters would have another shape.
+        """
+        before = self.executor
+        with self._keeping_what_was_bound():
+            types = {desc.name: desc.dtype for desc in [*self._data_shapes, *self._label_shapes]}
+            self._read_shapes(data_shapes, label_shapes)
+            self._data_shapes = [_with_type(desc, types) for desc in self._data_shapes]
+            self._label_shapes = [_with_type(desc, types) for desc in self._label_shapes]
+            self._rebind()
+            self.executor.keep_gradients(before)
+
+    @contextmanager
+    def _keeping_what_was_bound(self) -> Iterator[None]:
+        """After an error or an interrupt inside, the module is bound as it was before."""
+        before = self._data_shapes, self._label_shapes, self._requests, self._plans, self._executor
+        try:
+            yield
+        except BaseException:
+            self._data_shapes, self._label_shapes, self._requests, self._plans, self._executor = before
+            raise
+
+    def _read_shapes(self, data_shapes: Any, label_shapes: Any) -> None:
+        names = self._data_names, self._label_names
+        check_described("data_shapes", data_shapes)
+        check_described("label_shapes", label_shapes or ())
+        try:
+            self._data_shapes, labels = _parse_data_desc(*names, data_shapes, label_shapes or None)
+        except ValueError as error:
+            raise ShapeError(
+                f"{error}. Name them as the model does, or give data_names= and label_names= to the module."
+            ) from error
+        self._label_shapes = labels or []
+
+    def _rebind(self, lender: ShardedModule | None = None, adds_anew: bool = False) -> None:
+        """Bind for the current shapes: the same plan where it is feasible, the same parameters in any case, those of a `lender` if there is
+        one. Gradients that are added up go on, or begin with zeros.
+        """
+        described = [*self._data_shapes, *self._label_shapes]
+        shapes = {desc.name: tuple(desc.shape) for desc in described}
+        dtypes = {desc.name: desc.dtype for desc in described}
+        unsaid = [name for name in [*self._label_names, *self._state_names] if name not in shapes]
+        if unsaid:  # for inference, users give no labels; of states, nobody does
+            inferred, _ = infer_arguments(self._symbol, shapes, {})
+            shapes.update({name: inferred[name] for name in unsaid})
+        before = lender.executor if lender is not None else self._executor and self.executor
+        kept = {name: shards for name, shards in before.variables.items() if name in self._kept_names} if before else {}
+        states = {n: v for n, v in before.variables.items() if n in self._state_names} if before else {}
+        executor = self._bind_shapes(shapes, dtypes, {**states, **kept}, lender)
+        changed = [
+            f"{name}: {old.shape} becomes {executor.variables[name].shape}"
+            for name, old in kept.items()
+            if name in executor.variables and old.shape != executor.variables[name].shape
+        ]
+        raise_together(ShapeError, f"For the inputs {shapes} these parameters would have another shape:", changed)
+        move({**states, **kept}, executor.variables)
+        earlier = before.sums if before and not adds_anew else {}
+        executor.add_up([name for name, request in self._requests.items() if request == "add"], earlier)
+        move(earlier, executor.sums)
+        with uninterrupted():
+            self._executor = executor
+            if self._shared is not None:
+                self._shared.leave_to(executor)
+            for monitor in self._monitors:
+                monitor.attach()
+
+    def _bind_shapes(
+        self, shapes: dict[str, tuple[int, ...]], dtypes: Any, shared: Any, lender: ShardedModule | None
+    ) -> ShardedExecutor:
+        trained = [name for name in self._requests if name in self._param_names]
+        differentiated = [*trained, *(name for name in self._requests if name not in trained)]
+        symbol, settings = self._symbol, self._symbol.settings
+
+        def find(settings: Settings, present: Plan | None = None) -> Partition:
+            return self._plans.find(
+                kind=tuple(differentiated),
+                shapes=shapes,
+                types=tuple(dtypes.items()),
+                settings=settings,
+                compile_with=lambda asked: symbol.compile_for(shapes, dtypes, differentiated, trained, asked),
+                present=present,
+            )
+
+        if lender is None and self._executor is not None:
+            return symbol.bind_shards(find(settings, self._executor.partition.plan), shared)
+        self._plans = Replanner()
+        if lender is not None:
+            with suppress(
+                PlanError, InfeasibleError
+            ):  # another layout is right too: parameters then move from one module to the other
+                return symbol.bind_shards(find(_lay_out_as(settings, lender, shapes)), shared)
+        return symbol.bind_shards(find(settings), shared)
+
+
+def _lay_out_as(settings: Settings, lender: ShardedModule, shapes: Mapping[str, Any]) -> Settings:
+    """The settings with the parameters laid out as in another module's plan, where they are given no plan of their own."""
+    names = [name for name in lender._kept_names if name not in shapes]
+    steps = {name: lender.plan.tensors[name] for name in names if name in lender.plan.tensors}
+    return replace(settings, hints={**steps, **(settings.hints or {})})
+
+
+def _with_type(desc: Any, types: dict[str, Any]) -> Any:
+    return mx.io.DataDesc(desc.name, desc.shape, types.get(desc.name, desc.dtype), desc.layout)
+
+
+def _of_first(group2ctxs: Any) -> dict[str, Any]:
+    """Group -> its context beside the first of the Module's, in any form that MXNet takes: a mapping for each, or a list in each."""
+    groups = group2ctxs[0] if isinstance(group2ctxs, (list, tuple)) else group2ctxs or {}
+    return {name: place[0] if isinstance(place, (list, tuple)) else place for name, place in groups.items()}

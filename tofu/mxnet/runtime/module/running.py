@@ -1,0 +1,212 @@
+"""How a module over shards runs: batches in, of whatever shapes, and outputs, gradients and states out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from tofu.errors import ArgumentTypeError, NotReadyError, ShapeError, TofuError, raise_together
+from tofu.mxnet.frontend.head_gradients import list_head_gradients
+from tofu.mxnet.frontend.inference import infer_arguments
+from tofu.mxnet.runtime.executor.monitoring import MonitoredShards
+from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.module.batch_pieces import cut_batch, find_batch_axis, join_batch
+from tofu.mxnet.runtime.module.binding import ShardedModule
+from tofu.mxnet.runtime.symbol.arguments import check_iterator
+from tofu.reading import show_with_type
+
+
+class RunningModule(ShardedModule):
+    """A module that runs once it has parameters; see `Module`."""
+
+    def _fit_to(self, data_batch: Any) -> None:
+        """Bind for the shapes of a batch where they differ from those bound: a smaller last batch, larger images, say."""
+        labels = getattr(data_batch, "label", None) or []
+        shapes = [tuple(array.shape) for array in [*data_batch.data, *labels]]
+        bound = [tuple(desc.shape) for desc in [*self._data_shapes, *self._label_shapes]][: len(shapes)]
+        if shapes == bound:
+            return
+        self._check_count(data_batch.data)
+        with self._keeping_what_was_bound():
+            if shapes[: len(data_batch.data)] != bound[: len(data_batch.data)]:
+                self._data_shapes = _in_order_of(getattr(data_batch, "provide_data", None), self._data_shapes)
+                self._label_shapes = _in_order_of(getattr(data_batch, "provide_label", None), self._label_shapes)
+            given = [tuple(label.shape) for label in labels] or self._label_shapes_for(data_batch.data)
+            pairs = zip(self._data_shapes, data_batch.data, strict=True)
+            self._data_shapes = [_with_shape(d, a.shape) for d, a in pairs]
+            self._label_shapes = [_with_shape(d, shape) for d, shape in zip(self._label_shapes, given, strict=False)]
+            before = self.executor
+            self._rebind()
+            self.executor.forget_gradients(before)
+
+    def _label_shapes_for(self, data: Sequence[Any]) -> list[tuple[int, ...]]:
+        """The shapes of the labels for a batch without any: inferred; where the data do not tell them, those bound at the batch's size."""
+        shapes = {desc.name: tuple(array.shape) for desc, array in zip(self._data_shapes, data, strict=True)}
+        try:
+            inferred, _ = infer_arguments(self._symbol, shapes, {})
+        except ShapeError:
+            bound, given = self._data_shapes[0].shape[0], data[0].shape[0]
+            return [(desc.shape[0] * given // bound, *desc.shape[1:]) for desc in self._label_shapes]
+        return [inferred[desc.name] for desc in self._label_shapes]
+
+    def _check_count(self, data: Sequence[Any]) -> None:
+        if len(data) != len(self._data_shapes):
+            raise ShapeError(
+                f"The batch does not fit the model: it has {len(data)} arrays for the {len(self._data_shapes)} inputs "
+                f"{', '.join(self._fed_data)}. Give one for each, in their order."
+            )
+
+    @property
+    def _fed_data(self) -> list[str]:
+        """Names of the data inputs in the order of a batch's arrays: that of the shapes that were bound, as in MXNet."""
+        return [desc.name for desc in self._data_shapes]
+
+    @property
+    def _fed_labels(self) -> list[str]:
+        """Names of the label inputs, likewise."""
+        return [desc.name for desc in self._label_shapes] or self._label_names
+
+    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+        """Scatter a batch and run the forward operators; binds anew where the batch has other shapes. Raises TofuError before there are
+        parameters, and ShapeError for shapes that would change them.
+        """
+        self._check_ready()
+        if not hasattr(data_batch, "data"):
+            raise ArgumentTypeError(
+                f"forward takes a batch with a list of arrays in its `data`, not a {type(data_batch).__name__}. Write "
+                "module.forward(mx.io.DataBatch([array]))."
+            )
+        self._fit_to(data_batch)
+        variables = self.executor.variables
+        for name, array in zip(self._fed_data, data_batch.data, strict=True):
+            variables[name].scatter(array)
+        for name, array in zip(self._fed_labels, getattr(data_batch, "label", None) or (), strict=False):
+            variables[name].scatter(array)
+        self.executor.forward(self.for_training if is_train is None else is_train)
+
+    def score(self, *args: Any, **kwargs: Any) -> Any:
+        """As MXNet's `score`. Raises TofuError before there are parameters."""
+        self._check_ready()
+        check_iterator("score", args, kwargs, "eval_data")
+        return super().score(*args, **kwargs)
+
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        """As MXNet's `predict`. Raises TofuError before there are parameters."""
+        self._check_ready()
+        return super().predict(*args, **kwargs)
+
+    def iter_predict(self, *args: Any, **kwargs: Any) -> Any:
+        """As MXNet's `iter_predict`. Raises TofuError before there are parameters."""
+        self._check_ready()
+        return super().iter_predict(*args, **kwargs)
+
+    def _check_ready(self) -> ShardedExecutor:
+        executor = self.executor
+        if not self.params_initialized:
+            raise NotReadyError(
+                "The module has no parameters yet: call init_params(...) or set_params(...) first, again if it was cut short."
+            )
+        return executor
+
+    def backward(self, out_grads: Any = None) -> None:
+        """Run the backward operators; `out_grads`, an array or a list of them, are needed for outputs that are no loss. Raises TofuError
+        where the module is bound for inference.
+        """
+        if self.binded and not self.for_training:
+            raise NotReadyError(
+                "The module was bound with for_training=False: bind it with for_training=True to run backward()."
+            )
+        heads = list_head_gradients(self.executor.partition.graph)
+        is_one = isinstance(out_grads, (mx.nd.NDArray, np.ndarray))
+        given = [out_grads] if is_one else list(out_grads or ())
+        missing = [self.output_names[output] for output in heads if output >= len(given)]
+        raise_together(
+            TofuError, "backward() needs out_grads, a gradient for each output that is no loss. Missing for:", missing
+        )
+        for output, name in heads.items():
+            self.executor.variables[name].scatter(given[output])
+        self.executor.backward()
+
+    # ---- results
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        """Whole outputs of the last forward. With merge_multi_context=False each is in a list of its own, in as many pieces of the batch as
+        `context=` named devices.
+        """
+        whole = [self.executor.output(index).gather() for index in range(len(self.output_names))]
+        if merge_multi_context:
+            return whole
+        attributes = self._symbol.whole.attr_dict()
+        layouts = [attributes.get(output.name, {}).get("__layout__") for output in self._symbol.whole]
+        return [self._cut(array, layout) for array, layout in zip(whole, layouts, strict=True)]
+
+    def _cut(self, whole: Any, layout: str | None) -> list[Any]:
+        """An array in MXNet's pieces, one for each context that was named."""
+        if self._contexts_named == 1:
+            return [whole]
+        return cut_batch(whole, find_batch_axis(layout), self._exec_group.batch_size, self._contexts_named)
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """Whole gradients of the data inputs; needs bind(inputs_need_grad=True). Nested as `get_outputs` is."""
+        if not self.inputs_need_grad:
+            raise NotReadyError("The inputs have no gradients: bind with inputs_need_grad=True.")
+        whole = [self.executor.gradient(name).gather() for name in self._fed_data]
+        whole = [array.as_in_context(self._places[name]) for array, name in zip(whole, self._fed_data, strict=True)]
+        if merge_multi_context:
+            return whole
+        return [self._cut(array, desc.layout) for array, desc in zip(whole, self._data_shapes, strict=True)]
+
+    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        """Feed a metric with whole labels and outputs. With pre_sliced=True labels are in a list for each device, as MXNet has them."""
+        if not hasattr(eval_metric, "update_dict"):
+            raise ArgumentTypeError(
+                f"update_metric takes a metric, not {show_with_type(eval_metric)}. Write mx.metric.create('acc')."
+            )
+        eval_metric.update_dict(
+            dict(zip(self._fed_labels, labels[0] if pre_sliced else labels, strict=False)),
+            dict(zip(self.output_names, self.get_outputs(), strict=True)),
+        )
+
+    # ---- states
+
+    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
+        """Whole values of the inputs in `state_names`. Nested as `get_outputs` is."""
+        whole = [self._check_ready().variables[name].gather() for name in self._state_names]
+        return whole if merge_multi_context else [self._cut(array, None) for array in whole]
+
+    def set_states(self, states: Any = None, value: float | None = None) -> None:
+        """Set the inputs in `state_names`, which are zeros at first: from arrays, as `get_states` or `get_outputs` give them, or all to one
+        number. Raises TofuError for both or none, and for another number of arrays.
+        """
+        variables = self._check_ready().variables
+        if (states is None) == (value is None):
+            raise TofuError("set_states takes either states=, an array for each of state_names, or value=, a number.")
+        if states is None:
+            states = [
+                mx.nd.full(variables[name].shape, value, dtype=variables[name].dtype) for name in self._state_names
+            ]
+        given = [join_batch(state, find_batch_axis(None)) for state in states]
+        if len(given) != len(self._state_names):
+            raise TofuError(
+                f"{len(given)} arrays are given for the {len(self._state_names)} states {self._state_names}."
+            )
+        for name, state in zip(self._state_names, given, strict=True):
+            variables[name].scatter(state)
+
+    def install_monitor(self, mon: Any) -> None:
+        """Let an `mx.mon.Monitor` see what it would see on one device: whole arrays, each gathered when it is shown."""
+        mon.install(MonitoredShards(lambda: self.executor, self._symbol.whole))
+        self._monitors.append(mon.exes[-1])
+
+
+def _in_order_of(provided: Any, bound: list[Any]) -> list[Any]:
+    """What was bound, in the order in which a batch of other shapes says that it provides it; as it was where the batch says nothing."""
+    names, by_name = [entry[0] for entry in provided or ()], {desc.name: desc for desc in bound}
+    return [by_name[name] for name in names] if sorted(names) == sorted(by_name) else bound
+
+
+def _with_shape(desc: Any, shape: Sequence[int]) -> Any:
+    return mx.io.DataDesc(desc.name, tuple(shape), desc.dtype, desc.layout)

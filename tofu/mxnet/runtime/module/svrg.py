@@ -1,0 +1,153 @@
+"""`tofu.mod.SVRGModule`: MXNet's SVRGModule, stochastic variance reduced gradients, over two modules of shards.
+
+The gradient of each batch is corrected by that of earlier weights for the same batch, and by their gradient averaged over all batches.
+A second module holds the earlier weights. Its gradients and the averages lie where the plan has the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tofu.errors import ArgumentTypeError, TofuError, UnsupportedError
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+from tofu.mxnet.runtime.module.module import Module
+from tofu.mxnet.runtime.module.shared_parameters import move
+from tofu.reading import show
+
+
+class SVRGModule(Module):
+    """A model over several devices with the interface of `mx.contrib.svrg_optimization.svrg_module.SVRGModule`.
+
+    Parameters
+    ----------
+    symbol, args, kwargs
+        As those of `tofu.mod.Module`.
+    update_freq
+        Every how many epochs `fit` averages the gradients over all data.
+
+    Examples
+    --------
+    >>> import mxnet as mx, tofu
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+    >>> net = mx.sym.LinearRegressionOutput(net, mx.sym.Variable("y"), name="lro")
+    >>> batches = mx.io.NDArrayIter(mx.nd.ones((8, 3)), mx.nd.ones((8, 2)), batch_size=4, label_name="y")
+    >>> module = tofu.mod.SVRGModule(net, label_names=["y"], ngpus=2, update_freq=2)
+    >>> module.fit(batches, eval_metric="mse", num_epoch=2)
+    """
+
+    def __init__(self, symbol: Any, *args: Any, update_freq: int | None = None, **kwargs: Any) -> None:
+        super().__init__(symbol, *args, **kwargs)
+        if not isinstance(update_freq, int) or isinstance(update_freq, bool):
+            raise ArgumentTypeError(f"update_freq= takes a number of epochs, not {show(update_freq)}.")
+        if update_freq < 1:
+            raise TofuError(f"update_freq={update_freq}: give a number of epochs, from 1 on.")
+        self.update_freq = update_freq
+        self._mod_aux = Module(self._symbol, *args, **{**kwargs, "context": None, "ngpus": None})
+        self._averages: dict[str, ShardedTensor] = {}
+
+    def bind(self, *args: Any, **kwargs: Any) -> None:
+        """Bind both modules, as `tofu.mod.Module.bind`. Raises UnsupportedError for `shared_module`."""
+        if kwargs.get("shared_module") is not None or args[5:6] not in ((), (None,)):
+            raise UnsupportedError("A SVRGModule shares its parameters with no other module. Leave shared_module= out.")
+        super().bind(*args, **kwargs)
+        self._mod_aux.bind(*args, **kwargs)
+
+    def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
+        """Bind both modules for inputs of other shapes."""
+        super().reshape(data_shapes, label_shapes)
+        self._mod_aux.reshape(data_shapes, label_shapes)
+
+    def init_optimizer(self, kvstore: Any = "local", *args: Any, **kwargs: Any) -> None:
+        """As `tofu.mod.Module.init_optimizer`. Raises UnsupportedError for a distributed kvstore."""
+        super().init_optimizer(kvstore, *args, **kwargs)
+        if self._cluster is not None:
+            raise UnsupportedError(
+                "A SVRGModule runs on one machine: its averages are of that machine's data. Leave kvstore= out."
+            )
+
+    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+        """Run forward with the present weights and, in training, with the earlier ones. Raises NotReadyError before `update_full_grads`
+        in training.
+        """
+        super().forward(data_batch, is_train)
+        if is_train or (is_train is None and self.for_training):
+            self._mod_aux.forward(data_batch, is_train=True)
+
+    def backward(self, out_grads: Any = None) -> None:
+        """Run both backwards."""
+        super().backward(out_grads)
+        self._mod_aux.backward(out_grads)
+
+    def update(self) -> None:
+        """Correct the gradients of the last backward, and update."""
+        for name in self._list_corrected():
+            own, earlier = self.executor.gradient(name), self._mod_aux.executor.gradient(name)
+            for gradient, other in zip(own.arrays, _lay_out(earlier, own).arrays, strict=True):
+                gradient -= other
+            if name in self._averages:
+                for gradient, average in zip(own.arrays, _lay_out(self._averages[name], own).arrays, strict=True):
+                    gradient += average
+        super().update()
+
+    def update_full_grads(self, train_data: Any) -> None:
+        """Keep the present weights as the earlier ones, and average their gradients over all batches.
+
+        As in MXNet, the average of before is added to the sum.
+        """
+        earlier = self._mod_aux
+        move(self._check_ready().variables, {name: earlier.executor.variables[name] for name in self._kept_names})
+        earlier.params_initialized = True
+        train_data.reset()
+        batches, padding = 0, 0
+        for batch in train_data:
+            earlier.forward(batch, is_train=True)
+            earlier.backward()
+            batches, padding = batches + 1, batch.pad or 0
+            for name in self._list_corrected():
+                self._add_to_average(name, earlier.executor.gradient(name))
+        count = batches - padding / train_data.batch_size
+        for average in self._averages.values():
+            for array in average.arrays:
+                array /= count
+
+    def fit(self, train_data: Any, *args: Any, begin_epoch: int = 0, **kwargs: Any) -> None:
+        """As MXNet's `fit`, with the gradients averaged every `update_freq` epochs."""
+        super().fit(_Epochs(self, train_data, begin_epoch), *args, begin_epoch=begin_epoch, **kwargs)
+
+    def _list_corrected(self) -> list[str]:
+        parameters = set(self._param_names)
+        return [name for name in self.executor.differentiated if name in parameters]
+
+    def _add_to_average(self, name: str, gradient: ShardedTensor) -> None:
+        if name not in self._averages:
+            self._averages[name] = gradient.like(gradient.shape, gradient.dtype)
+        average = self._averages[name]
+        for array, other in zip(average.arrays, _lay_out(gradient, average).arrays, strict=True):
+            array += other
+
+
+class _Epochs:
+    """Training data whose first batch of an epoch comes after the gradients were averaged, if it is time for that."""
+
+    def __init__(self, module: SVRGModule, data: Any, epoch: int) -> None:
+        self._module, self._data, self._epoch = module, data, epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._epoch % self._module.update_freq == 0:
+            self._module.update_full_grads(self._data)
+            self._data.reset()
+        self._epoch += 1
+        return iter(self._data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._data, name)
+
+
+def _lay_out(tensor: ShardedTensor, like: ShardedTensor) -> ShardedTensor:
+    """A tensor in the layout of another one."""
+    if tensor.matches(like):
+        return tensor
+    moved = like.like(like.shape, like.dtype)
+    moved.scatter(tensor.gather())
+    return moved

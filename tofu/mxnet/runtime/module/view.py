@@ -1,0 +1,86 @@
+"""What scripts read of MXNet's executors behind a module, over shards: arrays by name and in lists, each sharded.
+
+An array prints, converts (`asnumpy`) and is set (`array[:] = 0`) as MXNet's are. What would need it whole in one place says how to copy it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import mxnet as mx
+
+from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
+from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
+
+
+class ExecutorGroup:
+    """The part of MXNet's `DataParallelExecutorGroup` that scripts read; there is one executor.
+
+    Parameters
+    ----------
+    executor
+        The executor over shards.
+    data_shapes
+        `mx.io.DataDesc` of the inputs.
+    param_names
+        Names of the parameters, in MXNet's order.
+    differentiated
+        Arguments that have gradients.
+    """
+
+    def __init__(
+        self,
+        executor: ShardedExecutor,
+        data_shapes: Sequence[Any],
+        param_names: Sequence[str],
+        differentiated: Collection[str],
+    ) -> None:
+        self.param_names = list(param_names)
+        self.data_shapes = data_shapes
+        self.execs = [self]
+        self._executor = executor
+        self._differentiated = differentiated
+
+    @property
+    def batch_size(self) -> int:
+        """The extent of the first input's batch axis."""
+        first = self.data_shapes[0]
+        return int(first.shape[mx.io.DataDesc.get_batch_axis(first.layout)])
+
+    @property
+    def arg_dict(self) -> Mapping[str, Any]:
+        """Argument -> its array."""
+        return self._select(self._executor.partition.source.native.list_arguments())
+
+    @property
+    def aux_dict(self) -> Mapping[str, Any]:
+        """Auxiliary state -> its array."""
+        return self._select(self._executor.partition.source.native.list_auxiliary_states())
+
+    @property
+    def grad_dict(self) -> Mapping[str, Any]:
+        """Argument -> the array of its gradient, or None where it has none. Raises TofuError where the last backward's are gone."""
+        return {name: self._gradient(name) for name in self.arg_dict}
+
+    @property
+    def param_arrays(self) -> list[list[Any]]:
+        """A list for each parameter, with its array."""
+        return [[ShardedArray(self._executor.variables[name])] for name in self.param_names]
+
+    @property
+    def grad_arrays(self) -> list[list[Any]]:
+        """A list for each parameter, with the array of its gradient."""
+        return [[self._gradient(name)] for name in self.param_names]
+
+    @property
+    def aux_arrays(self) -> list[list[Any]]:
+        """A list for each auxiliary state, with its array."""
+        return [[array] for array in self.aux_dict.values()]
+
+    def _gradient(self, name: str) -> Any:
+        return ShardedArray(self._executor.gradient(name)) if name in self._differentiated else None
+
+    def _select(self, names: Sequence[str]) -> dict[str, Any]:
+        variables = self._executor.variables
+        return {name: ShardedArray(variables[name]) for name in names if name in variables}

@@ -1,0 +1,72 @@
+"""Rows that MXNet's lazy optimizers pass over: those that a sparse gradient does not have.
+
+Workers compute the gradient of a lookup densely, and update their shards by dense operators, which decay momentum and weights in all
+rows. So the rows of zeros get back what they held before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+import numpy.typing as npt
+
+from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+
+LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
+"""Optimizers of MXNet that are lazy wherever weight and gradient are sparse; others where their `lazy_update` says so."""
+
+
+def list_read_gradients(
+    optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
+) -> list[ShardedTensor]:
+    """The sparse gradients that an update reads whose rows are all that it changes; none where the optimizer is not lazy.
+
+    NAG without momentum and LBSGD end in operators that are lazy where nothing else is said. LBSGD reads what it has added up as well.
+    """
+    if isinstance(optimizer, LAZY_FOR_SPARSE):
+        is_lazy = has_sparse_weight
+    elif isinstance(optimizer, mx.optimizer.NAG):
+        is_lazy = optimizer.momentum == 0.0
+    elif isinstance(optimizer, mx.optimizer.LBSGD):
+        added = optimizer.cumgrads.get(index, {}).get("cum_grad")
+        return [gradient, added.tensor] if isinstance(added, ShardedArray) else [gradient]
+    else:
+        is_lazy = bool(getattr(optimizer, "lazy_update", False))
+    return [gradient] if is_lazy else []
+
+
+@contextmanager
+def keeping_rows(gradients: Sequence[Sequence[ShardedTensor]], updated: Sequence[Sequence[Any]]) -> Iterator[None]:
+    """Have each weight and its states keep the rows in which all of its gradients are zero, whatever is done meanwhile."""
+    with ExitStack() as stack:
+        for read, arrays in zip(gradients, updated, strict=True):
+            if not read:
+                continue
+            touched = np.logical_or.reduce([find_rows(gradient) for gradient in read])
+            for array in arrays:
+                if isinstance(array, ShardedArray) and array.tensor.shape == read[0].shape:
+                    stack.enter_context(_keeping(array.tensor, touched))
+        yield
+
+
+def find_rows(gradient: ShardedTensor) -> npt.NDArray[np.bool_]:
+    """Which rows of a gradient have a cell that is not zero."""
+    touched = np.zeros(gradient.shape[0], bool)
+    for worker in gradient.owners:
+        (begin, end), array = gradient.regions[worker][0], gradient.arrays[worker]
+        touched[begin:end] |= (array != 0).reshape((end - begin, -1)).max(axis=1).asnumpy() > 0
+    return touched
+
+
+@contextmanager
+def _keeping(tensor: ShardedTensor, touched: npt.NDArray[np.bool_]) -> Iterator[None]:
+    before = [array.copy() for array in tensor.arrays]
+    yield
+    for region, array, old in zip(tensor.regions, tensor.arrays, before, strict=True):
+        rows = mx.nd.array(touched[slice(*region[0])], ctx=array.context, dtype="float32")
+        mx.nd.where(rows, array, old, out=array)

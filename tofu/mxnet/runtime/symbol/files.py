@@ -1,0 +1,106 @@
+"""Symbols in files. Where Tofu is imported, MXNet's own loaders give partitioned symbols back, so that `Module.load` and checkpoints
+do not fall back to one device.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import wraps
+from glob import escape, glob
+from typing import Any
+
+import mxnet as mx
+
+from tofu.errors import TofuError, raise_together
+from tofu.imports.mxnet import MXNET_VERSION
+from tofu.mxnet.frontend.refusals import refuse_broken
+from tofu.mxnet.frontend.symbol_text import read_model
+from tofu.mxnet.runtime.symbol.partition_text import ATTRIBUTE, last_line, load_whole
+from tofu.mxnet.runtime.symbol.partitioned_symbol import load_json as read_json
+from tofu.reading import read_text
+
+NUMPY_SHAPES = "is_np_shape"
+"""The attribute of a saved graph in which MXNet notes whether NumPy's shapes were on."""
+
+
+def install_loaders() -> None:
+    """Let MXNet's own symbol loaders give partitioned symbols back; other files load as before."""
+    for module in (mx.symbol, mx.symbol.symbol):
+        module.load_json = _with_partition(module.load_json)
+        module.load = _load_file
+
+
+def _with_partition(load_json: Callable[[str], Any]) -> Callable[[str], Any]:
+    @wraps(load_json)
+    def load(json_str: str) -> Any:
+        return (
+            read_json(json_str) if isinstance(json_str, str) and f'"{ATTRIBUTE}"' in json_str else load_whole(json_str)
+        )
+
+    return load
+
+
+def read_symbol(path: str) -> Any:
+    """The symbol in a file, partitioned if it was saved so. Raises TofuError for a file that MXNet cannot read as one."""
+    saved_by = MXNET_VERSION
+    try:
+        text = read_text(path)
+        saved_by = _find_version(read_model(text))  # MXNet's own errors name neither the file nor what is wrong
+        symbol = mx.sym.load_json(text)
+        refuse_broken(symbol)
+    except (OSError, ValueError, mx.base.MXNetError) as error:
+        reason = str(error) if isinstance(error, (OSError, ValueError)) else last_line(error)
+        remedy = "Save one with symbol.save(...)."
+        if isinstance(error, mx.base.MXNetError):  # a symbol, with something that MXNet here does not have
+            saver = (
+                "" if saved_by == MXNET_VERSION else f"It was saved by MXNet {saved_by}, and this is {MXNET_VERSION}. "
+            )
+            remedy = (
+                f"{saver}Load the library that has what is missing (mx.library.load), or build the model with operators and arguments of "
+                f"MXNet {MXNET_VERSION}."
+            )
+        raise TofuError(f"{path} is not a symbol that MXNet can read ({reason}). {remedy}") from error
+    return symbol
+
+
+def _find_version(model: dict[str, Any]) -> str:
+    """The MXNet that saved a model, 1.9.1 say; the one that is needed where the file does not tell."""
+    kept = model.get("attrs", {}).get("mxnet_version")
+    number = kept[1] if isinstance(kept, list) and len(kept) == 2 else None
+    if isinstance(number, bool) or not isinstance(number, int):
+        return MXNET_VERSION
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+
+def shapes_as_saved(path: str) -> Any:
+    """A scope with NumPy's shapes where the symbol in a file was saved with them. MXNet notes that in the file, and leaves the switch to
+    its user, as a script does; a symbol that `read_symbol` has read is such a file.
+    """
+    attributes = read_model(read_text(path)).get("attrs", {})
+    is_marked = isinstance(attributes, dict) and attributes.get(NUMPY_SHAPES) == ["int", 1]
+    return mx.util.np_shape(True if is_marked else None)
+
+
+def check_checkpoint(prefix: str, epoch: int, kinds: Sequence[str]) -> None:
+    """Raise TofuError where files of a checkpoint are missing: its symbol, or those of `kinds` at the epoch."""
+    paths = [f"{prefix}-symbol.json", *(f"{prefix}-{epoch:04d}.{kind}" for kind in kinds)]
+    found = sorted(path[-11:-7].lstrip("0") or "0" for path in glob(f"{escape(prefix)}-[0-9][0-9][0-9][0-9].params"))
+    headline = (
+        f"The checkpoint {prefix!r} has no epoch {epoch}; those at {', '.join(found)} are there. These files are missing:"
+        if found and os.path.exists(paths[0])
+        else f"There is no checkpoint {prefix!r}; module.save_checkpoint(prefix, epoch) writes one. These files are missing:"
+    )
+    raise_together(TofuError, headline, [path for path in paths if not os.path.exists(path)])
+
+
+_load_whole_file = mx.symbol.symbol.load
+
+
+@wraps(_load_whole_file)
+def _load_file(fname: str) -> Any:
+    try:
+        text = read_text(fname) if isinstance(fname, str) else ""
+    except (OSError, ValueError):
+        text = ""  # MXNet says what is wrong, or knows what kind of file it is
+    return read_json(text) if f'"{ATTRIBUTE}"' in text else _load_whole_file(fname)

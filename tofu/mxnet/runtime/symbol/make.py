@@ -1,0 +1,48 @@
+"""From a symbol and what its user asks to a symbol that binds to k devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tofu.mxnet.frontend.inference import check_names
+from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
+from tofu.mxnet.runtime.symbol.arguments import (
+    check_contexts,
+    check_symbol,
+    read_settings,
+    read_shapes,
+    warn_of_sparse_storage,
+)
+from tofu.mxnet.runtime.symbol.devices import resolve_contexts
+from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
+
+
+def make_symbol(
+    symbol: Any,
+    ngpus: int | None,
+    contexts: Sequence[Any] | None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    known: Sequence[str] = (),
+    **options: Any,
+) -> PartitionedSymbol:
+    """Return the partitioned symbol, which is planned if shapes of inputs are given.
+
+    `known` are the options of the function that the user called, for errors about names that are no inputs. `options` are those of
+    planning. The other arguments and the errors are those of `tofu.mxnet.partition`.
+    """
+    check_symbol(symbol)
+    if isinstance(symbol, PartitionedSymbol):
+        symbol = symbol.whole
+    refuse_broken(symbol)
+    inputs = read_shapes(symbol, shapes or {}, known)
+    contexts = check_contexts(contexts)
+    settings = read_settings(ngpus, contexts, **options)
+    made = PartitionedSymbol(symbol, settings, resolve_contexts(settings.workers, contexts))
+    if settings.workers > 1:
+        refuse_unpartitionable(symbol)
+        warn_of_sparse_storage(symbol)
+    check_names(symbol, inputs)
+    if inputs:
+        made.plan_for(inputs)
+    return made

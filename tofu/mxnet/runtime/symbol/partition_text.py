@@ -1,0 +1,126 @@
+"""What a partitioned symbol adds to MXNet's JSON of its model: settings and plan, in the graph's attributes, written and read.
+
+Plain MXNet reads such a text as the model itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import mxnet as mx
+
+from tofu.errors import TofuError
+from tofu.mxnet.frontend.refusals import refuse_broken
+from tofu.mxnet.frontend.symbol_text import read_model
+from tofu.mxnet.runtime.symbol.arguments import read_settings
+from tofu.mxnet.runtime.symbol.devices import resolve_contexts
+from tofu.plan import Plan
+from tofu.planning.settings import OPTIONS, Settings
+from tofu.reading import MOST_WORKERS, parse_json, read_list, read_whole, show
+
+ATTRIBUTE = "tofu"
+REMEDY = "Take a copy of the file that is whole, or save the symbol anew with symbol.save(...)."
+KEYS = {name: name for name in OPTIONS} | {"plan": "pinned_plan"}  # "plan" is the one that was found
+load_whole = mx.symbol.symbol.load_json  # MXNet's own, before files.py puts another in its place
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A model as the user wrote it, how it is partitioned, and where it runs."""
+
+    whole: Any
+    settings: Settings
+    contexts: tuple[Any, ...]
+
+
+def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: Plan | None) -> str:
+    """The model's JSON `text` with its settings in it, and the plan that was found, or saved with them before."""
+    model = json.loads(text)
+    plan = plan or settings.saved
+    settled = {name: getattr(settings, name) for name in OPTIONS}
+    value = {
+        "workers": settings.workers,
+        "contexts": [[context.device_type, context.device_id] for context in contexts],
+        "plan": None if plan is None else plan.to_json(),
+        **{KEYS[n]: None if setting is None else OPTIONS[n].to_plain(setting) for n, setting in settled.items()},
+    }
+    value["digest"] = _digest(model, value)
+    model.setdefault("attrs", {})[ATTRIBUTE] = ["str", json.dumps(value, sort_keys=True)]
+    return json.dumps(model, indent=2)
+
+
+def read_partition(text: str) -> Saved | None:
+    """What was saved in a JSON text; None where it is a plain symbol. Raises TofuError for a partitioned one that is damaged."""
+    try:
+        model = parse_json(text)
+    except ValueError as error:
+        raise TofuError(f"The symbol cannot be read: {error}. {REMEDY}") from error
+    attributes = model.get("attrs", {}) if isinstance(model, dict) else {}
+    if not isinstance(attributes, dict) or ATTRIBUTE not in attributes:
+        return None
+    try:
+        return _read_saved(read_model(text), text)
+    except (ValueError, mx.base.MXNetError) as error:
+        reason = str(error) if isinstance(error, ValueError) else last_line(error)
+        raise TofuError(f"The partitioned symbol cannot be read: {reason}. {REMEDY}") from error
+
+
+def last_line(error: Exception) -> str:
+    """Of an error of MXNet's: what it says after its stack. About an argument that an operator lacks it begins with what is wrong, goes on
+    with all arguments that there are, and ends with the operator.
+    """
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    wrong = next((line for line in lines if ", Possible Arguments:" in line), None)
+    if wrong is not None and lines[-1].startswith(", in operator"):
+        return wrong.split(", Possible Arguments:")[0].removeprefix("MXNetError: ") + lines[-1]
+    return lines[-1]
+
+
+def _read_saved(model: dict[str, Any], text: str) -> Saved:
+    kept = model["attrs"][ATTRIBUTE]
+    if not isinstance(kept, list) or len(kept) != 2 or not isinstance(kept[1], str):
+        raise ValueError(f"its attribute {ATTRIBUTE} is {show(kept)}, not a text")
+    value = parse_json(kept[1])
+    if not isinstance(value, dict):
+        raise ValueError(f"its attribute {ATTRIBUTE} is {show(value)}, not an object")
+    contexts = [_read_context(context) for context in read_list(value.get("contexts"), "contexts", lambda c, _: c)]
+    settings = _read_settings(value, contexts)
+    whole = load_whole(text)
+    refuse_broken(whole)
+    if value.get("digest", digest := _digest(model, value)) != digest:
+        warnings.warn(
+            "The partitioned symbol is not as it was saved: its digest is that of another one. If you edited it, delete its "
+            '"digest"; else take it from where it was saved.',
+            stacklevel=5,
+        )
+    return Saved(whole, settings, resolve_contexts(settings.workers, contexts))
+
+
+def _read_settings(value: Mapping[str, Any], contexts: Sequence[Any]) -> Settings:
+    given = {
+        name: None if value[KEYS[name]] is None else option.from_plain(value[KEYS[name]])
+        for name, option in OPTIONS.items()
+        if KEYS[name] in value
+    }
+    settings = read_settings(value.get("workers"), contexts, **given)
+    plan = value.get("plan")
+    return replace(settings, saved=None if plan is None else OPTIONS["plan"].from_plain(plan))
+
+
+def _read_context(value: Any) -> Any:
+    """[device, number] -> a context."""
+    if not isinstance(value, list) or len(value) != 2 or value[0] not in list(mx.Context.devstr2type):
+        raise ValueError(f"a context is {show(value)}, not a device and its number")
+    return mx.Context(value[0], read_whole(value[1], "the number of a device", most=MOST_WORKERS))
+
+
+def _digest(model: Mapping[str, Any], value: Mapping[str, Any]) -> str:
+    """Of the model's nodes and of everything that is saved with them."""
+    parts = [model.get(name) for name in ("nodes", "arg_nodes", "heads")]
+    kept = {name: part for name, part in value.items() if name != "digest"}
+    return hashlib.sha256(json.dumps([parts, kept], sort_keys=True).encode()).hexdigest()[:32]

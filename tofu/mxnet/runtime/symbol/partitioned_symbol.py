@@ -1,0 +1,341 @@
+"""The symbol that `tofu.partition` makes: it binds to k devices wherever MXNet would bind it to one.
+
+It keeps the model as the user wrote it; what is partitioned is what it is bound to. Every way of MXNet to run a symbol is either
+partitioned as well or refused with the way out, so that nothing falls back to one device in silence.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import mxnet as mx
+
+from tofu.compare.agreement import Agreement
+from tofu.errors import PlanError
+from tofu.host.writing import write_atomically
+from tofu.mxnet.frontend.data_arguments import find_data
+from tofu.mxnet.frontend.inference import DTYPE_NAMES, check_names, infer_arguments
+from tofu.mxnet.frontend.read_symbol import find_labels, read_training
+from tofu.mxnet.frontend.storage import list_sparse_gradients
+from tofu.mxnet.planning import compile_partition
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+from tofu.mxnet.runtime.executor.bound_arrays import BoundArrays
+from tofu.mxnet.runtime.executor.executor import Executor, as_ndarray
+from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.symbol.arguments import (
+    arrays_by_name,
+    place_by_hand,
+    read_bound_shapes,
+    read_grad_requests,
+    read_shapes,
+    read_storages,
+    warn_of_data_parallel_group,
+)
+from tofu.mxnet.runtime.symbol.derived import DerivedSymbols
+from tofu.mxnet.runtime.symbol.devices import check_context
+from tofu.mxnet.runtime.symbol.partition_text import add_partition, load_whole, read_partition
+from tofu.mxnet.runtime.symbol.replanning import Replanner
+from tofu.mxnet.runtime.symbol.verification import verify_symbol
+from tofu.pipeline import Partition
+from tofu.plan import Plan
+from tofu.planning.progress import search_progress, stage_progress, track_progress
+from tofu.planning.settings import Settings
+from tofu.report.console import print_to_text
+from tofu.report.plan_page import render_page
+from tofu.report.plan_table import alternatives_table
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+class PartitionedSymbol(DerivedSymbols):
+    """A model that binds to several devices. Made by `tofu.partition`."""
+
+    @property
+    def current_plan(self) -> Plan | None:
+        """The plan, or None before there is one."""
+        return None if self._partition is None else self._partition.plan
+
+    @property
+    def plan(self) -> Plan:
+        """The plan: of the shapes given to `partition`, or of the last bind."""
+        return self.planned().plan
+
+    @property
+    def execution_symbol(self) -> Any:
+        """The partitioned symbol itself: k copies of each operator, and the fetches between them."""
+        return self.planned().training.symbol
+
+    def save_report(self, path: str | Path, title: str = "") -> None:
+        """Write a page for a browser: how every tensor is cut, what moves for each layer, and what other splits would move.
+
+        Raises PlanError before there is a plan. Takes a moment for each axis of the layers that move most.
+        """
+        write_atomically(str(path), render_page(self.planned(), title or self.name or "model", track_progress))
+
+    def why(self, operator: str) -> str:
+        """A table: what the plan would move if an operator were split along each of its axes, each a search of a moment.
+
+        Raises PlanError before there is a plan, and for an operator that the model does not have.
+        """
+        return print_to_text(lambda console: console.print(alternatives_table(self.planned(), operator)))
+
+    def planned(self) -> Partition:
+        """Everything that was made for the shapes given to `partition`, or for the last bind. Raises PlanError before."""
+        if self.settings.workers == 1:
+            raise PlanError("With ngpus=1 the model stays as it is: there is no plan. Plans are for ngpus=2 and more.")
+        if self._partition is None:
+            raise PlanError(
+                "There is no plan yet: give the input shapes to tofu.partition(...), or bind the symbol first."
+            )
+        return self._partition
+
+    def plan_for(self, shapes: Shapes) -> None:
+        """Search for these input shapes now, as for training with plain parameters."""
+        if self.settings.workers == 1:
+            return
+        inputs, trained = read_training(self, shapes)
+        self._partition = self._compile(inputs, {}, trained, trained)
+
+    def _compile(
+        self,
+        shapes: Shapes,
+        dtypes: Mapping[str, Any],
+        differentiated: Collection[str],
+        updated: Collection[str],
+        settings: Settings | None = None,
+    ) -> Partition:
+        with search_progress(self.settings.workers) as progress:
+            return compile_partition(
+                self.whole,
+                shapes,
+                settings or self.settings,
+                dtypes=dtypes,
+                differentiated=differentiated,
+                updated=updated,
+                progress=progress,
+            )
+
+    def compile_for(
+        self,
+        shapes: Shapes,
+        dtypes: Mapping[str, Any],
+        differentiated: Collection[str],
+        updated: Collection[str],
+        settings: Settings | None = None,
+    ) -> Partition:
+        """Plan now for inputs, types and gradients such as a later bind will have."""
+        self._partition = self._compile(shapes, dtypes, differentiated, updated, settings)
+        return self._partition
+
+    def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
+        """An executor over shards for a partition of this symbol, whose plan is `plan` from now on."""
+        self._partition = partition
+        return ShardedExecutor(partition, self.contexts, shared)
+
+    def verify(
+        self,
+        *,
+        values: Mapping[str, Any] | None = None,
+        grad_req: Any = "write",
+        dtype: str | None = None,
+        seed: int = 0,
+        **shapes: Sequence[int],
+    ) -> Agreement:
+        """Run the model on one device and on the workers, and compare every number: docs/verify-model.md.
+
+        Parameters
+        ----------
+        values
+            Name -> numbers of inputs, parameters or auxiliary states, of NumPy or NDArrays. All others are drawn by what reads them.
+        grad_req
+            As in `mx.sym.Symbol.simple_bind`; one word is of the learned parameters.
+        dtype
+            "float64" or "float32". Left out: float64, and float32 where MXNet has no kernels for it.
+        seed
+            Of what is drawn.
+        **shapes
+            Shapes of the inputs; left out, those of the plan.
+
+        Examples
+        --------
+        >>> import mxnet as mx, tofu
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+        >>> tofu.partition(net, ngpus=2).verify(data=(4, 6)).agrees
+        True
+        """
+        inputs = read_shapes(self, shapes, PartitionedSymbol.verify.__kwdefaults__ or ())
+        if not inputs and self._partition is not None:
+            inputs = dict(self.plan.inputs)
+        with stage_progress() as report:
+            fresh = PartitionedSymbol(self, self.settings, self.contexts)
+            return verify_symbol(fresh, inputs, values=values, grad_req=grad_req, dtype=dtype, seed=seed, report=report)
+
+    # ---- the ways of MXNet to run a symbol
+
+    def simple_bind(
+        self,
+        ctx: Any,
+        grad_req: Any = "write",
+        type_dict: Mapping[str, Any] | None = None,
+        stype_dict: Mapping[str, str] | None = None,
+        group2ctx: Any = None,
+        shared_arg_names: Sequence[str] | None = None,
+        shared_exec: Any = None,
+        shared_buffer: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """As `mx.sym.Symbol.simple_bind`, over the workers' devices. `ctx` is where the whole arrays live.
+
+        As in MXNet, arrays of `shared_exec` are this executor's too where there is a `shared_buffer`; without one it has its own.
+        """
+        if self.settings.workers == 1:
+            return super().simple_bind(
+                ctx, grad_req, type_dict, stype_dict, group2ctx, shared_arg_names, shared_exec, shared_buffer, **kwargs
+            )
+        warn_of_data_parallel_group(sys._getframe(1))
+        check_context(ctx)
+        storages = read_storages(self, stype_dict)
+        gradient_storages = dict.fromkeys(list_sparse_gradients(self), "row_sparse")
+        places = place_by_hand(self, group2ctx, ctx)
+        shapes = read_bound_shapes(self, kwargs)
+        check_names(self, shapes)
+        known, codes = infer_arguments(self, shapes, type_dict or {})
+        shared = shared_exec if isinstance(shared_exec, Executor) and shared_buffer is not None else None
+        shareable = set(shared_arg_names or ())
+
+        requests = read_grad_requests(grad_req, self.list_arguments())
+        names, state_names = self.list_arguments(), self.list_auxiliary_states()
+        types = {name: DTYPE_NAMES[codes[name]] for name in (*names, *state_names)}
+        arrays = BoundArrays(known, types, places, shared_buffer)
+        data = find_data(self, shapes, find_labels(self))
+        learned = {n for n, request in requests.items() if request != "null" and n not in data}
+        whole = {*storages, *gradient_storages}
+        sharded = {n for n in (*learned, *state_names) if places[n] == mx.cpu(0) and n not in whole}
+
+        pools = (shared.arg_dict, shared.grad_dict, shared.aux_dict) if shared else ({}, {}, {})
+
+        def array(name: str, pool: Mapping[str, Any], key: str, stype: str = "default") -> Any:
+            """None for one that the executor makes of its shards."""
+            if name not in shareable and shared_buffer is not None:
+                return arrays.share(name, key, stype)
+            existing = pool if name in shareable else {}
+            return None if name in sharded and existing.get(name) is None else arrays.take(name, existing, stype)
+
+        arguments = {name: array(name, pools[0], name, storages.get(name, "default")) for name in names}
+        gradients = {
+            name: array(name, pools[1], f"grad of {name}", gradient_storages.get(name, "default"))
+            for name, request in requests.items()
+            if request != "null"
+        }
+        shareable.update(state_names)  # MXNet shares all of them
+        states = {name: array(name, pools[2], name) for name in state_names}
+        return self._bind_arrays(shapes, types, arguments, gradients, states, requests, shared)
+
+    def bind(
+        self,
+        ctx: Any,
+        args: Any,
+        args_grad: Any = None,
+        grad_req: Any = "write",
+        aux_states: Any = None,
+        group2ctx: Any = None,
+        shared_exec: Any = None,
+    ) -> Any:
+        """As `mx.sym.Symbol.bind`, over the workers' devices: the arrays given are the whole ones."""
+        if self.settings.workers == 1:
+            return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
+        place_by_hand(self, group2ctx, ctx)
+        check_context(ctx)
+        names = self.list_arguments()
+        arguments = arrays_by_name(args, names, "args")
+        gradients = {
+            n: a for n, a in arrays_by_name(args_grad or {}, names, "args_grad", optional=True).items() if a is not None
+        }
+        states = arrays_by_name(aux_states or {}, self.list_auxiliary_states(), "aux_states")
+        arguments = {name: as_ndarray(array, ctx, None) for name, array in arguments.items()}
+        requests = {n: r if n in gradients else "null" for n, r in read_grad_requests(grad_req, names).items()}
+        shapes = {name: tuple(array.shape) for name, array in arguments.items()}
+        shared = shared_exec if isinstance(shared_exec, Executor) else None
+        types = {name: array.dtype for name, array in {**arguments, **states}.items()}
+        return self._bind_arrays(shapes, types, arguments, gradients, states, requests, shared, updated=set(gradients))
+
+    def _bind_arrays(
+        self,
+        shapes: Shapes,
+        dtypes: Mapping[str, Any],
+        arguments: Mapping[str, Any],
+        gradients: Mapping[str, Any],
+        states: Mapping[str, Any],
+        requests: Mapping[str, str],
+        shared: Executor | None,
+        updated: Collection[str] | None = None,
+    ) -> Executor:
+        labels = find_labels(self)  # MXNet never writes a label's gradient
+        data = find_data(self, shapes, labels)
+        differentiated = [name for name, request in requests.items() if request != "null" and name not in labels]
+        trained = (
+            [name for name in differentiated if name not in data]
+            if updated is None
+            else [n for n in differentiated if n in updated]
+        )
+
+        plans = Replanner()
+
+        def compile_for(shapes: Shapes) -> Partition:
+            return plans.find(
+                kind="bound",
+                shapes=shapes,
+                types=(),
+                settings=self.settings,
+                compile_with=lambda settings: self._compile(shapes, dtypes, differentiated, trained, settings),
+            )
+
+        first = self._partition = compile_for(shapes)
+        return Executor(
+            self,
+            first,
+            self.contexts,
+            shapes,
+            arguments,
+            gradients,
+            states,
+            requests,
+            compile_for,
+            shared,
+        )
+
+    def eval(self, ctx: Any = None, **kwargs: Any) -> list[Any]:
+        """As `mx.sym.Symbol.eval`: bind to the arrays given, run once, return the whole outputs."""
+        if self.settings.workers == 1:
+            return list(super().eval(ctx, **kwargs))
+        return list(self.bind(ctx or mx.cpu(), kwargs).forward())
+
+    # ---- copies and files
+
+    def __deepcopy__(self, memo: Any) -> PartitionedSymbol:
+        made = PartitionedSymbol(self, self.settings, self.contexts)
+        made._partition = self._partition
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_json, (self.tojson(),)
+
+    def tojson(self, remove_amp_cast: bool = True) -> str:
+        """The original model as MXNet's JSON, with the settings and the plan in its attributes; plain MXNet reads it as the model."""
+        return add_partition(self.whole.tojson(remove_amp_cast), self.settings, self.contexts, self.current_plan)
+
+    def save(self, fname: str, remove_amp_cast: bool = True) -> None:
+        """Write `tojson()` to a file, atomically."""
+        write_atomically(fname, self.tojson(remove_amp_cast))
+
+    def __repr__(self) -> str:
+        return f"<PartitionedSymbol {self.name or 'group'} over {self.settings.workers} workers>"
+
+
+def load_json(text: str) -> Any:
+    """The symbol in `text`: partitioned if it was saved so, with the same plan. Raises TofuError for a partitioned one that is damaged."""
+    saved = read_partition(text)
+    return load_whole(text) if saved is None else PartitionedSymbol(saved.whole, saved.settings, saved.contexts)

@@ -1,0 +1,290 @@
+"""A user's own model on several workers against one device: scaled down as far as it must be, bound, run, compared."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from tofu.compare.agreement import Agreement
+from tofu.compare.numbers import CANCELLED, CANCELLED_IN_FLOAT32, Array
+from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
+from tofu.mxnet.compare import (
+    MENDINGS,
+    Arrays,
+    Run,
+    draw_values,
+    find_positions,
+    list_single,
+    run_step,
+    widen_types,
+    without_dropout,
+)
+from tofu.mxnet.compare.judgement import compare_runs, excuse_defects, find_mended, measure_traffic
+from tofu.mxnet.frontend.head_gradients import copy_repeats
+from tofu.mxnet.frontend.read_symbol import find_labels, read_training
+from tofu.mxnet.runtime.symbol.arguments import read_grad_requests
+from tofu.mxnet.runtime.symbol.fitting_host import shrink_batch
+from tofu.pipeline import Partition
+from tofu.reading import show
+
+TYPES = ("float64", "float32")
+ROUNDING = {"float64": 1e-10, "float32": 1e-5}
+MOST_ROUNDING = {"float64": 1e-6, "float32": 1e-2}
+"""However far one device is from itself, more than this is no rounding."""
+MOST_LETTERS = 120
+MOST_NAMES = 4
+LIMITS = "docs/limits.md"
+OWN_ERRORS = 4.0
+"""How many times as far from one device as one device is from itself."""
+
+Report = Callable[[str], None]
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """A model as it is run: in which type, on which values, with which gradients wanted."""
+
+    symbol: Any
+    shapes: Shapes
+    dtype: str
+    values: Arrays
+    requests: Mapping[str, str]
+    trains: bool
+
+    def run(self, symbol: Any, context: Any, values: Arrays | None = None) -> Run:
+        given = self.values if values is None else values
+        is_single = symbol is self.symbol
+        return run_step(symbol, self.shapes, given, self.requests, context, trains=self.trains, adds_apart=is_single)
+
+
+def verify_symbol(
+    split: Any,
+    shapes: Shapes,
+    *,
+    values: Mapping[str, Any] | None = None,
+    grad_req: Any = "write",
+    dtype: str | None = None,
+    seed: int = 0,
+    report: Report = lambda stage: None,
+) -> Agreement:
+    """`PartitionedSymbol.verify`, for what `tofu.partition` made; `report` is told what is done next."""
+    # One device would take the gradient of the last alone of outputs that are one array.
+    model, given = copy_repeats(split.whole), _read_values(values)
+    _check(split, model, given, dtype)
+    shapes, given, notes = shrink_batch(model, shapes, given, split.contexts)
+    seconds: dict[str, float] = {}
+    with _timed(seconds, "planning", report):
+        split.plan_for(shapes)
+    model = _without_dropout(model, notes)
+    mixed = list_single(model)
+    for tried in (dtype,) if dtype else TYPES:
+        try:
+            setting = _prepare(model, shapes, tried, given, grad_req, split.settings.for_training, seed)
+            bound = _plan_alike(split, setting, notes)
+            with _timed(seconds, "one device", report):
+                single = setting.run(setting.symbol, split.contexts[0])
+        except (mx.base.MXNetError, UnsupportedError, ShapeError) as error:
+            if tried == TYPES[-1] or dtype:
+                raise
+            notes.append(f"in float32, since MXNet has no float64 for it: {_shorten(error)}")
+            continue
+        with _timed(seconds, f"{len(split.contexts)} workers", report):
+            found = setting.run(bound, split.contexts[0])
+        is_mixed = bool(mixed) and tried == TYPES[0]
+        own = [*notes, *([f"in float64 but for {_list(mixed)}"] if is_mixed else [])]
+        agreement = _judge(setting, bound.planned(), single, found, split.contexts[0], own, seconds, report)
+        if (agreement.agrees and not agreement.excused) or not is_mixed or dtype:  # what is excused may be a rounding
+            return agreement
+        notes.append(f"in float32, since MXNet rounds to it in {_list(mixed)}")
+    raise AssertionError("the last type raises, or is judged")
+
+
+def _without_dropout(model: Any, notes: list[str]) -> Any:
+    model, dropping = without_dropout(model)
+    if dropping:
+        names = f"{', '.join(dropping[:4])}{' ...' * (len(dropping) > 4)}"
+        notes.append(f"dropout is off (p=0) in {names}: each worker draws its own")
+    return model
+
+
+def _shorten(error: Exception) -> str:
+    """The part of an error that says what is wrong, on one line."""
+    first, *_, last = str(error).strip().splitlines() * 2
+    line = last if first.startswith("Traceback") else first.rpartition("MXNet says: ")[2]
+    return line if len(line) <= MOST_LETTERS else f"{line[:MOST_LETTERS]} ..."
+
+
+def _read_values(values: Any) -> dict[str, Any]:
+    """The values given, NDArrays or what NumPy makes arrays of, as NumPy arrays. Raises TofuError for what are no numbers."""
+    if not isinstance(values or {}, Mapping):
+        raise TofuError(
+            f"values= maps names to arrays, for example values={{'data': array}}; it was given {show(values)}."
+        )
+    arrays = {name: _read_array(value) for name, value in (values or {}).items()}
+    raise_together(
+        TofuError,
+        "values= takes an NDArray, or what NumPy makes an array of numbers of. These are none:",
+        [
+            f"{name}={show(values[name])}"
+            for name, array in arrays.items()
+            if array is None or array.dtype.kind not in "biuf"
+        ],
+    )
+    return arrays
+
+
+def _read_array(value: Any) -> Array | None:
+    """An array of the value; None where its rows differ in length."""
+    if isinstance(value, mx.nd.NDArray):
+        return np.asarray(value.asnumpy())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # NumPy warns of such rows before version 1.24, and refuses them since
+        try:
+            return np.asarray(value)
+        except (ValueError, TypeError, Warning):
+            return None
+
+
+def _check(split: Any, model: Any, given: Mapping[str, Any], dtype: str | None) -> None:
+    if split.settings.workers == 1:
+        raise PlanError("With ngpus=1 the model stays as it is: there is nothing to compare. Give ngpus=2 or more.")
+    if dtype is not None and dtype not in TYPES:
+        raise TofuError(f"dtype= is one of {', '.join(TYPES)}, or left out; it was given {dtype!r}.")
+    names = model.list_arguments() + model.list_auxiliary_states()
+    raise_together(
+        TofuError,
+        "values= has numbers for what the model does not have:",
+        [name for name in given if name not in names],
+    )
+
+
+def _prepare(
+    model: Any, shapes: Shapes, dtype: str, given: Mapping[str, Any], grad_req: Any, trains: bool, seed: int
+) -> _Setting:
+    """The model in a type, and values for it. Integer inputs keep their type."""
+    symbol = widen_types(model) if dtype == "float64" else model
+    inputs, learned = read_training(model, shapes)
+    arguments = symbol.list_arguments()
+    integers = {name for name, code in _declared_types(symbol).items() if code not in (0, 1, 2)}
+    dtypes = {name: dtype for name in inputs if name not in integers} if dtype == "float64" else {}
+    if isinstance(grad_req, str):
+        grad_req = dict.fromkeys(learned, grad_req)
+    requests = read_grad_requests(grad_req, arguments)
+    labels = find_labels(symbol)
+    requests = {name: "null" if name in labels or not trains else request for name, request in requests.items()}
+    values = draw_values(symbol, inputs, dtypes, given, seed)
+    return _Setting(symbol, inputs, dtype, values, requests, trains)
+
+
+def _declared_types(symbol: Any) -> dict[str, int]:
+    return {
+        name: int(own["__dtype__"]) for name, own in symbol.attr_dict().items() if int(own.get("__dtype__", -1)) >= 0
+    }
+
+
+def _plan_alike(split: Any, setting: _Setting, notes: list[str]) -> Any:
+    """The symbol of this setting, partitioned by the plan of the model as it is, or by its choices where operators were put in between;
+    where those do not fit, by a plan of its own.
+    """
+    settings = replace(split.settings, cache=False, strict_plan=False)
+    planned = replace(settings, plan=split.plan, hints=None, topology=None, memory_limit=None)
+    pinned = replace(planned, plan=None, hints={**split.plan.tensors, **split.plan.operators})
+    differentiated = [name for name, request in setting.requests.items() if request != "null"]
+    updated = [name for name in differentiated if name not in setting.shapes]
+    dtypes = {name: value.dtype for name, value in setting.values.items()}
+    problems = []
+    for tried in (planned, pinned, settings):
+        bound = type(split)(setting.symbol, tried, split.contexts)
+        try:
+            bound.compile_for(setting.shapes, dtypes, differentiated, updated)
+        except PlanError as error:
+            if tried is settings:
+                raise
+            problems.append(f"planned anew in {setting.dtype}: {_shorten(error)}")
+        else:
+            notes += problems[:1] if tried is settings else []
+            return bound
+    raise AssertionError("the last plan is made or raises")
+
+
+def _judge(
+    setting: _Setting,
+    partition: Partition,
+    single: Run,
+    found: Run,
+    context: Any,
+    notes: list[str],
+    seconds: dict[str, float],
+    report: Report,
+) -> Agreement:
+    cancelled = CANCELLED if setting.dtype == "float64" else CANCELLED_IN_FLOAT32
+    tolerance = ROUNDING[setting.dtype]
+    pair = compare_runs(partition, found, single, cancelled)
+    for mend, mistake in MENDINGS:
+        if pair.largest <= tolerance:
+            break
+        apart = replace(setting, symbol=mend(setting.symbol))
+        if apart.symbol.tojson() == setting.symbol.tojson():
+            continue
+        with _timed(seconds, "one device again", report):
+            other = apart.run(apart.symbol, context)
+            mended = compare_runs(partition, found, other, cancelled)
+        if names := find_mended(pair, mended, tolerance):
+            notes.append(f"one device has wrong gradients of {_list(names)}: {mistake} ({LIMITS}).")
+            notes.append("All is held against one device that does not.")
+            setting, single, pair = apart, other, mended
+    if pair.largest > tolerance:
+        with _timed(seconds, "one device again", report):
+            again = setting.run(setting.symbol, context, _move_last_bits(setting))
+        own = compare_runs(partition, again, single, cancelled).largest
+        tolerance = min(max(tolerance, OWN_ERRORS * own), MOST_ROUNDING[setting.dtype])
+        notes.append(f"one device differs by {own:.1e} from itself when the last bit of its numbers changes")
+    pair = excuse_defects(partition, pair, tolerance)
+    return Agreement(
+        workers=partition.plan.workers,
+        dtype=setting.dtype,
+        shapes=setting.shapes,
+        training=pair.training,
+        inference=pair.inference,
+        tolerance=tolerance,
+        traffic=measure_traffic(partition, found, setting.trains),
+        excused=pair.excused,
+        notes=tuple(notes),
+        seconds=seconds,
+    )
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else "")
+
+
+def _move_last_bits(setting: _Setting) -> Arrays:
+    """The same values with the last bit of every number changed; positions stay."""
+    positions = find_positions(setting.symbol, setting.shapes, {n: v.dtype for n, v in setting.values.items()})
+    generator = np.random.RandomState(0)
+    moved: dict[str, Array] = {}
+    for name, value in setting.values.items():
+        if name in positions or value.dtype.kind != "f":
+            moved[name] = value
+        else:
+            bit = np.finfo(value.dtype.name).eps * generator.choice((-1, 1), value.shape)
+            moved[name] = (value.astype(np.float64) * (1 + bit)).astype(value.dtype)
+    return moved
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], stage: str, report: Report) -> Iterator[None]:
+    report(stage)
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - started
