@@ -20,9 +20,9 @@ def run(*arguments):
 
 
 def test_kernels_equal_numpy_on_emulated_gpus():
-    result = run("--emulate", "--random", "24")
+    result = run("--emulate", "--random", "8")
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("24 random geometries and ")
+    assert result.stdout.startswith("8 random geometries and ")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("cupy") is not None, reason="CuPy is installed")

@@ -36,19 +36,14 @@ def find_port() -> int:
         return int(free.getsockname()[1])
 
 
-def prepare(fast: bool = True) -> dict[str, str]:
-    """Return the environment of a process that sets its own number of devices.
-
-    With `fast`, XLA leaves out costly optimizations as it does in the other tests; otherwise fewer of them.
-    """
+def prepare() -> dict[str, str]:
+    """Return the environment of a process that sets its own number of devices."""
     kept = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")}
     own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1"}
-    return kept | own | {"XLA_FLAGS": COMPILED_FAST if fast else "--xla_backend_optimization_level=1"}
+    return kept | own | {"XLA_FLAGS": COMPILED_FAST}
 
 
-def run(
-    scenarios: Sequence[Scenario], count: int, devices: int, fast: bool = True, seconds: float = 240
-) -> list[list[dict[str, Any]]]:
+def run(scenarios: Sequence[Scenario], count: int, devices: int, seconds: float = 240) -> list[list[dict[str, Any]]]:
     """Run scenarios in `count` processes of `devices` devices each.
 
     Returns, for each scenario, the outcome in each process: {"returned": a value} or {"failed": text}. A scenario that fails in every
@@ -58,7 +53,7 @@ def run(
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.jax.on_hosts", *map(str, (process, count, devices, port)), words],
-            env=prepare(fast),
+            env=prepare(),
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

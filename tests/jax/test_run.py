@@ -115,12 +115,10 @@ def test_every_equation_runs_in_parts(name):
 
 
 def check_in_parts(name, function, arguments):
-    """Compare random plans for two workers with one device."""
+    """Compare a random plan for two workers with one device."""
     wanted = as_numbers(jax.jit(function)(*arguments))
-    for seed in range(2):
-        hints = draw_hints(function, tuple(arguments), 2, f"{name} {seed}", share=0.8)
-        if not hints:
-            continue
+    hints = draw_hints(function, tuple(arguments), 2, f"{name} 0", share=0.8)
+    if hints:
         made = tofu.jax.partition(function, 2, tuple(arguments), hints=hints)
         for ours, theirs in zip(as_numbers(made(*arguments)), wanted, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4, err_msg=str(hints))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.jax_equality import COMPILED_FAST
 from tests.docs.test_docs import BLOCK
 
 ROOT = Path(__file__).parents[2]
@@ -19,8 +20,7 @@ COMMAND = re.compile(r"\$ python (-m tofu .*)")
 
 def run(*arguments, folder):
     """What Python prints, by lines without what stands at their ends."""
-    given = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
-    given |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    given = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "XLA_FLAGS": COMPILED_FAST}
     command = [sys.executable, *arguments]
     done = subprocess.run(command, env=given, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
