@@ -6,6 +6,7 @@ command's file is loaded when it is asked for, and with it the framework that it
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -33,7 +34,9 @@ FILES = {
     "verify-model": "models",
 }
 """Command -> the file that it is in, in this folder."""
-NEED_MXNET = {"calibrate", "frontier", "ops", "topology", "verify", "verify-model"}
+NEED_MXNET = {"calibrate", "frontier", "ops", "topology", "verify"}
+IS_MODEL = re.compile(r"\.py$|\.py:\w+$|\.json$")
+"""What `verify` takes for a model, and not for the name of an operator."""
 
 
 class _Commands(click.Group):
@@ -64,7 +67,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is asked for. Verification is another one for each framework; version 0.3 had `jax` before some commands."""
+        """The command that is asked for. `verify` of a model is `verify-model`; version 0.3 had `jax` before some commands."""
         if arguments[:1] == ["jax"]:
             arguments = arguments[1:] or ["--help"]
             click.echo(f"python -m tofu {' '.join(arguments[:1])} is for JAX, too: leave out jax.", err=True)
@@ -72,6 +75,8 @@ class _Commands(click.Group):
                 arguments = ["plan", *arguments]
         if arguments[:1] == ["verify"] and "--jax" in arguments:
             arguments = ["verify --jax", *(text for text in arguments[1:] if text != "--jax")]
+        if arguments[:1] == ["verify"] and any(map(IS_MODEL.search, arguments[1:])):
+            arguments = ["verify-model", *arguments[1:]]
         if arguments and not arguments[0].startswith("-") and arguments[0] not in FILES:
             near = suggest(arguments[0], FILES) or self._suggest_option(context, arguments[0])
             context.fail(f"No such command {arguments[0]!r}{near}.")

@@ -1,9 +1,8 @@
-"""`python -m tofu verify-model`: a model on several workers, held against one device."""
+"""`python -m tofu verify MODEL`: a model on several workers, held against one device."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -12,48 +11,56 @@ import click
 import numpy as np
 
 from tofu.command_line.planning_options import FILE
-from tofu.command_line.requests import takes_model
-from tofu.compare.agreement import Agreement
-from tofu.engines import MXNET
+from tofu.command_line.requests import Request, takes_model
 from tofu.errors import TofuError
-from tofu.mxnet.runtime.symbol.arguments import GRAD_REQS
-from tofu.mxnet.runtime.symbol.devices import resolve_contexts
-from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
-from tofu.mxnet.runtime.symbol.verification import TYPES
+
+TYPES = ("float64", "float32")
 
 
 @click.command("verify-model")
-@takes_model(only=MXNET)
-@click.option("--inference", is_flag=True, help="Compare the forward graph alone.")
+@takes_model(needs_devices=True)
+@click.option("--inference", is_flag=True, help="MXNet: compare the forward graph alone.")
 @click.option(
-    "--dtype", type=click.Choice(TYPES), help="Left out: float64, and float32 where MXNet has no kernels for it."
+    "--dtype",
+    type=click.Choice(TYPES),
+    help="Left out: float64; where MXNet has no kernels for it, float32; where a step does not take it, its own types.",
 )
 @click.option(
     "--input",
     "path",
     type=FILE,
-    help="An .npz file with numbers of inputs, parameters or states, by name; the others are drawn.",
+    help="MXNet: an .npz file with numbers of inputs, parameters or states, by name; the others are drawn.",
 )
 @click.option(
-    "--grad-req", type=click.Choice(GRAD_REQS[:2]), default="write", show_default=True, help="Of all parameters."
+    "--grad-req",
+    type=click.Choice(("write", "add")),
+    default="write",
+    show_default=True,
+    help="MXNet: of all parameters.",
 )
 @click.option("--seed", default=0, show_default=True, help="Of what is drawn.")
-def verify_model(request: Any, inference: bool, dtype: str | None, path: Path | None, grad_req: str, seed: int) -> None:
-    """Run MODEL on one device and on --workers, and compare every output, gradient and auxiliary state.
+def verify_model(
+    request: Request, inference: bool, dtype: str | None, path: Path | None, grad_req: str, seed: int
+) -> None:
+    """Run MODEL on one device and on --workers, and compare.
 
-    Numbers are drawn where --input has none: labels and tokens within the bounds of what reads them. A batch that does not fit into the
-    memory of this machine is halved until it does. The exit status is 1 where a number or the bytes of a fetch differ.
+    Of an MXNet symbol every output, gradient and auxiliary state is compared. Numbers are drawn where --input has none: labels and tokens
+    within the bounds of what reads them. A batch that does not fit into the memory of this machine is halved until it does.
+
+    Of a step for JAX every result is compared. Numbers are drawn for arguments that are shapes: whole numbers from 0 to 7. Where there are
+    too few devices, those of the CPU stand in for them.
+
+    The exit status is 1 where a number differs, or the bytes of a fetch.
 
     \b
     Examples
-        python -m tofu verify-model resnet-symbol.json --shape data:8,3,64,64 --workers 4
-        python -m tofu verify-model lm-symbol.json --shape data:32,35 --workers 8 --plan plan.json
-        python -m tofu verify-model ssd-symbol.json --shape data:4,3,128,128 --shape label:4,3,5 --input batch.npz
+        python -m tofu verify resnet-symbol.json --shape data:8,3,64,64 --workers 4
+        python -m tofu verify lm-symbol.json --shape data:32,35 --workers 8 --plan plan.json
+        python -m tofu verify ssd-symbol.json --shape data:4,3,128,128 --shape label:4,3,5 --input batch.npz
+        python -m tofu verify train.py:step --args small_args --workers 4
     """  # noqa: D301  click reads the escape
-    settings = replace(request.settings, for_training=not inference)
-    symbol = PartitionedSymbol(request.symbol, settings, resolve_contexts(settings.workers))
     values = {} if path is None else _read_values(path)
-    agreement: Agreement = symbol.verify(values=values, grad_req=grad_req, dtype=dtype, seed=seed, **request.shapes)
+    agreement = request.verify(dtype, seed, inference=inference, values=values, grad_req=grad_req)
     click.echo(str(agreement))
     if not agreement.agrees:
         raise SystemExit(1)

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from tofu.command_line.arguments import read_shapes
 from tofu.command_line.planning_options import PLANNING, Decorator, make_planning, pop_planning, takes
+from tofu.compare.agreement import Agreement
 from tofu.engines import JAX, MXNET, Registration, find_engine_of_file
 from tofu.errors import TofuError
 from tofu.pipeline import Observer, Partition, Task
@@ -20,7 +21,7 @@ from tofu.simulation.advise import Advice
 from tofu.simulation.machine import Machine
 
 OF_ONE_ENGINE = {
-    MXNET: ("shapes", "unroll", "inference", "optimizer", "memory_plot", "states"),
+    MXNET: ("shapes", "unroll", "inference", "optimizer", "memory_plot", "states", "path", "grad_req"),
     JAX: ("arguments", "uneven", "donated", "lines"),
 }
 """Options, by the names of their parameters, that are for the models of one engine alone."""
@@ -83,6 +84,9 @@ class Request(Protocol):
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
         """Return the ways to train on a machine, simulated. `report` is told of each before it is planned."""
+
+    def verify(self, dtype: str | None, seed: int, **own: Any) -> Agreement:
+        """Run the model on one device and on all, and compare. `own` are options of the engine's."""
 
     def show_memory(self, device_bytes: int | None, **options: Any) -> None:
         """Print what a step needs on one device and on every worker, and whether it fits into a device of so many bytes."""

@@ -107,10 +107,11 @@ class Agreement:
         listed = self.differing[:MOST_LISTED]
         if listed:
             lines += [*align([("differing", "", "error"), *((d.name, d.kind, _size(d.error)) for d in listed)]), ""]
-        rows: list[tuple[str, ...]] = [("bytes", "planned", "emitted", "read")]
-        for name, t in self.traffic.items():
-            rows.append((name, *map(_count, (t.planned, t.emitted, t.read))))
-        lines += align(rows)
+        if self.traffic:
+            rows: list[tuple[str, ...]] = [("bytes", "planned", "emitted", "read")]
+            for name, t in self.traffic.items():
+                rows.append((name, *map(_count, (t.planned, t.emitted, t.read))))
+            lines += align(rows)
         if self.excused:
             names = list(self.excused.items())
             lines += [

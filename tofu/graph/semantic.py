@@ -88,6 +88,8 @@ class Operator:
     of them. The last one has the operator's name; the others are `is_inner`, and no plan names them. An `is_added` operator has a name in
     plans, and the model does not have it. `origin` is the front end's own: whatever its backend needs to make the workers' copies.
     `find_line` returns the line of the user's program that the operator is of, as `file:line`, or "". It is called when the line is shown.
+    `scope` is the part of the model that the operator is in, as its user calls it: `encoder/block_0`. One that `is_gradient` computes
+    gradients, in a step that is one program.
 
     A part that is any other operator besides says in `dimension_names`, for its inputs and then its outputs, what each dimension is called
     in the whole operator, "" where it has no name there. Its axes are called like the dimensions that they move along.
@@ -111,6 +113,8 @@ class Operator:
     origin: Any = None
     dimension_names: tuple[tuple[str, ...], ...] = ()
     find_line: Callable[[], str] | None = field(default=None, compare=False, repr=False)
+    scope: str = field(default="", compare=False, repr=False)
+    is_gradient: bool = field(default=False, compare=False, repr=False)
 
     @property
     def line(self) -> str:

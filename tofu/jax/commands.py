@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from tofu.compare.agreement import Agreement
 from tofu.engine import Engine, Source
 from tofu.jax.engine import make_engine
 from tofu.jax.frontend.read_step import donate, read_step
@@ -17,6 +18,7 @@ from tofu.jax.memory import predict_memory, print_memory
 from tofu.jax.planning import analyse, plan_step, read_settings
 from tofu.jax.simulation import advise_source
 from tofu.jax.step_files import StepFile, read_step_file, telling_where
+from tofu.jax.verify.step import verify_step
 from tofu.pipeline import Observer, Partition, Task
 from tofu.plan import format_bytes
 from tofu.planning.fitting import explain_none, find_fitting
@@ -63,6 +65,10 @@ class Request:
         """Return the ways to train on a machine, simulated."""
         settings = self.over(2).settings
         return advise_source(self.source, settings, machine, counts, engine=self.engine, report=report)
+
+    def verify(self, dtype: str | None, seed: int, **_: Any) -> Agreement:
+        """Run the step on one device and on all, and compare every result."""
+        return verify_step(self.file.step, self.file.arguments, self.settings, self.engine, dtype, seed)
 
     def show_memory(self, device_bytes: int | None, **_: Any) -> None:
         """Print what a step needs on one device and on every worker: arguments and results exactly, temporaries as they are predicted."""

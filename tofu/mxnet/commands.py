@@ -10,12 +10,15 @@ from typing import Any
 
 import click
 
+from tofu.compare.agreement import Agreement
 from tofu.errors import PlanError, TofuError
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.memory_report import report_one_device, report_workers
 from tofu.mxnet.planning import plan_task, read_trained
 from tofu.mxnet.runtime.symbol.arguments import read_settings
+from tofu.mxnet.runtime.symbol.devices import resolve_contexts
 from tofu.mxnet.runtime.symbol.files import read_symbol, shapes_as_saved
+from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.pipeline import Observer, Partition, Task, observe_by_environment
 from tofu.planning.fitting import explain_none, find_fitting
 from tofu.planning.progress import search_progress
@@ -61,6 +64,15 @@ class Request:
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
         """Return the ways to train on a machine, simulated."""
         return advise(self.over(2).read(), machine, counts, states, report)
+
+    def verify(
+        self, dtype: str | None, seed: int, inference: bool, values: Mapping[str, Any], grad_req: str
+    ) -> Agreement:
+        """Run the model on one device and on all, and compare every output, gradient and auxiliary state."""
+        settings = replace(self.settings, for_training=not inference)
+        symbol = PartitionedSymbol(self.symbol, settings, resolve_contexts(settings.workers))
+        found: Agreement = symbol.verify(values=values, grad_req=grad_req, dtype=dtype, seed=seed, **self.shapes)
+        return found
 
     def show_memory(
         self, device_bytes: int | None, optimizer: tuple[str | None, Mapping[str, Any]], plot: Path | None

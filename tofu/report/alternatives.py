@@ -10,7 +10,7 @@ from tofu.graph import Graph
 from tofu.pipeline import Partition
 from tofu.plan import AxisSteps
 from tofu.reading import show_with_type
-from tofu.report.layers import Layer, explain_axis
+from tofu.report.layers import Layer, explain_axis, name_layers
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate, price
 from tofu.search.solve import Effort
@@ -49,6 +49,8 @@ def check_layer(layer: str, graph: Graph) -> None:
     if not isinstance(layer, str):
         raise PlanError(f"The name of an operator is asked for, a text, and {show_with_type(layer)} was given.")
     operators = graph.operator_index
+    if layer not in operators and layer in name_layers(graph).values():
+        return
     if layer not in operators and layer in graph.tensor_index:
         tensor = graph.tensor_index[layer]
         readers = [operator.name for operator in graph.operators if tensor in operator.inputs]

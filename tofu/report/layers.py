@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
+from pathlib import PurePath
 from typing import NamedTuple
 
 from tofu.analysis import OperatorAccess
-from tofu.graph import Phase, TensorKind
+from tofu.graph import Graph, Operator, Phase, TensorKind
 from tofu.pipeline import Partition
 from tofu.plan import AxisSteps, Steps
 from tofu.search.cost import evaluate
@@ -35,16 +38,22 @@ class LaidTensor(NamedTuple):
 
 @dataclass(frozen=True)
 class Layer:
-    """A forward operator with everything that belongs to it.
+    """A part of the model as its user sees it.
+
+    It is a forward operator with its gradient. If the program's lines are known, it is all that a line computes in one part of the model.
 
     Attributes
     ----------
     name
-        Of the operator.
+        Of the operator, or the part of the model and the line: `block_0 train.py:60`.
+    operator
+        The operator that stands for all: of several the one that computes most.
+    line
+        The line of the program, or "".
     result
-        Its first output.
+        The first output of that operator.
     forward, backward
-        The axis split at each step; `backward` is that of its first backward operator.
+        The axis split at each step; `backward` is that of the backward operator that computes most, or of the first one.
     parameters
         Those that it is the first to read.
     transfers
@@ -52,6 +61,8 @@ class Layer:
     """
 
     name: str
+    operator: str
+    line: str
     result: LaidTensor
     forward: AxisSteps
     backward: AxisSteps | None
@@ -71,36 +82,92 @@ def list_layers(partition: Partition) -> list[Layer]:
     something.
     """
     graph, plan = partition.graph, partition.plan
-    backward: dict[int, AxisSteps] = {}
-    for operator in graph.operators:
-        if operator.forward is not None:
-            backward.setdefault(operator.forward, plan.operators[operator.name])
+    parts = _find_parts(graph)
+    members: dict[int, list[Operator]] = {}
+    for position, operator in enumerate(graph.operators):
+        members.setdefault(parts[position], []).append(operator)
 
     def lay(tensor: int) -> LaidTensor:
         name = graph.tensors[tensor].name
         return LaidTensor(name, graph.tensors[tensor].shape, plan.tensors[name])
 
-    parameters, transfers = _first_readers(partition), _find_transfers(partition)
-    return [
-        Layer(
-            operator.name,
-            lay(operator.outputs[0]),
-            plan.operators[operator.name],
-            backward.get(position),
-            tuple(lay(tensor) for tensor in parameters.get(position, ())),
-            transfers.get(position, ()),
+    def count_points(operator: Operator) -> int:
+        position = partition.searched.graph.operator_index[operator.name]
+        return prod(partition.searched.accesses[position].extents)
+
+    parameters, transfers = _first_readers(partition), _find_transfers(partition, parts)
+    read: dict[int, list[int]] = {}
+    for position, tensors in parameters.items():
+        read.setdefault(parts[position], []).extend(tensors)
+    names, layers = name_layers(graph), []
+    for part, operators in members.items():
+        if part not in transfers and (
+            graph.operators[part].phase is not Phase.FORWARD or graph.operators[part].is_added
+        ):
+            continue
+        backward = [one for one in operators if one.forward is not None or one.is_gradient]
+        forward = [one for one in operators if one not in backward] or operators
+        main = max(forward, key=count_points) if len(forward) > 1 else forward[0]
+        gradient = (
+            max(backward, key=count_points) if backward and backward[0].is_gradient else next(iter(backward), main)
         )
-        for position, operator in enumerate(graph.operators)
-        if (operator.phase is Phase.FORWARD and not operator.is_added) or position in transfers
-    ]
+        layers.append(
+            Layer(
+                names[part],
+                main.name,
+                main.line,
+                lay(main.outputs[0]),
+                plan.operators[main.name],
+                None if gradient is main else plan.operators[gradient.name],
+                tuple(map(lay, read.get(part, ()))),
+                transfers.get(part, ()),
+            )
+        )
+    return layers
 
 
-def _find_transfers(partition: Partition) -> dict[int, tuple[Transfer, ...]]:
-    """The model's operator -> what moves for its layer, by phase, the largest first."""
+def _find_parts(graph: Graph) -> list[int]:
+    """Return, for each operator, the position of the operator that its layer begins with."""
+    parts: list[int] = []
+    first: dict[tuple[str, str], int] = {}
+    for position, operator in enumerate(graph.operators):
+        if operator.find_line is None:
+            parts.append(position if operator.forward is None else operator.forward)
+        else:
+            line = operator.line
+            parts.append(first.setdefault((operator.scope, line), position) if line or operator.scope else position)
+    return parts
+
+
+def name_layers(graph: Graph) -> dict[int, str]:
+    """Return the names of layers, by the position of the operator that each begins with."""
+    found = {position: graph.operators[position] for position in dict.fromkeys(_find_parts(graph))}
+    short = {
+        position: " ".join(filter(None, (one.scope, PurePath(one.line).name))) if one.find_line else one.name
+        for position, one in found.items()
+    }
+    counts = Counter(short.values())
+    names = {}
+    for position, name in short.items():
+        one = found[position]
+        is_one = counts[name] == 1 and name
+        names[position] = name if is_one else " ".join(filter(None, (one.scope, one.line))) if one.line else one.name
+    return names
+
+
+def find_operator(partition: Partition, name: str) -> str:
+    """Return the operator of a name, or the one that stands for a layer of this name."""
+    if name in partition.graph.operator_index:
+        return name
+    return next(layer.operator for layer in list_layers(partition) if layer.name == name)
+
+
+def _find_transfers(partition: Partition, parts: Sequence[int]) -> dict[int, tuple[Transfer, ...]]:
+    """The operator that a layer begins with -> what moves for the layer, by phase, the largest first."""
     owners, tensors = _find_owners(partition), partition.problem.graph.tensors
     moved: dict[int, Counter[tuple[Phase, str, bool]]] = {}
     for group, tensor, phase, count, is_output in evaluate(partition.problem, partition.choices).items:
-        moved.setdefault(owners[group], Counter())[Phase(phase), tensors[tensor].name, is_output] += count
+        moved.setdefault(parts[owners[group]], Counter())[Phase(phase), tensors[tensor].name, is_output] += count
     return {
         owner: tuple(
             sorted((Transfer(*key, count) for key, count in counts.items()), key=lambda t: (t.phase, -t.num_bytes))
@@ -123,13 +190,11 @@ def _first_readers(partition: Partition) -> dict[int, list[int]]:
 
 
 def _find_owners(partition: Partition) -> dict[int, int]:
-    """Cost group, of the graph that is emitted -> the model's operator whose layer it is counted with."""
+    """Cost group, of the graph that is emitted -> the model's operator that it is counted with."""
     graph, emitted = partition.graph, partition.problem.graph
     owners = {}
     for position, named in enumerate(emitted.named_parts):
-        owner = graph.operator_index[emitted.operators[named].name]
-        forward = graph.operators[owner].forward
-        owners[position] = owner if forward is None else forward
+        owners[position] = graph.operator_index[emitted.operators[named].name]
     for owner, parameters in _first_readers(partition).items():
         for parameter in parameters:
             tensor = emitted.tensor_index[graph.tensors[parameter].name]

@@ -53,7 +53,7 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
     drawings = _Drawings(plan.factors)
     explained = {layer.name for layer in choose_layers(layers, EXPLAINED_LAYERS)}
     most = max((layer.moved_bytes for layer in layers), default=0)
-    shown = [_describe_layer(layer, plan.lines.get(layer.name, ""), most, drawings) for layer in layers]
+    shown = [_describe_layer(layer, most, drawings) for layer in layers]
     for layer in track([layer for layer in shown if layer["name"] in explained], "searching alternatives"):
         layer["alternatives"] = [
             {
@@ -63,7 +63,7 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
                 "change": "" if one.change is None else format_change(one.change),
                 "remark": one.remark,
             }
-            for one in find_alternatives(partition, layer["name"])
+            for one in find_alternatives(partition, layer["operator"])
         ]
     axes = explain_axes(partition)
     return {
@@ -167,14 +167,15 @@ def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
     ]
 
 
-def _describe_layer(layer: Layer, line: str, most: int, drawings: _Drawings) -> dict[str, Any]:
-    """A layer in words, with the line of the program that it is of; `most` bytes are a whole bar."""
+def _describe_layer(layer: Layer, most: int, drawings: _Drawings) -> dict[str, Any]:
+    """A layer in words; `most` bytes are a whole bar."""
     largest = max(layer.parameters, key=lambda parameter: prod(parameter.shape), default=None)
     by_phase = {phase: sum(t.num_bytes for t in layer.transfers if t.phase is phase) for phase in Phase}
     return {
         "name": layer.name,
-        "line": shorten_line(line),
-        "names": " ".join([layer.name, *(parameter.name for parameter in layer.parameters), line]).rstrip(),
+        "operator": layer.operator,
+        "line": shorten_line(layer.line),
+        "names": " ".join([layer.name, *(parameter.name for parameter in layer.parameters), layer.line]).rstrip(),
         "result": _describe_tensor(layer.result, drawings),
         "parameter": None if largest is None else _describe_tensor(largest, drawings),
         "parameters": [_describe_tensor(parameter, drawings) for parameter in layer.parameters],

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from tofu.pipeline import Partition
 from tofu.plan import format_bytes, format_seconds, format_workers, shorten_line
-from tofu.report.alternatives import find_alternatives
-from tofu.report.layers import Layer, explain_axes, list_layers
+from tofu.report.alternatives import check_layer, find_alternatives
+from tofu.report.layers import Layer, explain_axes, find_operator, list_layers
 
 WHOLE = "-"
 LEGEND = """
@@ -45,19 +45,19 @@ def layer_table(partition: Partition, max_rows: int | None = None, has_lines: bo
     table.add_column("backward", no_wrap=True)
     table.add_column("parameters: dimension split", overflow="fold")
     table.add_column("moved", justify="right", no_wrap=True)
-    lines = partition.plan.lines if has_lines else {}
-    if lines:
+    has_lines = has_lines and any(layer.line for layer in layers)
+    if has_lines:
         table.add_column("line", style="dim", overflow="fold")
     for layer in head:
-        table.add_row(*_cells(layer, lines))
+        table.add_row(*_cells(layer, has_lines))
     if len(head) + len(tail) < len(layers):
         table.add_row(f"... {len(layers) - len(head) - len(tail)} more", style="dim")
     for layer in tail:
-        table.add_row(*_cells(layer, lines))
+        table.add_row(*_cells(layer, has_lines))
     return table
 
 
-def _cells(layer: Layer, lines: Mapping[str, str]) -> list[str]:
+def _cells(layer: Layer, has_lines: bool) -> list[str]:
     return [
         layer.name,
         format_shape(layer.result.shape),
@@ -65,7 +65,7 @@ def _cells(layer: Layer, lines: Mapping[str, str]) -> list[str]:
         "" if layer.backward is None else format_steps(layer.backward),
         _describe_parameters(layer),
         format_bytes(layer.moved_bytes) if layer.moved_bytes else WHOLE,
-        *([shorten_line(lines.get(layer.name, ""))] if lines else []),
+        *([shorten_line(layer.line)] if has_lines else []),
     ]
 
 
@@ -90,6 +90,8 @@ def format_steps(steps: Sequence[object]) -> str:
 
 def alternatives_table(partition: Partition, layer: str) -> Table:
     """What the whole plan moves with one layer split otherwise; searched now, a moment for each axis."""
+    check_layer(layer, partition.graph)
+    layer = find_operator(partition, layer)
     alternatives, plan = find_alternatives(partition, layer), partition.plan
     position = partition.searched.graph.operator_index[layer]
     operator = partition.searched.graph.operators[position]

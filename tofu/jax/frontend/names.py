@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import jax
+import jax.scipy.special
 
 from tofu.errors import UnsupportedError, suggest
 
@@ -105,6 +108,32 @@ def name_parameters(function: Callable[..., Any], count: int) -> list[str]:
         parameters = []
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return (positional + [f"arg{n}" for n in range(len(positional), count)])[:count]
+
+
+TRANSFORMED = re.compile(r"\w+\(([^()]*)\)")
+NOT_THE_USERS = frozenset(
+    ("body", "checkpoint", "closed_call", "cond", "remat", "rematted_computation", "scan", "shard_map", "while")
+)
+"""What JAX adds to scopes by itself."""
+
+
+def find_user_scope(scope: str) -> str:
+    """Return a scope as the user wrote it, without transformations and functions of JAX's.
+
+    >>> find_user_scope("transpose(jvp(encoder))/rematted_computation/block_0/btd,dh->bth/silu")
+    'encoder/block_0'
+    """
+    count = 1
+    while count:
+        scope, count = TRANSFORMED.subn(r"\1", scope)
+    return "/".join(name for name in scope.split("/") if name and not _is_of_jax(name))
+
+
+@cache
+def _is_of_jax(name: str) -> bool:
+    if name in NOT_THE_USERS or name.startswith(("_", "<", "branch_")) or not name.isidentifier():
+        return True
+    return any(hasattr(module, name) for module in (jax.nn, jax.numpy, jax.lax, jax.random, jax.scipy.special))
 
 
 class Names:

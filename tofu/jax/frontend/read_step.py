@@ -21,7 +21,7 @@ from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
 from tofu.jax.frontend.leaves import NUMBERS, Structure, check_leaves, has_fixed_numbers, name_all, take_apart
-from tofu.jax.frontend.names import Names, name_parameters
+from tofu.jax.frontend.names import Names, find_user_scope, name_parameters
 from tofu.jax.frontend.sums import add_up_after_loops
 from tofu.jax.frontend.trace import Traced, trace_step
 from tofu.jax.frontend.trees import are_alike, check_tree
@@ -268,6 +268,8 @@ class _Graph:
                 Phase.FORWARD,  # the step is one program, in which nothing is fed between its phases
                 origin=equation,
                 find_line=equation.line.find,
+                scope=find_user_scope(equation.scope),
+                is_gradient="transpose(" in equation.scope,
             )
         )
 

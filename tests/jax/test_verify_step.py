@@ -1,0 +1,108 @@
+"""`python -m tofu verify train.py:step`: a user's step on several devices, held against one device."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import tofu.jax
+from tofu.command_line.main import main
+from tofu.errors import TofuError
+from tofu.jax.backend.spmd import SpmdProgram
+from tofu.jax.engine import JAX
+from tofu.jax.planning import read_settings
+from tofu.jax.verify import step as verification
+from tofu.jax.verify.step import verify_step
+
+FILE = """
+import jax
+import jax.numpy as jnp
+
+def step(state, tokens):
+    loss = lambda table: (jnp.tanh(table[tokens]) ** 2).mean()
+    value, gradient = jax.value_and_grad(loss)(state["table"])
+    return {"table": state["table"] - gradient, "count": state["count"] + 1}, value
+
+def example_args():
+    state = {"table": jax.ShapeDtypeStruct((512, 256), "float32"), "count": jax.ShapeDtypeStruct((), "int32")}
+    return state, jax.ShapeDtypeStruct((64, 16), "int32")
+"""
+
+
+def compare(step, *arguments, workers=4, **options):
+    return verify_step(step, arguments, read_settings(workers, {}), JAX, **options)
+
+
+def test_a_step_in_a_file(tmp_path):
+    (tmp_path / "train.py").write_text(FILE)
+    result = CliRunner().invoke(main, ["verify", str(tmp_path / "train.py:step"), "--workers", "4"])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("4 workers agree with one device: 3 tensors")
+    assert "float64" in result.output
+    refused = CliRunner().invoke(main, ["verify", str(tmp_path / "train.py"), "--grad-req", "add"])
+    assert (refused.exit_code, "--grad-req: this is for an MXNet symbol" in refused.output) == (1, True)
+
+
+def test_a_wrong_number_is_found(tmp_path, monkeypatch):
+    (tmp_path / "train.py").write_text(FILE)
+    run = SpmdProgram.compile
+    monkeypatch.setattr(
+        SpmdProgram,
+        "compile",
+        lambda *given: spoil(run(*given)),
+    )
+    result = CliRunner().invoke(main, ["verify", str(tmp_path / "train.py"), "--workers", "4"])
+    assert result.exit_code == 1
+    assert result.output.startswith("WRONG: result result/0/table differs by 1.0e-0"), result.output
+
+
+def spoil(run):
+    def spoiled(*leaves):
+        return [x * (1 + 1e-6) if x.ndim == 2 else x for x in run(*leaves)]
+
+    spoiled.lower = run.lower
+    return spoiled
+
+
+def test_types_that_a_step_names_are_kept():
+    def step(x):
+        half = (x @ x.T).astype(jnp.bfloat16)
+        return jax.lax.dot(half, jnp.ones((64, 64), jnp.bfloat16)).astype(jnp.float32)
+
+    found = compare(step, jax.ShapeDtypeStruct((64, 512), jnp.float32))
+    assert found.agrees
+    narrow = compare(
+        lambda x: jax.lax.add(x, jnp.ones((512, 512), jnp.float32)), jax.ShapeDtypeStruct((512, 512), jnp.float32)
+    )
+    assert (narrow.agrees, narrow.dtype) == (True, "float32")
+    with pytest.raises(TypeError, match="same dtypes"):
+        compare(
+            lambda x: jax.lax.add(x, jnp.ones((512, 512), jnp.float32)),
+            np.ones((512, 512), np.float32),
+            dtype="float64",
+        )
+
+
+def test_what_one_device_gives_no_numbers_for_is_not_compared():
+    found = compare(lambda x: (jnp.log(-x), x + 1), jax.ShapeDtypeStruct((256, 256), jnp.float32))
+    assert found.agrees
+    assert found.excused == {"result/0": "one device gives no numbers"}
+
+
+def test_what_is_too_large_says_so(monkeypatch):
+    monkeypatch.setattr(verification, "read_free_bytes", lambda: 1000)
+    with pytest.raises(TofuError, match=r"needs about .* and 1000 B of memory are free\. Name smaller arguments"):
+        compare(lambda x: x + 1, jax.ShapeDtypeStruct((256, 256), jnp.float32))
+
+
+def test_random_keys():
+    found = compare(
+        lambda key, x: (jax.random.split(key)[0], jax.random.normal(key, (256, 256)) + x),
+        jax.random.key(1),
+        jax.ShapeDtypeStruct((256, 256), jnp.float32),
+    )
+    assert found.agrees
+    assert len(found.training) == 2

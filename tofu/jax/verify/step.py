@@ -1,0 +1,160 @@
+"""A user's own step on several devices, held against one device."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tofu.compare.agreement import Agreement
+from tofu.compare.numbers import Difference, relative_error
+from tofu.engine import Engine, Source
+from tofu.errors import InternalError, TofuError
+from tofu.host.host_memory import read_free_bytes
+from tofu.jax.compare.traffic import count_traffic
+from tofu.jax.frontend.names import name_arguments, name_leaves
+from tofu.jax.frontend.read_step import read_step
+from tofu.jax.frontend.versions import in_precision
+from tofu.jax.hosts import list_devices
+from tofu.jax.memory import predict_one_device
+from tofu.jax.partitioned_step import PartitionedStep
+from tofu.jax.planning import plan_step
+from tofu.plan import format_bytes
+from tofu.planning.settings import Settings
+
+ROUNDING = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
+"""The largest relative difference that rounding explains, by the type of the narrowest numbers of the step."""
+OWN_ERRORS = 4.0
+"""How many times as far from one device as one device is from itself, where its arguments are off by a rounding."""
+MOST_ROUNDING = 100.0
+"""However far one device is from itself, more than so many times `ROUNDING` is no rounding."""
+HIGH = 8
+"""Whole numbers are drawn below this."""
+SHOWN = 4
+"""So many arguments, the largest, are named with their shapes."""
+COPIES = 4
+"""How many times the memory of one device a comparison needs: both runs, and their results."""
+
+
+def verify_step(
+    step: Any, arguments: Sequence[Any], settings: Settings, engine: Engine, dtype: str | None = None, seed: int = 0
+) -> Agreement:
+    """Run a step once on one device and once on all, and compare every result.
+
+    Parameters
+    ----------
+    step, arguments
+        The step, and its arguments. Numbers are drawn for those that are shapes.
+    settings, engine
+        What is asked of the plan, and the engine that it is for.
+    dtype
+        "float64" or "float32", which all floating-point arguments get; if left out, "float64", or their own types if the step
+        cannot be traced with that.
+    seed
+        Of the numbers that are drawn.
+
+    Raises
+    ------
+    TofuError
+        The step cannot be planned, or is too large for this machine.
+    """
+    began = time.monotonic()
+    double, source, given = _read_in_widest(step, arguments, dtype, seed)
+    needed, left = COPIES * predict_one_device(source.native).needed_bytes, read_free_bytes()
+    if needed > left:
+        raise TofuError(
+            f"A comparison needs about {format_bytes(needed)}, and {format_bytes(int(left))} of memory are free. Name smaller arguments: "
+            "--args small_args."
+        )
+    with in_precision(double):
+        made = plan_step(source, settings, engine=engine)
+        mesh = made.training.make_mesh(list_devices(settings.workers))
+        partitioned = PartitionedStep(step, made, mesh, ())
+        seconds = {"planning": time.monotonic() - began}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            agreement = _compare(step, partitioned, given)
+    return replace(agreement, seconds={**seconds, "running": time.monotonic() - began - seconds["planning"]})
+
+
+def _read_in_widest(
+    step: Any, arguments: Sequence[Any], dtype: str | None, seed: int
+) -> tuple[bool, Source, list[Any]]:
+    """Return whether numbers have 64 bits, the step as it was read, and its arguments: in `dtype`, or in the first that the step takes."""
+    own = bool(jax.config.jax_enable_x64)
+    for double, one in [(dtype == "float64", dtype)] if dtype is not None else [(True, "float64"), (own, None)]:
+        with in_precision(double):
+            random = np.random.default_rng(seed)
+            given = [jax.tree.map(partial(_draw, dtype=one, random=random), tree) for tree in arguments]
+            try:
+                return double, read_step(step, tuple(given)), given
+            except Exception:  # what a step says that names types of its own
+                if one is None or dtype is not None:
+                    raise
+    raise InternalError("A step was read in no type.")
+
+
+def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> Agreement:
+    whole, plan = jax.jit(step), partitioned.plan
+    expected, ours, shaken = whole(*given), partitioned(*given), whole(*jax.tree.map(_shake, given))
+    leaves = zip(name_leaves("result", expected), *map(jax.tree.leaves, (ours, expected, shaken)), strict=True)
+    arrays = [(name, *map(_as_numbers, others)) for name, *others in leaves]
+    excused = {name: "one device gives no numbers" for name, _, y, _ in arrays if not np.isfinite(y).all()}
+    arrays = [one for one in arrays if one[0] not in excused]
+    differences = tuple(Difference("result", name, relative_error(x, y)) for name, x, y, _ in arrays)
+    real = [x.dtype for x in jax.tree.leaves((given, expected)) if _is_real(x)]
+    narrowest = str(min(real, key=_count_bits, default="float32"))
+    rounding = ROUNDING.get(narrowest, ROUNDING["bfloat16"])
+    own = max((relative_error(z, y) for _, _, y, z in arrays), default=0.0)
+    tolerance = max(rounding, min(OWN_ERRORS * own, MOST_ROUNDING * rounding))
+    moved = sum(count_traffic(partitioned.lower_leaves().compile().as_text(), plan.workers).bytes.values())
+    note = f"the plan counts {plan.communication_bytes:,} bytes between workers, and the program that XLA compiled moves {moved:,.0f}"
+    named = zip(name_arguments(step, given), jax.tree.leaves(given), strict=True)
+    shapes = {name: x.shape for name, x in sorted(named, key=lambda one: -np.size(one[1]))[:SHOWN]}
+    return Agreement(plan.workers, narrowest, shapes, differences, (), tolerance, {}, excused, (note,), {})
+
+
+def _draw(leaf: Any, *, dtype: str | None, random: np.random.Generator) -> Any:
+    """Return an array for a shape, and any other leaf as it is but for its type."""
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.random.split(jax.random.key(0), leaf.shape) if leaf.shape else jax.random.key(0)
+        if not jnp.issubdtype(leaf.dtype, jnp.inexact):
+            high = 2 if leaf.dtype == bool else HIGH
+            return jnp.asarray(random.integers(0, high, leaf.shape), leaf.dtype)
+        leaf = jnp.asarray(
+            np.abs(random.normal(size=leaf.shape)) / 8, leaf.dtype
+        )  # an optimizer's squares are not negative
+    is_real = dtype is not None and hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
+    return jnp.asarray(leaf, dtype) if is_real else leaf
+
+
+def _shake(leaf: Any) -> Any:
+    """Return an array that is off by a rounding in each cell."""
+    if not _is_real(leaf):
+        return leaf
+    signs = np.random.default_rng(1).integers(0, 2, leaf.shape) * 2 - 1
+    return jnp.asarray(leaf * (1 + jnp.asarray(signs, leaf.dtype) * jnp.finfo(leaf.dtype).eps), leaf.dtype)
+
+
+def _is_real(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") and bool(jnp.issubdtype(leaf.dtype, jnp.floating))
+
+
+def _count_bits(dtype: Any) -> int:
+    return int(jnp.finfo(dtype).bits) * 100 + int(jnp.finfo(dtype).nmant)
+
+
+def _as_numbers(leaf: Any) -> Any:
+    """Return a result as NumPy's array; of a random key its numbers."""
+    if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    array = np.asarray(leaf)
+    return array.astype(np.float64) if array.dtype.kind not in "fiub" else array
