@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import tofu.jax
 from tofu.command_line.main import main
 from tofu.errors import TofuError
 from tofu.jax.backend.spmd import SpmdProgram

@@ -7,6 +7,7 @@ import pytest
 
 import tofu
 from tofu.command_line.planning import plan
+from tofu.mxnet.settings import MXNetSettings
 from tofu.planning.settings import DEFAULTS, OPTIONS, Settings
 from tofu.search.algorithms import ALGORITHMS
 
@@ -20,6 +21,7 @@ def defaults_of(function):
 def test_partition_takes_every_option():
     taken = defaults_of(tofu.mxnet.partition)
     assert taken.pop("contexts") is None  # where the workers run is no part of a plan
+    assert taken.pop("unroll") == MXNetSettings(2).unroll
     assert taken == {name: DEFAULTS[name] for name in OPTIONS}
     inner = {"workers", "strict_plan", "arrangement", "saved"}
     assert OPTIONS.keys() == {field.name for field in fields(Settings)} - inner

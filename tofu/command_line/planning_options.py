@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -37,30 +37,26 @@ def _make_option(name: str, option: Option) -> Decorator:
     )
 
 
-def make_planning(left_out: Collection[str] = ()) -> tuple[Decorator, ...]:
-    """The options of planning, but for some of those of `tofu.partition`."""
-    return (
-        click.option(
-            "--workers",
-            "--ngpus",
-            "workers",
-            type=click.IntRange(1),
-            help=f"Number of devices; that of --plan where it is given, or {DEFAULT_WORKERS}.",
-        ),
-        click.option(
-            "--hint",
-            "hints",
-            multiple=True,
-            metavar="NAME=CHOICE",
-            help="Pin a part of the plan: a tensor's dimension or an operator's axis, or one for each step, separated by "
-            "commas; '-' is replicated, '...' is free.",
-        ),
-        click.option("--plan", type=FILE, help="Take the plan in this file, as the command plan writes it."),
-        *(_make_option(name, option) for name, option in OPTIONS.items() if option.help and name not in left_out),
-    )
-
-
-PLANNING = make_planning()
+PLANNING: tuple[Decorator, ...] = (
+    click.option(
+        "--workers",
+        "--ngpus",
+        "workers",
+        type=click.IntRange(1),
+        help=f"Number of devices; that of --plan where it is given, or {DEFAULT_WORKERS}.",
+    ),
+    click.option(
+        "--hint",
+        "hints",
+        multiple=True,
+        metavar="NAME=CHOICE",
+        help="Pin a part of the plan: a tensor's dimension or an operator's axis, or one for each step, separated by "
+        "commas; '-' is replicated, '...' is free.",
+    ),
+    click.option("--plan", type=FILE, help="Take the plan in this file, as the command plan writes it."),
+    *(_make_option(name, option) for name, option in OPTIONS.items() if option.help),
+)
+"""The options of planning, for all engines."""
 # Options of `tofu.partition` -> those of the command line.
 SPELLED = {
     "ngpus": "--workers",
@@ -68,6 +64,7 @@ SPELLED = {
     "hints": "--hint",
     "plan": "--plan",
     "donate_argnums": "--donate",
+    "unroll": "--unroll",
     **{name: _spell(name) for name, option in OPTIONS.items() if option.help},
 }
 # How texts of the command line become what `tofu.partition` is given, where that is something else.

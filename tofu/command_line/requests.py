@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from tofu.command_line.arguments import read_shapes
-from tofu.command_line.planning_options import PLANNING, Decorator, make_planning, pop_planning, takes
+from tofu.command_line.planning_options import PLANNING, Decorator, pop_planning, takes
 from tofu.compare.agreement import Agreement
 from tofu.engines import JAX, MXNET, Registration, find_engine_of_file
 from tofu.errors import TofuError
@@ -29,6 +29,13 @@ OF_ONE_ENGINE = {
 MODEL: Decorator = click.argument("model", metavar="MODEL")
 SHAPE: Decorator = click.option(
     "--shape", "shapes", multiple=True, metavar="NAME:D0,D1,...", help="MXNet: the shape of each input of the symbol."
+)
+UNROLL: Decorator = click.option(
+    "--unroll",
+    type=click.Choice(("never", "cheaper", "always")),
+    default="never",
+    show_default=True,
+    help="MXNet: when an RNN operator runs as its cells, which are split by hidden units too: where that moves fewer bytes, say.",
 )
 ARGS: Decorator = click.option(
     "--args",
@@ -100,9 +107,7 @@ def takes_model(
     `only` is the engine that the command is for; it may be any if left out. If not `stores`, options that say how the arguments of a
     step are stored are left out. `context` is passed to what reads the model.
     """
-    options: tuple[Decorator, ...] = (MODEL, SHAPE, *PLANNING)
-    if only == JAX:
-        options = (MODEL, *make_planning(left_out=OF_ONE_ENGINE[MXNET]))
+    options: tuple[Decorator, ...] = (MODEL, *PLANNING) if only == JAX else (MODEL, SHAPE, *PLANNING, UNROLL)
     if only != MXNET:
         options += (ARGS, *(STORING if stores else ()))
 
@@ -116,7 +121,7 @@ def takes_model(
             _refuse_others(model, engine)
             workers, planning = pop_planning(given)
             own: dict[str, Any] = {"shapes": read_shapes(given.pop("shapes", ()))}
-            own |= {name: given.pop(name) for name in ("arguments", "uneven", "donated") if name in given}
+            own |= {name: given.pop(name) for name in ("unroll", "arguments", "uneven", "donated") if name in given}
             read = engine.load("commands").read_request
             read(model, workers, planning, lambda request: command(request, **given), **own, **context)
 

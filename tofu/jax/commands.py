@@ -111,7 +111,7 @@ def read_request(
     **_: Any,
 ) -> None:
     """Read a step and call `use` with the request. Raises TofuError if the step or its arguments cannot be read."""
-    settings = read_settings(workers, {name: value for name, value in planning.items() if name != "unroll"})
+    settings = read_settings(workers, planning)
     if needs_devices:
         _ask_for_devices(settings.workers)
     file = read_step_file(model, arguments)

@@ -15,8 +15,8 @@ from tofu.planning.progress import search_progress
 from tofu.planning.settings import OPTIONS, Settings, read_options
 from tofu.reading import MOST_WORKERS
 
-OF_STEPS = tuple(name for name in OPTIONS if name not in ("for_training", "unroll"))
-"""The options that a step has: it says itself whether it trains, and has none of MXNet's recurrent operators."""
+OF_STEPS = tuple(name for name in OPTIONS if name != "for_training")
+"""The options that a step has: it says itself whether it trains."""
 OF_CALLS = ("donate_argnums", "uneven")
 """The parameters of `tofu.jax.partition` that are no options of planning."""
 STATIC = "numbers of Python's that the step cannot be traced without are part of it by themselves, and functools.partial gives it others"

@@ -115,6 +115,7 @@ def read_request(
     planning: Mapping[str, Any],
     use: Callable[[Request], None],
     shapes: Mapping[str, tuple[int, ...]],
+    unroll: str,
     **_: Any,
 ) -> None:
     """Read a symbol and call `use` with the request. Raises TofuError if there is no such file, or no shape."""
@@ -127,6 +128,6 @@ def read_request(
             "--shape is missing: the shape of each input of the symbol, for example --shape data:64,3,224,224."
         )
     symbol = read_symbol(model)
-    settings = read_settings(workers, **planning)
+    settings = read_settings(workers, unroll=unroll, **planning)
     with shapes_as_saved(model):
         use(Request(Path(model).name, getattr(symbol, "whole", symbol), shapes, settings))

@@ -17,8 +17,8 @@ from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.runtime.symbol.arguments import count_workers, read_shapes
 from tofu.mxnet.runtime.symbol.make import make_symbol
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.settings import MXNET_OPTIONS
 from tofu.pipeline import Partition
-from tofu.planning.settings import OPTIONS
 from tofu.report.memory import MemoryReport
 
 DEFAULT_OPTIMIZER = "sgd"
@@ -67,8 +67,8 @@ def memory_report(
     """
     if optimizer_params is None:
         optimizer_params = {"momentum": DEFAULT_MOMENTUM} if optimizer == DEFAULT_OPTIMIZER else {}
-    options = {**options, **{name: value for name, value in shapes.items() if name in OPTIONS}}
-    shapes = {name: shape for name, shape in shapes.items() if name not in OPTIONS}
+    options = {**options, **{name: value for name, value in shapes.items() if name in MXNET_OPTIONS}}
+    shapes = {name: shape for name, shape in shapes.items() if name not in MXNET_OPTIONS}
     states = OptimizerStates(optimizer, optimizer_params)
     is_partitioned = isinstance(symbol, PartitionedSymbol)
     if ngpus is not None:
@@ -80,7 +80,7 @@ def memory_report(
         raise TofuError(
             "memory_report needs the shapes of the inputs: memory_report(symbol, 8, data=(64, 3, 224, 224))."
         )
-    inputs = read_shapes(symbol, shapes, ("ngpus", *list_options(memory_report), *OPTIONS))
+    inputs = read_shapes(symbol, shapes, ("ngpus", *list_options(memory_report), *MXNET_OPTIONS))
     if workers == 1:
         return report_one_device(getattr(symbol, "whole", symbol), inputs, states)
     contexts = None if workers is None else [mx.cpu(worker) for worker in range(workers)]  # planned for, never used

@@ -14,6 +14,7 @@ from tofu.mxnet.frontend.read_symbol import read_graph, read_training
 from tofu.mxnet.frontend.refusals import refuse_unpartitionable
 from tofu.mxnet.frontend.unrolled import has_recurrences
 from tofu.mxnet.lowerings import fill_unwritten, mend_scratch, unmerge_heads
+from tofu.mxnet.settings import find_unroll
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.planning.settings import Settings
 from tofu.search.solve import Progress
@@ -40,9 +41,9 @@ def read_task(
         source = replace(source, graph=observe("completed", unmerge_heads(completed)))
         return analyse_step(source, MXNET, settings, observe)
 
-    if settings.unroll == "never" or not has_recurrences(symbol):
+    if find_unroll(settings) == "never" or not has_recurrences(symbol):
         return read(unrolled=False)
-    if settings.unroll == "always":
+    if find_unroll(settings) == "always":
         return read(unrolled=True)
     return _choose_form(read(unrolled=False), read(unrolled=True))
 

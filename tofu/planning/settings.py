@@ -26,7 +26,6 @@ from tofu.sizes import read_bytes
 REPLICATE = ("small", "free")
 UNDESCRIBED = ("error", "replicate")
 ON_INFEASIBLE = ("error", "replicate")
-UNROLL = ("never", "cheaper", "always")
 PLAN_FORMS = "a tofu.Plan, the text that its to_json() gives, or the path of a file with that text"
 
 
@@ -100,12 +99,6 @@ def _read_on_infeasible(treatment: Any) -> str:
     return str(treatment)
 
 
-def _read_unroll(when: Any) -> str:
-    if when not in UNROLL:
-        raise PlanError(f"unroll= is one of {', '.join(map(repr, UNROLL))}, not {show(when)}.")
-    return str(when)
-
-
 def _read_replicate(what: Any) -> str:
     if what not in REPLICATE:
         raise PlanError(f"replicate= is one of {', '.join(map(repr, REPLICATE))}, not {show(what)}.")
@@ -169,8 +162,6 @@ class Settings:
         Bytes for each worker. Tensors may stay replicated as far as they fit then.
     replicate
         What a search without a memory limit may replicate: "small" tensors, below 64 KiB, or anything ("free").
-    unroll
-        "never", "cheaper" or "always": when a fused recurrent operator is planned as the cells that it computes.
     strict_plan
         Whether the plan given must be of this very graph; else it is applied where it is feasible.
     arrangement
@@ -191,7 +182,6 @@ class Settings:
     topology: Topology | None = None
     memory_limit: int | None = None
     replicate: str = "small"
-    unroll: str = "never"
     strict_plan: bool = True
     arrangement: Arrangement | None = None
     saved: Plan | None = None
@@ -269,11 +259,6 @@ OPTIONS: Mapping[str, Option] = {
         choices=REPLICATE,
         help="What may lie whole on several workers: small tensors, or whatever that saves traffic of; memory for it has to be there.",
     ),
-    "unroll": Option(
-        _read_unroll,
-        choices=UNROLL,
-        help="When an RNN operator runs as its cells, which are split by hidden units too: where that moves fewer bytes, say.",
-    ),
     "undescribed": Option(
         _read_undescribed,
         choices=UNDESCRIBED,
@@ -287,9 +272,9 @@ OPTIONS: Mapping[str, Option] = {
 }
 
 
-def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
+def read_options(given: Mapping[str, Any], options: Mapping[str, Option] = OPTIONS) -> dict[str, Any]:
     """The values that users give for options, as settings. Raises the TofuError of the first that is wrong."""
     return {
-        name: None if value is None and DEFAULTS[name] is None else OPTIONS[name].read(value)
+        name: None if value is None and DEFAULTS.get(name) is None else options[name].read(value)
         for name, value in given.items()
     }

@@ -10,7 +10,7 @@ import pytest
 import tofu
 from benchmarks.small_models.plain import mlp
 from tofu.mxnet.runtime.executor.executor import Executor
-from tofu.planning.settings import Settings
+from tofu.mxnet.settings import MXNetSettings
 
 
 def is_partitioned(symbol):
@@ -56,12 +56,12 @@ ASKED = [
 def test_files_hold_all_that_was_asked(asked):
     """Of every setting: those that are left out here say themselves that a file has no place for them."""
     elsewhere = {"workers", "plan", "strict_plan", "arrangement", "saved"}
-    assert {name for one in ASKED for name in one} | elsewhere == {field.name for field in fields(Settings)}
+    assert {name for one in ASKED for name in one} | elsewhere == {field.name for field in fields(MXNetSettings)}
     symbol = tofu.partition(mlp().symbol, 4, **asked)
     found = mx.sym.load_json(symbol.tojson()).settings
     for name in asked:
         assert str(getattr(found, name)).replace("[", "(").replace("]", ")") == str(getattr(symbol.settings, name))
-        assert getattr(found, name) != getattr(Settings(4), name)
+        assert getattr(found, name) != getattr(MXNetSettings(4), name)
 
 
 def test_plain_symbols_are_loaded_as_before(tmp_path):

@@ -24,6 +24,7 @@ from tofu.errors import (
 from tofu.mxnet.frontend.inference import check_shapes, list_inputs
 from tofu.mxnet.frontend.storage import has_sparse_storage, list_sparse_gradients, list_storages
 from tofu.mxnet.frontend.symbol_text import GROUP_KEY
+from tofu.mxnet.settings import MXNET_OPTIONS, MXNetSettings
 from tofu.plan import Plan
 from tofu.planning.settings import Settings, read_options
 from tofu.reading import MOST_WORKERS, show, show_with_type
@@ -83,8 +84,8 @@ def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None)
 
 def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **given: Any) -> Settings:
     """The options of `tofu.partition` that are given, checked. Raises the TofuError of the first that is wrong or contradicts another."""
-    options = read_options(given)
-    settings = Settings(count_workers(ngpus, contexts, options.get("plan")), **options)
+    options = read_options(given, MXNET_OPTIONS)
+    settings = MXNetSettings(count_workers(ngpus, contexts, options.get("plan")), **options)
     settings.check()
     return settings
 

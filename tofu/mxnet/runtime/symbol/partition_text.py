@@ -19,13 +19,14 @@ from tofu.mxnet.frontend.refusals import refuse_broken
 from tofu.mxnet.frontend.symbol_text import read_model
 from tofu.mxnet.runtime.symbol.arguments import read_settings
 from tofu.mxnet.runtime.symbol.devices import resolve_contexts
+from tofu.mxnet.settings import MXNET_OPTIONS
 from tofu.plan import Plan
-from tofu.planning.settings import OPTIONS, Settings
+from tofu.planning.settings import Settings
 from tofu.reading import MOST_WORKERS, parse_json, read_list, read_whole, show
 
 ATTRIBUTE = "tofu"
 REMEDY = "Take a copy of the file that is whole, or save the symbol anew with symbol.save(...)."
-KEYS = {name: name for name in OPTIONS} | {"plan": "pinned_plan"}  # "plan" is the one that was found
+KEYS = {name: name for name in MXNET_OPTIONS} | {"plan": "pinned_plan"}  # "plan" is the one that was found
 load_whole = mx.symbol.symbol.load_json  # MXNet's own, before files.py puts another in its place
 
 
@@ -42,12 +43,12 @@ def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: 
     """The model's JSON `text` with its settings in it, and the plan that was found, or saved with them before."""
     model = json.loads(text)
     plan = plan or settings.saved
-    settled = {name: getattr(settings, name) for name in OPTIONS}
+    settled = {name: getattr(settings, name) for name in MXNET_OPTIONS}
     value = {
         "workers": settings.workers,
         "contexts": [[context.device_type, context.device_id] for context in contexts],
         "plan": None if plan is None else plan.to_json(),
-        **{KEYS[n]: None if setting is None else OPTIONS[n].to_plain(setting) for n, setting in settled.items()},
+        **{KEYS[n]: None if setting is None else MXNET_OPTIONS[n].to_plain(setting) for n, setting in settled.items()},
     }
     value["digest"] = _digest(model, value)
     model.setdefault("attrs", {})[ATTRIBUTE] = ["str", json.dumps(value, sort_keys=True)]
@@ -104,12 +105,12 @@ def _read_saved(model: dict[str, Any], text: str) -> Saved:
 def _read_settings(value: Mapping[str, Any], contexts: Sequence[Any]) -> Settings:
     given = {
         name: None if value[KEYS[name]] is None else option.from_plain(value[KEYS[name]])
-        for name, option in OPTIONS.items()
+        for name, option in MXNET_OPTIONS.items()
         if KEYS[name] in value
     }
     settings = read_settings(value.get("workers"), contexts, **given)
     plan = value.get("plan")
-    return replace(settings, saved=None if plan is None else OPTIONS["plan"].from_plain(plan))
+    return replace(settings, saved=None if plan is None else MXNET_OPTIONS["plan"].from_plain(plan))
 
 
 def _read_context(value: Any) -> Any:

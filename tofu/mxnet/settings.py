@@ -1,0 +1,38 @@
+"""The options of planning that MXNet's models have beside those of all engines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tofu.errors import PlanError
+from tofu.planning.settings import OPTIONS, Option, Settings
+from tofu.reading import show
+
+UNROLL = ("never", "cheaper", "always")
+
+
+def _read_unroll(when: Any) -> str:
+    if when not in UNROLL:
+        raise PlanError(f"unroll= is one of {', '.join(map(repr, UNROLL))}, not {show(when)}.")
+    return str(when)
+
+
+@dataclass(frozen=True)
+class MXNetSettings(Settings):
+    """What the user asks of a partition.
+
+    `unroll` is "never", "cheaper" or "always": when a fused recurrent operator is planned as the cells that it computes.
+    """
+
+    unroll: str = "never"
+
+
+MXNET_OPTIONS: Mapping[str, Option] = {**OPTIONS, "unroll": Option(_read_unroll)}
+"""Those of all engines, and MXNet's own."""
+
+
+def find_unroll(settings: Settings) -> str:
+    """Return when recurrent operators are planned as their cells; never, if nothing is said of it."""
+    return settings.unroll if isinstance(settings, MXNetSettings) else "never"
