@@ -39,7 +39,6 @@ from tofu.imports import mxnet as _mxnet_import
 from tofu.imports.native import import_native as _import_native
 from tofu.partition import advise, partition, simulate
 from tofu.plan import Plan
-from tofu.report.memory import MemoryReport
 from tofu.tdl import Any, Max, Min, Opaque, Prod, Sum
 
 if TYPE_CHECKING:
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from tofu import mod as mod
     from tofu.mxnet.bind import bind
     from tofu.mxnet.frontier import Frontier, frontier
+    from tofu.mxnet.memory.report import MemoryReport
     from tofu.mxnet.memory_report import memory_report
     from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 
@@ -55,6 +55,7 @@ __version__ = "0.3.0"
 
 _OF_MXNET = {
     "Frontier": "tofu.mxnet.frontier",
+    "MemoryReport": "tofu.mxnet.memory.report",
     "PartitionedSymbol": "tofu.mxnet.runtime.symbol.partitioned_symbol",
     "bind": "tofu.mxnet.bind",
     "frontier": "tofu.mxnet.frontier",

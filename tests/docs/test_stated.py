@@ -104,8 +104,8 @@ def click_command(words):
     if words[0] == "tofu":
         command = main
         while isinstance(command, click.Group):
-            words = words[1:]
-            command = command.get_command(None, words[0])
+            name, found, rest = command.resolve_command(click.Context(command), words[1:])
+            command, words = found, [name, *rest]
         return command, words[1:]
     return load_main(words[0]), words[1:]
 

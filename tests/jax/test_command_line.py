@@ -196,7 +196,7 @@ def test_help_is_there_without_mxnet():
     code = "import sys; sys.modules['mxnet'] = None; sys.argv[1:] = ['--help']; from tofu.__main__ import run; run()"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     listed = re.findall(r"^  ([\w-]+)  ", found.stdout.partition("Commands:")[2], re.MULTILINE)
-    assert listed == ["advise", "compare", "diff", "doctor", "memory", "plan", "simulate"]
+    assert listed == ["advise", "compare", "diff", "doctor", "memory", "plan", "simulate", "verify-model"]
     assert "example_args()" in run("plan", "--help").output
 
 

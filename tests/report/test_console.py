@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 from rich.console import Console
 
+from tofu.mxnet.memory.report import LEGEND
 from tofu.report.console import print_legend
-from tofu.report.memory import LEGEND
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160, 240])

@@ -13,12 +13,11 @@ from tofu.mxnet.backend.buffers import worker_variables
 from tofu.mxnet.memory.account import count_rounding
 from tofu.mxnet.memory.gpu_pool import round_up
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
+from tofu.mxnet.memory.plot import plot_memory
+from tofu.mxnet.memory.report import DeviceMemory, MemoryReport
 from tofu.plan import format_bytes
 from tofu.planning.fitting import MOST_COUNTS, find_fitting
 from tofu.program import worker_group
-from tofu.report.memory import DeviceMemory, MemoryReport
-from tofu.report.memory_fit import describe_fewest, describe_fit
-from tofu.report.memory_plot import plot_memory
 from tofu.search.geometry import find_shards
 from tofu.sizes import format_limit, read_bytes
 
@@ -166,8 +165,7 @@ def test_the_fewest_workers_that_fit():
     assert tried == [4, 5]
     assert len(found.workers) == 5
     one = tofu.MemoryReport(device(1000), (), 0, "sgd")
-    assert describe_fit(one, 300) == "worker 0 needs 1000 B: it does not fit into 300 bytes."
-    assert describe_fewest(found) == "5 workers are the fewest that fit: each needs 250 B, and they move 0 B in a step."
+    assert one.describe_fit(300) == "worker 0 needs 1000 B: it does not fit into 300 bytes."
     assert find(25, 40) is None
     assert tried[-1] == 25 + MOST_COUNTS - 1
     assert find(1000, 1) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ from tofu.command_line.arguments import read_optimizer
 from tofu.command_line.plan_output import SHOWN, show_plan
 from tofu.command_line.planning_options import OUTPUT, check_plot, takes
 from tofu.command_line.requests import Request, takes_model
+from tofu.engines import MXNET
+from tofu.plan import format_bytes
+from tofu.planning.fitting import explain_none, find_fitting
+from tofu.report.console import make_console
+from tofu.report.memory import Report, print_report
 from tofu.sizes import read_bytes
 
 
@@ -74,4 +80,32 @@ def memory(request: Request, device_memory: str | None, optimizer: str, memory_p
     """  # noqa: D301  click reads the escape
     device_bytes = None if device_memory is None else read_bytes(device_memory, "--device-memory")
     check_plot(memory_plot)
-    request.show_memory(device_bytes, optimizer=read_optimizer(optimizer), plot=memory_plot)
+    states = read_optimizer(optimizer)
+    report, console = request.report_memory(optimizer=states), make_console()
+    print_report(console, report)
+    if memory_plot is not None:
+        MXNET.load("memory.plot").plot_memory(report, memory_plot)
+        console.print(f"The plot is in {memory_plot}.")
+    if device_bytes is None:
+        return
+    click.echo(report.describe_fit(device_bytes))
+    if not report.fits(device_bytes):
+        click.echo(_find_fewest(request, report, device_bytes, optimizer=states))
+
+
+def _find_fewest(request: Request, report: Report, device_bytes: int, **options: Any) -> str:
+    """Return the fewest workers that fit, from those whose share of one device's bytes does; or why there are none."""
+    whole = report.columns[0][1]
+    least = max(1, ceil(whole.total[1] / device_bytes))
+
+    def make(workers: int) -> tuple[int, Report]:
+        return workers, request.over(workers).report_memory(**options)
+
+    found = find_fitting(least, device_bytes, make, lambda made: made[1].largest.needed_bytes)
+    if found is None:
+        return explain_none(request.over(2).read().problem, device_bytes, least)
+    workers, fitting = found
+    needs = format_bytes(fitting.largest.needed_bytes)
+    return (
+        "One device is enough." if workers == 1 else f"{workers} workers are the fewest that fit: each needs {needs}."
+    )

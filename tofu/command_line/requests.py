@@ -16,6 +16,7 @@ from tofu.engines import JAX, MXNET, Registration, find_engine_of_file
 from tofu.errors import TofuError
 from tofu.pipeline import Observer, Partition, Task
 from tofu.planning.settings import Settings
+from tofu.report.memory import Report
 from tofu.search.native import UNEVEN
 from tofu.simulation.advise import Advice
 from tofu.simulation.machine import Machine
@@ -95,8 +96,8 @@ class Request(Protocol):
     def verify(self, dtype: str | None, seed: int, **own: Any) -> Agreement:
         """Run the model on one device and on all, and compare. `own` are options of the engine's."""
 
-    def show_memory(self, device_bytes: int | None, **options: Any) -> None:
-        """Print what a step needs on one device and on every worker, and whether it fits into a device of so many bytes."""
+    def report_memory(self, **options: Any) -> Report:
+        """Return what a step needs on one device and on every worker. `options` are the engine's."""
 
 
 def takes_model(

@@ -5,28 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Any
-
-import click
 
 from tofu.compare.agreement import Agreement
 from tofu.engine import Engine, Source
 from tofu.jax.engine import make_engine
 from tofu.jax.frontend.read_step import donate, read_step
-from tofu.jax.memory import predict_memory, print_memory
+from tofu.jax.memory import StepMemory, predict_memory
 from tofu.jax.planning import analyse, plan_step, read_settings
 from tofu.jax.simulation import advise_source
 from tofu.jax.step_files import StepFile, read_step_file, telling_where
 from tofu.jax.verify.step import verify_step
 from tofu.pipeline import Observer, Partition, Task
-from tofu.plan import format_bytes
-from tofu.planning.fitting import explain_none, find_fitting
 from tofu.planning.settings import Settings
-from tofu.report.console import make_console
 from tofu.simulation.advise import Advice
 from tofu.simulation.machine import Machine
-from tofu.sizes import format_limit
 
 VIRTUAL_DEVICES = "--xla_force_host_platform_device_count"
 MOST_VIRTUAL_DEVICES = 512
@@ -70,33 +63,9 @@ class Request:
         """Run the step on one device and on all, and compare every result."""
         return verify_step(self.file.step, self.file.arguments, self.settings, self.engine, dtype, seed)
 
-    def show_memory(self, device_bytes: int | None, **_: Any) -> None:
-        """Print what a step needs on one device and on every worker: arguments and results exactly, temporaries as they are predicted."""
-        partition = self.compile()
-        found = predict_memory(partition)
-        print_memory(make_console(), found)
-        if device_bytes is None:
-            return
-        for device in (found.one_device, found.worker):
-            does = "fits" if device.needed_bytes <= device_bytes else "does not fit"
-            needs = f"{device.name} needs {format_bytes(device.needed_bytes)}"
-            click.echo(f"{needs}: it {does} into {format_limit(device_bytes)}.")
-        if not found.fits(device_bytes):
-            click.echo(self._find_fewest(partition, found.one_device.needed_bytes, device_bytes))
-
-    def _find_fewest(self, partition: Partition, whole_bytes: int, device_bytes: int) -> str:
-        """The fewest workers that fit, from those whose share of one device's bytes does; or why there are none."""
-        least = max(2, ceil(whole_bytes / device_bytes))
-        fitting = find_fitting(
-            least,
-            device_bytes,
-            lambda workers: predict_memory(self.over(workers).compile()),
-            lambda made: made.worker.needed_bytes,
-        )
-        if fitting is None:
-            return explain_none(partition.searched, device_bytes, least)
-        needs = format_bytes(fitting.worker.needed_bytes)
-        return f"{fitting.workers} workers are the fewest that fit: each needs {needs}."
+    def report_memory(self, **_: Any) -> StepMemory:
+        """Return what a step needs: arguments and results exactly, temporaries as they are predicted."""
+        return predict_memory(self.compile())
 
 
 def read_request(

@@ -11,8 +11,6 @@ from typing import Any
 
 import jax
 from jax.sharding import AbstractMesh, AxisType
-from rich.console import Console
-from rich.table import Table
 
 from tofu.jax.backend.buffers import find_overwritten, predict_temporaries
 from tofu.jax.backend.kernels import count_bytes
@@ -22,9 +20,7 @@ from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.trace import Flattening, leave_out_unneeded
 from tofu.jax.frontend.versions import find_body
 from tofu.pipeline import Partition
-from tofu.plan import format_bytes
-from tofu.report.console import print_legend, print_to_text
-from tofu.sizes import read_bytes
+from tofu.report.memory import Report
 
 LEGEND = """
 Arguments, constants and results are exact. Temporaries are predicted, for a program that XLA fuses and orders as on CPUs. Never read: the
@@ -63,6 +59,28 @@ class DeviceMemory:
     temporaries_bytes: int
 
     @property
+    def parts(self) -> dict[str, int]:
+        """The rows of the table."""
+        return {
+            "arguments": self.arguments_bytes,
+            "  never read": self.unread_bytes,
+            "constants": self.constants_bytes,
+            "results": self.results_bytes,
+            "  over donated arguments": self.overwritten_bytes,
+            "temporaries": self.temporaries_bytes,
+        }
+
+    @property
+    def total(self) -> tuple[str, int]:
+        """All together."""
+        return "needed", self.needed_bytes
+
+    @property
+    def facts(self) -> dict[str, int | str]:
+        """There are no others."""
+        return {}
+
+    @property
     def needed_bytes(self) -> int:
         """All together: what the device must have."""
         new = self.results_bytes - self.overwritten_bytes
@@ -70,7 +88,7 @@ class DeviceMemory:
 
 
 @dataclass(frozen=True)
-class StepMemory:
+class StepMemory(Report):
     """One device that runs the whole step, each of the workers, and `compiled`: XLA's count for a worker, where it compiled the step."""
 
     workers: int
@@ -78,12 +96,31 @@ class StepMemory:
     worker: DeviceMemory
     compiled: DeviceMemory | None = None
 
-    def fits(self, device_bytes: float | str) -> bool:
-        """Whether so many bytes, or a size like "12GB", are enough for each worker, as predicted. Raises PlanError for what is no size."""
-        return self.worker.needed_bytes <= read_bytes(device_bytes, "device_bytes")
+    @property
+    def headline(self) -> str:
+        """There is none."""
+        return ""
 
-    def __str__(self) -> str:
-        return print_to_text(lambda console: print_memory(console, self))
+    @property
+    def heading(self) -> str:
+        """The title of the first column."""
+        return "memory of a step"
+
+    @property
+    def legend(self) -> str:
+        """What the rows mean."""
+        return LEGEND
+
+    @property
+    def columns(self) -> list[tuple[str, DeviceMemory]]:
+        """One device, a worker, and XLA's count."""
+        devices = (self.one_device, self.worker, self.compiled)
+        return [(one.name, one) for one in devices if one is not None]
+
+    @property
+    def largest(self) -> DeviceMemory:
+        """All workers need the same."""
+        return self.worker
 
 
 def predict_memory(partition: Partition) -> StepMemory:
@@ -167,24 +204,3 @@ def _list_read(items: Sequence[Equation | Loop]) -> Iterator[Operand]:
             yield from _list_read(item.equations)
         else:
             yield from item.inputs
-
-
-def print_memory(console: Console, memory: StepMemory) -> None:
-    """A table: parts as rows, devices as columns, and what it means."""
-    devices = [one for one in (memory.one_device, memory.worker, memory.compiled) if one is not None]
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("memory of a step")
-    for device in devices:
-        table.add_column(device.name, justify="right")
-    parts = ("arguments", "unread", "constants", "results", "overwritten", "temporaries")
-    titles = {"unread": "  never read", "overwritten": "  over donated arguments"}
-    for part in parts:
-        counts = [getattr(device, f"{part}_bytes") for device in devices]
-        if any(counts):
-            table.add_row(titles.get(part, part), *map(format_bytes, counts))
-    table.add_section()
-    table.add_row("needed", *(format_bytes(device.needed_bytes) for device in devices), style="bold")
-    whole = max(memory.one_device.needed_bytes, 1)
-    table.add_row("of one device", *(f"{device.needed_bytes / whole:.1%}" for device in devices))
-    console.print(table)
-    print_legend(console, LEGEND)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from pathlib import Path
 from typing import Any
-
-import click
 
 from tofu.compare.agreement import Agreement
 from tofu.errors import PlanError, TofuError
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
+from tofu.mxnet.memory.report import MemoryReport
 from tofu.mxnet.memory_report import report_one_device, report_workers
 from tofu.mxnet.planning import plan_task, read_trained
 from tofu.mxnet.runtime.symbol.arguments import read_settings
@@ -20,14 +18,9 @@ from tofu.mxnet.runtime.symbol.devices import resolve_contexts
 from tofu.mxnet.runtime.symbol.files import read_symbol, shapes_as_saved
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.pipeline import Observer, Partition, Task, observe_by_environment
-from tofu.planning.fitting import explain_none, find_fitting
 from tofu.planning.progress import search_progress
 from tofu.planning.settings import Settings
 from tofu.reading import MOST_WORKERS
-from tofu.report.console import make_console
-from tofu.report.memory import MemoryReport, print_report
-from tofu.report.memory_fit import describe_fewest, describe_fit
-from tofu.report.memory_plot import plot_memory
 from tofu.simulation.advise import Advice, advise
 from tofu.simulation.machine import Machine
 from tofu.simulation.simulate import DEFAULT_STATES
@@ -74,39 +67,12 @@ class Request:
         found: Agreement = symbol.verify(values=values, grad_req=grad_req, dtype=dtype, seed=seed, **self.shapes)
         return found
 
-    def show_memory(
-        self, device_bytes: int | None, optimizer: tuple[str | None, Mapping[str, Any]], plot: Path | None
-    ) -> None:
-        """Print what a training step needs on one device and on every worker."""
+    def report_memory(self, optimizer: tuple[str | None, Mapping[str, Any]]) -> MemoryReport:
+        """Return what a training step needs with the states of an optimizer: its name, and its parameters."""
         states = OptimizerStates(*optimizer)
-        report = self._report_memory(states)
-        console = make_console()
-        print_report(console, report)
-        if plot is not None:
-            plot_memory(report, plot)
-            console.print(f"The plot is in {plot}.")
-        if device_bytes is not None:
-            click.echo(describe_fit(report, device_bytes))
-            if not report.fits(device_bytes):
-                click.echo(self._find_fewest(report, device_bytes, states))
-
-    def _report_memory(self, states: OptimizerStates) -> MemoryReport:
         if self.settings.workers == 1:
             return report_one_device(self.symbol, self.shapes, states)
         return report_workers(self.compile(), states)
-
-    def _find_fewest(self, report: MemoryReport, device_bytes: int, states: OptimizerStates) -> str:
-        """The fewest workers that fit, from those whose share of one device's bytes does; or why there are none."""
-        least = max(1, ceil(report.one_device.planned_bytes / device_bytes))
-        fitting = find_fitting(
-            least,
-            device_bytes,
-            lambda workers: self.over(workers)._report_memory(states),
-            lambda made: made.largest.needed_bytes,
-        )
-        if fitting is not None:
-            return describe_fewest(fitting)
-        return explain_none(self.over(2).read().problem, device_bytes, least)
 
 
 def read_request(

@@ -14,12 +14,12 @@ from tofu.mxnet.frontend.inference import check_names
 from tofu.mxnet.frontend.read_symbol import read_graph, read_training
 from tofu.mxnet.memory.account import account_one_device, account_workers
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
+from tofu.mxnet.memory.report import MemoryReport
 from tofu.mxnet.runtime.symbol.arguments import count_workers, read_shapes
 from tofu.mxnet.runtime.symbol.make import make_symbol
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.mxnet.settings import MXNET_OPTIONS
 from tofu.pipeline import Partition
-from tofu.report.memory import MemoryReport
 
 DEFAULT_OPTIMIZER = "sgd"
 DEFAULT_MOMENTUM = 0.9  # of SGD
@@ -54,7 +54,7 @@ def memory_report(
     Returns
     -------
     MemoryReport
-        `one_device`, `workers`, `fits(device_bytes)`; printing it gives a table, `tofu.report.memory_plot.plot_memory` a picture.
+        `one_device`, `workers`, `fits(device_bytes)`; printing it gives a table, `tofu.mxnet.memory.plot.plot_memory` a picture.
         Parameters, gradients, optimizer states, activations and fetch buffers are exact, workspace is an estimate.
 
     Examples

@@ -19,10 +19,10 @@ from tofu.graph import Graph, TensorKind
 from tofu.mxnet.backend.buffers import Variables, source_variables, worker_variables
 from tofu.mxnet.memory.gpu_pool import round_up
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
+from tofu.mxnet.memory.report import ACTIVATIONS, FETCH_BUFFERS, GRADIENTS, USES, DeviceMemory
 from tofu.mxnet.memory.workspace import estimate_workspace
 from tofu.pipeline import Partition
 from tofu.program import worker_group
-from tofu.report.memory import ACTIVATIONS, FETCH_BUFFERS, GRADIENTS, USES, DeviceMemory
 from tofu.search.geometry import find_shards
 
 

@@ -1,0 +1,162 @@
+"""The memory of a training step of an MXNet model on one device and on every worker, part by part at the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from tofu.plan import format_bytes
+from tofu.report.memory import Report
+
+GRADIENTS, ACTIVATIONS, FETCH_BUFFERS = range(3)
+USES = ("gradients", "activations", "fetch buffers")
+LEGEND = """
+Parts are what they take at the peak, the operator or fetch at which most is in use. Idle: buffers that are free just then. Parameters to
+idle are allocated, to the byte. The pool of GPU memory rounds each array up, which counts for what fits. Workspace, what convolutions ask
+for while they run, is an estimate.
+"""
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """What one device needs for a training step of an MXNet model, in bytes.
+
+    Attributes
+    ----------
+    name
+        "one device" or "worker 3".
+    parameters_bytes, optimizer_bytes, inputs_bytes
+        Held through all steps: weights; what the optimizer keeps for them; data, labels, head gradients and auxiliary states.
+    gradients_bytes
+        All gradients, as they are at the end of a step.
+    pool_bytes
+        Buffers that gradients, activations and fetch buffers share.
+    workspace_bytes
+        An estimate of what kernels ask for while they run.
+    rounding_bytes
+        What the engine's pool of GPU memory adds, which rounds each array up; nothing on CPUs.
+    nodes
+        Names of the device's operators and fetches in the order of execution.
+    uses
+        [use, node]: bytes of the pool in use at each of them, for gradients, activations and fetch buffers (fetched regions, padded
+        copies, partial results).
+    """
+
+    name: str
+    parameters_bytes: int
+    optimizer_bytes: int
+    inputs_bytes: int
+    gradients_bytes: int
+    pool_bytes: int
+    workspace_bytes: int
+    rounding_bytes: int
+    nodes: tuple[str, ...]
+    uses: npt.NDArray[np.int64]
+
+    @property
+    def planned_bytes(self) -> int:
+        """What is allocated, exactly; the workspace comes on top, and on GPUs what their pool rounds up."""
+        return self.parameters_bytes + self.optimizer_bytes + self.inputs_bytes + self.pool_bytes
+
+    @property
+    def needed_bytes(self) -> int:
+        """What the device must have, if it is a GPU: what is planned, what its pool rounds up, and the workspace as estimated."""
+        return self.planned_bytes + self.rounding_bytes + self.workspace_bytes
+
+    @cached_property
+    def peak(self) -> int:
+        """Position in `nodes` at which most of the pool is in use."""
+        return int(self.uses.sum(axis=0).argmax()) if self.nodes else 0
+
+    @property
+    def peak_node(self) -> str:
+        """The operator or fetch at the peak."""
+        return self.nodes[self.peak] if self.nodes else ""
+
+    @property
+    def at_peak(self) -> dict[str, int]:
+        """Bytes of each part at the peak; together with what lies idle then they are `planned_bytes`."""
+        pooled = self.uses[:, self.peak].tolist() if self.nodes else [0] * len(USES)
+        parts = {
+            "parameters": self.parameters_bytes,
+            "optimizer states": self.optimizer_bytes,
+            "inputs and states": self.inputs_bytes,
+            **dict(zip(USES, pooled, strict=True)),
+        }
+        return {**parts, "idle": self.planned_bytes - sum(parts.values())}
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """The rows of the table: what each part takes at the peak."""
+        return self.at_peak
+
+    @property
+    def total(self) -> tuple[str, int]:
+        """What is allocated."""
+        return "planned", self.planned_bytes
+
+    @property
+    def facts(self) -> dict[str, int | str]:
+        """The rows below the total."""
+        return {
+            "rounding on GPUs": self.rounding_bytes,
+            "workspace, about": self.workspace_bytes,
+            "all gradients": self.gradients_bytes,
+            "the peak is at": self.peak_node,
+        }
+
+    def __repr__(self) -> str:
+        return f"<DeviceMemory {self.name}: {self.planned_bytes} bytes planned, peak at {self.peak_node}>"
+
+
+@dataclass(frozen=True)
+class MemoryReport(Report):
+    """One device and all workers (none where one device was asked for).
+
+    `communication_bytes` is what the workers move in a step; `optimizer` says whose states are counted.
+    """
+
+    one_device: DeviceMemory
+    workers: tuple[DeviceMemory, ...]
+    communication_bytes: int
+    optimizer: str
+
+    @property
+    def largest(self) -> DeviceMemory:
+        """The worker that needs most, or the one device."""
+        return max(self.workers or (self.one_device,), key=lambda worker: worker.needed_bytes)
+
+    @property
+    def headline(self) -> str:
+        """Whose states are counted, and what moves."""
+        moved = format_bytes(self.communication_bytes)
+        workers = f"{len(self.workers)} workers, which move {moved} in a step" if self.workers else "one device"
+        return f"[bold]Memory of a training step[/bold] with {self.optimizer}: {workers}"
+
+    @property
+    def heading(self) -> str:
+        """The title of the first column."""
+        return "at the peak"
+
+    @property
+    def legend(self) -> str:
+        """What the rows mean."""
+        return LEGEND
+
+    @property
+    def columns(self) -> list[tuple[str, DeviceMemory]]:
+        """One device, and one of each kind of worker."""
+        return [("one device", self.one_device), *_list_kinds(self.workers)]
+
+
+def _list_kinds(workers: tuple[DeviceMemory, ...]) -> Iterator[tuple[str, DeviceMemory]]:
+    """Workers that need the same at the peak, together: their numbers, and the first of them."""
+    kinds: dict[tuple[int, ...], list[int]] = {}
+    for number, worker in enumerate(workers):
+        kinds.setdefault((*worker.at_peak.values(), worker.workspace_bytes), []).append(number)
+    for numbers in kinds.values():
+        yield f"worker{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}", workers[numbers[0]]
