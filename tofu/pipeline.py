@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, TypeVar
 
 from tofu import _core
@@ -19,7 +18,7 @@ from tofu.analysis import OperatorAccess
 from tofu.collector import collecting_rarely
 from tofu.engine import Engine, Source
 from tofu.graph import Graph, Lines, TensorKind
-from tofu.lowering import Settled, lower, prepare_inference, settle
+from tofu.lowering import Settled, lower, settle
 from tofu.plan import Plan
 from tofu.planning.find import Found, check_limit, find_plan, remember_plan
 from tofu.planning.memory_limit import Needs
@@ -153,30 +152,6 @@ class Partition:
     def whole_step(self) -> Emitted:
         """What `training` was made of."""
         return self.task.emit(self.problem, self.choices)
-
-    @cached_property
-    def forward_alone(self) -> Emitted:
-        """What `inference` is made of."""
-        settled = prepare_inference(
-            self.graph,
-            self.searched,
-            self.searched_choices,
-            self.task.engine.front_end,
-            self.task.settings.undescribed,
-        )
-        program = write_program(settled.problem, settled.choices, inference=True)
-        return Emitted(settled.problem, settled.choices, program)
-
-    @cached_property
-    def inference(self) -> Any:
-        """The forward graph alone, over the same shards."""
-        backend, emitted = self.task.engine.backend, self.forward_alone
-        if is_checked():
-            check_program(emitted.program)
-        execution = backend.build(self.source, emitted.problem, emitted.choices, emitted.program)
-        if is_checked():
-            backend.check(execution, emitted.problem, emitted.choices)
-        return execution
 
     def measure_whole(self) -> int:
         """What one device needs for the same step, in bytes; nothing is allocated."""

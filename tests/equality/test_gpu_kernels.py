@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.shared.training import bind_partitioned
 from benchmarks.small_models.plain import Model
+from tofu.mxnet.backend.inference import build_inference
 
 
 def partition(hints):
@@ -35,6 +36,6 @@ def test_moving_statistics_move_in_the_backward_pass_alone(forward, backward):
 
 
 def test_inference_moves_nothing_and_may_take_cudnns_kernel():
-    stock = list_nodes(partition({}).inference)
+    stock = list_nodes(build_inference(partition({})))
     assert stock
     assert all(node["attrs"].get("cudnn_off", "False") == "False" for node in stock)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.shared.random_plans import random_plan
+from tests.numpy_engine.backend import NUMPY
 from tests.numpy_engine.lockstep import LOCKSTEP
 from tests.numpy_engine.runs import (
     analyse,
@@ -19,7 +20,9 @@ from tests.numpy_engine.runs import (
 )
 from tests.numpy_engine.steps import RATE, STEPS
 from tofu.errors import InfeasibleError
+from tofu.lowering import prepare_inference
 from tofu.pipeline import Observer, make_partition
+from tofu.program import write_program
 
 WORKERS = (2, 3, 4, 6, 8)
 
@@ -121,7 +124,9 @@ def test_weights_are_updated_where_they_lie(name, workers):
 @pytest.mark.parametrize("name", ["perceptron", "updated perceptron", "convolutions"])
 def test_the_forward_graph_alone(name):
     made = partition(name, 4)
-    execution = made.inference
+    settled = prepare_inference(made.graph, made.searched, made.searched_choices, NUMPY.front_end, "error")
+    program = write_program(settled.problem, settled.choices, inference=True)
+    execution = NUMPY.backend.build(made.source, settled.problem, settled.choices, program)
     assert {node.phase.name for node in execution.program.nodes} == {"FORWARD"}
     assert len(execution.program.outputs) == len(made.graph.outputs)
     compare(execution, execution.run_whole(draw_values(name)), compute(name))

@@ -6,6 +6,7 @@ import pytest
 
 import tofu
 from benchmarks.small_models.plain import Model
+from tofu.mxnet.backend.inference import build_inference
 from tofu.mxnet.runtime.arrays.shards import count_writes
 
 
@@ -72,7 +73,7 @@ def test_scoring_leaves_a_fixed_gamma_as_it_is(axes):
     """Also where it runs in parts: the moving statistics lie as the backward operator is split, not as the forward one."""
     symbol = tofu.partition(with_a_fixed_gamma().symbol, 4, hints=dict(zip(("bn", "bn_backward"), axes, strict=True)))
     executor = tofu.bind(symbol, data=(12, 20))
-    assert ("_tofu_batch_norm_global" in executor.partition.inference.symbol.tojson()) == (axes == ("b", "c"))
+    assert ("_tofu_batch_norm_global" in build_inference(executor.partition).symbol.tojson()) == (axes == ("b", "c"))
     gamma = executor.variables["bn_gamma"]
     gamma.scatter(mx.nd.full(16, 3))
     executor.forward(is_train=False)

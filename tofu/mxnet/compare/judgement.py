@@ -9,6 +9,7 @@ import numpy as np
 
 from tofu.compare.agreement import Traffic
 from tofu.compare.numbers import Array, Difference, Numbers, compare_numbers
+from tofu.mxnet.backend.inference import build_inference
 from tofu.mxnet.check import count_traffic
 from tofu.mxnet.compare.runs import Run
 from tofu.mxnet.compare.taint import find_defects, find_random
@@ -63,7 +64,7 @@ def excuse_defects(partition: Partition, pair: Pair, tolerance: float) -> Pair:
 
 def measure_traffic(partition: Partition, found: Run, trains: bool) -> dict[str, Traffic]:
     """The bytes of both graphs. A plan counts operators as they train, and some of them move less in inference."""
-    emitted = count_traffic(partition.inference.symbol).remote_bytes
+    emitted = count_traffic(build_inference(partition).symbol).remote_bytes
     inference = {"inference": Traffic(None, emitted, found.inference_bytes)}
     if not trains:
         return inference

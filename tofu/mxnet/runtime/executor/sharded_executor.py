@@ -18,6 +18,7 @@ from tofu.graph import Phase, TensorKind
 from tofu.host.host_memory import read_free_bytes
 from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.backend.execution_graph import ExecutionGraph
+from tofu.mxnet.backend.inference import build_inference, emit_inference
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.bound_graph import BoundGraph
 from tofu.mxnet.runtime.executor.failures import (
@@ -125,7 +126,7 @@ class ShardedExecutor:
 
     @cached_property
     def _inference(self) -> BoundGraph:
-        return self._make_graph(self.partition.inference)
+        return self._make_graph(build_inference(self.partition))
 
     def forward(self, is_train: bool, for_backward: bool = False) -> None:
         """Run the forward operators. Asynchronous, as everything in MXNet; the outputs are shards. One for inference keeps what a backward
@@ -385,7 +386,7 @@ class ShardedExecutor:
     def watch(self, make_callback: Callable[[Emitted], Any]) -> None:
         """Install a callback for each of the two graphs, made for the program that it runs."""
         self._training.watch(make_callback(self.partition.whole_step), False)
-        self._inference.watch(make_callback(self.partition.forward_alone), False)
+        self._inference.watch(make_callback(emit_inference(self.partition)), False)
 
     def debug_str(self) -> str:
         """MXNet's own description of the training graph as bound."""
