@@ -79,7 +79,7 @@ class InternalError(RuntimeError):
     """A check of Tofu's own work failed. The numbers of the step must not be trusted."""
 
     def __init__(self, message: str) -> None:
-        report = "Please report it with the model and the plan (sym.plan.to_json())."
+        report = "Please report it with the model and the plan (made.plan.to_json())."
         super().__init__(f"{message}\nThis is a defect of Tofu, not of your model. {report}")
 
 

@@ -239,7 +239,7 @@ class Plan:
         if isinstance(text, str) and not text.lstrip().startswith(("{", "[")):
             raise PlanError(
                 f"from_json takes the text of a plan, as plan.to_json() gives it, not {show(text)}. For a file, write "
-                "Plan.from_json(Path(name).read_text()), or tofu.partition(symbol, plan=name)."
+                "Plan.from_json(Path(name).read_text()), or give partition the file itself: plan=name."
             )
         try:
             value = parse_json(text)
