@@ -18,7 +18,7 @@ from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.frontend.equations import Equation, Loop, Operand, Step, read_type
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.trace import Flattening, leave_out_unneeded
-from tofu.jax.frontend.versions import find_body
+from tofu.jax.frontend.versions import find_body, in_precision
 from tofu.pipeline import Partition
 from tofu.report.memory import Report
 
@@ -137,7 +137,9 @@ def predict_one_device(native: Native) -> DeviceMemory:
 
 def predict_worker(program: SpmdProgram) -> DeviceMemory:
     """Predict the memory of each worker."""
-    count, local = program.workers.count, read_worker_program(program)
+    with in_precision(program.native.double):
+        local = read_worker_program(program)
+    count = program.workers.count
     name = f"each of {count} workers" if count > 1 else "the worker"
     return _count(name, local, program.native.donated, local.inputs[len(program.step.inputs) :])
 

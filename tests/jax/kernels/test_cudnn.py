@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax._src.cudnn import fused_attention_stablehlo as cudnn
 from jax.interpreters import mlir
-from tdl_ops.jax.cases.kernels import attend
+from tofu.jax.verify.kernel_cases import attend
 
 import tofu.jax
 from tofu.errors import UnsupportedError
