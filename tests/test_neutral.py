@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+import grimp
+import networkx
 import pytest
 import tomli
 
@@ -119,3 +121,13 @@ def test_the_linter_looks_at_the_same_packages():
     contracts = tomli.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (listed,) = (c["source_modules"] for c in contracts if "tdl_ops" in c.get("forbidden_modules", ()))
     assert set(listed) == {f"tofu.{name}" for name in NEUTRAL}
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """Not within functions either."""
+    imports = grimp.build_graph("tofu", "tdl_ops", exclude_type_checking_imports=True)
+    circles = networkx.DiGraph(
+        (one, other) for one in imports.modules for other in imports.find_modules_directly_imported_by(one)
+    )
+    circles.remove_nodes_from([name for name in ("tofu", "tdl_ops") if name in circles])
+    assert [sorted(found) for found in networkx.strongly_connected_components(circles) if len(found) > 1] == []

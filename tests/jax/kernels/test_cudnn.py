@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from jax._src.cudnn import fused_attention_stablehlo as cudnn
 from jax.interpreters import mlir
-from tofu.jax.verify.kernel_cases import attend
 
 import tofu.jax
 from tofu.errors import UnsupportedError
+from tofu.jax.verify.kernel_cases import attend
 
 BATCH, LENGTH, HEADS, WIDTH = 4, 16, 4, 8
 CASES = {

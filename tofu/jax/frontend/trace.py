@@ -37,9 +37,9 @@ from tofu.jax.frontend.versions import (
     is_constraint,
     list_parameters,
 )
-from tofu.jax.kernels.describe import tracing_step
 from tofu.jax.kernels.equations import describe_kernel
 from tofu.jax.kernels.mapped import inline_in_bodies, inline_shard_map
+from tofu.jax.kernels.tracing import tracing_step
 from tofu.jax.kernels.versions import without_cudnn
 
 MAY_STAY_WHOLE = ("cond", "while")

@@ -7,9 +7,7 @@ nothing changes.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, update_wrapper
 from types import MethodType
@@ -17,48 +15,18 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.experimental.xla_metadata import set_xla_metadata
 
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.errors import DescriptionError
 from tofu.jax.kernels.call import KernelCall, bind_differentiable, register
 from tofu.jax.kernels.rule import SYNTAX, Shape, SplitRule, parse_rule
+from tofu.jax.kernels.tracing import expect_described, is_tracing, within_kernel
+from tofu.jax.verify.described import verify_described
 from tofu.tdl import Description
 
 PLAIN = (bool, int, float, str)
-_is_tracing: ContextVar[bool] = ContextVar("is_tracing", default=False)
 _formulas: dict[str, tuple[Any, ...]] = {}
 """By name: code, closure, defaults and options of each registered formula."""
-_has_described = False
-
-
-@contextmanager
-def tracing_step() -> Iterator[None]:
-    """Context manager that makes one equation of each call of a described function.
-
-    JAX caches traces of functions that `jax.jit`, `lax.scan` and `jax.checkpoint` take. A trace with one equation must not be used outside
-    of Tofu, so XLA metadata is set, which is part of the key of these caches.
-    """
-    token = _is_tracing.set(True)
-    try:
-        with set_xla_metadata(tofu="step") if _has_described else nullcontext():
-            yield
-    finally:
-        _is_tracing.reset(token)
-
-
-@contextmanager
-def _within_kernel() -> Iterator[None]:
-    """Context manager for the body of a described function. Described functions within it are part of the same equation."""
-    if not _is_tracing.get():
-        yield
-        return
-    token = _is_tracing.set(False)
-    try:
-        with set_xla_metadata(tofu="kernel"):
-            yield
-    finally:
-        _is_tracing.reset(token)
 
 
 def describe(
@@ -114,8 +82,7 @@ class Described:
     """A function that `tofu.jax.describe` was given. It is called as the function is."""
 
     def __init__(self, function: Any, description: str | Callable[..., Any], name: str, concrete: bool) -> None:
-        global _has_described
-        _has_described = True
+        expect_described()
         update_wrapper(self, function)
         self.function = function
         self.description = description
@@ -143,7 +110,7 @@ class Described:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function. While a step is traced, the call becomes one operator."""
-        if not _is_tracing.get():
+        if not is_tracing():
             return self.function(*args, **kwargs)
         call, arrays, restore = self.make_call(args, kwargs)
         return restore(bind_differentiable(call, arrays))
@@ -153,8 +120,6 @@ class Described:
 
         Return a report. Raise DescriptionError if anything disagrees.
         """
-        from tofu.jax.verify.described import verify_described
-
         return verify_described(self, args, kwargs)
 
     def make_call(
@@ -169,7 +134,7 @@ class Described:
             given = iter(arrays)
             filled = [next(given) if is_one else leaf for leaf, is_one in zip(leaves, is_array, strict=True)]
             own_args, own_kwargs = jax.tree.unflatten(tree, filled)
-            with _within_kernel():
+            with within_kernel():
                 made = self.function(*own_args, **own_kwargs)
             trees[:] = [jax.tree.structure(made)]
             return list(jax.tree.leaves(made))
