@@ -19,15 +19,12 @@ from tdl_ops.jax.lacking import list_lacking
 from tofu import tdl
 from tofu.command_line.main import main
 from tofu.jax.backend import local_calls
-from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.verify import primitives
 from tofu.jax.verify.campaign import list_wanted, verify_case
 from tofu.jax.verify.cases import load_cases
 from tofu.jax.verify.nodes import trace_case
 from tofu.jax.verify.summary import summarize
-from tofu.tdl.expression import OpaqueElement
-from tofu.tdl.walk import walk
 
 
 @pytest.fixture
@@ -66,28 +63,6 @@ def list_signatures():
     return found
 
 
-def is_executable(step, equation):
-    """Whether the description of an equation says how its numbers come about, and they are numbers."""
-    used = [step.types[x] for x in equation.inputs if isinstance(x, int)]
-    made = [step.types[x] for x in equation.outputs]
-    if any(type_.is_key for type_ in (*used, *made)):
-        return False
-    description, attributes = DESCRIPTIONS[equation.primitive.name], read_attributes(equation, step.types)
-    shapes = [x.shape for x in made]
-    traced = tdl.trace(description, attributes, [x.shape for x in used], list(map(len, shapes)), shapes)
-    parts = (part for output in traced.outputs for part in walk(output.value))
-    return all(part.function is not None for part in parts if isinstance(part, OpaqueElement))
-
-
-def list_opaque():
-    """The primitives of which that is so at no signature."""
-    with in_double_precision():
-        executable = {
-            e.primitive.name for step in trace_cases().values() for e in step.walk() if is_executable(step, e)
-        }
-    return DESCRIPTIONS.built_in - list_lacking() - executable
-
-
 def test_every_description_has_a_case_and_holds_at_one_of_its_signatures(monkeypatch):
     """At one in a shortest case, in two parts; `python -m tofu verify --jax` takes them all, and searches what is missing."""
     monkeypatch.setattr(primitives, "PARTS", (2,))
@@ -104,12 +79,8 @@ def test_every_description_has_a_case_and_holds_at_one_of_its_signatures(monkeyp
 
 
 def test_the_page_says_how_many_are_described():
-    """And of how many the descriptions can be executed: by the equations alone, nothing is run."""
     page = (Path(__file__).parents[2] / "docs" / "jax.md").read_text()
-    described = int(re.search(r"(\d+) are described", page)[1])
-    by_parts = int(re.search(r"Of (\d+), such as\s+eigenvalue", page)[1])
-    assert described == len(DESCRIPTIONS.built_in) >= 140
-    assert by_parts == len(list_opaque() - {"device_put"})  # which is there where devices have several kinds of memory
+    assert len(DESCRIPTIONS.built_in) > int(re.search(r"more than (\d+) are described", page)[1]) >= 170
 
 
 def test_a_false_formula_is_found(descriptions):

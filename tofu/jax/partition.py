@@ -165,15 +165,15 @@ def partition(
             "backend= is gone: steps run under jax.shard_map. Leave it out.", DeprecationWarning, stacklevel=2
         )
         del options["backend"]
-    check_names(options)
     engine = make_engine(uneven)
-    deferred = {"uneven": uneven, **options}
     if step is None and example_args is not None:
         raise UnsupportedError("A step is a function of arrays, not None.")
-    if step is None:
-        _check_given(workers)
-        return lambda step: DeferredStep(step, workers, donate_argnums, deferred)
-    if example_args is None:
+    if step is None or example_args is None:
+        check_names(options)
+        deferred = {"uneven": uneven, **options}
+        if step is None:
+            _check_given(workers)
+            return lambda step: DeferredStep(step, workers, donate_argnums, deferred)
         _check_members(workers)
         return DeferredStep(step, workers, donate_argnums, deferred)
     check_arguments(example_args)

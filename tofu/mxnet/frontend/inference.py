@@ -112,8 +112,7 @@ def _declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
 def infer_arguments(
     symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Complete shapes and type flags of all arguments, auxiliary states and head gradients of a forward symbol."""
-    check_shapes(shapes)
+    """Complete shapes and type flags of all arguments, auxiliary states and head gradients of a forward symbol. `shapes` are checked."""
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     codes = _declared_types(symbol, set(names))
     codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}

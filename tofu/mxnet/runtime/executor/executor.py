@@ -18,7 +18,7 @@ import numpy as np
 
 from tofu.errors import ArgumentTypeError, ShapeError, TofuError, raise_together
 from tofu.mxnet.frontend.head_gradients import list_head_gradients
-from tofu.mxnet.frontend.inference import ShapeInferenceError, infer_arguments
+from tofu.mxnet.frontend.inference import ShapeInferenceError, check_shapes, infer_arguments
 from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray, add_to, copy_into, zeros_like
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor, count_writes, digest
 from tofu.mxnet.runtime.executor.bound_arrays import begin
@@ -304,6 +304,7 @@ class Executor:
         The plan is used again where it is feasible for the new shapes; else the search runs once more, and the log says so. Raises
         ShapeError for arguments that were not named, and for arrays that are too small without `allow_up_sizing`.
         """
+        check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}
         partition = self._compile_for(shapes)
         known, _ = infer_arguments(self._symbol, shapes, {name: array.dtype for name, array in self.arg_dict.items()})

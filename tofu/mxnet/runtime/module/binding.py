@@ -25,7 +25,7 @@ from tofu.errors import (
     raise_together,
 )
 from tofu.host.interrupts import uninterrupted
-from tofu.mxnet.frontend.inference import infer_arguments, list_inputs
+from tofu.mxnet.frontend.inference import check_shapes, infer_arguments, list_inputs
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.module.shared_parameters import SharedParameters, move
 from tofu.mxnet.runtime.symbol.arguments import (
@@ -250,6 +250,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         """
         described = [*self._data_shapes, *self._label_shapes]
         shapes = {desc.name: tuple(desc.shape) for desc in described}
+        check_shapes(shapes)
         dtypes = {desc.name: desc.dtype for desc in described}
         unsaid = [name for name in [*self._label_names, *self._state_names] if name not in shapes]
         if unsaid:  # for inference, users give no labels; of states, nobody does

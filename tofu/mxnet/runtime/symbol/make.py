@@ -42,7 +42,8 @@ def make_symbol(
     if settings.workers > 1:
         refuse_unpartitionable(symbol)
         warn_of_sparse_storage(symbol)
-    check_names(symbol, inputs)
     if inputs:
-        made.plan_for(inputs)
+        made.plan_for(inputs)  # which checks names first
+    else:
+        check_names(symbol, {})
     return made
