@@ -108,5 +108,6 @@ def main() -> None:
     These commands look at models and operators; nothing is trained. To train, add one line to your script:
 
     \b
-        symbol = tofu.partition(symbol, ngpus=4)
+        symbol = tofu.partition(symbol, ngpus=4)                  # MXNet
+        step = tofu.jax.partition(step, 4, (state, batch))        # JAX
     """  # noqa: D301  click reads the escape
