@@ -65,6 +65,16 @@ def test_plan_says_why(model):
     assert "move per training step" not in refused.output  # it is said before anything is searched
 
 
+def test_compare_has_plans_that_people_write_by_hand(model):
+    result = run("compare", model, "--shape", "data:64,5,13,13", "--workers", "4")
+    assert result.exit_code == 0, result.output
+    for name, options in (("Tofu, everything split", {}), ("data parallelism", {"algorithm": "data-parallel"})):
+        plan = tofu.partition(plain_cnn().symbol, 4, data=(64, 5, 13, 13), **options).plan
+        held = format_bytes(max(plan.worker_bytes))
+        assert re.search(rf"^{name} +{format_bytes(plan.communication_bytes)} +{held} ", result.output, re.MULTILINE)
+    assert re.search(r"^Megatron +- +- +Megatron's plan over 4 workers needs", result.output, re.MULTILINE)
+
+
 def test_plan_writes_a_page(model, tmp_path):
     path = tmp_path / "plan.html"
     shape = ("--shape", "data:64,5,13,13", "--workers", "4")

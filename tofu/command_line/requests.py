@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import click
 from click.core import ParameterSource
+from rich.console import Console
 
 from tofu.command_line.arguments import read_shapes
 from tofu.command_line.planning_options import PLANNING, Decorator, pop_planning, takes
@@ -23,7 +24,7 @@ from tofu.simulation.machine import Machine
 
 OF_ONE_ENGINE = {
     MXNET: ("shapes", "unroll", "inference", "optimizer", "memory_plot", "states", "path", "grad_req"),
-    JAX: ("arguments", "uneven", "donated", "lines"),
+    JAX: ("arguments", "uneven", "donated", "lines", "batch"),
 }
 """Options, by the names of their parameters, that are for the models of one engine alone."""
 
@@ -95,6 +96,9 @@ class Request(Protocol):
 
     def verify(self, dtype: str | None, seed: int, **own: Any) -> Agreement:
         """Run the model on one device and on all, and compare. `own` are options of the engine's."""
+
+    def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
+        """Return what prints plans beside those that people write by hand. `report` is told of each before it is made."""
 
     def report_memory(self, **options: Any) -> Report:
         """Return what a step needs on one device and on every worker. `options` are the engine's."""

@@ -7,8 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rich.console import Console
+
 from tofu.compare.agreement import Agreement
 from tofu.engine import Engine, Source
+from tofu.jax.compare.comparison import Comparison, find_devices, print_rows
+from tofu.jax.compare.peers import split_arguments
 from tofu.jax.engine import make_engine
 from tofu.jax.frontend.read_step import donate, read_step
 from tofu.jax.memory import StepMemory, predict_memory
@@ -62,6 +66,18 @@ class Request:
     def verify(self, dtype: str | None, seed: int, **_: Any) -> Agreement:
         """Run the step on one device and on all, and compare every result."""
         return verify_step(self.file.step, self.file.arguments, self.settings, self.engine, dtype, seed)
+
+    def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
+        """Return what prints plans beside data parallelism and FSDP, each as XLA compiles it. `batch` is the extent that these split."""
+        arguments = split_arguments(self.file.arguments, batch)
+        devices = find_devices(self.settings.workers)
+        rows = []
+        report("compiling the step for one device")
+        for row in Comparison(self.file.step, self.source, arguments, self.settings, devices).run():
+            rows.append(row)
+            report(f"compiling plans, {len(rows)} so far")
+        title = f"{self.name} on {len(devices)} devices"
+        return lambda console: print_rows(console, title, rows)
 
     def report_memory(self, **_: Any) -> StepMemory:
         """Return what a step needs: arguments and results exactly, temporaries as they are predicted."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from tofu.compare.agreement import Agreement
 from tofu.errors import PlanError, TofuError
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
@@ -21,6 +23,7 @@ from tofu.pipeline import Observer, Partition, Task, observe_by_environment
 from tofu.planning.progress import search_progress
 from tofu.planning.settings import Settings
 from tofu.reading import MOST_WORKERS
+from tofu.report.compared_plans import compare_plans, print_plans
 from tofu.simulation.advise import Advice, advise
 from tofu.simulation.machine import Machine
 from tofu.simulation.simulate import DEFAULT_STATES
@@ -66,6 +69,18 @@ class Request:
         symbol = PartitionedSymbol(self.symbol, settings, resolve_contexts(settings.workers))
         found: Agreement = symbol.verify(values=values, grad_req=grad_req, dtype=dtype, seed=seed, **self.shapes)
         return found
+
+    def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
+        """Return what prints plans beside data parallelism and Megatron's: what each moves, and what each worker holds."""
+
+        def make(settings: Settings) -> Partition:
+            return plan_task(replace(self, settings=settings).read())
+
+        plans, title = (
+            list(compare_plans(self.settings, make, report)),
+            f"{self.name} on {self.settings.workers} workers",
+        )
+        return lambda console: print_plans(console, title, plans)
 
     def report_memory(self, optimizer: tuple[str | None, Mapping[str, Any]]) -> MemoryReport:
         """Return what a training step needs with the states of an optimizer: its name, and its parameters."""

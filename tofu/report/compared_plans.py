@@ -1,0 +1,81 @@
+"""Plans of a model beside each other: what each moves, and what each worker holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from rich.console import Console
+from rich.table import Table
+
+from tofu.errors import TofuError
+from tofu.pipeline import Partition
+from tofu.plan import format_bytes
+from tofu.planning.settings import Settings
+from tofu.report.console import print_legend
+
+NOT_THERE = "-"
+LEGEND = """
+Moved: in a step, by all workers together. Held: by the worker that holds most. "Tofu within" a plan holds no more than that one does.
+"""
+
+
+@dataclass(frozen=True)
+class ComparedPlan:
+    """A plan by its name, or why there is none."""
+
+    name: str
+    partition: Partition | None
+    refusal: str = ""
+
+    @property
+    def held_bytes(self) -> int | None:
+        """The bytes that the worker that holds most holds."""
+        return None if self.partition is None else max(self.partition.plan.worker_bytes)
+
+
+def compare_plans(
+    settings: Settings, make: Callable[[Settings], Partition], report: Callable[[str], None] = lambda stage: None
+) -> Iterator[ComparedPlan]:
+    """Yield the plans of a search, of the paper's recursion, of data parallelism and of Megatron, and the given one.
+
+    `make` plans what settings ask for. `report` is told of each plan before it is made.
+    """
+    base = replace(settings, plan=None, memory_limit=None)
+
+    def find(name: str, asked: Settings) -> ComparedPlan:
+        report(name)
+        try:
+            return ComparedPlan(name, make(asked))
+        except TofuError as error:
+            return ComparedPlan(name, None, str(error).split(". ")[0].splitlines()[0])
+
+    if settings.plan is not None:
+        yield find("given by --plan", settings)
+    yield find("Tofu, everything split", base)
+    yield find("Tofu, replicas free", replace(base, replicate="free"))
+    yield find("the paper's recursion", replace(base, algorithm="recursive"))
+    for name, algorithm in (("data parallelism", "data-parallel"), ("Megatron", "megatron")):
+        peer = find(name, replace(base, algorithm=algorithm, hints=None))
+        yield peer
+        if peer.held_bytes is not None:
+            yield find(f"Tofu within {name}", replace(base, memory_limit=peer.held_bytes))
+
+
+def print_plans(console: Console, title: str, plans: list[ComparedPlan]) -> None:
+    """Print a row for each plan."""
+    table = Table(header_style="bold", box=None, pad_edge=False, title=title, title_justify="left")
+    table.add_column("plan")
+    table.add_column("moved", justify="right")
+    table.add_column("held", justify="right")
+    table.add_column("known of it", style="dim")
+    for one in plans:
+        if one.partition is None:
+            table.add_row(one.name, NOT_THERE, NOT_THERE, one.refusal)
+        else:
+            plan = one.partition.plan
+            table.add_row(
+                one.name, format_bytes(plan.communication_bytes), format_bytes(one.held_bytes or 0), plan.optimality
+            )
+    console.print(table)
+    print_legend(console, LEGEND)
