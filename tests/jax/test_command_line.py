@@ -214,7 +214,10 @@ def test_options_are_for_the_model_that_is_given(file):
             ["memory", "model-symbol.json", "--donate", 0],
             "--donate: this is for a step for JAX, and model-symbol.json is",
         ),
-        (["compare", "model-symbol.json", "--batch", 3], "--batch: this is for a step for JAX, and model-symbol.json is"),
+        (
+            ["compare", "model-symbol.json", "--batch", 3],
+            "--batch: this is for a step for JAX, and model-symbol.json is",
+        ),
         (["frontier", file], "frontier is for an MXNet symbol, and"),
         (["plan", "nothing.json"], "There is no file nothing.json. MODEL is a symbol that MXNet saved"),
     ):
