@@ -128,8 +128,8 @@ def verify(
     Three things are checked. (a) The description, evaluated with NumPy, has the kernel's numbers. (b) The operator split by each of its
     strategies, in 2, 3 and 4 uneven parts, has the numbers of the whole. (c) No way to split the kernel is missing.
 
-    Of a model, `python -m tofu verify model-symbol.json` or `train.py:step` compares several workers with one device: see
-    python -m tofu verify-model --help.
+    Of a model, `python -m tofu verify model-symbol.json` or `train.py:step` compares several workers with one device. It takes --workers
+    and other options: see python -m tofu verify-model --help.
 
     Beginning with the built-in cases, other sizes and attributes are drawn. What fails is shrunk to the smallest signature and printed
     with the lines of Python that repeat it; the exit status is 1 then. Signatures that MXNet refuses, or a description says that it

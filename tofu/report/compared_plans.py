@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -48,7 +49,7 @@ def compare_plans(
         try:
             return ComparedPlan(name, make(asked))
         except TofuError as error:
-            return ComparedPlan(name, None, str(error).split(". ")[0].splitlines()[0])
+            return ComparedPlan(name, None, shorten(str(error)))
 
     if settings.plan is not None:
         yield find("given by --plan", settings)
@@ -60,6 +61,11 @@ def compare_plans(
         yield peer
         if peer.held_bytes is not None:
             yield find(f"Tofu within {name}", replace(base, memory_limit=peer.held_bytes))
+
+
+def shorten(refusal: str) -> str:
+    """Return the first clause of an error."""
+    return re.split(r", |\. |\n", refusal)[0]
 
 
 def print_plans(console: Console, title: str, plans: list[ComparedPlan]) -> None:

@@ -84,7 +84,7 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
         "data_parallel": describe_data_parallel(partition),
         "memory": _describe_memory(partition),
         "durations": describe_durations(partition, track),
-        "held": partition.task.engine.backend.measured + (", with a momentum" if partition.graph.updated else ""),
+        "held": "memory" + (", with a momentum" if partition.graph.updated else ""),
         "axes": f"Axes, of an operator's result: {axes}." if axes else "",
         "undescribed": [
             {
