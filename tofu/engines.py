@@ -5,6 +5,7 @@ Each engine is a folder of the same shape: `partition.py`, `frontend/`, `backend
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,15 +22,18 @@ class Registration:
     ----------
     name
         The name of its folder, and of the package that it is for.
-    framework
-        What the framework calls itself.
     model
         What its models are, in a word or two.
+    files
+        A pattern for the names of files that have its models.
+    takes_functions
+        Whether a function that no framework defines is a model for it.
     """
 
     name: str
-    framework: str
     model: str
+    files: str
+    takes_functions: bool = False
 
     def load(self, module: str) -> Any:
         """Return a module of the engine. Raise TofuError if its framework is not installed."""
@@ -46,17 +50,22 @@ class Registration:
                 return True
         return False
 
+    def reads(self, file: str) -> bool:
+        """Return True if a file of this name has a model for it."""
+        return re.search(self.files, file) is not None
 
-MXNET = Registration("mxnet", "MXNet", "an MXNet symbol")
-JAX = Registration("jax", "JAX", "a step for JAX")
+
+MXNET = Registration("mxnet", "an MXNet symbol", r"\.json$")
+JAX = Registration("jax", "a step for JAX", r"\.py(:.*)?$", takes_functions=True)
 ENGINES = (MXNET, JAX)
 
 
 def find_engine(model: Any) -> Registration | None:
-    """Return the engine that takes a model: MXNet's for what MXNet defines, JAX's for any other function; None if none does."""
-    if MXNET.defines(model) or _is_made_by_mxnet(model):
+    """Return the engine whose framework defines a model, or the one that takes any other function; None if none does."""
+    if _is_made_by_mxnet(model):
         return MXNET
-    return JAX if callable(model) else None
+    takes = (one for one in ENGINES if one.defines(model) or (one.takes_functions and callable(model)))
+    return next(takes, None)
 
 
 def _is_made_by_mxnet(model: Any) -> bool:
@@ -66,5 +75,5 @@ def _is_made_by_mxnet(model: Any) -> bool:
 
 
 def find_engine_of_file(name: str) -> Registration:
-    """Return the engine that takes a file: FILE.py or FILE.py:STEP is a step for JAX, any other file a symbol that MXNet saved."""
-    return JAX if name.endswith(".py") or ".py:" in name else MXNET
+    """Return the engine that reads a file: FILE.py or FILE.py:STEP is a step for JAX, any other file a symbol that MXNet saved."""
+    return next((one for one in ENGINES if one.reads(name)), MXNET)

@@ -100,6 +100,11 @@ def find_near(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     return (near or [each for each in known if name in each])[:count]
 
 
+def first_sentence(error: object) -> str:
+    """Return the first sentence of an error, on one line and without its full stop."""
+    return " ".join(str(error).split(". ")[0].split())
+
+
 def suggest(name: str, known: Iterable[str], ending: str = "") -> str:
     """What to add to a message about an unknown name: the known one that was probably meant, if there is any."""
     near = get_close_matches(name, list(known), n=1)

@@ -71,6 +71,7 @@ def train_on_all(name, feed):
         ours, loss = made(ours, made.place_part(take_part(batch)) if feed == "parts" else batch)
         losses.append((float(loss), float(expected)))
         distances.append(find_distance(loss, expected))
+    first = distances[0]
     distances += map(find_distance, jax.tree.leaves(ours), jax.tree.leaves(state))
     held = sum(s.data.nbytes for leaf in jax.tree.leaves(ours) for s in leaf.addressable_shards)
     return {
@@ -79,6 +80,7 @@ def train_on_all(name, feed):
         "level_bytes": made.plan.level_bytes,
         "losses": losses,
         "distance": max(distances),
+        "first_distance": first,
         "held_bytes": held,
         "whole_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(state)),
     }

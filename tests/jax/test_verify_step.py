@@ -91,6 +91,34 @@ def test_what_one_device_gives_no_numbers_for_is_not_compared():
     assert found.excused == {"result/0": "one device gives no numbers"}
 
 
+def test_leaves_that_are_no_real_arrays():
+    """Functions, texts and empty arrays in the state, complex numbers, numbers that are infinite on one device, and whole ones."""
+
+    def step(state, x):
+        masked = jnp.where(x > 0.1, x, -jnp.inf)
+        return {**state, "seen": state["seen"] + 1}, state["activation"](x) + 2j * x, masked, (x > 0.1).sum()
+
+    state = {"activation": jnp.tanh, "name": "dense", "seen": jnp.zeros((0, 3))}
+    found = compare(step, state, jax.ShapeDtypeStruct((255, 257), jnp.float32), workers=3)
+    assert (found.agrees, found.excused, len(found.training)) == (True, {}, 4)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "is_wrong"),
+    [
+        ([1 + 2j], [1 + 3j], True),
+        ([-np.inf, 1.0], [-np.inf, 1.0], False),
+        ([np.inf, 1.0], [-np.inf, 1.0], True),
+        ([0.0, 1.0], [np.nan, 1.0], True),
+        ([1], [2], True),
+        ([], [], False),
+    ],
+)
+def test_differences_are_found(ours, theirs, is_wrong):
+    arrays = map(verification._as_numbers, (np.array(ours), np.array(theirs)))
+    assert (verification._find_error(*arrays) > 0.1) == is_wrong
+
+
 def test_what_is_too_large_says_so(monkeypatch):
     monkeypatch.setattr(verification, "read_free_bytes", lambda: 1000)
     with pytest.raises(TofuError, match=r"needs about .* and 1000 B of memory are free\. Name smaller arguments"):

@@ -6,7 +6,6 @@ command's file is loaded when it is asked for, and with it the framework that it
 
 from __future__ import annotations
 
-import re
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import click
 
 from tofu import __version__
+from tofu.engines import ENGINES
 from tofu.errors import TofuError, suggest
 from tofu.imports.native import import_native
 
@@ -35,8 +35,6 @@ FILES = {
 }
 """Command -> the file that it is in, in this folder."""
 NEED_MXNET = {"calibrate", "frontier", "ops", "topology", "verify"}
-IS_MODEL = re.compile(r"\.py$|\.py:\w+$|\.json$")
-"""What `verify` takes for a model, and not for the name of an operator."""
 
 
 class _Commands(click.Group):
@@ -75,7 +73,7 @@ class _Commands(click.Group):
                 arguments = ["plan", *arguments]
         if arguments[:1] == ["verify"] and "--jax" in arguments:
             arguments = ["verify --jax", *(text for text in arguments[1:] if text != "--jax")]
-        if arguments[:1] == ["verify"] and any(map(IS_MODEL.search, arguments[1:])):
+        if arguments[:1] == ["verify"] and any(one.reads(text) for one in ENGINES for text in arguments[1:]):
             arguments = ["verify-model", *arguments[1:]]
         if arguments and not arguments[0].startswith("-") and arguments[0] not in FILES:
             near = suggest(arguments[0], FILES) or self._suggest_option(context, arguments[0])

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.table import Table
 
-from tofu.errors import TofuError
+from tofu.errors import TofuError, first_sentence
 from tofu.pipeline import Partition
 from tofu.plan import format_bytes
-from tofu.planning.settings import Settings
+from tofu.planning.settings import DEFAULTS, Settings
 from tofu.report.console import print_legend
 
 NOT_THERE = "-"
@@ -38,21 +37,23 @@ class ComparedPlan:
 def compare_plans(
     settings: Settings, make: Callable[[Settings], Partition], report: Callable[[str], None] = lambda stage: None
 ) -> Iterator[ComparedPlan]:
-    """Yield the plans of a search, of the paper's recursion, of data parallelism and of Megatron, and the given one.
+    """Yield the plan that is asked for, if it is not the default, and those of searches, of data parallelism and of Megatron.
 
     `make` plans what settings ask for. `report` is told of each plan before it is made.
     """
-    base = replace(settings, plan=None, memory_limit=None)
+    base = replace(
+        settings, plan=None, memory_limit=None, **{name: DEFAULTS[name] for name in ("algorithm", "replicate")}
+    )
 
     def find(name: str, asked: Settings) -> ComparedPlan:
         report(name)
         try:
             return ComparedPlan(name, make(asked))
         except TofuError as error:
-            return ComparedPlan(name, None, shorten(str(error)))
+            return ComparedPlan(name, None, first_sentence(error).split(", ")[0])
 
-    if settings.plan is not None:
-        yield find("given by --plan", settings)
+    if settings != base:
+        yield find("as asked", settings)
     yield find("Tofu, everything split", base)
     yield find("Tofu, replicas free", replace(base, replicate="free"))
     yield find("the paper's recursion", replace(base, algorithm="recursive"))
@@ -61,11 +62,6 @@ def compare_plans(
         yield peer
         if peer.held_bytes is not None:
             yield find(f"Tofu within {name}", replace(base, memory_limit=peer.held_bytes))
-
-
-def shorten(refusal: str) -> str:
-    """Return the first clause of an error."""
-    return re.split(r", |\. |\n", refusal)[0]
 
 
 def print_plans(console: Console, title: str, plans: list[ComparedPlan]) -> None:

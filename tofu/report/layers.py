@@ -106,11 +106,11 @@ def list_layers(partition: Partition) -> list[Layer]:
         ):
             continue
         backward = [one for one in operators if one.forward is not None or one.is_gradient]
-        forward = [one for one in operators if one not in backward] or operators
+        forward = [one for one in operators if one.forward is None and not one.is_gradient] or operators
         main = max(forward, key=count_points) if len(forward) > 1 else forward[0]
-        gradient = (
-            max(backward, key=count_points) if backward and backward[0].is_gradient else next(iter(backward), main)
-        )
+        gradient = next(iter(backward), main)
+        if gradient.is_gradient:
+            gradient = max(backward, key=count_points)
         layers.append(
             Layer(
                 names[part],

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tofu.errors import InfeasibleError, TofuError
+from tofu.errors import InfeasibleError, TofuError, first_sentence
 from tofu.pipeline import Observer, Partition, Task, make_partition
 from tofu.plan import Plan, align, format_bytes, format_rate, format_seconds
 from tofu.planning.settings import DEFAULTS, Settings
@@ -88,7 +88,7 @@ class Advice:
     def _describe(self, option: Option) -> tuple[str, ...]:
         made = option.simulation
         if made is None:
-            return str(option.workers), option.name, "-", "", "", "", "", _shorten(option.refusal)
+            return str(option.workers), option.name, "-", "", "", "", "", first_sentence(option.refusal)
         needed = f"{format_bytes(max(made.worker_bytes))} of {format_bytes(made.machine.usable_bytes)}"
         return (
             str(option.workers),
@@ -207,11 +207,6 @@ def _simulate_option(name: str, task: Task, machine: Machine, make: Callable[[Ta
     except TofuError as error:
         return Option(workers, name, refusal=error)
     return Option(workers, name, found, *_find_range(found, machine, task.states), partition.plan)
-
-
-def _shorten(refusal: TofuError | None) -> str:
-    """The first sentence of an error, on one line."""
-    return " ".join(str(refusal).split(". ")[0].split())
 
 
 def _find_range(found: Simulation, machine: Machine, states: int) -> tuple[float, float]:

@@ -15,10 +15,11 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun, primitives
 
 from tdl_ops.jax import DESCRIPTIONS
+from tdl_ops.jax.lacking import has_kinds_of_memory
 from tofu.errors import UnsupportedError
 from tofu.jax.frontend.empty import leave_out_empty
 from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType
-from tofu.jax.frontend.versions import has_kinds_of_memory, is_memory_kind, is_of_jax
+from tofu.jax.frontend.versions import is_memory_kind, is_of_jax
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import Flattening

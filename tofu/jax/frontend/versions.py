@@ -73,11 +73,6 @@ def is_memory_kind(target: Any) -> bool:
     return type(target).__name__ in ("TransferToMemoryKind", "MemorySpace", "Space")
 
 
-def has_kinds_of_memory() -> bool:
-    """Return True if the default device has more than one kind of memory. Kinds mean nothing else, and XLA for CPUs may fail on them."""
-    return len(jax.devices()[0].addressable_memories()) > 1
-
-
 def is_constraint(equation: JaxprEqn) -> bool:
     """Return True if the program asks for a sharding or a device: by a constraint, by `jax.device_put`, or for a function of `jax.jit`.
     Under a mesh with explicit axes JAX itself adds a `reshard` that splits nothing.

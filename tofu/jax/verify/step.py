@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf, prod
 from typing import Any
 
 import jax
@@ -102,25 +103,61 @@ def _read_in_widest(
 
 
 def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> Agreement:
-    whole, plan = jax.jit(step), partitioned.plan
-    expected, ours, shaken = whole(*given), partitioned(*given), whole(*jax.tree.map(_shake, given))
+    plan = partitioned.plan
+    expected, ours, shaken = _run_whole(step, given), partitioned(*given), _run_whole(step, jax.tree.map(_shake, given))
     leaves = zip(name_leaves("result", expected), *map(jax.tree.leaves, (ours, expected, shaken)), strict=True)
-    arrays = [(name, *map(_as_numbers, others)) for name, *others in leaves]
-    excused = {name: "one device gives no numbers" for name, _, y, _ in arrays if not np.isfinite(y).all()}
+    arrays = [(name, *map(_as_numbers, others)) for name, *others in leaves if hasattr(others[1], "dtype")]
+    excused = {name: reason for name, _, y, z in arrays if (reason := _excuse(y, z))}
     arrays = [one for one in arrays if one[0] not in excused]
-    differences = tuple(Difference("result", name, relative_error(x, y)) for name, x, y, _ in arrays)
+    differences = tuple(Difference("result", name, _find_error(x, y)) for name, x, y, _ in arrays)
     real = [x.dtype for x in jax.tree.leaves((given, expected)) if _is_real(x)]
     narrowest = str(min(real, key=_count_bits, default="float32"))
     rounding = ROUNDING.get(narrowest, ROUNDING["bfloat16"])
-    own = max((relative_error(z, y) for _, _, y, z in arrays), default=0.0)
+    own = max((_find_error(z, y) for _, _, y, z in arrays), default=0.0)
     tolerance = max(rounding, min(OWN_ERRORS * own, MOST_ROUNDING * rounding))
     moved = sum(count_traffic(partitioned.lower_leaves().compile().as_text(), plan.workers).bytes.values())
     note = f"the plan counts {plan.communication_bytes:,} bytes between workers, and the program that XLA compiled moves {moved:,.0f}"
     if moved < plan.communication_bytes:
         note += ", since XLA leaves out what need not move"
-    named = zip(name_arguments(step, given), jax.tree.leaves(given), strict=True)
-    shapes = {name: x.shape for name, x in sorted(named, key=lambda one: -np.size(one[1]))[:SHOWN]}
+    named = zip(name_arguments(step, given), map(np.shape, jax.tree.leaves(given)), strict=True)
+    shapes = dict(sorted(named, key=lambda one: -prod(one[1]))[:SHOWN])
     return Agreement(plan.workers, narrowest, shapes, differences, (), tolerance, {}, excused, (note,), {})
+
+
+def _run_whole(step: Any, given: Sequence[Any]) -> Any:
+    """Return the results of one device. What is no array, such as a function in a state, is part of the step."""
+    leaves, tree = jax.tree.flatten(list(given))
+    places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, np.ndarray, np.generic))]
+    results: list[Any] = []
+
+    def run(arrays: Sequence[Any]) -> list[Any]:
+        filled = dict(enumerate(leaves)) | dict(zip(places, arrays, strict=True))
+        made, structure = jax.tree.flatten(step(*jax.tree.unflatten(tree, filled.values())))
+        results[:] = made, structure
+        return [leaf for leaf in made if isinstance(leaf, jax.Array)]
+
+    arrays = iter(jax.jit(run)([leaves[n] for n in places]))
+    made, structure = results
+    return jax.tree.unflatten(structure, [next(arrays) if isinstance(leaf, jax.Array) else leaf for leaf in made])
+
+
+def _excuse(expected: Any, shaken: Any) -> str:
+    """Return why a result cannot be compared, or ""."""
+    if expected.size and not np.isfinite(expected).any():
+        return "one device gives no numbers"
+    if expected.dtype.kind not in "f" and not np.array_equal(expected, shaken):
+        return "whole numbers that depend on roundings"
+    return ""
+
+
+def _find_error(found: Any, expected: Any) -> float:
+    """Return the largest difference, relative to the largest number. What is no number, and what is whole, must be the same."""
+    if found.shape != expected.shape:
+        return inf
+    is_free = np.isfinite(expected) & (expected.dtype.kind == "f")
+    if not np.array_equal(found[~is_free], expected[~is_free], equal_nan=expected.dtype.kind == "f"):
+        return inf
+    return relative_error(found[is_free], expected[is_free]) if is_free.any() else 0.0
 
 
 def _draw(leaf: Any, *, dtype: str | None, random: np.random.Generator) -> Any:
@@ -155,8 +192,10 @@ def _count_bits(dtype: Any) -> int:
 
 
 def _as_numbers(leaf: Any) -> Any:
-    """Return a result as NumPy's array; of a random key its numbers."""
+    """Return a result as NumPy's array; of a random key its numbers, and of complex numbers both parts."""
     if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     array = np.asarray(leaf)
-    return array.astype(np.float64) if array.dtype.kind not in "fiub" else array
+    if array.dtype.kind == "c":
+        return np.stack([array.real, array.imag])
+    return array if array.dtype.kind in "fiub" else array.astype(np.float64)  # bfloat16, say
