@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
-from benchmarks.models import Model, rnn, transformer, wresnet
+from tests.models.paper import Model, rnn, transformer, wresnet
 from tofu.errors import InfeasibleError
 from tofu.planning.settings import Settings
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, SEARCHES

@@ -27,8 +27,8 @@ from rich.progress import track
 from rich.table import Table
 
 import tofu
-from benchmarks.models import Model, wresnet
 from benchmarks.module_time import build_perceptron, time_steps
+from tests.models.paper import Model, wresnet
 
 MODELS: Mapping[str, Callable[[], Model]] = {
     "MLP": build_perceptron,

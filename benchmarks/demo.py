@@ -21,8 +21,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import tofu
-from benchmarks import digits
 from benchmarks.demo_picture import draw
+from tests.shared import digits
 from tofu import _mxnet
 from tofu.mxnet.check import count_traffic
 from tofu.pipeline import Partition
@@ -159,7 +159,7 @@ def save_results(folder: Path, runs: Sequence[Run], partition: Partition) -> Non
 def main(epochs: int, workers: int, filters: int, samples: int | None, output: Path) -> None:
     """Train a residual CNN on handwritten digits, on one device and on several workers side by side.
 
-    Both runs are the same script (benchmarks/digits.py: train), written for MXNet's own Module. The only difference is
+    Both runs are the same script (tests/shared/digits.py: train), written for MXNet's own Module. The only difference is
     one line: the second run gets tofu.partition(model, ngpus=WORKERS) in place of the model.
 
     What to look at: the two loss curves are the same; the plan splits early layers by batch (axis b) and late ones by

@@ -43,7 +43,7 @@ class Outcome:
 def run_group(group: str, every: int = 1, first: int = 0) -> Iterator[Outcome]:
     """Try the faults of a group from the first on, or every so many of them, one after the other, in this process."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have what runs in the background ignore it
-    for fault in importlib.import_module(f"benchmarks.fault_cases.{group}").FAULTS[first::every]:
+    for fault in importlib.import_module(f"tests.campaigns.fault_cases.{group}").FAULTS[first::every]:
         started = time.perf_counter()
         with TemporaryDirectory() as folder:
             try:
@@ -56,7 +56,7 @@ def run_group(group: str, every: int = 1, first: int = 0) -> Iterator[Outcome]:
 
 def collect(group: str) -> list[Outcome]:
     """Try a group in a process of its own. Where that ends without a word, this is the fault's outcome, and another goes on after it."""
-    count, outcomes = len(importlib.import_module(f"benchmarks.fault_cases.{group}").FAULTS), []
+    count, outcomes = len(importlib.import_module(f"tests.campaigns.fault_cases.{group}").FAULTS), []
     while len(outcomes) < count:
         found, end = collect_from(group, len(outcomes))
         outcomes += found

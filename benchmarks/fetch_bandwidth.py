@@ -27,7 +27,7 @@ import mxnet as mx
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.shared.json_graph import JsonGraph, bind
+from tests.shared.json_graph import JsonGraph, bind
 from tofu import _mxnet
 
 MIB = 1 << 20

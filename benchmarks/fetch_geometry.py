@@ -204,7 +204,7 @@ def _box(row: Any) -> Box:
 def main() -> None:
     """Search plans for models of the paper, and save their largest fetches."""
     import tofu
-    from benchmarks.models import rnn, transformer, wresnet
+    from tests.models.paper import rnn, transformer, wresnet
 
     models = {
         "wresnet": wresnet(50, 4, 32),

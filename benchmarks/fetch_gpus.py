@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import native
 from benchmarks.fetch_geometry import Fetch
+from tests.cuda import native
 
 AHEAD_BYTES = 512 << 20
 

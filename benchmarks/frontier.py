@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tofu
-from benchmarks.models import Model, transformer, wresnet
+from tests.models.paper import Model, transformer, wresnet
 from tofu.mxnet.frontier import most_bytes
 from tofu.plan import format_bytes
 from tofu.search.algorithms import DEFAULT_ALGORITHM, SEARCHES

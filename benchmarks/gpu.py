@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks import native
+from tests.cuda import native
 
 PART_GOAL = 0.7  # of a copy's bandwidth, of kernels that memory limits
 FETCH_GOAL = 0.9  # the same of fetches of rows of 4 KiB and more

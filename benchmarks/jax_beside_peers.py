@@ -25,7 +25,7 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.jax_compare import make_comparison, set_environment
-from benchmarks.shared.campaigns import choose_names
+from tests.shared.campaigns import choose_names
 
 MODELS = ("MLP", "Transformer block", "LSTM 2x4", "ResNet", "4-layer Transformer")
 MOST_OF_BEST_PEER = 1.25

@@ -123,7 +123,7 @@ def compare_with_xla(name: str, workers: int, search_seconds: float) -> list[Row
 
 def make_comparison(name: str, workers: int, platform: str, search_seconds: float) -> Comparison:
     """A model on the devices of a platform."""
-    from benchmarks.jax_peers.models import MODELS, REAL_MODELS
+    from tests.models.jax.language import MODELS, REAL_MODELS
     from tofu.jax.compare.comparison import Comparison
     from tofu.jax.compare.peers import split_arguments
     from tofu.jax.frontend.read_step import read_step
@@ -217,7 +217,7 @@ def check_stated(name: str, setting: tuple[str, int], rows: list[Row], console: 
 def main(workers: int, models: tuple[str, ...], platform: str, search_seconds: float, auto_seconds: float) -> None:
     """All models."""
     set_environment(workers, platform)
-    from benchmarks.jax_peers.models import MODELS, REAL_MODELS
+    from tests.models.jax.language import MODELS, REAL_MODELS
 
     if unknown := set(models).difference(MODELS, REAL_MODELS):
         raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {', '.join({**MODELS, **REAL_MODELS})}")

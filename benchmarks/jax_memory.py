@@ -44,8 +44,8 @@ def count_model(name: str, workers: list[int]) -> Iterator[Count]:
     import jax
 
     import tofu.jax
-    from benchmarks.jax_models import load_models
-    from benchmarks.jax_peers.models import MODELS, REAL_MODELS
+    from tests.models.jax import load_models
+    from tests.models.jax.language import MODELS, REAL_MODELS
     from tofu.jax.frontend.versions import in_double_precision
     from tofu.jax.memory import read_compiled
 
@@ -73,7 +73,7 @@ def main(models: str | None, workers: str) -> None:
     """A row for each step."""
     counted = [int(count) for count in workers.split(",")]
     set_environment(max(counted), "cpu")
-    from benchmarks.jax_models import load_models
+    from tests.models.jax import load_models
 
     table = Table("model", title="Temporaries, bytes")
     for column in ("workers", "predicted", "XLA's count", "of it"):

@@ -51,7 +51,7 @@ def plan_cold(layers: int, workers: int, replicate: str, uneven: str | None, is_
     """Plans one step. Imports and the first call of everything are outside of the times."""
     import jax
 
-    from benchmarks.jax_peers.models import transformer
+    from tests.models.jax.language import transformer
     from tofu.jax.engine import find_engine
     from tofu.jax.frontend.read_step import read_step
     from tofu.jax.planning import plan_step, read_settings

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.jax_compare import set_environment
-from benchmarks.shared.campaigns import choose_names
+from tests.shared.campaigns import choose_names
 
 LEAST = 0.85  # of the programs on 2, 4 and 8 devices
 REPLICATED = ("small", "free")
@@ -29,7 +29,7 @@ def main(models: str | None, workers: str) -> None:
     counts = [int(count) for count in workers.split(",")]
     set_environment(max(counts), "cpu")
     import tofu.jax
-    from benchmarks.jax_models import load_models
+    from tests.models.jax import load_models
     from tofu.jax.frontend.versions import in_double_precision
 
     table = Table("model", title="Programs whose replicas JAX has checked")

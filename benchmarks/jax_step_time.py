@@ -20,7 +20,7 @@ from typing import Any
 
 import click
 
-from benchmarks.jax_equality import LIMIT, largest_error
+from tests.campaigns.jax_equality import LIMIT, largest_error
 
 OVERHEAD_GOAL = 1.05  # of plain jit's time
 
@@ -41,7 +41,7 @@ class StepTime:
 
 def list_models(is_small: bool) -> Mapping[str, Callable[[], Any]]:
     """Models from shapes: as a GPU of 80 GB is kept busy by, or small."""
-    from benchmarks.jax_peers.models import MODELS, lstm, mlp, resnet_of_bottlenecks, transformer
+    from tests.models.jax.language import MODELS, lstm, mlp, resnet_of_bottlenecks, transformer
 
     if is_small:
         return {name: MODELS[name] for name in ("MLP", "Transformer block", "ResNet")}
@@ -58,8 +58,8 @@ def check_numbers() -> Iterator[tuple[str, float]]:
     import jax
 
     import tofu.jax
-    from benchmarks.jax_models import as_numbers
-    from benchmarks.jax_models.plain import STEPS
+    from tests.models.jax import as_numbers
+    from tests.models.jax.plain import STEPS
     from tofu.jax.frontend.versions import in_double_precision
 
     with in_double_precision():

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tofu
-from benchmarks.models import Model, rnn, transformer, wresnet
+from tests.models.paper import Model, rnn, transformer, wresnet
 from tofu import _mxnet
 from tofu.mxnet.backend.buffers import worker_variables
 from tofu.search.algorithms import DEFAULT_ALGORITHM

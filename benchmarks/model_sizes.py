@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tofu  # noqa: F401  (makes MXNet importable)
-from benchmarks.models import Model, rnn, wresnet
+from tests.models.paper import Model, rnn, wresnet
 
 COPIES = 3
 GIB = 2**30

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tofu
-from benchmarks.models import Model, wresnet
+from tests.models.paper import Model, wresnet
 
 
 def build_perceptron() -> Model:

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.shared.module_runs import (
+from tests.shared.module_runs import (
     batches,
     history_in_double_precision,
     largest_error,
@@ -33,7 +33,7 @@ from benchmarks.shared.module_runs import (
     start,
     train,
 )
-from benchmarks.shared.optimizer_cases import CASES, resume_everywhere
+from tests.shared.optimizer_cases import CASES, resume_everywhere
 
 STEPS, SAVED_AFTER = 30, 15
 TOLERANCE = 1e-7

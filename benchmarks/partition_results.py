@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
-from benchmarks.models import wresnet
+from tests.models.paper import wresnet
 from tofu.graph import Graph, Phase, TensorKind
 from tofu.planning.settings import Settings
 from tofu.search import Choices, Problem

@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
-from benchmarks.models import Model, rnn, transformer, wresnet
 from benchmarks.stages import Stages, run_cold
+from tests.models.paper import Model, rnn, transformer, wresnet
 from tofu.mxnet.planning import plan_task
 from tofu.planning.settings import Settings
 from tofu.search.algorithms import ALGORITHMS

@@ -33,9 +33,9 @@ from rich.progress import track
 from rich.table import Table
 
 import tofu
-from benchmarks.models import Model, rnn, transformer, wresnet
 from benchmarks.module_time import time_steps
-from benchmarks.shared.random_plans import random_plan
+from tests.models.paper import Model, rnn, transformer, wresnet
+from tests.shared.random_plans import random_plan
 from tofu.mxnet.calibration.calibrate import calibrate
 from tofu.mxnet.planning import plan_task
 from tofu.plan import Plan

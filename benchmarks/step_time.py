@@ -34,9 +34,9 @@ from rich.console import Console
 from rich.table import Table
 
 import tofu
-from benchmarks.models import Model, rnn, transformer, wresnet
-from benchmarks.native import build_flush
-from benchmarks.shared.programs import ProgramWriter
+from tests.cuda.native import build_flush
+from tests.models.paper import Model, rnn, transformer, wresnet
+from tests.shared.programs import ProgramWriter
 from tofu.graph import Phase
 from tofu.mxnet.backend.execution_graph import build_symbol
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor

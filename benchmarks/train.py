@@ -23,7 +23,7 @@ from rich.progress import track
 from rich.table import Table
 
 import tofu
-from benchmarks.models import Model, build_model
+from tests.models.paper import Model, build_model
 from tofu import _mxnet
 from tofu.host.host_memory import read_free_bytes
 from tofu.mxnet.frontend.read_symbol import find_labels

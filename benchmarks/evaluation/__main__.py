@@ -25,7 +25,7 @@ from benchmarks.evaluation.page import CSV, Tables, Tried, list_lines, read_tabl
 from benchmarks.evaluation.pictures import draw_algorithms, draw_throughput
 from benchmarks.evaluation.policies import Outcome
 from benchmarks.evaluation.tables import write_table
-from benchmarks.shared.commits import name_tree, note_commit
+from tests.shared.commits import name_tree, note_commit
 from tofu.simulation.machine import Machine, read_machine
 
 FOLDER = Path("docs/evaluation")

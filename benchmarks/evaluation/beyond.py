@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.evaluation.__main__ import FOLDER
-from benchmarks.models import Model, transformer
-from benchmarks.shared.commits import name_tree
+from tests.models.paper import Model, transformer
+from tests.shared.commits import name_tree
 from tofu.errors import TofuError
 from tofu.mxnet.planning import plan_task
 from tofu.plan import format_bytes, format_rate, format_seconds

@@ -35,7 +35,7 @@ from benchmarks.evaluation.page import Tables, read_tables
 from benchmarks.evaluation.policies import Outcome
 from benchmarks.evaluation.programs import Programs
 from benchmarks.evaluation.tables import write_table
-from benchmarks.shared.commits import name_tree, note_commit
+from tests.shared.commits import name_tree, note_commit
 from tofu.pipeline import Emitted
 from tofu.program import write_program
 from tofu.simulation.machine import Machine, read_machine

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.evaluation.pair_costs import PairCosts
-from benchmarks.shared.dominance import drop_dominated
-from benchmarks.shared.pairwise_solvers import Table
+from tests.shared.dominance import drop_dominated
+from tests.shared.pairwise_solvers import Table
 from tofu import _core
 from tofu.search import Choices, Problem
 

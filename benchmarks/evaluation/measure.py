@@ -19,7 +19,7 @@ from benchmarks.evaluation.policies import (
 )
 from benchmarks.evaluation.programs import STATES, Programs
 from benchmarks.evaluation.swapping import Swapping
-from benchmarks.models.by_name import build_model
+from tests.models.paper.by_name import build_model
 from tofu.errors import TofuError
 from tofu.simulation.machine import Machine
 from tofu.simulation.simulate import simulate

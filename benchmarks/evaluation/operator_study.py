@@ -32,8 +32,8 @@ from benchmarks.evaluation.tensorflow.check import (
 )
 from benchmarks.evaluation.tensorflow.kernels import read_compared
 from benchmarks.evaluation.tensorflow.registered import FOLDER, Registered, read_registered
-from benchmarks.shared.commits import name_tree, note_commit
 from tdl_ops.mxnet import DESCRIPTIONS as OF_MXNET
+from tests.shared.commits import name_tree, note_commit
 from tofu.mxnet.verify.coverage import PAPER, count_coverage, read_operator_sets
 from tofu.mxnet.verify.record import read_record
 

@@ -18,7 +18,7 @@ from benchmarks.evaluation.policies import Outcome
 from benchmarks.evaluation.search_table import LIMIT, PAPER, Searched
 from benchmarks.evaluation.tables import read_table
 from benchmarks.model_sizes import compare
-from benchmarks.shared.commits import read_commits
+from tests.shared.commits import read_commits
 from tofu.plan import format_seconds
 from tofu.simulation.machine import Machine
 

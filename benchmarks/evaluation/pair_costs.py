@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.shared.pairwise_solvers import FORBIDDEN, Table
+from tests.shared.pairwise_solvers import FORBIDDEN, Table
 from tofu import _core
 from tofu.graph import Phase
 from tofu.search import Problem

@@ -20,9 +20,9 @@ from typing import Any
 import click
 
 from benchmarks.evaluation.tables import write_table
-from benchmarks.models import wresnet
 from benchmarks.partition_results import count_kinds, list_groups
-from benchmarks.shared.commits import name_tree, note_commit
+from tests.models.paper import wresnet
+from tests.shared.commits import name_tree, note_commit
 from tofu.planning.settings import Settings
 from tofu.report.picture import new_figure
 from tofu.search import Choices, Problem

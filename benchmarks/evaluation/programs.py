@@ -7,7 +7,7 @@ from copy import copy
 from functools import cache
 from typing import TypeAlias
 
-from benchmarks.models import Model
+from tests.models.paper import Model
 from tofu.errors import TofuError
 from tofu.mxnet.planning import plan_task
 from tofu.pipeline import Emitted

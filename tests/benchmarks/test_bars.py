@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 import tofu
 from benchmarks import memory, optimality, scaling, search
-from benchmarks.models import wresnet
-from benchmarks.shared.commits import name_tree
+from tests.models.paper import wresnet
+from tests.shared.commits import name_tree
 
 REACHED = memory.Row("RNN-10-8K", int(70.6 * memory.GIB), 0, 0, 0.94, 0.93, 0.9, 0.9, "")
 

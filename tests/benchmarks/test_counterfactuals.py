@@ -27,7 +27,7 @@ from benchmarks.evaluation.policies import (
 from benchmarks.evaluation.programs import STATES, Programs
 from benchmarks.evaluation.swapping import Swapping, _Device, _list_uses, _order_by_reuse
 from benchmarks.evaluation.tables import read_table, write_table
-from benchmarks.models import rnn
+from tests.models.paper import rnn
 from tofu.program import NodeKind
 from tofu.simulation import read_machine
 from tofu.simulation.tasks import make_tasks

@@ -23,7 +23,7 @@ from benchmarks.evaluation.policies import (
 )
 from benchmarks.evaluation.programs import DEVICES, Programs
 from benchmarks.evaluation.tables import read_table, write_table
-from benchmarks.models import rnn
+from tests.models.paper import rnn
 from tofu.simulation import read_machine
 
 MACHINE = read_machine("p2.8xlarge")

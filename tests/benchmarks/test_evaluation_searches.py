@@ -11,10 +11,10 @@ from benchmarks.evaluation import search_table
 from benchmarks.evaluation.decisions import Decisions
 from benchmarks.evaluation.partition_picture import draw, list_blocks, list_group_rows, list_tiles
 from benchmarks.evaluation.search_table import time_solver
-from benchmarks.models import rnn, wresnet
-from benchmarks.models.model import Model
-from benchmarks.shared.dominance import drop_dominated
-from benchmarks.shared.pairwise_solvers import FORBIDDEN, SOLVERS
+from tests.models.paper import rnn, wresnet
+from tests.models.paper.model import Model
+from tests.shared.dominance import drop_dominated
+from tests.shared.pairwise_solvers import FORBIDDEN, SOLVERS
 from tofu.errors import PlanError
 from tofu.planning.settings import Settings
 from tofu.search.algorithms import ALGORITHMS

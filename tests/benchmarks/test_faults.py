@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import faults
-from benchmarks.fault_cases import operators
+from tests.campaigns.fault_cases import operators
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = """

@@ -67,7 +67,8 @@ def test_bytes_are_those_that_have_to_move():
 AS_WITH_CUPY = """
 import os, sys
 from pathlib import Path
-from benchmarks import fetch_geometry, multi_fetch, native
+from tests.cuda import native
+from benchmarks import fetch_geometry, multi_fetch
 from tests.benchmarks import emulated_cupy
 sys.modules["cupy"] = emulated_cupy
 os.environ["TOFU_CUDA_DRIVER"] = os.environ["TOFU_NVRTC"] = {driver}

@@ -4,7 +4,7 @@ import pytest
 
 import tofu
 from benchmarks.model_sizes import compare
-from benchmarks.models import rnn, transformer, wresnet
+from tests.models.paper import rnn, transformer, wresnet
 
 MISPRINTED = "RNN-8-6K"
 

@@ -6,8 +6,8 @@ import mxnet as mx
 import numpy as np
 
 import tofu
-from benchmarks.models import transformer
 from benchmarks.step_time import take_apart
+from tests.models.paper import transformer
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 FETCH = "_tofu_multi_fetch"

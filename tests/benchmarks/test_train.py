@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import train
-from benchmarks.models import build_model
+from tests.models.paper import build_model
 
 
 def run(*options):

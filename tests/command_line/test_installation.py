@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import tofu
-from benchmarks.small_models.plain import mlp
 from tests.command_line.calls import run
+from tests.models.plain import mlp
 from tofu.command_line import doctor
 
 

@@ -10,8 +10,8 @@ import mxnet as mx
 import pytest
 
 import tofu
-from benchmarks.small_models.plain import plain_cnn
 from tests.command_line.calls import refuses, run
+from tests.models.plain import plain_cnn
 from tofu.command_line.arguments import read_hints, read_optimizer, read_shapes
 from tofu.command_line.planning_options import spell_as_options
 from tofu.plan import format_bytes

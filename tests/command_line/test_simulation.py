@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.small_models.plain import mlp
+from tests.models.plain import mlp
 from tofu.command_line.main import main
 from tofu.mxnet.calibration import calibrate as calibration
 from tofu.plan import Plan

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import native
+from tests.cuda import native
 
 ROOT = Path(__file__).parent.parent.parent
 

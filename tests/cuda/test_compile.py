@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import native
+from tests.cuda import native
 
 GENERATIONS = (50, 60, 70, 80, 90)
 TYPES = ("float32", "float64", "bfloat16", "uint8", "int8", "int32", "int64", "bool")

@@ -4,7 +4,8 @@ import json
 import os
 import subprocess
 
-from benchmarks import gpu, native
+from benchmarks import gpu
+from tests.cuda import native
 
 
 def test_every_kernel_gives_the_numbers_of_its_source_on_the_cpu(emulated_gpu, tmp_path):

@@ -89,7 +89,7 @@ def test_prepares_the_fetches_of_a_bound_graph(run_emulated):
     """Tables are made before the first run; what cannot be read is counted and copied."""
     code = """
 import mxnet as mx, numpy as np
-from benchmarks.shared.json_graph import JsonGraph, bind
+from tests.shared.json_graph import JsonGraph, bind
 graph = JsonGraph()
 x = [graph.add("null", f"x{i}", group=f"d{i}", __shape__=(4, 5), __dtype__=0) for i in range(3)]
 pieces = [((0, 0), (2, 5), [(1, (0, 0))]), ((2, 0), (2, 3), [(2, (2, 1))])]

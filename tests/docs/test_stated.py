@@ -13,9 +13,9 @@ import pytest
 import tomli
 
 import tofu
-from benchmarks.fuzz import chains
-from benchmarks.fuzz.models import choose_workers
-from benchmarks.fuzz.sample import TOLERANCE
+from tests.campaigns.fuzz import chains
+from tests.campaigns.fuzz.models import choose_workers
+from tests.campaigns.fuzz.sample import TOLERANCE
 from tests.docs.plain import CODE, plain_text
 from tofu.command_line.main import main
 from tofu.mxnet.compare.values import draw_values

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from benchmarks.shared.random_plans import random_plan
-from benchmarks.shared.training import (
+from tests.models.plain import Model
+from tests.shared.random_plans import random_plan
+from tests.shared.training import (
     bind_partitioned,
     check_graph,
     largest_error,
@@ -15,11 +16,10 @@ from benchmarks.shared.training import (
     run_single,
     weight_error,
 )
-from benchmarks.small_models.plain import Model
 from tofu.compare.numbers import compare_numbers
 
 WORKERS = (2, 3, 4, 6, 8)
-STEPS = 5  # benchmarks/equality.py takes 20
+STEPS = 5  # tests/campaigns/equality.py takes 20
 RANDOM_STEPS = 2  # under a random plan, which fetches almost everything
 STEP_TOLERANCE = 1e-10
 WEIGHT_TOLERANCE = 1e-8

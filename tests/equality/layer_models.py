@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import mxnet as mx
 
-from benchmarks.small_models.plain import Model
 from tdl_ops.mxnet.case import Case
+from tests.models.plain import Model
 from tofu.verification.numbers import Fixed
 
 

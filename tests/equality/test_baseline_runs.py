@@ -5,11 +5,11 @@ from dataclasses import replace
 import mxnet as mx
 import pytest
 
-from benchmarks.models import rnn, transformer
-from benchmarks.shared.random_plans import random_plan
-from benchmarks.shared.training import bind_partitioned, random_values, run_single
-from benchmarks.small_models.plain import Model, residual_cnn
 from tests.equality.comparison import STEPS, References, compare
+from tests.models.paper import rnn, transformer
+from tests.models.plain import Model, residual_cnn
+from tests.shared.random_plans import random_plan
+from tests.shared.training import bind_partitioned, random_values, run_single
 from tofu.errors import PlanError
 from tofu.plan import REPLICATION_LIMIT_BYTES, Plan
 from tofu.search.algorithms import BASELINES

@@ -7,15 +7,15 @@ import random
 import mxnet as mx
 import pytest
 
-from benchmarks.shared.random_plans import random_plan
-from benchmarks.shared.training import (
+from tests.models.plain import Model
+from tests.shared.random_plans import random_plan
+from tests.shared.training import (
     bind_partitioned,
     largest_error,
     random_values,
     run_partitioned,
     run_single,
 )
-from benchmarks.small_models.plain import Model
 
 TOLERANCE = 5e-4
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from benchmarks.models import transformer
-from benchmarks.shared.random_plans import random_plan
-from benchmarks.shared.training import bind_partitioned, random_values, run_single
-from benchmarks.small_models.plain import Model
 from tests.equality.comparison import compare
+from tests.models.paper import transformer
+from tests.models.plain import Model
+from tests.shared.random_plans import random_plan
+from tests.shared.training import bind_partitioned, random_values, run_single
 
 WORDS, TOLERANCE = 24, 1e-11
 

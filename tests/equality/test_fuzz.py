@@ -5,9 +5,9 @@ from __future__ import annotations
 import mxnet as mx
 import pytest
 
-from benchmarks.fuzz.models import choose_workers, make_sample
-from benchmarks.fuzz.sample import Growth
-from benchmarks.fuzz.trial import Trial, try_sample
+from tests.campaigns.fuzz.models import choose_workers, make_sample
+from tests.campaigns.fuzz.sample import Growth
+from tests.campaigns.fuzz.trial import Trial, try_sample
 
 SEEDS = {"operators": range(6), "layers": range(2), "windows": range(2), "chains": range(2), "recurrences": range(2)}
 

@@ -5,8 +5,8 @@ import json
 import mxnet as mx
 import pytest
 
-from benchmarks.shared.training import bind_partitioned
-from benchmarks.small_models.plain import Model
+from tests.models.plain import Model
+from tests.shared.training import bind_partitioned
 from tofu.mxnet.backend.inference import build_inference
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.random_plans import random_plan
-from benchmarks.shared.training import bind_partitioned, random_values, run_single
-from benchmarks.small_models.plain import Model
 from tests.equality.comparison import compare
+from tests.models.plain import Model
+from tests.shared.random_plans import random_plan
+from tests.shared.training import bind_partitioned, random_values, run_single
 from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.kernels import compose
 

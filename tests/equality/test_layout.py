@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.random_plans import Taken, random_plan
-from benchmarks.shared.training import (
+from tests.equality.comparison import compare
+from tests.models.plain import Model
+from tests.models.zoo import GLUON_MODELS
+from tests.shared.random_plans import Taken, random_plan
+from tests.shared.training import (
     bind_partitioned,
     largest_error,
     random_values,
     run_partitioned,
     run_single,
 )
-from benchmarks.small_models.plain import Model
-from benchmarks.small_models.zoo import GLUON_MODELS
-from tests.equality.comparison import compare
 from tofu import _mxnet
 
 STEPS = 3

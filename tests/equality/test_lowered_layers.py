@@ -8,11 +8,11 @@ import mxnet as mx
 import pytest
 
 import tofu
-from benchmarks.shared.random_plans import feasible_axes
-from benchmarks.shared.training import bind_partitioned, random_values, run_single
-from benchmarks.small_models.plain import Model
 from tests.equality.comparison import STEP_TOLERANCE, compare
 from tests.equality.layer_models import single_layer
+from tests.models.plain import Model
+from tests.shared.random_plans import feasible_axes
+from tests.shared.training import bind_partitioned, random_values, run_single
 from tofu.mxnet.lowerings import LOWERINGS
 from tofu.mxnet.verify.cases import load_cases
 

@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.training import (
+from tests.equality.comparison import (
+    STEP_TOLERANCE,
+    WEIGHT_TOLERANCE,
+    References,
+    compare,
+    compare_in_float32,
+    compare_random_plans,
+    spread_workers,
+)
+from tests.models.normalized import NORMALIZED, resnet_v2
+from tests.models.plain import Model
+from tests.shared.training import (
     all_shapes,
     bind_partitioned,
     input_names,
@@ -18,21 +29,10 @@ from benchmarks.shared.training import (
     run_single,
     weight_error,
 )
-from benchmarks.small_models.normalized import NORMALIZED, resnet_v2
-from benchmarks.small_models.plain import Model
-from tests.equality.comparison import (
-    STEP_TOLERANCE,
-    WEIGHT_TOLERANCE,
-    References,
-    compare,
-    compare_in_float32,
-    compare_random_plans,
-    spread_workers,
-)
 from tofu.errors import PlanError
 from tofu.plan import Plan
 
-RANDOM_PLANS = 2  # benchmarks/equality.py runs more of them
+RANDOM_PLANS = 2  # tests/campaigns/equality.py runs more of them
 
 CASES = spread_workers(NORMALIZED)
 

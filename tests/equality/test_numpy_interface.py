@@ -4,10 +4,10 @@ import mxnet as mx
 import pytest
 
 import tofu
-from benchmarks.shared.random_plans import Taken, feasible_axes, random_plan
-from benchmarks.shared.training import bind_partitioned, random_values, run_single
-from benchmarks.small_models.plain import Model
 from tests.equality.comparison import compare
+from tests.models.plain import Model
+from tests.shared.random_plans import Taken, feasible_axes, random_plan
+from tests.shared.training import bind_partitioned, random_values, run_single
 
 STEPS = 3
 numpy, extension = mx.sym.np, mx.sym.npx

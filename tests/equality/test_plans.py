@@ -5,8 +5,6 @@ import os
 import mxnet as mx
 import pytest
 
-from benchmarks.shared.training import bind_partitioned, random_values, run_single
-from benchmarks.small_models.plain import MODELS, Model, residual_cnn, upsampling_cnn
 from tests.equality.comparison import (
     STEPS,
     References,
@@ -16,10 +14,12 @@ from tests.equality.comparison import (
     compare_random_plans_in_float32,
     spread_workers,
 )
+from tests.models.plain import MODELS, Model, residual_cnn, upsampling_cnn
+from tests.shared.training import bind_partitioned, random_values, run_single
 from tofu.analysis import Combine
 from tofu.graph import Phase
 
-RANDOM_PLANS = int(os.environ.get("TOFU_RANDOM_PLANS", "3"))  # benchmarks/equality.py runs 50 for each
+RANDOM_PLANS = int(os.environ.get("TOFU_RANDOM_PLANS", "3"))  # tests/campaigns/equality.py runs 50 for each
 
 CASES = spread_workers(MODELS)
 

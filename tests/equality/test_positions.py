@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.training import bind_partitioned, random_values, run_single
-from benchmarks.small_models.plain import Model
-from benchmarks.small_models.recurrent import stacked
 from tests.equality.comparison import compare
+from tests.models.plain import Model
+from tests.models.recurrent import stacked
+from tests.shared.training import bind_partitioned, random_values, run_single
 
 STEPS = 3
 

@@ -3,10 +3,6 @@
 import mxnet as mx
 import pytest
 
-from benchmarks.shared.training import bind_partitioned, random_values, run_single
-from benchmarks.small_models.plain import Model
-from benchmarks.small_models.recurrent import RECURRENT_MODELS
-from benchmarks.small_models.recurrent import STEPS as TIME_STEPS
 from tests.equality.comparison import (
     References,
     compare,
@@ -15,12 +11,16 @@ from tests.equality.comparison import (
     compare_random_plans_in_float32,
     spread_workers,
 )
+from tests.models.plain import Model
+from tests.models.recurrent import RECURRENT_MODELS
+from tests.models.recurrent import STEPS as TIME_STEPS
+from tests.shared.training import bind_partitioned, random_values, run_single
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.choices import make_choices
 from tofu.search.cost import evaluate
 
 RANDOM_MODELS = ("lstm", "gru", "bidirectional_gru", "fused_lstm", "attention_decoder")
-RANDOM_PLANS = 1  # benchmarks/equality.py runs 50
+RANDOM_PLANS = 1  # tests/campaigns/equality.py runs 50
 
 CASES = spread_workers(RECURRENT_MODELS)
 RANDOM_CASES = spread_workers(RANDOM_MODELS)

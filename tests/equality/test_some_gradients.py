@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.training import fill_free_memory
 from tdl_ops.mxnet.case import Case
+from tests.shared.training import fill_free_memory
 from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.kernels import compose
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.training import fill_free_memory
+from tests.shared.training import fill_free_memory
 from tofu import _mxnet
 from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.kernels import compose

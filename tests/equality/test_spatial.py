@@ -5,10 +5,6 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.random_plans import feasible_axes
-from benchmarks.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
-from benchmarks.small_models.plain import Model
-from benchmarks.small_models.spatial import SPATIAL
 from tests.equality.comparison import (
     References,
     compare,
@@ -16,8 +12,12 @@ from tests.equality.comparison import (
     compare_random_plans_in_float32,
     spread_workers,
 )
+from tests.models.plain import Model
+from tests.models.spatial import SPATIAL
+from tests.shared.random_plans import feasible_axes
+from tests.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
 
-RANDOM_PLANS = 2  # benchmarks/equality.py runs more of them
+RANDOM_PLANS = 2  # tests/campaigns/equality.py runs more of them
 
 CASES = spread_workers(SPATIAL)
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.random_plans import random_plan
-from benchmarks.shared.training import all_shapes, bind_partitioned, run_single
-from benchmarks.small_models.plain import Model
 from tests.equality.comparison import compare
+from tests.models.plain import Model
+from tests.shared.random_plans import random_plan
+from tests.shared.training import all_shapes, bind_partitioned, run_single
 from tofu.errors import PlanError
 from tofu.plan import Plan
 

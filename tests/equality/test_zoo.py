@@ -1,13 +1,13 @@
-"""Networks that MXNet's users train, one of each kind: the numbers of one device. benchmarks/equality.py runs all, under random plans."""
+"""Networks that MXNet's users train, one of each kind: the numbers of one device. tests/campaigns/equality.py runs all."""
 
 import mxnet as mx
 import pytest
 
-from benchmarks.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
-from benchmarks.small_models.applications import APPLICATIONS
-from benchmarks.small_models.plain import Model
-from benchmarks.small_models.zoo import GLUON_MODELS
 from tests.equality.comparison import References, compare
+from tests.models.applications import APPLICATIONS
+from tests.models.plain import Model
+from tests.models.zoo import GLUON_MODELS
+from tests.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
 
 STEPS = 3
 NETWORKS = GLUON_MODELS | APPLICATIONS

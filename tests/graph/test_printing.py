@@ -1,7 +1,7 @@
 """A graph prints as its operators, in the order in which they run, with types and shapes."""
 
 import tofu
-from benchmarks.small_models.plain import plain_cnn
+from tests.models.plain import plain_cnn
 
 
 def test_a_training_graph(check_golden):

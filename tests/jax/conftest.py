@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 
-from benchmarks.jax_equality import COMPILED_FAST
+from tests.campaigns.jax_equality import COMPILED_FAST
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Without LLVM's costly passes most tests take half the time. XLA's own passes, and so what moves, stay as they are.

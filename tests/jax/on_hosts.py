@@ -21,7 +21,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tofu.jax
-from benchmarks.jax_models.plain import STEPS
+from tests.models.jax.plain import STEPS
 from tofu.errors import TofuError
 from tofu.jax import UnevenArray
 from tofu.jax.compare.traffic import count_traffic

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.jax_equality import COMPILED_FAST
+from tests.campaigns.jax_equality import COMPILED_FAST
 
 ROOT = Path(__file__).parents[2]
 

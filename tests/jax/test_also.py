@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tofu.jax
-from benchmarks.jax_models.plain import STEPS
+from tests.models.jax.plain import STEPS
 from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError
 
 

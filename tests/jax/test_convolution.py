@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 import tofu.jax
-from benchmarks.shared.random_plans import random_plan
+from tests.shared.random_plans import random_plan
 from tofu.jax.frontend.versions import in_double_precision
 
 PARAMETERS = {

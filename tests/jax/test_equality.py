@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 from jax import lax
 
-from benchmarks import jax_equality
-from benchmarks.jax_equality import largest_error, list_cases, list_excused, run_case
-from benchmarks.jax_models import load_models, plain
-from benchmarks.shared import campaigns
-from benchmarks.shared.commits import name_tree
+from tests.campaigns import jax_equality
+from tests.campaigns.jax_equality import largest_error, list_cases, list_excused, run_case
+from tests.models.jax import load_models, plain
+from tests.shared import campaigns
+from tests.shared.commits import name_tree
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def small(monkeypatch):
         return plain.descend(loss), plain.draw((128, 128), dtype), plain.draw((16, 128), dtype, 1)
 
     monkeypatch.setattr(plain, "STEPS", {"one_product": one_product})
-    monkeypatch.setattr("benchmarks.jax_models.STEPS", plain.STEPS)
+    monkeypatch.setattr("tests.models.jax.STEPS", plain.STEPS)
 
 
 def test_every_model_runs_on_all_numbers_of_workers():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.jax_equality import COMPILED_FAST
+from tests.campaigns.jax_equality import COMPILED_FAST
 from tofu.command_line.main import main
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tofu.jax
-from benchmarks.jax_peers.models import transformer
 from tests.jax.test_run import check_steps
+from tests.models.jax.language import transformer
 from tofu.jax import read_step
 from tofu.jax.frontend.versions import in_double_precision
 from tofu.search import repeated_layers

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.jax_examples`, on examples like those of JAX's libraries."""
+"""`python -m tests.campaigns.jax_examples`, on examples like those of JAX's libraries."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import jax_examples
-from benchmarks.jax_examples import Case, Result, Training, make_table
-from benchmarks.jax_examples_zoo.data import on_one_replica
-from benchmarks.jax_examples_zoo.loading import first_call, load_definitions, load_module
+from tests.campaigns import jax_examples
+from tests.campaigns.jax_examples import Case, Result, Training, make_table
+from tests.campaigns.jax_examples_zoo.data import on_one_replica
+from tests.campaigns.jax_examples_zoo.loading import first_call, load_definitions, load_module
 from tofu.jax.frontend.versions import in_double_precision
 
 SCRIPT = """

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tofu.jax
-from benchmarks.jax_models.plain import STEPS
+from tests.models.jax.plain import STEPS
 from tofu.errors import InfeasibleError
 from tofu.jax.backend.buffers import find_overwritten, predict_temporaries
 from tofu.jax.frontend.trace import trace_step
@@ -54,7 +54,7 @@ def test_one_device_within_a_quarter(name):
 @pytest.mark.parametrize(("workers", "donated"), [(2, ()), (8, ()), (8, (0,))])
 def test_a_module_with_dropout_within_a_quarter(workers, donated):
     """Of flax, in double precision: small sums, random numbers and labels that are looked up."""
-    nnx = pytest.importorskip("benchmarks.jax_models.nnx", exc_type=ImportError)
+    nnx = pytest.importorskip("tests.models.jax.nnx", exc_type=ImportError)
     with in_double_precision():
         step, state, others = nnx.perceptron()
         made = tofu.jax.partition(step, workers, (state, *others), donate_argnums=donated, search_seconds=2)

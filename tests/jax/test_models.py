@@ -10,11 +10,11 @@ import optax
 import pytest
 
 import tofu.jax
-from benchmarks.jax_models import as_numbers, load_models
+from tests.models.jax import as_numbers, load_models
 from tofu.jax.frontend.versions import in_double_precision
 
 MODULES = {
-    package: pytest.importorskip(f"benchmarks.jax_models.{package}", reason="it is not installed")
+    package: pytest.importorskip(f"tests.models.jax.{package}", reason="it is not installed")
     for package in ("linen", "nnx", "equinox")
 }
 LINEN = MODULES["linen"].MODELS

@@ -12,8 +12,8 @@ import pytest
 from jax import lax
 
 import tofu.jax
-from benchmarks.jax_models.plain import STEPS
 from tests.jax.test_run import as_numbers, check_close
+from tests.models.jax.plain import STEPS
 from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError
 from tofu.jax.backend.collectives import RULES
 from tofu.jax.frontend.versions import in_precision

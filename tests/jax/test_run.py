@@ -13,8 +13,8 @@ import pytest
 from jax import lax
 
 import tofu.jax
-from benchmarks.jax_models import as_numbers
-from benchmarks.jax_models.plain import STEPS
+from tests.models.jax import as_numbers
+from tests.models.jax.plain import STEPS
 from tofu.jax import JAX, UnevenArray, read_step
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.versions import in_double_precision, in_precision

@@ -12,8 +12,8 @@ import pytest
 from jax import lax
 
 import tofu.jax
-from benchmarks.jax_peers.models import lstm
 from tests.jax.test_run import check_steps
+from tests.models.jax.language import lstm
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.engine import JAX
 from tofu.jax.frontend.equations import Loop

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from benchmarks.jax_equality import COMPILED_FAST
+from tests.campaigns.jax_equality import COMPILED_FAST
 
 ONE_PLAN = """
-from benchmarks.jax_equality import Case, run_alone
+from tests.campaigns.jax_equality import Case, run_alone
 _, result = run_alone(Case("recurrence", "float64", 8, (2,), False, 2, 20))
 print(result.plans, result.problems)
 """

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.jax_equality import COMPILED_FAST
+from tests.campaigns.jax_equality import COMPILED_FAST
 from tests.docs.test_docs import BLOCK
 
 ROOT = Path(__file__).parents[2]

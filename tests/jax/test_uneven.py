@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 
 import tofu.jax
-from benchmarks.shared.random_plans import random_plan
+from tests.shared.random_plans import random_plan
 from tofu.jax import JAX, read_step
 from tofu.jax.backend.collectives import take_box
 from tofu.jax.compare.traffic import count_traffic

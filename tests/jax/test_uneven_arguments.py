@@ -16,9 +16,9 @@ import optax
 import pytest
 
 import tofu.jax
-from benchmarks.jax_peers.models import transformer
 from benchmarks.jax_planning import SIZES
 from tests.jax.test_uneven import differ
+from tests.models.jax.language import transformer
 from tofu.errors import ShapeError, UnsupportedError
 from tofu.jax import UnevenArray
 from tofu.jax.compare.traffic import count_traffic

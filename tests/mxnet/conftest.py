@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.shared.module_runs import history_in_double_precision
+from tests.shared.module_runs import history_in_double_precision
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ Parameters are fetched whole, the workers' partial gradients are summed shard by
 import mxnet as mx
 import numpy as np
 
-from benchmarks.shared.json_graph import bind
-from benchmarks.shared.programs import ProgramWriter
 from tests.nnvm.graphs import training_graph, wrap
+from tests.shared.json_graph import bind
+from tests.shared.programs import ProgramWriter
 from tofu import _mxnet
 
 

@@ -6,10 +6,10 @@ import mxnet as mx
 import numpy as np
 import pytest
 
-from benchmarks.shared.json_graph import bind
-from benchmarks.shared.programs import ProgramWriter
 from tests.nnvm.batch_split import BatchSplit, reference
 from tests.nnvm.graphs import arguments_of, cnn, count_copies, mlp, random_arguments, training_graph, wrap
+from tests.shared.json_graph import bind
+from tests.shared.programs import ProgramWriter
 from tofu import _mxnet
 from tofu.mxnet.check.tables import read_tables
 from tofu.program import NodeKind

@@ -6,8 +6,8 @@ import mxnet as mx
 import numpy as np
 import pytest
 
-from benchmarks.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
-from benchmarks.small_models.plain import Model
+from tests.models.plain import Model
+from tests.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
 
 WORKERS = 2
 BY_BATCH = {f"{name}_{operator}": "b" for name in "ab" for operator in ("conv", "norm")}

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.json_graph import JsonGraph
 from tests.nnvm.batch_split import BatchSplit
 from tests.nnvm.graphs import arguments_of, mlp
 from tests.nnvm.interleaver import CHANGE, READ, SHAPE, SPOIL, is_always_right
+from tests.shared.json_graph import JsonGraph
 from tofu import _mxnet
 
 

@@ -3,10 +3,10 @@
 import mxnet as mx
 import pytest
 
-from benchmarks.shared.allocation import allocated_bytes
-from benchmarks.shared.json_graph import JsonGraph, bind
 from tests.nnvm.batch_split import BatchSplit
 from tests.nnvm.graphs import arguments_of, mlp
+from tests.shared.allocation import allocated_bytes
+from tests.shared.json_graph import JsonGraph, bind
 from tofu import _mxnet
 
 

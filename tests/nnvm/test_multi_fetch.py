@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mxnet._ctypes.ndarray import _imperative_invoke
 from mxnet.base import _LIB, check_call
 
-from benchmarks.shared.json_graph import JsonGraph, bind, pieces_text
+from tests.shared.json_graph import JsonGraph, bind, pieces_text
 from tofu import _mxnet
 from tofu.mxnet.check.tables import read_tables
 

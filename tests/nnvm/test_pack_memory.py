@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.shared.json_graph import JsonGraph
 from tests.nnvm.batch_split import BatchSplit
 from tests.nnvm.graphs import arguments_of, mlp
+from tests.shared.json_graph import JsonGraph
 from tofu import _mxnet
 
 

@@ -4,8 +4,8 @@ import mxnet as mx
 import numpy as np
 import pytest
 
-from benchmarks.shared.json_graph import JsonGraph, bind
 from tests.nnvm.graphs import count_copies
+from tests.shared.json_graph import JsonGraph, bind
 
 WHOLE = [((0,), (2,), [(0, (0,)), (1, (0,))])]
 

@@ -4,8 +4,8 @@ import mxnet as mx
 import numpy as np
 import pytest
 
-from benchmarks.shared.json_graph import UNUSED
 from tests.nnvm.graphs import arguments_of, cnn, mlp, random_arguments, training_graph
+from tests.shared.json_graph import UNUSED
 from tofu import _mxnet
 
 

@@ -6,9 +6,9 @@ import mxnet as mx
 import numpy as np
 import pytest
 
-from benchmarks.shared.json_graph import JsonGraph, bind
 from tests.nnvm.batch_split import BatchSplit, reference
 from tests.nnvm.graphs import arguments_of, random_arguments
+from tests.shared.json_graph import JsonGraph, bind
 from tofu import _mxnet
 from tofu.mxnet.check import count_traffic
 

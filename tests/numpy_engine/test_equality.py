@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.shared.random_plans import random_plan
 from tests.numpy_engine.backend import NUMPY
 from tests.numpy_engine.lockstep import LOCKSTEP
 from tests.numpy_engine.runs import (
@@ -19,6 +18,7 @@ from tests.numpy_engine.runs import (
     partition,
 )
 from tests.numpy_engine.steps import RATE, STEPS
+from tests.shared.random_plans import random_plan
 from tofu.errors import InfeasibleError
 from tofu.lowering import prepare_inference
 from tofu.pipeline import Observer, make_partition

@@ -5,7 +5,7 @@ import random
 import pytest
 
 import tofu
-from benchmarks.small_models.plain import mlp
+from tests.models.plain import mlp
 from tofu.errors import PlanError
 
 MODEL = mlp()

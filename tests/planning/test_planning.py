@@ -7,7 +7,7 @@ import mxnet as mx
 import pytest
 
 import tofu
-from benchmarks.small_models.plain import mlp
+from tests.models.plain import mlp
 from tofu.plan import format_bytes
 from tofu.planning import find as planning
 from tofu.planning.find import AS_GIVEN, NO_PART_OF_THE_KEY

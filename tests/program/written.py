@@ -1,6 +1,6 @@
 """A small program written by hand: x of 8 rows lies half on each of two workers, each fetches the whole and computes y from it."""
 
-from benchmarks.shared.programs import ProgramWriter
+from tests.shared.programs import ProgramWriter
 from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
 from tofu.program import NodeKind, OutputShards, Program
 

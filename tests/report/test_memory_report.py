@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.models import rnn, transformer
-from benchmarks.small_models.plain import mlp, plain_cnn, residual_cnn
+from tests.models.paper import rnn, transformer
+from tests.models.plain import mlp, plain_cnn, residual_cnn
 from tofu import _mxnet
 from tofu.graph import Tensor, TensorKind
 from tofu.mxnet.backend.buffers import worker_variables

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.small_models.normalized import resnet_v1
-from benchmarks.small_models.recurrent import RECURRENT_MODELS
+from tests.models.normalized import resnet_v1
+from tests.models.recurrent import RECURRENT_MODELS
 from tofu.plan import format_bytes, format_rate, format_seconds
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.durations import describe_durations

@@ -3,7 +3,7 @@
 import pytest
 
 import tofu
-from benchmarks.small_models.normalized import resnet_v1
+from tests.models.normalized import resnet_v1
 from tofu.report.plan_table import list_layers
 
 

@@ -9,7 +9,7 @@ import mxnet as mx
 import pytest
 
 import tofu
-from benchmarks.models import rnn, transformer
+from tests.models.paper import rnn, transformer
 from tests.search.random_graphs import entangled_graph
 from tofu import _core
 from tofu.errors import PlanError

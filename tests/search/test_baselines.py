@@ -8,8 +8,8 @@ import mxnet as mx
 import pytest
 
 import tofu
-from benchmarks.models import rnn, transformer, wresnet
-from benchmarks.small_models.plain import mlp
+from tests.models.paper import rnn, transformer, wresnet
+from tests.models.plain import mlp
 from tests.search.cell_model import CellModel
 from tests.search.random_graphs import GraphSpec, matmul, random_graph
 from tests.search.test_cost import choice_roots

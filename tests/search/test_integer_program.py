@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from benchmarks.shared.pairwise_solvers import SOLVERS
 from tests.search.cell_model import CellModel
 from tests.search.random_graphs import random_graph
 from tests.search.test_cost import choice_roots
 from tests.search.test_exact import sequences
+from tests.shared.pairwise_solvers import SOLVERS
 from tofu import _core
 
 TIME_LIMIT = 60  # seconds

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import tofu
-from benchmarks.models import Model, rnn, transformer
+from tests.models.paper import Model, rnn, transformer
 from tests.search.cell_model import CellModel
 from tests.search.random_graphs import random_graph
 from tests.search.test_exact import list_decisions

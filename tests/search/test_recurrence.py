@@ -6,8 +6,8 @@ from dataclasses import replace
 import mxnet as mx
 import pytest
 
-from benchmarks.small_models.plain import mlp
-from benchmarks.small_models.recurrent import RECURRENT_MODELS, STEPS, bidirectional
+from tests.models.plain import mlp
+from tests.models.recurrent import RECURRENT_MODELS, STEPS, bidirectional
 from tofu.mxnet.frontend.read_symbol import read_graph
 from tofu.search.recurrence import EqualParts, find_equal_parts
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import tofu
-from benchmarks.models import rnn
+from tests.models.paper import rnn
 from tests.search.cell_model import CellModel
 from tests.search.program_runner import read_program
 from tests.search.random_graphs import random_graph

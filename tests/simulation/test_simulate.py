@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.models import Model, rnn, wresnet
-from benchmarks.small_models.plain import mlp
+from tests.models.paper import Model, rnn, wresnet
+from tests.models.plain import mlp
 from tofu.errors import ArgumentTypeError, PlanError, ShapeError, TofuError
 from tofu.mxnet.planning import plan_task
 from tofu.planning.settings import Settings

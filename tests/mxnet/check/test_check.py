@@ -4,7 +4,7 @@ import mxnet as mx
 import pytest
 
 import tofu
-from benchmarks.shared.json_graph import JsonGraph
+from tests.shared.json_graph import JsonGraph
 from tofu import _mxnet
 from tofu.errors import InternalError
 from tofu.mxnet.check import check_execution, check_traffic

@@ -12,9 +12,9 @@ from mxnet import autograd, gluon
 from mxnet.gluon import nn
 
 import tofu
-from benchmarks.shared.optimizer_cases import CASES
 from tests.mxnet.gluon.blocks import LOSS, build, build_perceptron, draw, list_parameters, train
 from tests.mxnet.slow_writes import peek, write_slowly
+from tests.shared.optimizer_cases import CASES
 from tofu.errors import InfeasibleError
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor

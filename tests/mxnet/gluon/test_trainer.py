@@ -9,9 +9,9 @@ from mxnet import autograd, gluon
 from mxnet.gluon import nn
 
 import tofu
-from benchmarks.shared.optimizer_cases import CASES
 from tests.mxnet.gluon.blocks import build, draw, list_parameters, train
 from tests.mxnet.slow_writes import peek, write_slowly
+from tests.shared.optimizer_cases import CASES
 from tofu.errors import PlanError, UnsupportedError
 from tofu.mxnet.gluon.trainer import is_elementwise
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor

@@ -7,7 +7,7 @@ import mxnet as mx
 import pytest
 
 import tofu
-from benchmarks.small_models.plain import mlp
+from tests.models.plain import mlp
 from tests.mxnet.runtime.refusals import refuses
 
 

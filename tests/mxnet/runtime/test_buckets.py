@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.module_runs import (
+from tests.shared.module_runs import (
     BATCH,
     CLASSES,
     largest_error,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.module_runs import (
+from tests.shared.module_runs import (
     BATCH,
     FEATURES,
     Case,
@@ -25,7 +25,7 @@ from benchmarks.shared.module_runs import (
     train,
     with_optimizer,
 )
-from benchmarks.shared.optimizer_cases import CASES, resume_everywhere
+from tests.shared.optimizer_cases import CASES, resume_everywhere
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
 from tofu.mxnet.runtime.checkpoint.seal import MAGIC

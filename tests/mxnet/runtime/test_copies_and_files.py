@@ -8,7 +8,7 @@ import mxnet as mx
 import pytest
 
 import tofu
-from benchmarks.small_models.plain import mlp
+from tests.models.plain import mlp
 from tofu.mxnet.runtime.executor.executor import Executor
 from tofu.mxnet.settings import MXNetSettings
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.module_runs import (
+from tests.shared.module_runs import (
     Case,
     batches,
     bind,

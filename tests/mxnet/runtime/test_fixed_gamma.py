@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.small_models.plain import Model
+from tests.models.plain import Model
 from tofu.mxnet.backend.inference import build_inference
 from tofu.mxnet.runtime.arrays.shards import count_writes
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.module_runs import (
+from tests.shared.module_runs import (
     BATCH,
     FEATURES,
     Case,
@@ -16,7 +16,7 @@ from benchmarks.shared.module_runs import (
     parameters_of,
     start,
 )
-from benchmarks.shared.training import fill_free_memory
+from tests.shared.training import fill_free_memory
 
 SGD = Case("sgd", {"learning_rate": 0.1, "wd": 0.01, "momentum": 0.9})
 ROUTES = {

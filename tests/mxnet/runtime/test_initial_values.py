@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.small_models.plain import residual_cnn
+from tests.models.plain import residual_cnn
 
 
 def initial_values(module, model):

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.small_models.normalized import resnet_v1
-from benchmarks.small_models.plain import mlp
-from benchmarks.small_models.recurrent import RECURRENT_MODELS
+from tests.models.normalized import resnet_v1
+from tests.models.plain import mlp
+from tests.models.recurrent import RECURRENT_MODELS
 from tofu.mxnet.engine import MXNET
 
 SHAPE = (6, 4)

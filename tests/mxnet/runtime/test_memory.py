@@ -4,9 +4,9 @@ import mxnet as mx
 import pytest
 
 import tofu
-from benchmarks import digits
-from benchmarks.models import Model, rnn, transformer, wresnet
-from benchmarks.shared.allocation import allocated_bytes
+from tests.models.paper import Model, rnn, transformer, wresnet
+from tests.shared import digits
+from tests.shared.allocation import allocated_bytes
 from tofu import _mxnet
 from tofu.mxnet.backend.buffers import worker_variables
 from tofu.mxnet.frontend.read_symbol import find_labels, read_graph

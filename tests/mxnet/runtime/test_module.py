@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.small_models.plain import Model, mlp, residual_cnn
+from tests.models.plain import Model, mlp, residual_cnn
 from tofu.mxnet.runtime.executor.executor import Executor
 
 

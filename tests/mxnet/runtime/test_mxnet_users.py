@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.module_runs import (
+from tests.models.plain import mlp
+from tests.shared.module_runs import (
     BATCH,
     CLASSES,
     FEATURES,
@@ -21,7 +22,6 @@ from benchmarks.shared.module_runs import (
     start,
     train,
 )
-from benchmarks.small_models.plain import mlp
 
 SGD = Case("sgd", {"learning_rate": 0.1, "momentum": 0.9})
 # Gradients of data and labels, for which nobody asks: a monitor on one device shows memory that nothing has written.

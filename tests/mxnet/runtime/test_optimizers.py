@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.module_runs import (
+from tests.shared.module_runs import (
     Case,
     batches,
     bind,
@@ -17,7 +17,7 @@ from benchmarks.shared.module_runs import (
     train,
     with_optimizer,
 )
-from benchmarks.shared.optimizer_cases import CASES
+from tests.shared.optimizer_cases import CASES
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 
 STEPS = 10  # the rates of some fall at the eighth; benchmarks/optimizers.py takes 30

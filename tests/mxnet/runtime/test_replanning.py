@@ -7,7 +7,7 @@ import pytest
 from mxnet import autograd
 
 import tofu
-from benchmarks.small_models.plain import mlp
+from tests.models.plain import mlp
 from tests.mxnet.gluon.blocks import build_perceptron, draw
 from tofu.mxnet.runtime.symbol import partitioned_symbol, replanning
 from tofu.planning import find

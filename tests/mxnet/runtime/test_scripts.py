@@ -8,7 +8,7 @@ import pytest
 from mxnet.contrib.svrg_optimization.svrg_module import SVRGModule
 
 import tofu
-from benchmarks.shared.module_runs import (
+from tests.shared.module_runs import (
     BATCH,
     FEATURES,
     Case,

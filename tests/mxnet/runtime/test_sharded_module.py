@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.small_models.plain import mlp, residual_cnn
+from tests.models.plain import mlp, residual_cnn
 
 
 def data_for(model, batches=3, extra=0):

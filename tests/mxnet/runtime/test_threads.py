@@ -7,7 +7,7 @@ import numpy as np
 from mxnet.ndarray import register
 
 import tofu
-from benchmarks.shared.module_runs import Case, batches, parameters_of, split_module, start
+from tests.shared.module_runs import Case, batches, parameters_of, split_module, start
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 from tofu.mxnet.runtime.optimizer.shardwise import on_shards
 

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 import tofu
-from benchmarks.shared.training import fill_free_memory
-from benchmarks.small_models.normalized import NORMALIZED
-from benchmarks.small_models.plain import shared_mlp
 from tdl_ops.mxnet import DESCRIPTIONS
+from tests.models.normalized import NORMALIZED
+from tests.models.plain import shared_mlp
+from tests.shared.training import fill_free_memory
 from tofu.command_line.main import main
 from tofu.mxnet.compare.symbols import SINGLE
 from tofu.mxnet.runtime.symbol import fitting_host, verification

@@ -1,0 +1,1 @@
+"""Test runs that take longer than `make test`."""

@@ -1,0 +1,183 @@
+"""One sample under its plans, and everything that must hold of each."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import mxnet as mx
+
+import tofu
+from tests.campaigns.fuzz.judge import find_differences, follow_drawn, judge, measure_noise
+from tests.campaigns.fuzz.plans import Asked, list_plans
+from tests.campaigns.fuzz.reference import Results, bind, run, run_alone
+from tests.campaigns.fuzz.sample import Sample
+from tests.shared.allocation import allocated_bytes
+from tests.shared.training import fill_free_memory
+from tofu.errors import TofuError
+from tofu.mxnet.check import count_traffic
+from tofu.mxnet.planning import plan_task
+from tofu.mxnet.runtime.executor.executor import Executor
+from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
+from tofu.pipeline import Partition, Task
+
+NUMBERS = "numbers"
+ONE_DEVICE = "one device"  # is wrong, not the workers
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong under a plan: its kind, the kind of plan and the arguments that ask for it, and what was seen."""
+
+    kind: str
+    plan: str
+    asked: Asked
+    message: str
+    workers: int
+
+
+@dataclass
+class Outcome:
+    """What a sample under its plans came to."""
+
+    workers: int = 0
+    plans: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+    disputes: list[Failure] = field(default_factory=list)  # in which one device is wrong
+    taken: Counter[tuple[str, str]] = field(
+        default_factory=Counter
+    )  # operator, axis ("" for the operator itself) -> plans
+    seconds: float = 0.0  # of a processor
+
+
+class Trial:
+    """A sample on one device, and then under any number of plans."""
+
+    def __init__(self, sample: Sample, workers: int) -> None:
+        self.sample = sample
+        self.expected = run_alone(sample)
+        self.noise: Results | None = None
+        self.outcome = Outcome(workers)
+        self.task: Task | None = None
+
+    def partition(self, asked: Asked) -> PartitionedSymbol:
+        """The symbol; what is analysed once, for the default plan, serves the others too."""
+        symbol = tofu.partition(self.sample.symbol, self.outcome.workers, cache=False, **asked)
+        if self.task is not None:
+            task = self.task
+            symbol._compile = lambda *_args, settings=None, **_kwargs: plan_task(  # type: ignore[method-assign]
+                replace(task, settings=settings or symbol.settings)
+            )
+        return symbol
+
+    def check(self, kind: str, asked: Asked, thorough: bool = False) -> Partition | None:
+        """Bind and run under one plan; what is wrong goes into the outcome. None where the plan is refused."""
+        fill_free_memory()
+        try:
+            executor = bind(self.sample, self.partition(asked), self.sample.requests)
+        except TofuError as refusal:
+            self.outcome.refused[f"{kind}: {type(refusal).__name__}"] += 1
+            return None
+        except Exception as error:  # whatever it is, it is a finding
+            self._fail(describe(error), kind, asked, str(error))
+            return None
+        self.outcome.plans[kind] += 1
+        partition: Partition = executor.sharded.partition
+        try:
+            self._check_bound(executor, kind, asked, thorough)
+        except Exception as error:
+            self._fail(describe(error), kind, asked, str(error))
+        count_taken(partition, self.outcome.taken)
+        return partition
+
+    def _check_bound(self, executor: Executor, kind: str, asked: Asked, thorough: bool) -> None:
+        partition: Partition = executor.sharded.partition
+        plan = partition.plan
+        emitted = count_traffic(partition.training.symbol).remote_bytes
+        steps = 2 if thorough else 1
+        found, moved = run(self.sample, executor, steps, is_scored=thorough)
+        counts = {"planned": plan.communication_bytes, "emitted": emitted, "read": moved[0], "read again": moved[-1]}
+        counts |= {"by steps": sum(plan.step_bytes), "by levels": sum(plan.level_bytes)}
+        if len(set(counts.values())) > 1:
+            self._fail("bytes", kind, asked, f"bytes of a step: {counts}")
+        self._check_numbers(partition, found, kind, asked)
+        if thorough:
+            shards = [array for variable in executor.sharded.variables.values() for array in variable.arrays]
+            training = (
+                executor.sharded._training
+            )  # its gradients have memory of their own, which the plan does not count
+            allocated = allocated_bytes(training.bound, plan.workers, shards)
+            backend = partition.task.engine.backend
+            planned = backend.measure(training.execution, partition.problem, partition.choices).worker_bytes
+            if allocated != list(planned):
+                self._fail("memory", kind, asked, f"planned {planned}, allocated {allocated}")
+
+    def _check_numbers(self, partition: Partition, found: Results, kind: str, asked: Asked) -> None:
+        followed = follow_drawn(self.sample, partition.source.graph, found)
+        expected = {name: followed.get(name, value) for name, value in self.expected.items()}
+        expected = {name: value for name, value in expected.items() if value is not None}
+        problems = find_differences(self.sample, found, expected)
+        if problems:
+            self.noise = self.noise or measure_noise(self.sample, self.expected)
+            problems = find_differences(self.sample, found, expected, self.noise)
+        if not problems:
+            return
+        message = "\n".join(problems.values())
+        right, results = judge(self.sample, partition.source.graph, found, problems)
+        if not right:
+            self._fail(NUMBERS, kind, asked, message)
+            return
+        message += f"\nThe workers agree with {right}."
+        self.outcome.disputes.append(Failure(ONE_DEVICE, kind, asked, message, self.outcome.workers))
+        # What one device has wrong, it has wrong in each step; the judge knows of the first alone.
+        kinds = {name.rsplit(",", 1)[0] for name in problems}
+        kept = {name: value for name, value in self.expected.items() if name.rsplit(",", 1)[0] not in kinds}
+        self.expected = kept | {name: value for name, value in results.items() if name.rsplit(",", 1)[0] in kinds}
+        self.noise = None
+
+    def _fail(self, what: str, kind: str, asked: Asked, message: str) -> None:
+        self.outcome.failures.append(Failure(what, kind, asked, message, self.outcome.workers))
+
+
+def describe(error: Exception) -> str:
+    """The kind of a failure that is an error, so that another of the same kind is recognised."""
+    return type(error).__name__
+
+
+def try_sample(
+    sample: Sample, workers: int, seed: int, randoms: int = 3, ready: Callable[[], None] = lambda: None
+) -> Outcome:
+    """The default plan, `randoms` random ones and some of other kinds. A model that cannot feed all the workers gets fewer.
+
+    `ready` is called once the sample has run on one device.
+    """
+    started = time.process_time()
+    trial = Trial(sample, workers)
+    ready()
+    default = trial.check("default", {}, thorough=True)
+    while default is None and trial.outcome.workers > 2 and not trial.outcome.failures:
+        trial.outcome.workers = max(2, trial.outcome.workers // 2)
+        default = trial.check("default", {}, thorough=True)
+    if default is not None:
+        trial.task = replace(default.task, problem=default.searched, settings=trial.partition({}).settings)
+        for number, (kind, asked) in enumerate(list_plans(default, seed, randoms)):
+            trial.check(kind, asked, thorough=(seed + number) % 6 == 0)
+    mx.nd.waitall()
+    trial.outcome.seconds = time.process_time() - started
+    return trial.outcome
+
+
+def count_taken(partition: Partition, taken: Counter[tuple[str, str]]) -> None:
+    """Count the operators of a plan, and the axes that it takes of them, once each; those that it could have taken stand with nothing."""
+    problem = partition.problem
+    found: set[tuple[str, str]] = set()
+    for operator, access, choice in zip(
+        problem.graph.operators, problem.accesses, partition.choices.operators, strict=False
+    ):
+        found.add((operator.op, ""))
+        taken.update({(operator.op, axis): 0 for axis in access.axes})
+        found.update((operator.op, access.axes[axis]) for axis in choice if axis >= 0)
+    taken.update(found)

@@ -1,0 +1,260 @@
+"""The same numbers as one device, for JAX steps under many plans: the largest errors of each model.
+
+    python -m tests.campaigns.jax_equality --plans 6 --jobs 2
+    python -m tests.campaigns.jax_equality --models attention,linen.resnet --workers 4 --plans 10
+    python -m tests.campaigns.jax_equality --summary
+
+Each case is a model, a type and a number of workers: the plan of the search, for 20 steps, then random plans, which no search
+would choose, for 2. Cases run in processes of their own, on virtual devices. Results are kept in a file while they come in: a run that was
+interrupted, or is asked for more, goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tests.shared.campaigns import choose_names, print_problems, read_results, run_waiting
+
+CHUNK = 6  # random plans of one case: over the five numbers of workers, 30 of each model and type
+RESULTS = Path("demo-output/jax-equality.jsonl")
+# A random plan's program has thousands of small kernels: LLVM is not to optimise them. What XLA does to the program stays.
+COMPILED_FAST = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+LIMIT = 1e-10  # in float64
+# Some arrays are made of roundings alone: softmax cancels the gradient of the bias of attention's keys, a normalization that of the bias
+# before it, and what is left of it differs between any two programs. An array that is as far off on one device, where the step's inputs are
+# off by a rounding, is not held against a plan; workers round at each operator, and not at the inputs alone.
+ROUNDING, ROUNDING_FACTOR = 2.0**-52, 30
+# How much farther from float64 than one device's own float32, and what is near enough.
+FLOAT32_FACTOR, FLOAT32_FLOOR = 4.0, 1e-6
+
+
+@dataclass(frozen=True)
+class Case:
+    """Some plans of one model: the searched one for `default_steps` if it is among them, then random ones of these seeds for `steps`."""
+
+    model: str
+    dtype: str
+    workers: int
+    seeds: tuple[int, ...]
+    has_default: bool
+    steps: int
+    default_steps: int
+
+    @property
+    def key(self) -> str:
+        """What a result is found by."""
+        return repr(self)
+
+    def __str__(self) -> str:
+        return f"{self.model}, {self.dtype}, {self.workers} workers"
+
+
+@dataclass
+class Result:
+    """What the plans of a case showed; `error` is the largest, relative to the largest number of its array. `excused` are the arrays of a
+    plan, at most, that are farther off than is allowed and no farther than roundings take them.
+    """
+
+    plans: int = 0
+    excused: int = 0
+    error: float = 0.0
+    own_error: float = 0.0
+    seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+
+Results = dict[str, tuple[Case, Result]]
+
+
+def run_case(case: Case) -> tuple[Case, Result]:
+    """All plans of a case; what goes wrong is among the result's problems."""
+    started, result = time.perf_counter(), Result()
+    try:
+        _run_plans(case, result)
+    except Exception as error:  # whatever it is, the other cases go on
+        result.problems.append(f"no plan at all: {type(error).__name__}: {error}"[:1000])
+    result.seconds = time.perf_counter() - started
+    return case, result
+
+
+def run_alone(case: Case) -> tuple[Case, Result]:
+    """The same in a process of its own, which gets as many devices as the case needs."""
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={case.workers} {COMPILED_FAST}"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    return run_case(case)
+
+
+def _run_plans(case: Case, result: Result) -> None:
+    import jax
+
+    import tofu.jax
+    from tests.models.jax import as_numbers, load_models
+    from tests.shared.random_plans import random_plan
+    from tofu.jax.frontend.versions import in_double_precision
+
+    def train(step: Any, state: Any, others: Any, steps: int) -> list[Any]:
+        for _ in range(steps):
+            state, *results = step(state, *others)
+        return as_numbers((state, results))
+
+    @cache
+    def run(dtype: str, steps: int, is_rounded: bool = False) -> list[Any]:
+        """One device."""
+        step, state, others = build(dtype)
+        if is_rounded:
+            state, others = jax.tree.map(_round_differently, (state, others))
+        return train(step if hasattr(step, "lower") else jax.jit(step), state, others, steps)
+
+    with in_double_precision():
+        build = load_models()[case.model]
+        step, state, others = build(case.dtype)
+        # What the models are given is small: it lies in unequal parts only where anything may.
+        asked = {"uneven": "free"}
+        default = tofu.jax.partition(step, case.workers, (state, *others), search_seconds=2, **asked)
+        plans = [("the default plan", None, case.default_steps)] if case.has_default else []
+        plans += [(f"random plan {seed}", seed, case.steps) for seed in case.seeds]
+        for what, seed, steps in plans:
+            expected = run("float64", steps)
+            own = 0.0 if case.dtype == "float64" else largest_error(run(case.dtype, steps), expected)
+            limit = LIMIT if case.dtype == "float64" else max(FLOAT32_FACTOR * own, FLOAT32_FLOOR)
+            result.plans += 1
+            try:
+                made = default
+                if seed is not None:
+                    plan = random_plan(default.partition, seed)
+                    made = tofu.jax.partition(step, case.workers, (state, *others), plan=plan, **asked)
+                found = train(made, made.place(state), others, steps)
+                error = largest_error(found, expected)
+                if error > limit and case.dtype == "float64":
+                    rounded = run("float64", steps, is_rounded=True)
+                    result.excused = max(result.excused, sum(list_excused(found, expected, rounded)))
+                    error = largest_error(found, expected, rounded)
+            except Exception as error:  # whatever it is, the other plans go on
+                result.problems.append(f"{what}: {type(error).__name__}: {error}"[:1000])
+                continue
+            result.error, result.own_error = max(result.error, error), max(result.own_error, own)
+            if not error <= limit:
+                result.problems.append(f"{what}: off by {error:.1e}, allowed are {limit:.1e}")
+
+
+def _round_differently(value: Any) -> Any:
+    import jax.numpy as jnp
+
+    is_real = hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jnp.floating)
+    return value * (1 + ROUNDING) if is_real else value
+
+
+def largest_error(found: list[Any], expected: list[Any], rounded: list[Any] | None = None) -> float:
+    """Of all arrays but those of `list_excused`, relative to the largest finite number of each; not a number where one alone is none."""
+    excused = list_excused(found, expected, rounded) if rounded is not None else [False] * len(found)
+    errors = [
+        _relative(*pair)
+        for pair, is_excused in zip(zip(found, expected, strict=True), excused, strict=True)
+        if not is_excused
+    ]
+    return max(errors, key=lambda error: (error != error, error), default=0.0)
+
+
+def list_excused(found: list[Any], expected: list[Any], rounded: list[Any]) -> list[bool]:
+    """Which arrays are farther off than is allowed, and as far in `rounded`, where one device was given other roundings."""
+    return [
+        _relative(one, other) > LIMIT and _measure(one, other)[0] <= ROUNDING_FACTOR * _measure(again, other)[0]
+        for one, other, again in zip(found, expected, rounded, strict=True)
+    ]
+
+
+def _relative(one: Any, other: Any) -> float:
+    distance, size = _measure(one, other)
+    return distance / size if size else distance
+
+
+def _measure(one: Any, other: Any) -> tuple[float, float]:
+    """The largest difference of two arrays, and the largest finite number of the second."""
+    import numpy as np
+
+    is_same = (one == other) | (np.isnan(one) & np.isnan(other))
+    with np.errstate(invalid="ignore"):  # infinity less infinity, where they are not the same
+        distance = float(np.max(np.abs(np.where(is_same, 0, one - other)), initial=0.0))
+    return distance, float(np.max(np.abs(other[np.isfinite(other)]), initial=0.0))
+
+
+def list_cases(models: list[str], workers: list[int], plans: int, steps: int, default_steps: int) -> Iterator[Case]:
+    """By seeds, then by models: what is stopped has run some plans of every model. In float32 too, where a model has that."""
+    for first in range(0, max(plans, 1), CHUNK):
+        seeds = tuple(range(first, min(first + CHUNK, plans)))
+        for count in workers:
+            for model in models:
+                for dtype in ("float64",) if "." in model else ("float64", "float32"):
+                    yield Case(model, dtype, count, seeds, first == 0, steps, default_steps)
+
+
+def print_errors(results: Results, console: Console) -> None:
+    """One line for each model and type: the largest of all plans and numbers of workers."""
+    table = Table(
+        *("model", "type", "workers", "plans", "error", "excused", "one device", "problems", "seconds"),
+        title="Largest deviations from one device in float64, relative to the largest number of an array, of those that are no roundings",
+    )
+    rows: dict[tuple[str, str], list[tuple[Case, Result]]] = {}
+    for case, result in results.values():
+        rows.setdefault((case.model, case.dtype), []).append((case, result))
+    for names, found in sorted(rows.items()):
+        runs = [result for _, result in found]
+        table.add_row(
+            *names,
+            " ".join(sorted({str(case.workers) for case, _ in found})),
+            str(sum(run.plans for run in runs)),
+            f"{max(run.error for run in runs):.1e}",
+            str(max(run.excused for run in runs) or ""),
+            "" if names[1] == "float64" else f"{max(run.own_error for run in runs):.1e}",
+            str(sum(len(run.problems) for run in runs)),
+            f"{sum(run.seconds for run in runs):.0f}",
+        )
+    console.print(table)
+
+
+@click.command(help=__doc__)
+@click.option("--models", help="Names, comma separated; all if none is said.")
+@click.option("--workers", default="2,3,4,6,8", show_default=True, help="Numbers of workers, comma separated.")
+@click.option("--plans", default=30, show_default=True, help="Random plans of each model, type and number of workers.")
+@click.option("--steps", default=2, show_default=True, help="Steps under a random plan.")
+@click.option("--default-steps", default=20, show_default=True, help="Steps under the plan of the search.")
+@click.option("--jobs", default=1, show_default=True, help="Processes at a time.")
+@click.option("--results", "path", default=RESULTS, show_default=True, type=click.Path(path_type=Path))
+@click.option("--summary", is_flag=True, help="Print what the file holds; run nothing.")
+def main(
+    models: str | None,
+    workers: str,
+    plans: int,
+    steps: int,
+    default_steps: int,
+    jobs: int,
+    path: Path,
+    summary: bool,
+) -> None:
+    """Runs what is not in the file yet, and prints the table."""
+    from tests.models.jax import load_models
+
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    if not summary:
+        chosen = choose_names(models, load_models())
+        counts = [int(count) for count in workers.split(",")]
+        cases = list(list_cases(chosen, counts, plans, steps, default_steps))
+        run_waiting(run_alone, cases, Result, jobs, path, console, cases_of_a_process=1)
+    results = read_results(path, Case, Result)
+    print_errors(results, console)
+    sys.exit(not print_problems(results, console))
+
+
+if __name__ == "__main__":
+    main()

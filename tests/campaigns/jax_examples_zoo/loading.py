@@ -1,0 +1,196 @@
+"""Examples as modules: scripts as they are and notebooks' definitions, where packages that load data or draw are not installed."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.abc
+import importlib.machinery
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import MagicMock, patch
+
+from tests.shared.definitions import list_definitions
+
+# Packages that examples load data with, log by or draw with: what a training step computes is in none of them.
+STOOD_IN = (
+    *(
+        "tensorflow",
+        "tensorflow_datasets",
+        "tensorflow_text",
+        "torch",
+        "torchvision",
+        "datasets",
+        "grain",
+        "transformers",
+    ),
+    *(
+        "gymnasium",
+        "gym",
+        "ale_py",
+        "dm_env",
+        "bsuite",
+        "rlax",
+        "clu",
+        "tensorboard",
+        "tensorboardX",
+        "matplotlib",
+        "PIL",
+    ),
+    *("cv2", "sklearn", "sentencepiece", "dp_accounting"),
+)
+LOOKING_FOR_OTHERS = ("distrax", "einops")  # these take a package that is there for the real one
+MAKERS = (
+    "namedtuple",
+    "collections.namedtuple",
+    "functools.partial",
+    "partial",
+    "jax.jit",
+    "jax.vmap",
+    "eqx.",
+    "optax.",
+    "stax.",
+)
+
+
+class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds a module of mocks for each of those packages that is not installed."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        is_one = any(name == package or name.startswith(package + ".") for package in STOOD_IN)
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if is_one else None
+
+    def create_module(self, spec: Any) -> ModuleType:
+        module = ModuleType(spec.name)
+        module.__version__ = NAMES["__version__"]  # type: ignore[attr-defined]
+        module.__getattr__ = lambda name: _stand_in(name)  # type: ignore[method-assign]
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+NAMES = {"__version__": "9.9.9", "__name__": "stand_in", "__qualname__": "stand_in"}
+
+
+class _Mock(MagicMock):
+    """A mock that has a name and a version, as packages ask for them, and so have all that are had of it."""
+
+    def __getattr__(self, name: str) -> Any:
+        return NAMES[name] if name in NAMES else super().__getattr__(name)
+
+
+class _AnyAttribute(type):
+    """Classes that have every attribute."""
+
+    def __getattr__(cls, name: str) -> Any:
+        return _stand_in(name)
+
+
+def _stand_in(name: str) -> Any:
+    """A class where the name is that of one, for others ask what it is an instance of; else a mock."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if name[0].isupper():
+        return _AnyAttribute(name, (), {"__init__": lambda self, *_, **__: None})
+    return _Mock(unsafe=True)  # packages have functions that begin with `assert`
+
+
+def load_module(path: Path) -> ModuleType:
+    """A script as a module. Its neighbours can be imported, by their names or from the folders above."""
+    _stand_in_for_packages(path.read_text())
+    sys.path[:0] = [str(folder) for folder in path.parents[:3]]
+    with suppress(ImportError):
+        from absl import flags
+
+        flags.FLAGS.mark_as_parsed()
+    return importlib.import_module(path.stem)
+
+
+def load_definitions(path: Path) -> ModuleType:
+    """Functions, classes and constants of a notebook, or of a script that trains as it is imported; the last of a name counts."""
+    _stand_in_for_packages(path.read_text())
+    module = ModuleType(path.stem)
+    sys.modules[path.stem] = module  # where classes look for the names of their annotations
+    for text in _read_cells(path):
+        with suppress(SyntaxError):  # a cell that is for IPython
+            for statement in list_definitions(ast.parse(text), MAKERS):
+                with suppress(Exception):  # a name that one of the other statements would have made
+                    exec(compile(ast.Module([statement], []), str(path), "exec"), module.__dict__)
+    return module
+
+
+def _read_cells(path: Path) -> Iterator[str]:
+    if path.suffix != ".ipynb":
+        yield path.read_text()
+        return
+    for cell in json.loads(path.read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            lines = "".join(cell["source"]).splitlines()
+            yield "\n".join(line for line in lines if not line.lstrip().startswith(("!", "%")))
+
+
+def _stand_in_for_packages(text: str) -> None:
+    for package in LOOKING_FOR_OTHERS:
+        if f"import {package}" in text:
+            importlib.import_module(package)
+    if not any(isinstance(finder, _StandIns) for finder in sys.meta_path):
+        sys.meta_path.append(_StandIns())
+
+
+class _CalledError(Exception):
+    """Ends a script at the call that was waited for."""
+
+
+def first_call(run: Callable[[], Any], name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The function of this name that `run` compiles by jax.jit or equinox.filter_jit, and the arguments of its first call.
+
+    So a training step can be had that is defined within the function that trains.
+    """
+    found: list[Any] = []
+    with _watched(name, found), suppress(_CalledError):
+        run()
+    if not found:
+        raise LookupError(f"{name} was not called")
+    return found[0]
+
+
+@contextmanager
+def _watched(name: str, found: list[Any]) -> Iterator[None]:
+    import equinox
+    import jax
+
+    compilers = [(jax, "jit", jax.jit), (equinox, "filter_jit", equinox.filter_jit)]
+
+    def watch(compiler: Callable[..., Any]) -> Callable[..., Any]:
+        def compiled(function: Any = None, *args: Any, **options: Any) -> Any:
+            if function is None:
+                return lambda function: compiled(function, *args, **options)
+            if getattr(function, "__name__", "") != name:
+                return compiler(function, *args, **options)
+            with _set(compilers):  # equinox compiles by jax.jit itself
+                made = compiler(function, *args, **options)
+
+            def call(*arguments: Any, **keywords: Any) -> Any:
+                found.append((lambda *a: made(*a, **keywords), arguments))
+                raise _CalledError
+
+            return call
+
+        return compiled
+
+    with _set([(module, attribute, watch(compiler)) for module, attribute, compiler in compilers]):
+        yield
+
+
+@contextmanager
+def _set(values: list[tuple[Any, str, Any]]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for module, attribute, value in values:
+            stack.enter_context(patch.object(module, attribute, value))
+        yield

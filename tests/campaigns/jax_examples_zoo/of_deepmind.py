@@ -1,0 +1,345 @@
+"""Steps of the examples of dm-haiku, jraph, distrax and optax (github.com/google-deepmind)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from tests.campaigns.jax_examples_zoo.data import draw, draw_integers
+from tests.campaigns.jax_examples_zoo.loading import first_call
+from tests.campaigns.jax_examples_zoo.models import Example, Made
+
+
+def loading(batch: Any) -> Callable[..., Iterator[Any]]:
+    """What stands for an example's `load_dataset`: the same batch again and again."""
+
+    def load(*_: Any, **__: Any) -> Iterator[Any]:
+        while True:
+            yield batch
+
+    return load
+
+
+def alone(step: Callable[..., Any], *arguments: Any) -> Made:
+    """A step that returns its state and nothing else."""
+    return lambda *arguments: (step(*arguments),), arguments
+
+
+def taking(step: Callable[..., Any], state: tuple[Any, ...], *others: Any) -> Made:
+    """A step that takes the parts of its state one by one, and returns them before all else."""
+    parts = len(state)
+
+    def run(state: Any, *others: Any) -> Any:
+        results = step(*state, *others)
+        return (tuple(results[:parts]), *results[parts:])
+
+    return run, (tuple(state), *others)
+
+
+def _haiku_mnist(script: Any) -> Made:
+    script.load_dataset = loading(script.Batch(image=draw(8, 12, 12, 1), label=draw_integers(8, below=10)))
+    return _quiet(script, "update")
+
+
+def _quiet(script: Any, name: str) -> Made:
+    """The step that `main` compiles by this name."""
+    step, arguments = first_call(lambda: script.main([]), name)
+    return alone(step, *arguments)
+
+
+def _haiku_vae(script: Any) -> Made:
+    script.load_dataset = loading(script.Batch(image=(draw(8, 8, 8, 1) > 0).astype(np.float32)))
+    return _quiet(script, "update")
+
+
+def _haiku_pruning(script: Any) -> Made:
+    """The mask of the largest weights is found anew in each step."""
+    from haiku import transform, without_apply_rng
+
+    network, tx = without_apply_rng(transform(script.net_fn)), optax.adam(1e-3)
+    batch = {"image": draw(8, 8, 8, 1), "label": draw_integers(8, below=10)}
+    params = network.init(jax.random.PRNGKey(0), batch)
+    sparsity = ((lambda m, n, v: m.endswith("linear_1") and not script.sparsity_ignore(m, n, v), 0.9),)
+
+    def step(state: Any, batch: Any) -> Any:
+        params, memory = state
+        masks = script.update_mask(params, 0.5, sparsity)
+        loss = lambda params: -jnp.mean(jax.nn.log_softmax(network.apply(params, batch))[:, 0])
+        gradients = jax.grad(loss)(script.apply_mask(params, masks, sparsity))
+        updates, memory = tx.update(gradients, memory)
+        updates = script.apply_mask(updates, masks, sparsity)
+        return (optax.apply_updates(params, updates), memory), script.get_sparsity(params)
+
+    return step, ((params, tx.init(params)), batch)
+
+
+def _haiku_transformer(script: Any) -> Made:
+    script.NUM_LAYERS, script.NUM_HEADS, script.MODEL_SIZE, script.KEY_SIZE = 2, 4, 16, 4
+    tokens = draw_integers(4, 13, below=script.dataset.VOCAB_SIZE)
+    batch = script.dataset.Batch(inputs=tokens[:, :-1], targets=tokens[:, 1:])
+    return script.update, (script.init(jax.random.PRNGKey(0), batch), batch)
+
+
+def _haiku_rnn(script: Any) -> Made:
+    import haiku
+
+    script.flags.FLAGS.hidden_size = 16
+    batch = {"input": draw_integers(6, 4, below=128), "target": draw_integers(6, 4, below=128, seed=2)}
+    params = haiku.transform(script.sequence_loss).init(jax.random.PRNGKey(0), batch)
+    state = script.TrainingState(params, script.make_optimizer().init(params))
+    return alone(script.update, state, batch)
+
+
+def _haiku_imagenet(script: Any) -> Made:
+    import haiku
+
+    network = lambda images, is_training: haiku.nets.ResNet(
+        (1, 1, 1, 1), 10, channels_per_group=(8, 8, 16, 16), bn_config={"decay_rate": 0.9}
+    )(images, is_training)
+    script.forward = haiku.transform_with_state(lambda batch, is_training: network(batch["images"], is_training))
+    batch = {"images": draw(8, 32, 32, 3), "labels": draw_integers(8, below=10)}
+    params, state = script.forward.init(jax.random.PRNGKey(0), batch, is_training=True)
+    tx = optax.sgd(0.1, momentum=0.9, nesterov=True)
+
+    def step(everything: Any, batch: Any) -> Any:
+        params, state, memory = everything
+
+        def loss(params: Any) -> Any:
+            logits, after = script.forward.apply(params, state, None, batch, is_training=True)
+            return optax.softmax_cross_entropy_with_integer_labels(logits, batch["labels"]).mean(), after
+
+        (value, state), gradients = jax.value_and_grad(loss, has_aux=True)(params)
+        updates, memory = tx.update(gradients, memory)
+        return (optax.apply_updates(params, updates), state, memory), value
+
+    return step, ((params, state, tx.init(params)), batch)
+
+
+def _haiku_vqvae(notebook: Any, with_averages: bool = True) -> Made:
+    import haiku
+
+    sizes = {"num_hiddens": 8, "num_residual_hiddens": 4, "embedding_dim": 4, "num_embeddings": 12}
+    notebook.__dict__.update(sizes, train_data_variance=0.06, vq_use_ema=with_averages, optimizer=optax.adam(3e-4))
+    images = {"image": draw(4, 16, 16, 3) / 4}
+    notebook.forward = haiku.transform_with_state(notebook.forward)
+    params, state = notebook.forward.init(jax.random.PRNGKey(0), images, is_training=True)
+    return taking(notebook.train_step, (params, state, notebook.optimizer.init(params)), images)
+
+
+def _jraph(script: Any, problem: str, limits: tuple[int, int]) -> Made:
+    """Graphs of problems, padded to one size."""
+    import random
+
+    import haiku
+
+    random.seed(0), np.random.seed(0)
+    drawn = getattr(script, problem)(*limits)
+    step, arguments = first_call(lambda: script.train(1), "update")
+    del haiku
+    params, memory, _ = arguments
+    return taking(step, (params, memory), drawn)
+
+
+def _jraph_lstm(script: Any) -> Made:
+    import haiku
+
+    script.EMBEDDING_SIZE, script.HIDDEN_SIZE = 8, 12
+    network, tx, graph = haiku.without_apply_rng(haiku.transform(script.network_definition)), optax.adam(1e-3), None
+    np.random.seed(0)
+    graph = script.get_random_graph()
+    params = network.init(jax.random.PRNGKey(0), graph)
+
+    def step(state: Any, graph: Any) -> Any:
+        loss = lambda params: jnp.mean(network.apply(params, graph).nodes.embedding ** 2)
+        value, gradients = jax.value_and_grad(loss)(state[0])
+        updates, memory = tx.update(gradients, state[1])
+        return (optax.apply_updates(state[0], updates), memory), value
+
+    return step, ((params, tx.init(params)), graph)
+
+
+def _jraph_club(script: Any) -> Made:
+    step, state = first_call(lambda: script.optimize_club(1), "update")
+    return lambda state: (step(*state),), (state,)
+
+
+def _distrax_flow(script: Any) -> Made:
+    script.FLAGS.flow_num_layers, script.FLAGS.hidden_size, script.MNIST_IMAGE_SHAPE = 2, 12, (4, 4, 1)
+    batch = {"image": draw_integers(6, 4, 4, 1, below=256).astype(float)}
+    script.load_dataset = loading(batch)
+    step, (params, key, memory, batch) = first_call(lambda: script.main([]), "update")
+    return lambda state, key, batch: (step(state[0], key, state[1], batch),), ((params, memory), key, batch)
+
+
+def _distrax_vae(script: Any) -> Made:
+    script.load_dataset = loading({"image": (draw(4, 28, 28, 1) > 0).astype(np.float32)})
+    step, (params, key, memory, batch) = first_call(lambda: script.main([]), "update")
+    return lambda state, key, batch: (step(state[0], key, state[1], batch),), ((params, memory), key, batch)
+
+
+def _distrax_hmm(script: Any) -> Made:
+    """Rates by gradient descent through the forward algorithm."""
+    import distrax
+
+    states, changes = script.build_latent_state(4, 4, 0.05)
+    tx, rates = optax.adam(1e-1), jnp.log(jnp.abs(draw(4)) + 1)
+
+    def step(state: Any, counts: Any) -> Any:
+        def loss(rates: Any) -> Any:
+            prior = distrax.LogStddevNormal(5, 5)
+            forward = script.make_hmm(rates, changes, states).forward(counts)[0]
+            return -(jnp.sum(prior.log_prob(jnp.exp(rates))) + forward)
+
+        value, gradients = jax.value_and_grad(loss)(state[0])
+        updates, memory = tx.update(gradients, state[1])
+        return (optax.apply_updates(state[0], updates), memory), value
+
+    return step, ((rates, tx.init(rates)), draw_integers(16, below=9).astype(float))
+
+
+def _optax_private(notebook: Any) -> Made:
+    notebook.tx = notebook.contrib.dpsgd(learning_rate=0.25, l2_norm_clip=1.5, noise_multiplier=1.3, seed=1337)
+    _, params = notebook.init_random_params(jax.random.PRNGKey(0), (-1, 28, 28, 1))
+    batch = draw(6, 28, 28, 1), draw_integers(6, below=10)
+    return taking(notebook.train_step, (params, notebook.tx.init(params)), batch)
+
+
+def _optax_meta(notebook: Any) -> Made:
+    notebook.opt = optax.inject_hyperparams(optax.rmsprop)(learning_rate=jnp.array(0.1))
+    notebook.meta_opt = optax.adam(0.03)
+    theta, eta = jnp.asarray(draw(8)[:1]), jnp.array(-2.0)
+    notebook.loss = lambda theta, x, y: optax.l2_loss(y, notebook.f(theta, x)).mean()
+    samples = [(draw(8, seed=n), draw(8, seed=n + 9)) for n in range(4)]
+    state = eta, theta, notebook.meta_opt.init(eta), notebook.opt.init(theta)
+    return taking(notebook.outer_step, state, samples)
+
+
+def _optax_lookahead(notebook: Any) -> Made:
+    net = notebook.CNN(1, notebook.nnx.Rngs(0))
+    notebook.solver = optax.lookahead(optax.adam(0.002), 2, 0.1)
+    params = optax.LookaheadParams.init_synced(notebook.nnx.state(net, notebook.nnx.Param))
+    batch = draw(4, 28, 28, 1), draw_integers(4, below=10)
+    step = lambda params, memory, batch: notebook.train_step(params, net, memory, batch)
+    return taking(step, (params, notebook.solver.init(params)), batch)
+
+
+def _optax_nanolm(notebook: Any) -> Made:
+    sizes = {"num_layers": 2, "num_heads": 2, "head_size": 8, "embed_size": 16, "block_size": 8}
+    model = notebook.NanoLM(vocab_size=24, dropout_rate=0.2, **sizes)
+    notebook.BATCH_SIZE, notebook.BLOCK_SIZE = 4, 8
+    notebook.model, notebook.opt, notebook.train_data = (
+        model,
+        optax.adamw(1e-3),
+        jnp.asarray(draw_integers(64, below=24)),
+    )
+    params = model.init(jax.random.PRNGKey(0), np.ones((4, 8), np.int32), training=False)
+
+    def step(state: Any) -> Any:
+        key, params, memory = state
+        params, key, memory, loss = notebook.step(key, params, memory)
+        return (key, params, memory), loss
+
+    return step, ((jax.random.PRNGKey(1), params, notebook.opt.init(params)),)
+
+
+def _optax_sam(notebook: Any) -> Made:
+    adversary = optax.chain(notebook.contrib.normalize(), optax.adam(0.03))
+    notebook.np = jnp  # as the notebook names it
+    tx = notebook.contrib.sam(optax.adam(1e-3), adversary, sync_period=2, opaque_mode=True)
+    params, loss = jnp.asarray(draw(2, 12)), notebook.loss
+    notebook.loss = lambda params: loss(params).mean()  # of twelve pairs at once
+    store = notebook.Store(params=params, state=tx.init(params), step=jnp.array(0))
+    return notebook.make_step(tx), (store,)
+
+
+def _optax_adversarial(notebook: Any) -> Made:
+    notebook.net, notebook.optimizer = notebook.CNN(10), optax.adam(0.001)
+    params = notebook.net.init(jax.random.PRNGKey(0), np.zeros((1, 8, 8, 1)))["params"]
+    batch = draw_integers(4, 8, 8, 1, below=256), draw_integers(4, below=10)
+    return taking(notebook.train_step, (params, notebook.optimizer.init(params)), batch)
+
+
+def _optax_perturbed(notebook: Any) -> Made:
+    notebook.pert_ranking = notebook.perturbations.make_perturbed_fun(notebook.ranking, num_samples=12, sigma=0.2)
+
+    def step(values: Any, key: Any) -> Any:
+        value, gradient = jax.value_and_grad(notebook.loss_example)(values, key)
+        return values - 0.1 * gradient, value
+
+    return step, (jnp.asarray(draw(12)), jax.random.PRNGKey(0))
+
+
+def _optax_lbfgs(notebook: Any, make: Callable[[], Any] = optax.lbfgs, iterations: int = 3) -> Made:
+    """A whole minimization, by a loop that ends where the gradient is small."""
+
+    def rosenbrock(w: Any) -> Any:
+        return jnp.sum(100.0 * (w[1:] - w[:-1] ** 2) ** 2 + (1.0 - w[:-1]) ** 2)
+
+    run = lambda params: (notebook.run_opt(params, rosenbrock, make(), max_iter=iterations, tol=1e-3)[0],)
+    return run, (jnp.asarray(draw(12)),)
+
+
+def _optax_line_search(notebook: Any, search: str, **options: Any) -> Made:
+    """Gradients of a matrix product, and a step as long as its search says."""
+    tx = optax.chain(optax.sgd(1.0), getattr(optax, search)(8, **options))
+    x, y = draw(12, 8), draw(12, 4, seed=1)
+
+    def step(state: Any, x: Any, y: Any) -> Any:
+        loss = lambda w: jnp.mean((jnp.tanh(x @ w) - y) ** 2)
+        value, gradient = optax.value_and_grad_from_state(loss)(state[0], state=state[1])
+        updates, memory = tx.update(gradient, state[1], state[0], value=value, grad=gradient, value_fn=loss)
+        return (optax.apply_updates(state[0], updates), memory), value
+
+    weight = jnp.asarray(draw(8, 4, seed=2))
+    return step, ((weight, tx.init(weight)), x, y)
+
+
+def _optax_assignment(notebook: Any) -> Made:
+    """Points that move towards those that they are assigned to."""
+
+    def step(x: Any, y: Any) -> Any:
+        distance, gradient = jax.value_and_grad(lambda x: notebook.get_optimal_transport(x, y)[1])(x)
+        return x - 0.1 * gradient, distance
+
+    return step, (jnp.asarray(draw(12, 2)), draw(12, 2, seed=1))
+
+
+HAIKU, JRAPH, DISTRAX, OPTAX = "haiku/examples", "jraph/jraph/examples", "distrax/examples", "optax/examples"
+EXAMPLES = {
+    "haiku mnist": Example(f"{HAIKU}/mnist.py", _haiku_mnist),
+    "haiku vae": Example(f"{HAIKU}/vae.py", _haiku_vae),
+    "haiku pruning": Example(f"{HAIKU}/mnist_pruning.py", _haiku_pruning),
+    "haiku transformer": Example(f"{HAIKU}/transformer/train.py", _haiku_transformer),
+    "haiku rnn": Example(f"{HAIKU}/rnn/train.py", _haiku_rnn),
+    "haiku imagenet": Example(f"{HAIKU}/imagenet/train.py", _haiku_imagenet),
+    "haiku vqvae, moving averages": Example(f"{HAIKU}/vqvae_example.ipynb", _haiku_vqvae),
+    "haiku vqvae": Example(f"{HAIKU}/vqvae_example.ipynb", partial(_haiku_vqvae, with_averages=False)),
+    "jraph sat": Example(f"{JRAPH}/sat.py", partial(_jraph, problem="get_2sat_problem", limits=(2, 4))),
+    "jraph higgs": Example(f"{JRAPH}/higgs_detection.py", partial(_jraph, problem="get_higgs_problem", limits=(2, 4))),
+    "jraph lstm": Example(f"{JRAPH}/lstm.py", _jraph_lstm),
+    "jraph karate club": Example(f"{JRAPH}/zacharys_karate_club.py", _jraph_club),
+    "distrax flow": Example(f"{DISTRAX}/flow.py", _distrax_flow),
+    "distrax vae": Example(f"{DISTRAX}/vae.py", _distrax_vae),
+    "distrax hidden markov model": Example(f"{DISTRAX}/hmm.py", _distrax_hmm),
+    "optax private gradients": Example(f"{OPTAX}/contrib/differentially_private_sgd.ipynb", _optax_private),
+    "optax meta-learning": Example(f"{OPTAX}/meta_learning.ipynb", _optax_meta),
+    "optax lookahead": Example(f"{OPTAX}/lookahead_mnist.ipynb", _optax_lookahead),
+    "optax nanolm": Example(f"{OPTAX}/nanolm.ipynb", _optax_nanolm),
+    "optax adversarial training": Example(f"{OPTAX}/adversarial_training.ipynb", _optax_adversarial, dtype="float32"),
+    "optax perturbed ranks": Example(f"{OPTAX}/perturbations.ipynb", _optax_perturbed),
+    "optax l-bfgs": Example(f"{OPTAX}/lbfgs.ipynb", _optax_lbfgs),
+    "optax backtracking": Example(
+        f"{OPTAX}/lbfgs.ipynb", partial(_optax_line_search, search="scale_by_backtracking_linesearch", store_grad=True)
+    ),
+    "optax zoom line search": Example(
+        f"{OPTAX}/lbfgs.ipynb", partial(_optax_line_search, search="scale_by_zoom_linesearch")
+    ),
+    "optax assignment": Example(f"{OPTAX}/linear_assignment_problem.ipynb", _optax_assignment),
+    "optax sharpness-aware": Example(f"{OPTAX}/contrib/sam.ipynb", _optax_sam),
+}

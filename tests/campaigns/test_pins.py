@@ -1,0 +1,48 @@
+"""The pinned plans: some of them are found again, and a changed plan is noticed."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.campaigns import pins
+
+
+def test_the_plans_of_some_random_models_are_as_they_were_written_down():
+    found = pins.make_pins("chains 8")
+    assert len(found) == len(pins.WORKERS)
+    assert pins.compare(found, pins.read_pins(pins.PATH)) == []
+
+
+PROVED = pins.Pin(is_proved=True, moved_bytes=1000, worker_bytes=50, digest="d")
+UNPROVED = replace(PROVED, is_proved=False)
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "said"),
+    [
+        (PROVED, {}, ""),
+        (PROVED, {"digest": "e"}, "other splits, 1,000 bytes as before; a worker needs 50, 50 before"),
+        (PROVED, {"moved_bytes": 999}, "fewer bytes: 999 moved, 1,000 before"),
+        (PROVED, {"moved_bytes": 1001}, "more bytes: 1,001 moved, 1,000 before"),
+        (PROVED, {"is_proved": False}, "not proved now"),
+        (PROVED, {"is_refused": True}, "refused now"),
+        (UNPROVED, {"moved_bytes": 999, "digest": "e", "is_proved": True}, ""),
+        (UNPROVED, {"moved_bytes": 1001}, "more bytes: 1,001 moved, 1,000 before"),
+        (pins.Pin(is_refused=True), {"is_refused": False}, "planned now"),
+    ],
+)
+def test_another_plan_is_noticed_and_an_unproved_one_only_where_it_moves_more(before, change, said):
+    assert pins.describe_change(replace(before, **change), before) == said
+
+
+def test_what_is_written_is_read(tmp_path):
+    found = pins.read_pins(pins.PATH)
+    pins.write_pins(tmp_path / "pins.json", found)
+    assert pins.read_pins(tmp_path / "pins.json") == found
+    assert (tmp_path / "pins.json").read_text() == pins.PATH.read_text()
+
+
+def test_every_model_is_pinned_for_every_number_of_workers():
+    names = [*pins.MODELS, *(f"{pins.choose_kind(seed, 'all')} {seed}" for seed in range(pins.RANDOM_MODELS))]
+    assert list(pins.read_pins(pins.PATH)) == [f"{name} / {workers}" for name in names for workers in (2, 3, 4, 6, 8)]
+    assert len(names) == 54

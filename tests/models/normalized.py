@@ -1,0 +1,122 @@
+"""Small models with normalisation: residual networks of both versions, wide ones, and what else normalises over a split dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import sqrt
+from typing import Any
+
+import mxnet as mx
+
+from tests.models.plain import Model
+
+
+def convolution(data: Any, filters: int, kernel: int, stride: int, name: str) -> Any:
+    return mx.sym.Convolution(
+        data,
+        kernel=(kernel, kernel),
+        pad=(kernel // 2, kernel // 2),
+        stride=(stride, stride),
+        num_filter=filters,
+        no_bias=True,
+        name=name,
+    )
+
+
+def batch_norm(data: Any, name: str, **attributes: Any) -> Any:
+    return mx.sym.BatchNorm(data, **{"fix_gamma": False, "eps": 2e-5, "momentum": 0.9, **attributes}, name=name)
+
+
+def relu(data: Any, name: str) -> Any:
+    return mx.sym.Activation(data, act_type="relu", name=name)
+
+
+def classify(net: Any, classes: int = 7) -> Any:
+    net = mx.sym.Pooling(net, global_pool=True, kernel=(1, 1), pool_type="avg", name="pool")
+    net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=classes, name="fc")
+    return mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch")
+
+
+def resnet_v1(batch: int = 6) -> Model:
+    """Convolution, normalisation, activation; a bottleneck with stride and projection; a gamma that is fixed."""
+    net = relu(batch_norm(convolution(mx.sym.Variable("data"), 8, 3, 1, "stem"), "bn", fix_gamma=True), "relu")
+    for i, stride in enumerate((1, 2)):
+        body = relu(batch_norm(convolution(net, 5, 1, 1, f"conv{i}a"), f"bn{i}a"), f"relu{i}a")
+        body = relu(batch_norm(convolution(body, 5, 3, stride, f"conv{i}b"), f"bn{i}b"), f"relu{i}b")
+        body = batch_norm(convolution(body, 8 + 4 * i, 1, 1, f"conv{i}c"), f"bn{i}c")
+        if i:
+            net = batch_norm(convolution(net, 12, 1, stride, f"project{i}"), f"bn{i}p")
+        net = relu(net + body, f"relu{i}")
+    return Model(classify(net), {"data": (batch, 3, 9, 9)}, 7)
+
+
+def resnet_v2(batch: int = 7) -> Model:
+    """Normalisation and activation before the convolutions, and of the data itself."""
+    net = batch_norm(mx.sym.Variable("data"), "bn_data", fix_gamma=True)
+    net = convolution(net, 6, 3, 1, "stem")
+    for i, stride in enumerate((2, 1)):
+        pre = relu(batch_norm(net, f"bn{i}a"), f"relu{i}a")
+        body = relu(batch_norm(convolution(pre, 4, 1, 1, f"conv{i}a"), f"bn{i}b"), f"relu{i}b")
+        body = relu(batch_norm(convolution(body, 4, 3, stride, f"conv{i}b"), f"bn{i}c"), f"relu{i}c")
+        body = convolution(body, 10, 1, 1, f"conv{i}c")
+        net = body + (net if i else convolution(pre, 10, 1, stride, f"project{i}"))
+    net = relu(batch_norm(net, "bn_last"), "relu_last")
+    return Model(classify(net), {"data": (batch, 3, 8, 8)}, 7)
+
+
+def far_resnet_v2(batch: int = 7) -> Model:
+    """The same on data whose mean is a thousand times its deviation, which is that of numbers between -1/2 and 1/2."""
+    return replace(resnet_v2(batch), offset=1000 / sqrt(12))
+
+
+def wresnet(batch: int = 8, widening: int = 2) -> Model:
+    """WResNet scaled down: an unwidened stem, then groups of bottlenecks whose filters are widened."""
+    net = relu(batch_norm(convolution(mx.sym.Variable("data"), 4, 3, 2, "stem"), "bn"), "relu")
+    net = mx.sym.Pooling(net, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", name="pool0")
+    for group in range(2):
+        inner, outer = 2 * 2**group * widening, 4 * 2**group * widening
+        body = net
+        for layer, (filters, kernel, stride) in enumerate(((inner, 1, 1), (inner, 3, 1 + group), (outer, 1, 1))):
+            name = f"{group}_{layer}"
+            body = batch_norm(convolution(body, filters, kernel, stride, f"conv{name}"), f"bn{name}")
+            body = relu(body, f"relu{name}") if layer < 2 else body
+        net = batch_norm(convolution(net, outer, 1, 1 + group, f"project{group}"), f"bnp{group}")
+        net = relu(net + body, f"relu{group}")
+    return Model(classify(net), {"data": (batch, 3, 16, 16)}, 7)
+
+
+def layer_norm_block(batch: int = 6) -> Model:
+    """The dense half of a Transformer's layer: normalised over the features, then over the positions, with a residual connection."""
+    data = mx.sym.Variable("data")
+    net = mx.sym.LayerNorm(data, eps=1e-4, name="ln0")
+    net = mx.sym.FullyConnected(net, num_hidden=16, flatten=False, name="in")
+    net = mx.sym.Activation(net, act_type="tanh", name="act")
+    net = mx.sym.FullyConnected(net, num_hidden=12, flatten=False, no_bias=True, name="out")
+    net = mx.sym.LayerNorm(net + data, axis=1, name="ln1")
+    net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=5, name="fc")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 8, 12)}, 5)
+
+
+def attention(batch: int = 6) -> Model:
+    """One head of attention, and the logarithm of a softmax under a loss of its own."""
+    data = mx.sym.Variable("data")
+    query, key, value = (
+        mx.sym.FullyConnected(data, num_hidden=8, flatten=False, no_bias=True, name=name)
+        for name in ("query", "key", "value")
+    )
+    scores = mx.sym.batch_dot(query, key, transpose_b=True, name="scores")
+    weights = mx.sym.softmax(scores, axis=-1, temperature=2.0, name="weights")
+    net = mx.sym.batch_dot(weights, value, name="attended")
+    net = mx.sym.FullyConnected(net, num_hidden=9, flatten=False, name="out")
+    logarithms = mx.sym.log_softmax(net, axis=2, name="logarithms")
+    return Model(mx.sym.MakeLoss(0 - mx.sym.mean(logarithms), name="loss"), {"data": (batch, 9, 8)}, 9)
+
+
+NORMALIZED: dict[str, Callable[[], Model]] = {
+    "resnet_v1": resnet_v1,
+    "resnet_v2": resnet_v2,
+    "wresnet": wresnet,
+    "layer_norm_block": layer_norm_block,
+    "attention": attention,
+}

@@ -1,0 +1,42 @@
+"""Recurrent nets, unrolled over 20 time steps: stacks of LSTM layers (section 7.1 of the paper), and a GRU in both directions."""
+
+from __future__ import annotations
+
+import mxnet as mx
+
+from tests.models.paper.model import Model
+
+
+def rnn(
+    layers: int, hidden: int, batch: int = 128, *, time_steps: int = 20, features: int = 512, classes: int = 1000
+) -> Model:
+    """RNN-`layers`-`hidden`: every step's output of the last layer is classified by weights that the steps share."""
+    stack = mx.rnn.SequentialRNNCell()
+    for layer in range(layers):
+        stack.add(mx.rnn.LSTMCell(hidden, prefix=f"lstm{layer}_"))
+    steps = [mx.sym.Variable(f"data{t}") for t in range(time_steps)]
+    begin = [mx.sym.Variable(f"begin{i}") for i in range(2 * layers)]
+    outputs, _ = stack.unroll(time_steps, steps, begin_state=begin, merge_outputs=False)
+    weight, bias = mx.sym.Variable("decoder_weight"), mx.sym.Variable("decoder_bias")
+    losses = []
+    for t, output in enumerate(outputs):
+        scores = mx.sym.FullyConnected(output, weight=weight, bias=bias, num_hidden=classes, name=f"decoder{t}")
+        losses.append(mx.sym.SoftmaxOutput(scores, name=f"softmax{t}", normalization="batch"))
+    shapes = {f"data{t}": (batch, features) for t in range(time_steps)}
+    shapes |= {f"begin{i}": (batch, hidden) for i in range(2 * layers)}
+    name = f"{hidden // 1024}K" if hidden % 1024 == 0 else str(hidden)
+    return Model(f"RNN-{layers}-{name}", mx.sym.Group(losses), shapes)
+
+
+def bidirectional(hidden: int, batch: int = 128, *, time_steps: int = 20, classes: int = 1000) -> Model:
+    """One layer of GRU in both directions over embedded words; every step's word is predicted."""
+    cells = [mx.rnn.GRUCell(hidden, prefix=f"{side}_") for side in ("left", "right")]
+    words = mx.sym.Embedding(mx.sym.Variable("data"), input_dim=classes, output_dim=hidden, name="embedding")
+    begin = [mx.sym.Variable(f"begin{i}") for i in range(2)]
+    both = mx.rnn.BidirectionalCell(*cells)
+    outputs, _ = both.unroll(time_steps, words, begin_state=begin, layout="NTC", merge_outputs=True)
+    net = mx.sym.Reshape(outputs, shape=(-1, 2 * hidden), name="states")
+    scores = mx.sym.FullyConnected(net, num_hidden=classes, name="decoder")
+    symbol = mx.sym.SoftmaxOutput(scores, mx.sym.Variable("softmax_label"), name="softmax", normalization="batch")
+    shapes = {"data": (batch, time_steps), "softmax_label": (batch * time_steps,)}
+    return Model(f"GRU-{hidden}", symbol, shapes | {f"begin{i}": (batch, hidden) for i in range(2)})

@@ -1,0 +1,158 @@
+"""Small recurrent models, unrolled over a few steps. Their types are stated: an Embedding does not infer its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mxnet as mx
+
+from tests.models.plain import Model
+
+STEPS, VOCABULARY, EMBEDDED, HIDDEN = 6, 11, 7, 10
+CELLS = {"lstm": mx.rnn.LSTMCell, "gru": mx.rnn.GRUCell, "rnn": mx.rnn.RNNCell}
+GLUON_CELLS = {"lstm": mx.gluon.rnn.LSTMCell, "gru": mx.gluon.rnn.GRUCell, "rnn": mx.gluon.rnn.RNNCell}
+
+
+def embed(dtype: str) -> Any:
+    """A batch of sequences of tokens, embedded: (batch, steps, EMBEDDED)."""
+    return mx.sym.Embedding(
+        mx.sym.Variable("tokens"), input_dim=VOCABULARY, output_dim=EMBEDDED, dtype=dtype, name="embed"
+    )
+
+
+def predict_words(outputs: Any, width: int) -> Any:
+    """A softmax over the vocabulary at every step: of outputs (batch, steps, width)."""
+    words = mx.sym.FullyConnected(mx.sym.Reshape(outputs, shape=(-1, width)), num_hidden=VOCABULARY, name="word")
+    labels = mx.sym.Reshape(mx.sym.Variable("softmax_label"), shape=(-1,))
+    return mx.sym.SoftmaxOutput(words, labels, name="softmax")
+
+
+def language_model(cell: Any, batch: int, dtype: str, states: list[Any], width: int = HIDDEN) -> Model:
+    """Embedding, the unrolled cell, a projection to the vocabulary, softmax. The begin states are inputs."""
+    outputs, _ = cell.unroll(STEPS, inputs=embed(dtype), begin_state=states, merge_outputs=True, layout="NTC")
+    shapes = {"tokens": (batch, STEPS), "softmax_label": (batch, STEPS)}
+    shapes.update({state.name: (batch, HIDDEN) for state in states})
+    return Model(predict_words(outputs, width), shapes, VOCABULARY)
+
+
+def stack(kind: str, layers: int = 2) -> Any:
+    """Layers of one of MXNet's symbolic cells."""
+    cell = mx.rnn.SequentialRNNCell()
+    for i in range(layers):
+        cell.add(CELLS[kind](HIDDEN, prefix=f"{kind}{i}_"))
+    return cell
+
+
+def stacked(kind: str, dtype: str, batch: int = 9) -> Model:
+    """Two layers of one cell."""
+    cell = stack(kind)
+    return language_model(cell, batch, dtype, cell.begin_state(func=mx.sym.Variable))
+
+
+def bidirectional(dtype: str, batch: int = 9, layers: int = 1) -> Model:
+    """A GRU in both directions; with more layers, each over both directions of the one below."""
+    cell = mx.rnn.SequentialRNNCell()
+    for i in range(layers):
+        left, right = (mx.rnn.GRUCell(HIDDEN, prefix=f"{side}{i}_") for side in ("left", "right"))
+        cell.add(mx.rnn.BidirectionalCell(left, right, output_prefix=f"both{i}_"))
+    return language_model(cell, batch, dtype, cell.begin_state(func=mx.sym.Variable), 2 * HIDDEN)
+
+
+def residual(dtype: str, batch: int = 9) -> Model:
+    """An LSTM whose upper layer adds its input to its output; the last step alone is classified."""
+    cell = stack("lstm", 1)
+    cell.add(mx.rnn.ResidualCell(mx.rnn.LSTMCell(HIDDEN, prefix="upper_")))
+    states = [mx.sym.Variable(f"begin_state_{i}") for i in range(4)]
+    outputs, _ = cell.unroll(STEPS, inputs=embed(dtype), begin_state=states, merge_outputs=False, layout="NTC")
+    net = mx.sym.FullyConnected(outputs[-1], num_hidden=VOCABULARY, name="word")
+    shapes = {"tokens": (batch, STEPS), **{state.name: (batch, HIDDEN) for state in states}}
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), shapes, VOCABULARY)
+
+
+def gluon(kind: str, dtype: str, batch: int = 9) -> Model:
+    """Two layers of one of Gluon's cells."""
+    cell = mx.gluon.rnn.HybridSequentialRNNCell(prefix=f"{kind}_")
+    for i in range(2):
+        cell.add(GLUON_CELLS[kind](HIDDEN, prefix=f"{kind}{i}_"))
+    for parameter in cell.collect_params().values():
+        parameter.cast(dtype)
+    states = [mx.sym.Variable(f"begin_state_{i}") for i in range(len(cell.state_info()))]
+    return language_model(cell, batch, dtype, states)
+
+
+def fused(dtype: str, batch: int = 9) -> Model:
+    """MXNet's fused operator: two layers of LSTM as one node, over (steps, batch, EMBEDDED)."""
+    states = ("state", "cell_state")  # (batch, layers, HIDDEN)
+    inputs = [mx.sym.SwapAxis(i, dim1=0, dim2=1) for i in (embed(dtype), *map(mx.sym.Variable, states))]
+    parameters = mx.sym.Variable("rnn_parameters")
+    net = mx.sym.RNN(inputs[0], parameters, *inputs[1:], mode="lstm", num_layers=2, state_size=HIDDEN, name="rnn")
+    outputs = mx.sym.SwapAxis(net, dim1=0, dim2=1)
+    shapes = {"tokens": (batch, STEPS), "softmax_label": (batch, STEPS)}
+    shapes.update(dict.fromkeys(states, (batch, 2, HIDDEN)))
+    return Model(predict_words(outputs, HIDDEN), shapes, VOCABULARY)
+
+
+class CoupledCell(mx.rnn.BaseRNNCell):
+    """A cell that MXNet does not have: one gate lets in what it forgets, and the output is gated by the input."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__(prefix=prefix)
+        weights = ("input_weight", "state_weight", "gate_bias")
+        self._input_weight, self._state_weight, self._bias = (self.params.get(name) for name in weights)
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        return [{"shape": (0, HIDDEN), "__layout__": "NC"}]
+
+    def __call__(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
+        self._counter += 1
+        name = f"{self._prefix}t{self._counter}_"
+        both = mx.sym.FullyConnected(
+            inputs, self._input_weight, num_hidden=3 * HIDDEN, no_bias=True, flatten=False, name=f"{name}input"
+        ) + mx.sym.FullyConnected(states[0], self._state_weight, self._bias, num_hidden=3 * HIDDEN, name=f"{name}state")
+        gate, fresh, seen = mx.sym.split(both, num_outputs=3, axis=1, name=f"{name}parts")
+        gate, seen = mx.sym.sigmoid(gate), mx.sym.Activation(seen, act_type="softsign")
+        state = gate * states[0] + (1 - gate) * mx.sym.tanh(fresh)
+        return state * seen, [state]
+
+
+def own_cell(dtype: str, batch: int = 9) -> Model:
+    """A cell of the user's own, over MXNet's cells' interface."""
+    return language_model(CoupledCell("own_"), batch, dtype, [mx.sym.Variable("begin_state")])
+
+
+def attention_decoder(dtype: str, batch: int = 9, steps: int = 9) -> Model:
+    """A state that looks back at an embedded source at every step (additive attention), and a loss at every step.
+
+    MXNet adds the gradients of more than eight readers of the source up in a chain.
+    """
+    memory, state = embed(dtype), mx.sym.Variable("begin_state")
+    shared = {name: mx.sym.Variable(f"{name}_weight") for name in ("query", "key", "score")}
+    keys = mx.sym.FullyConnected(memory, shared["key"], num_hidden=HIDDEN, no_bias=True, flatten=False, name="key")
+    outputs = []
+    for step in range(steps):
+        query = mx.sym.FullyConnected(state, shared["query"], num_hidden=HIDDEN, no_bias=True, name=f"query{step}")
+        mixed = mx.sym.tanh(mx.sym.broadcast_add(keys, mx.sym.expand_dims(query, axis=1)))
+        scores = mx.sym.FullyConnected(mixed, shared["score"], num_hidden=1, no_bias=True, flatten=False)
+        weights = mx.sym.softmax(scores, axis=1)
+        context = mx.sym.sum(mx.sym.broadcast_mul(memory, weights), axis=1)
+        state = mx.sym.tanh(mx.sym.concat(context, mx.sym.slice_axis(state, axis=1, begin=EMBEDDED, end=None), dim=1))
+        outputs.append(state)
+    stacked_outputs = mx.sym.concat(*(mx.sym.expand_dims(output, axis=1) for output in outputs), dim=1)
+    shapes = {"tokens": (batch, STEPS), "softmax_label": (batch, steps), "begin_state": (batch, HIDDEN)}
+    return Model(predict_words(stacked_outputs, HIDDEN), shapes, VOCABULARY)
+
+
+RECURRENT_MODELS: dict[str, Callable[[str], Model]] = {
+    "lstm": lambda dtype: stacked("lstm", dtype),
+    "gru": lambda dtype: stacked("gru", dtype),
+    "rnn": lambda dtype: stacked("rnn", dtype),
+    "bidirectional_gru": bidirectional,
+    "residual_lstm": residual,
+    "gluon_lstm": lambda dtype: gluon("lstm", dtype),
+    "gluon_gru": lambda dtype: gluon("gru", dtype),
+    "own_cell": own_cell,
+    "fused_lstm": fused,
+    "attention_decoder": attention_decoder,
+}

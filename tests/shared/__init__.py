@@ -1,0 +1,3 @@
+"""Tools shared by tests, campaigns and benchmarks."""
+
+import tofu  # noqa: F401  before MXNet

@@ -1,0 +1,85 @@
+"""Every optimizer of MXNet, with the options that change what it computes; and runs of it that are interrupted and resumed."""
+
+from pathlib import Path
+from typing import Any
+
+import mxnet as mx
+
+import tofu
+from tests.shared.module_runs import Case, bind, largest_error, model, split_module, start, train, with_optimizer
+
+EPOCH = 3
+
+
+def falling():
+    return mx.lr_scheduler.FactorScheduler(step=7, factor=0.5, base_lr=0.1)
+
+
+CLIPPED = {"wd": 1e-2, "clip_gradient": 0.05}
+CASES = [
+    Case("sgd", {"learning_rate": 0.1}),
+    Case("sgd", {"learning_rate": 0.1, "momentum": 0.9, **CLIPPED}),
+    Case("sgd", {"momentum": 0.9, "lr_scheduler": falling, "wd": 1e-3}),
+    Case("sgd", {"learning_rate": 0.1, "rescale_grad": 0.3}),
+    Case("ccsgd", {"learning_rate": 0.1, "momentum": 0.9}),
+    Case("nag", {"learning_rate": 0.1, "momentum": 0.9, **CLIPPED}),
+    Case("signum", {"learning_rate": 0.01, "momentum": 0.9, "wd_lh": 1e-3, **CLIPPED}),
+    Case("signum", {"learning_rate": 0.01, "momentum": 0.0}),
+    Case("ftml", {"learning_rate": 0.01, **CLIPPED}),
+    # MXNet computes these norms, and the rates from them, in float32.
+    Case("lars", {"learning_rate": 0.5, "momentum": 0.9, "eta": 0.01, **CLIPPED}, tolerance=1e-7),
+    Case("lars", {"momentum": 0.9, "eta": 0.01, "lr_scheduler": falling}, tolerance=1e-7),
+    Case("lars", {"learning_rate": 0.5, "eta": 0.01}, tolerance=1e-7),
+    Case("lamb", {"learning_rate": 0.01, **CLIPPED}, tolerance=1e-7),
+    Case("lamb", {"learning_rate": 0.01, "lower_bound": 0.5, "upper_bound": 2.0}, tolerance=1e-7),
+    Case("lbsgd", {"learning_rate": 0.1, "momentum": 0.9, "warmup_strategy": "lars", **CLIPPED}),
+    Case("lbsgd", {"learning_rate": 0.1, "batch_scale": 4, "warmup_strategy": "sqrt", "updates_per_epoch": 5}),
+    Case("dcasgd", {"learning_rate": 0.1, **CLIPPED}),
+    Case("sgld", {"learning_rate": 0.01, **CLIPPED}),
+    Case("adam", {"learning_rate": 0.01, **CLIPPED}),
+    Case("adam", {"lr_scheduler": falling}),
+    Case("adagrad", {"learning_rate": 0.1, **CLIPPED}),
+    Case("groupadagrad", {"learning_rate": 0.1, "clip_gradient": 0.05}, bias=False),
+    Case("rmsprop", {"learning_rate": 0.01, **CLIPPED}),
+    Case("rmsprop", {"learning_rate": 0.01, "centered": True, "clip_weights": 0.5}),
+    Case("adadelta", dict(CLIPPED)),
+    Case("ftrl", {"learning_rate": 0.1, "lamda1": 1e-4, **CLIPPED}),
+    Case("adamax", {"learning_rate": 0.01, **CLIPPED}),
+    Case("nadam", {"learning_rate": 0.01, **CLIPPED}),
+    Case("test"),
+]
+
+
+def resume_everywhere(case: Case, before: list[Any], after: list[Any], folder: Path) -> dict[str, float]:
+    """Train on four workers, save, load on two and three and in plain MXNet, and go on: the largest errors against one device that was
+    not interrupted.
+    """
+    mx.random.seed(7)
+    whole = start(mx.mod.Module(model(case.bias)), case)
+    train(whole, before)
+    mx.random.seed(11)
+    expected = train(whole, after)
+    module = start(split_module(case), case)
+    train(module, before)
+    prefix = str(folder / "model")
+    module.save_checkpoint(prefix, EPOCH, save_optimizer_states=True)
+    resumed = {
+        "k = 2": tofu.mod.Module.load(prefix, EPOCH, load_optimizer_states=True, ngpus=2),
+        "k = 3": tofu.mod.Module.load(prefix, EPOCH, load_optimizer_states=True, ngpus=3),
+        "MXNet": load_in_mxnet(prefix, case),
+    }
+    errors = {}
+    for where, other in resumed.items():
+        with_optimizer(bind(other), case)
+        mx.random.seed(11)
+        errors[where] = largest_error(train(other, after), expected)
+    return errors
+
+
+def load_in_mxnet(prefix: str, case: Case) -> Any:
+    """Plain MXNet's module with the parameters and the optimizer's states of a checkpoint."""
+    arguments, states = mx.model.load_params(prefix, EPOCH)
+    module = mx.mod.Module(model(case.bias))
+    module._arg_params, module._aux_params, module.params_initialized = arguments, states, True
+    module._preload_opt_states = f"{prefix}-{EPOCH:04d}.states"
+    return module
