@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
-from benchmarks.stages import Stages, run_cold
 from tests.models.paper import Model, build_model, rnn
+from tests.shared.stages import Stages, run_cold
 from tofu.mxnet.planning import plan_task
 from tofu.plan import format_bytes
 from tofu.planning.settings import Settings

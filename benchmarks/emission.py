@@ -27,9 +27,9 @@ from rich.console import Console
 from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
-from benchmarks.stages import Stages, run_cold
 from tests.models.paper import Model, bidirectional, rnn, transformer, wresnet
 from tests.shared.random_plans import random_plan
+from tests.shared.stages import Stages, run_cold
 from tofu import _mxnet
 from tofu.mxnet.planning import plan_task
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor

@@ -21,10 +21,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.stages import Stages, run_cold
+from tests.shared.stages import Stages, run_cold
 from tofu.search.native import UNEVEN
-
-SIZES = {"batch": 32, "length": 512, "width": 1024, "heads": 16, "hidden": 4096, "vocabulary": 32000, "has_adam": True}
 
 
 @dataclass
@@ -51,7 +49,7 @@ def plan_cold(layers: int, workers: int, replicate: str, uneven: str | None, is_
     """Plans one step. Imports and the first call of everything are outside of the times."""
     import jax
 
-    from tests.models.jax.language import transformer
+    from tests.models.jax.language import TRANSFORMER_SIZES, transformer
     from tofu.jax.engine import find_engine
     from tofu.jax.frontend.read_step import read_step
     from tofu.jax.planning import plan_step, read_settings
@@ -63,7 +61,7 @@ def plan_cold(layers: int, workers: int, replicate: str, uneven: str | None, is_
     plan_step(read_step(small.step, (small.state, small.data)), settings, Stages(), engine)
     if is_apart:
         repeated_layers.LEAST_OPERATORS = sys.maxsize
-    model = transformer(layers, **SIZES, is_scanned=is_scanned)
+    model = transformer(layers, **TRANSFORMER_SIZES, is_scanned=is_scanned)
     arguments = model.state, model.data
     started = time.process_time()
     traced = jax.make_jaxpr(model.step)(*arguments)

@@ -20,10 +20,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.stages import run_cold
 from tests.models.paper import Model
 from tests.models.paper.by_name import build_model
 from tests.shared.commits import name_tree
+from tests.shared.stages import run_cold
 from tofu.planning.settings import Settings
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS, Effort

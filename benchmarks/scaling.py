@@ -19,8 +19,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.stages import run_cold
 from tests.models.paper import Model, transformer, wresnet
+from tests.shared.stages import run_cold
 from tofu.planning.settings import Settings
 from tofu.search.algorithms import ALGORITHMS, SEARCHES
 from tofu.search.cost import price

@@ -11,7 +11,6 @@ It ends with an error where the exact search of WResNet-152-10 holds more memory
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -22,8 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
-from benchmarks.stages import Stages, run_cold
-from tests.models.paper import Model, rnn, transformer, wresnet
+from tests.models.paper.by_name import MEASURED
+from tests.shared.stages import Stages, run_cold
 from tofu.mxnet.planning import plan_task
 from tofu.planning.settings import Settings
 from tofu.search.algorithms import ALGORITHMS
@@ -33,12 +32,6 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt  # after the backend is chosen
 
-MODELS: dict[str, Callable[[], Model]] = {
-    "WResNet-152-10": lambda: wresnet(152, 10, 8),
-    "RNN-10-8K": lambda: rnn(10, 8192, 128),
-    "Transformer-12": lambda: transformer(12),
-    "Transformer-24": lambda: transformer(24),
-}
 RECURSIVE = "recursive search"
 FOLDER = Path("demo-output")
 MOST_SEARCH_GIB = 0.5  # docs/search.md states it of WResNet-152-10 at 8 workers, to one decimal
@@ -65,7 +58,7 @@ class Run:
 
 def run_once(name: str, workers: int, search_seconds: float) -> Run:
     """The whole pipeline for one model, and the recursive search beside it."""
-    model = MODELS[name]()
+    model = MEASURED[name]()
     stages = Stages()
     task = model.read(Settings(workers, search_seconds=search_seconds, cache=False), stages)
     stages("coarse problem", task.problem.coarse)
@@ -151,7 +144,7 @@ def draw(rows: dict[str, dict[str, str | int | float]], path: Path) -> None:
 
 
 @click.command(help=__doc__)
-@click.option("--models", default=",".join(MODELS), show_default=True)
+@click.option("--models", default=",".join(MEASURED), show_default=True)
 @click.option("--workers", default=8, show_default=True)
 @click.option("--runs", default=5, show_default=True)
 @click.option("--search-seconds", default=60.0, show_default=True, help="What the exact search may take.")

@@ -24,10 +24,10 @@ from rich.progress import track
 
 from benchmarks.evaluation.decisions import Decisions, Pair
 from benchmarks.evaluation.tables import write_table
-from benchmarks.stages import run_cold
 from tests.models.paper.by_name import build_model
 from tests.shared.commits import name_tree, note_commit
 from tests.shared.pairwise_solvers import SOLVERS, Solved, Table
+from tests.shared.stages import run_cold
 from tofu.planning.settings import Settings
 from tofu.search import Problem
 from tofu.search.algorithms import ALGORITHMS

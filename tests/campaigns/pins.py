@@ -23,9 +23,9 @@ from rich.console import Console
 from rich.progress import track
 
 import tofu
-from benchmarks.search import MODELS
-from benchmarks.stages import Stages
 from tests.campaigns.fuzz.models import choose_kind, make_sample
+from tests.models.paper.by_name import MEASURED
+from tests.shared.stages import Stages
 from tofu.mxnet.frontend.read_symbol import find_labels
 from tofu.mxnet.planning import plan_task, read_task
 from tofu.planning.settings import Settings
@@ -88,7 +88,7 @@ class Pinned:
 
 def list_models() -> Iterator[tuple[str, Pinned]]:
     """Yield names and models."""
-    for name, build in MODELS.items():
+    for name, build in MEASURED.items():
         model = build()
         given = {*model.shapes, *find_labels(model.symbol)}
         yield (

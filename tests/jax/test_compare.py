@@ -12,10 +12,9 @@ import jax.numpy as jnp
 import pytest
 
 import tofu.jax
-from benchmarks.jax_beside_peers import compile_plans, time_plans
 from tofu.errors import UnsupportedError
 from tofu.jax.compare.comparison import FREE, GIVEN, SPLIT, Comparison, find_devices
-from tofu.jax.compare.peers import PEERS, split_arguments
+from tofu.jax.compare.peers import split_arguments
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.planning import read_settings
 
@@ -100,11 +99,3 @@ def test_the_command_needs_no_devices(tmp_path):
     assert all(len(line) <= 80 for line in told.stdout.partition("\n\n")[0].splitlines())
     (moved,) = re.findall(r"\ndata parallel +- +([\d.]+) ", told.stdout)
     assert float(moved) == round(2 * (WORKERS - 1) * (2 * WEIGHT_BYTES + 4) / 1e6, 2)
-
-
-def test_steps_are_timed_beside_those_of_peers():
-    """Each runs as it is compiled, and its loss is that of one device, or else the benchmark raises."""
-    plans = compile_plans("ResNet", 2, search_seconds=1)
-    assert {SPLIT, FREE, *PEERS} <= {one.name for one in plans}
-    time_plans(plans, rounds=1)
-    assert all(len(one.seconds) == len(plans[0].seconds) > 1 for one in plans)

@@ -16,9 +16,8 @@ import optax
 import pytest
 
 import tofu.jax
-from benchmarks.jax_planning import SIZES
 from tests.jax.test_uneven import differ
-from tests.models.jax.language import transformer
+from tests.models.jax.language import TRANSFORMER_SIZES, transformer
 from tofu.errors import ShapeError, UnsupportedError
 from tofu.jax import UnevenArray
 from tofu.jax.compare.traffic import count_traffic
@@ -88,7 +87,7 @@ def test_a_transformer_moves_and_holds_what_the_document_says():
     counts, *rows = re.findall(
         r"^\| (?:devices|Tofu|with equal parts alone) \| ([^|]+ \| [^|]+ \| .+) \|$", text, re.M
     )[:3]
-    model = transformer(12, **SIZES)
+    model = transformer(12, **TRANSFORMER_SIZES)
     source = read_step(model.step, (model.state, model.data))
     given = sum(tensor.size_bytes for tensor in source.graph.tensors if tensor.is_given)
     for row, uneven in zip(rows, ("needed", "none"), strict=True):

@@ -82,7 +82,7 @@ def _run(file: Path) -> ModuleType:
         raise TofuError(f"{file} is no file of Python's. {FORM}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module  # which dataclasses look for
-    sys.path.insert(0, str(file.resolve().parent))  # noqa: TID251  the file is the user's, not the repository's
+    sys.path.insert(0, str(file.resolve().parent))
     with telling_where(file, "What is run"):
         spec.loader.exec_module(module)
     return module

@@ -60,7 +60,7 @@ def run_tests(connection: Any, path: Path, way: str, workers: int, chosen: str, 
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
-    sys.path.insert(0, str(path.parent))  # noqa: TID251  MXNet's tests import what lies beside them
+    sys.path.insert(0, str(path.parent))
     install_nose()
     WAYS[way](workers)
     with tempfile.TemporaryDirectory() as folder:

@@ -11,6 +11,15 @@ import jax.numpy as jnp
 
 Tree = Any
 Loss = Callable[[Tree, Tree], jax.Array]
+TRANSFORMER_SIZES = {
+    "batch": 32,
+    "length": 512,
+    "width": 1024,
+    "heads": 16,
+    "hidden": 4096,
+    "vocabulary": 32000,
+    "has_adam": True,
+}
 
 
 @dataclass(frozen=True)

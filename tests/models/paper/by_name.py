@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from tests.models.paper.model import Model
 from tests.models.paper.rnn import rnn
@@ -11,6 +12,13 @@ from tests.models.paper.wresnet import BLOCKS, STEM_FILTERS, wresnet
 
 FORMS = "wresnet-LAYERS-WIDTH (50, 101 or 152 layers), rnn-LAYERS-CELLS (rnn-8-8k) or transformer-LAYERS"
 HIDDEN, HEADS, FEATURES = 1024, 16, 512
+MEASURED: dict[str, Callable[[], Model]] = {
+    "WResNet-152-10": lambda: wresnet(152, 10, 8),
+    "RNN-10-8K": lambda: rnn(10, 8192, 128),
+    "Transformer-12": lambda: transformer(12),
+    "Transformer-24": lambda: transformer(24),
+}
+"""The models whose plans are measured and pinned."""
 
 
 def build_model(name: str, batch: int, scale: int = 1) -> Model:
