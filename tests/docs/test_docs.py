@@ -80,40 +80,6 @@ def test_links_lead_somewhere(document):
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
-def sources():
-    suffixes = (".py", ".cc", ".h", ".cmake", ".map", ".cu", ".cuh")
-    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
-    return sorted(str(path.relative_to(ROOT)) for path in found if path.name != "__init__.py")
-
-
-def tour_of(source):
-    """Where a file is told of: in the README of its folder, or of the nearest one above that has one."""
-    folder = (ROOT / source).parent
-    while not (folder / "README.md").exists():
-        folder = folder.parent
-    return folder / "README.md"
-
-
-def test_every_source_file_is_told_of():
-    """A header and its source are one entry, by the name they share."""
-    missing = []
-    for source in sources():
-        named = {Path(name).with_suffix("").name for name in re.findall(r"`([\w/.]+)`", tour_of(source).read_text())}
-        if Path(source).with_suffix("").name not in named:
-            missing.append(source)
-    assert missing == []
-
-
-def test_no_file_is_told_of_that_is_gone():
-    existing = {Path(source).name for source in sources()} | {path.name for path in ROOT.iterdir()}
-    existing |= {path.name for path in ROOT.glob("tofu/*.pyi")} | {"__init__.py"}
-    gone = []
-    for tour in set(map(tour_of, sources())):
-        names = re.findall(r"`([\w/]+\.(?:py|cc|h|cmake|pyi|cu|cuh))`", tour.read_text())
-        gone += [f"{tour.relative_to(ROOT)}: {name}" for name in names if Path(name).name not in existing]
-    assert gone == []
-
-
 def test_paths_of_the_architecture_are_there():
     text = (ROOT / "ARCHITECTURE.md").read_text()
     paths = {
