@@ -88,6 +88,8 @@ class OperatorAccess:
     `fetched_axes` are those of `axes` along which the operator's own kernel cannot compute a part. The operator only moves cells there: a
     part of an output is the sum of the inputs that are read, each at the distance between its rows' lower ends and the output's, with
     `fill` around it. Where a tensor lacks a dimension, its `absent` has the row of it.
+    `is_always_fetched`: the operator takes a part of a tensor, as a slice does. Fetches always take its place, so that no worker reads
+    more than that part, and its rows hold even if none of their axes is split.
     `rejected` has every other index variable with the reason why it is no strategy. `elementwise`: each cell of each
     output depends on the same cell of each input alone, so that all of them may be laid out alike. `is_random`: it draws
     numbers, so that two workers that compute the same cell would not agree. `own_names`: the description's names of axes that are
@@ -106,6 +108,7 @@ class OperatorAccess:
     variable_extents: Mapping[str, int] = field(repr=False, compare=False)
     is_random: bool = False
     fetched_axes: tuple[str, ...] = ()
+    is_always_fetched: bool = False
     own_names: Mapping[str, str] | None = None
     undescribed: str = ""
 

@@ -52,7 +52,9 @@ class _Evaluation:
         self.extents = self.numbers.extents
         self._check_extents()
         shapes = (*input_shapes, *output_shapes)
-        self.absent = find_absent(self.pattern, self.evaluator, self.numbers, shapes)
+        takes_part = self._takes_part()
+        self.absent = find_absent(self.pattern, self.evaluator, self.numbers, shapes, takes_part=takes_part)
+        self.takes_part = takes_part and self.absent is not None
 
     def result(self) -> OperatorAccess:
         """All index variables judged, and the rows for those that are strategies."""
@@ -71,6 +73,7 @@ class _Evaluation:
             self.extents,
             self.pattern.is_random,
             fetched,
+            self.takes_part,
         )
 
     def _judge(self) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -91,6 +94,20 @@ class _Evaluation:
             else:
                 rejected[axis] = reason
         return rejected, tuple(fetched)
+
+    def _takes_part(self) -> bool:
+        """Return True if the operator reads only a part of its one input, at one place: a slice, say."""
+        read = [n for n, access in enumerate(self.pattern.inputs) if access.is_read]
+        if len(read) != 1 or len(self.pattern.outputs) != 1:
+            return False
+        ranks = [len(access.dimensions) for access in self.pattern.inputs]
+        first = sum(ranks[: read[0]])
+        own = slice(first, first + ranks[read[0]])
+        indices, sizes = self.numbers.dimensions[own], self.sizes[own]
+        if any(len(one) != 1 for one in indices):
+            return False
+        spans = [_span(one[0], self.extents) for one in indices]
+        return any(low > 0 or high + 1 < size for (low, high), size in zip(spans, sizes, strict=True))
 
     def _check_extents(self) -> None:
         description = self.pattern.trace.description
@@ -236,7 +253,7 @@ class _Evaluation:
         for dimension, indices, size in dimensions:
             moving = () if dimension.is_whole else indices[0].terms
             terms = tuple(sorted((numbering[name], stride) for name, stride in moving if name in numbering and stride))
-            if not terms:
+            if not terms and not (self.takes_part and moving):
                 yield Row((), 0, size)
                 continue
             rest = [_span(index, self.extents, numbering) for index in indices]

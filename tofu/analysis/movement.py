@@ -27,11 +27,11 @@ class AbsentCell(NamedTuple):
 
 
 def find_absent(
-    pattern: Pattern, evaluator: Evaluator, numbers: Numbers, shapes: Shapes
+    pattern: Pattern, evaluator: Evaluator, numbers: Numbers, shapes: Shapes, *, takes_part: bool
 ) -> tuple[AbsentCell | None, ...] | None:
     """What each tensor lacks, where all cells of an input that is read move by one distance to each output; else None.
 
-    `shapes`, like what is found, are those of inputs, then outputs.
+    `shapes`, like what is found, are those of inputs, then outputs. `takes_part`: rows hold even where nothing is split.
     """
     if pattern.moved is None:
         return None
@@ -46,7 +46,7 @@ def find_absent(
     for number, cells in enumerate(pattern.moved, len(pattern.inputs)):
         for one in cells:
             slot = one.cell.tensor.position
-            lacks = _match(indices[slot], indices[number], one.chosen, numbers.extents)
+            lacks = _match(indices[slot], indices[number], one.chosen, {} if takes_part else numbers.extents)
             if lacks is None:
                 return None
             found[slot].add(lacks[0])
@@ -101,4 +101,4 @@ def _is_moved(source: Indices, target: Indices, extents: Mapping[str, int]) -> b
     if a.terms != b.terms or [factor for _, factor in a.terms] != [1] or a.lower != a.upper or b.lower != b.upper:
         return False
     ((variable, _),) = a.terms
-    return a.lower == b.lower or extents[variable] > 1  # else it is no axis, and the rows are whole dimensions
+    return a.lower == b.lower or extents.get(variable, 2) > 1  # else it is no axis, and the rows are whole dimensions

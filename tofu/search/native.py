@@ -227,7 +227,8 @@ def _add_operator(
         same_choice_as=same_choice_as,
         fetched_axes=[access.axes.index(axis) for axis in access.fetched_axes],
         uneven_axes=find_uneven_axes(access) if overlaps else (),
-        absent=_list_absent(access) if access.fetched_axes else (),
+        absent=_list_absent(access) if access.fetched_axes or access.is_always_fetched else (),
+        always_fetched=access.is_always_fetched,
     )
 
 

@@ -131,11 +131,11 @@ def _without_ignored(access: OperatorAccess, ignored: Sequence[int]) -> Operator
 def _without_fetched_axes(access: OperatorAccess) -> OperatorAccess:
     """The same access without the axes along which fetches would move cells from outside a loop into a tensor of its body."""
     if not access.fetched_axes:
-        return access
+        return replace(access, is_always_fetched=False)
     reason = "its inputs and outputs get new values at different rates, so that no fetch takes the place of its copies"
     rejected = tuple((axis, reason) for axis in access.fetched_axes)
     kept = restrict_axes(access, [axis for axis in access.axes if axis not in access.fetched_axes])
-    return replace(kept, rejected=kept.rejected + rejected)
+    return replace(kept, rejected=kept.rejected + rejected, is_always_fetched=False)
 
 
 # Stands for the description of operators that have none: nothing to split, no attribute to rewrite.

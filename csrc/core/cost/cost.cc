@@ -75,7 +75,7 @@ bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fi
 
 Boxes AskedRegions(const Input& input, const std::vector<int64_t>& shape, const Boxes& axis_boxes,
                    const std::vector<int>& choice) {
-  Boxes regions = ComputeRegions(input.rows, shape, axis_boxes, choice);
+  Boxes regions = ComputeRegions(input.rows, shape, axis_boxes, choice, input.is_exact);
   LeaveOut(input.absent, axis_boxes, choice, &regions);
   return input.is_clipped ? ClipBoxes(regions, shape) : regions;
 }

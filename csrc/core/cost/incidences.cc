@@ -68,7 +68,7 @@ std::vector<int64_t> DescribeRows(const std::vector<Row>& rows) {
 std::vector<int64_t> DescribeAccess(const Input& input) {
   int64_t fill_bits;
   std::memcpy(&fill_bits, &input.fill, sizeof(fill_bits));
-  std::vector<int64_t> described = {fill_bits, input.is_held, input.is_read, input.is_clipped,
+  std::vector<int64_t> described = {fill_bits, input.is_held, input.is_read, input.is_clipped, input.is_exact,
                                     static_cast<int64_t>(input.addend_axes.size())};
   described.insert(described.end(), input.addend_axes.begin(), input.addend_axes.end());
   PutRows(input.rows, &described);

@@ -131,10 +131,10 @@ Interval EvaluateRow(const Row& row, const Interval* axes) {
 }  // namespace
 
 Boxes ComputeRegions(const std::vector<Row>& rows, const std::vector<int64_t>& shape,
-                     const Boxes& axis_boxes, const std::vector<int>& choice) {
+                     const Boxes& axis_boxes, const std::vector<int>& choice, bool exact) {
   Boxes regions(axis_boxes.count(), static_cast<int>(rows.size()));
   for (size_t d = 0; d < rows.size(); ++d) {
-    const bool is_narrowed = IsNarrowed(rows[d], choice);
+    const bool is_narrowed = exact || IsNarrowed(rows[d], choice);
     for (int worker = 0; worker < regions.count(); ++worker) {
       regions[worker][d] =
           is_narrowed ? EvaluateRow(rows[d], axis_boxes[worker]) : Interval{0, shape[d]};

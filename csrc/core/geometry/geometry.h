@@ -114,9 +114,9 @@ bool HasRest(const std::vector<int64_t>& extents, const WorkerGrid& grid,
 Boxes OwnBoxes(const Boxes& parts);
 
 /*! \brief The region of each worker, unclipped: it may reach outside [0, shape). `choice` says
- * which axes are narrowed. */
+ * which axes are narrowed. `exact`: a row holds even if none of its axes is. */
 Boxes ComputeRegions(const std::vector<Row>& rows, const std::vector<int64_t>& shape,
-                     const Boxes& axis_boxes, const std::vector<int>& choice);
+                     const Boxes& axis_boxes, const std::vector<int>& choice, bool exact = false);
 
 /*! \brief Empties the region of each worker whose part does not touch a tensor that lacks a
  * dimension. */

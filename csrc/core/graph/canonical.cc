@@ -38,7 +38,8 @@ uint64_t HashInput(uint64_t seed, const Input& input, uint64_t tensor_hash) {
   for (int axis : input.addend_axes) seed = HashCombine(seed, static_cast<uint64_t>(axis));
   uint64_t fill_bits;
   std::memcpy(&fill_bits, &input.fill, sizeof(fill_bits));
-  return HashCombine(HashCombine(HashCombine(seed, fill_bits), input.is_held), input.is_read);
+  seed = HashCombine(HashCombine(HashCombine(seed, fill_bits), input.is_held), input.is_read);
+  return input.is_exact ? HashCombine(seed, 1) : seed;
 }
 
 /*! \brief The two passes over a graph, each refining `labels`. */

@@ -35,8 +35,8 @@ int64_t Tensor::NumElements() const {
 }
 
 bool Operator::IsFetched(const std::vector<int>& choice) const {
-  return std::find_first_of(choice.begin(), choice.end(), fetched_axes.begin(),
-                            fetched_axes.end()) != choice.end();
+  return is_always_fetched || std::find_first_of(choice.begin(), choice.end(), fetched_axes.begin(),
+                                                 fetched_axes.end()) != choice.end();
 }
 
 int Graph::CheckTensor(int id) const {
@@ -177,7 +177,7 @@ void Graph::CheckAbsent(const std::string& where, const Operator& op, int tensor
   const size_t rank = this->tensor(tensor).shape.size();
   const std::string place = where + ": " + TensorName(tensor) + " of rank " + std::to_string(rank) +
                             " lacks dimension " + std::to_string(absent.dimension);
-  if (op.fetched_axes.empty()) Fail(place + ": no copy of an operator adds one, only fetches do");
+  if (!op.CanBeFetched()) Fail(place + ": no copy of an operator adds one, only fetches do");
   if (rank == 0 || absent.dimension > static_cast<int>(rank))
     Fail(place + ": it may lack one of 0 to its own rank, which is 1 at least");
   for (const Term& term : absent.row.terms) {
@@ -189,7 +189,7 @@ void Graph::CheckAbsent(const std::string& where, const Operator& op, int tensor
 }
 
 void Graph::CheckFetched(int id, const Operator& op) const {
-  if (op.fetched_axes.empty()) return;
+  if (!op.CanBeFetched()) return;
   for (int axis : op.fetched_axes) {
     if (axis < 0 || axis >= static_cast<int>(op.axis_extents.size())) {
       Fail(OperatorName(id) + " is fetched along axis " + std::to_string(axis) + ": it has " +
@@ -239,7 +239,10 @@ int Graph::AddOperator(Operator op) {
   for (size_t i = 0; i < op.outputs.size(); ++i) CheckOutput(id, op, i);
   CheckChoiceLinks(id, op);
   CheckFetched(id, op);
-  for (Input& input : op.inputs) input.is_clipped = !op.fetched_axes.empty();
+  for (Input& input : op.inputs) {
+    input.is_clipped = op.CanBeFetched();
+    input.is_exact = op.is_always_fetched;
+  }
   const int root = op.same_choice_as >= 0 ? choice_roots_[op.same_choice_as] : id;
   CheckGroup(id, op);
   for (const Input& input : op.inputs) {

@@ -72,6 +72,7 @@ struct Input {
   bool is_held = false;          // written in place: each worker's region must be exactly its shard
   bool is_read = true;           // false: the kernel takes it for its shape alone, so zeros will do
   bool is_clipped = false;       // cells outside the tensor are not asked for
+  bool is_exact = false;  // rows hold even where none of their axes is narrowed
   Absent absent = {};            // of a tensor that fetches move
 };
 
@@ -119,6 +120,12 @@ struct Operator {
   // read which lie at the distance of the rows' lower ends, or the fill where there are none. A
   // tensor that lacks a dimension has its Absent in place of that one's row.
   std::vector<int> fetched_axes;
+
+  // The operator only moves cells, and reads a part of its inputs whatever it is split along: no
+  // copy of it ever runs.
+  bool is_always_fetched = false;
+
+  bool CanBeFetched() const { return is_always_fetched || !fetched_axes.empty(); }
 
   /*! \brief Whether fetches take the place of the operator's copies. */
   bool IsFetched(const std::vector<int>& choice) const;
