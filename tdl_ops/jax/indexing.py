@@ -68,11 +68,11 @@ def _relate(shape, rank, sizes, offset_dims, collapsed, index_map, operand_batch
     return Lookup(tuple(sizes), tuple(index_map), shared, {d: w for d, w in window.items() if d not in shared}, batch)
 
 
-def _local_first(local):
+def local_first(local):
     return tuple(local.start(f"v{d}") if local.has(f"v{d}") else 0 for d in range(len(local.inputs[0].shape)))
 
 
-def _local_rows(local):
+def local_rows(local):
     """The extents of the whole operand along what is looked up; a copy's own where they are not needed."""
     own = local.inputs[0].shape
     return tuple(local.whole(f"v{d}") if local.has(f"v{d}") else extent for d, extent in enumerate(own))
@@ -97,7 +97,7 @@ def _find_fill(fill_value, name):
     "gather",
     concrete=True,
     starts=AXES,
-    bound={"slice_sizes": _local_sizes, "first": _local_first, "rows": _local_rows},
+    bound={"slice_sizes": _local_sizes, "first": local_first, "rows": local_rows},
 )
 def gather(
     operand,
@@ -234,4 +234,4 @@ def _describe_scatter(join):
 
 
 for _name, _join in JOINED.items():
-    op(_name, concrete=True, starts=AXES, bound={"first": _local_first, "rows": _local_rows})(_describe_scatter(_join))
+    op(_name, concrete=True, starts=AXES, bound={"first": local_first, "rows": local_rows})(_describe_scatter(_join))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import accumulate
 
 from tdl_ops.jax import op
+from tdl_ops.jax.indexing import AXES as LOOKED_UP
+from tdl_ops.jax.indexing import local_first, local_rows
 from tdl_ops.jax.operands import NUMBERS, cell, numbered, put_together
 from tdl_ops.patterns.layout import cut, join, pick
 from tdl_ops.patterns.reshape import reshape_to
@@ -130,20 +132,27 @@ def dynamic_slice(operand, *starts, slice_sizes, literals=()):
     return lambda *i: operand[tuple(v if is_whole[d] else Any(begins[d] + position(v)) for d, v in enumerate(i))]
 
 
-@op("dynamic_update_slice", concrete=True)
-def dynamic_update_slice(*x, literals=()):
+@op(
+    "dynamic_update_slice",
+    concrete=True,
+    starts=LOOKED_UP,
+    bound={"first": local_first, "rows": local_rows},
+)
+def dynamic_update_slice(*x, literals=(), first=(), rows=()):
+    """A dimension that the update does not span can be split: a copy writes what belongs in its own part, which begins at `first`."""
     tensors = put_together(x, literals)
     if any(isinstance(tensor, NUMBERS) for tensor in tensors[:2]):
         raise UnsupportedError("a dynamic update of a number is not described")
     operand, update = tensors[:2]
-    begins = _find_starts(x[2:], literals, 2, operand.shape, update.shape)
-    partial = [d for d in range(operand.ndim) if operand.shape[d] != update.shape[d]]
+    first, rows = first or (0,) * operand.ndim, rows or operand.shape
+    begins = _find_starts(x[2:], literals, 2, rows, update.shape)
+    partial = [d for d in range(operand.ndim) if rows[d] != update.shape[d]]
 
     def value(i):
-        offset = {d: position(i[d]) - begins[d] for d in partial}
+        offset = {d: position(i[d]) + first[d] - begins[d] for d in partial}
         new = update[tuple(Any(offset[d]) if d in offset else v for d, v in enumerate(i))]
         for d in partial:
             new = where((offset[d] >= 0) & (offset[d] < update.shape[d]), new, operand[i])
         return new if partial else new + unread(operand[i])
 
-    return lambda *i: value(i)
+    return output(" ".join(f"{'v' if d in partial else 'w'}{d}" for d in range(operand.ndim)), lambda *i: value(i))

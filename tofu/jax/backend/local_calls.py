@@ -275,11 +275,37 @@ def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
     return [lax.dynamic_slice(written, begins, operand.shape)]
 
 
+def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
+    """Write the elements of an update that belong in the worker's own part, and no others, in place."""
+    operand, update, *starts = operands
+    if _is_whole(call, "first"):
+        return call.bind(operands)
+    rows = next(own["rows"] for own in call.changed if "rows" in own)
+    firsts = call.pick("first", (0,) * operand.ndim)
+    index = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
+    begins, is_own = [], jnp.full((1,) * operand.ndim, True)
+    for d, (start, first) in enumerate(zip(starts, firsts, strict=True)):
+        extent, size = operand.shape[d], update.shape[d]
+        inside = jnp.clip(jnp.asarray(start), 0, min(rows[d] - size, jnp.iinfo(jnp.result_type(start)).max))
+        begin = inside.astype(index) - jnp.asarray(first, index)
+        written = min(size, extent)
+        here = jnp.clip(begin, 0, extent - written)
+        begins.append(here)
+        if extent != rows[d]:
+            position = here - begin + jnp.arange(written, dtype=index)
+            update = jnp.take(update, jnp.clip(position, 0, size - 1), axis=d)
+            shape = [written if n == d else 1 for n in range(operand.ndim)]
+            is_own = is_own & ((position >= 0) & (position < size)).reshape(shape)
+    before = lax.dynamic_slice(operand, begins, update.shape)
+    return [lax.dynamic_update_slice(operand, jnp.where(is_own, update, before), begins)]
+
+
 def _is_whole(call: LocalCall, name: str) -> bool:
     return all(not any(own.get(name, ())) for own in call.changed)
 
 
 RULES: dict[str, Callable[[LocalCall, list[Any]], list[Any]]] = {
+    "dynamic_update_slice": _update_slice,
     "gather": _gather,
     "iota": _count_on,
     "random_bits": _draw_all,
