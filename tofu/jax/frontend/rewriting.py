@@ -20,6 +20,7 @@ from tofu.errors import UnsupportedError
 from tofu.jax.frontend.empty import leave_out_empty
 from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType
 from tofu.jax.frontend.versions import is_memory_kind, is_of_jax
+from tofu.jax.frontend.windows import read_window, roll, write_window
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import Flattening
@@ -234,6 +235,9 @@ RULES: tuple[Rule, ...] = (
     _put_in_memory,
     _read_all,
     _write_all,
+    read_window,
+    write_window,
+    roll,
     _compare_both,
     leave_out_empty,
     _choose_padding,

@@ -1,0 +1,207 @@
+"""Reads and writes of a window at a constant position, as operators of which workers fetch no more than the elements that they lack.
+
+A dynamic slice, dynamic update or scatter takes at run time where its window begins, so that more has to be fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from tofu.jax.frontend.equations import Equation, Literal, Operand, ValueType
+
+if TYPE_CHECKING:
+    from tofu.jax.frontend.trace import Flattening
+
+JOINED: dict[str, Callable[[Any, Any], Any] | None] = {
+    "scatter": None,
+    "scatter-add": lax.add,
+    "scatter-sub": lax.sub,
+    "scatter-mul": lax.mul,
+    "scatter-max": lax.max,
+    "scatter-min": lax.min,
+}
+"""How a scatter joins an element with its update; None if the update replaces it."""
+MOST_PIECES = 3  # a concatenation of more is left as it is
+CONSTANTS = frozenset(("broadcast_in_dim", "concatenate", "convert_element_type", "reshape", "squeeze"))
+"""Primitives that make the indices of `x.at[3:5].set(y)` from numbers."""
+
+
+def read_window(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Return a dynamic slice as a slice along the dimensions in which it begins at a constant; None if there are none."""
+    if equation.primitive.name != "dynamic_slice" or types[0].is_key:
+        return None
+    operand, *starts = equation.inputs
+    shape, sizes = _find_type(flattening, operand).shape, equation.params["slice_sizes"]
+    begins = [
+        _clamp(start.number, extent, size) if isinstance(start, Literal) else None
+        for start, extent, size in zip(starts, shape, sizes, strict=True)
+    ]
+    constant = [d for d, begin in enumerate(begins) if begin is not None and sizes[d] < shape[d]]
+    if not constant:
+        return None
+    numbers = [begin if d in constant else 0 for d, begin in enumerate(begins)]
+    limits = [(numbers[d] or 0) + sizes[d] if d in constant else extent for d, extent in enumerate(shape)]
+
+    def read(operand: Any, *starts: Any) -> Any:
+        window = lax.slice(operand, [number or 0 for number in numbers], limits)
+        rest = [0 if d in constant else start for d, start in enumerate(starts)]
+        return window if window.shape == tuple(sizes) else lax.dynamic_slice(window, rest, sizes)
+
+    return _trace(flattening, equation, read, equation.inputs)
+
+
+def write_window(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Return a scatter or an update of one window at a constant position as a choice of old and new elements, or as a dynamic update if the
+    window is small, which is written in place. None for others.
+    """
+    name, (type_, *_) = equation.primitive.name, types
+    if type_.is_key or name not in ("dynamic_update_slice", *JOINED):
+        return None
+    operand, *others = equation.inputs
+    if name == "dynamic_update_slice":
+        update, *starts = others
+        sizes = _find_type(flattening, update).shape
+        begins = [
+            _clamp(start.number, extent, size) if isinstance(start, Literal) else None if size < extent else 0
+            for start, extent, size in zip(starts, type_.shape, sizes, strict=True)
+        ]
+        if any(begin is None for begin in begins) or not _is_large(sizes, type_.shape):
+            return None
+        found = [begin or 0 for begin in begins]
+        return _trace(flattening, equation, lambda x, update: place(x, update, found), (operand, update))
+    indices, update = others
+    window = _find_window(flattening, equation, type_.shape, indices, _find_type(flattening, update).shape)
+    if window is None:
+        return None
+    begins, sizes = window
+    if any(begin < 0 or begin + size > extent for begin, size, extent in zip(begins, sizes, type_.shape, strict=True)):
+        return [operand]  # an update that is not inside is dropped
+    join = JOINED[name]
+
+    def write(operand: Any, update: Any) -> Any:
+        update = lax.reshape(update, sizes)
+        if _is_large(sizes, type_.shape):
+            return place(operand, update, begins, join)
+        if join is not None:
+            ends = [begin + size for begin, size in zip(begins, sizes, strict=True)]
+            update = join(lax.slice(operand, begins, ends), update)
+        return lax.dynamic_update_slice(operand, update, [np.int32(begin) for begin in begins])
+
+    return _trace(flattening, equation, write, (operand, update))
+
+
+def roll(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Return a concatenation of slices of one array, such as `jnp.roll(x, 1)`, as a choice between shifted copies; None for others.
+
+    A slice of one row is split along another dimension than its array, so that its elements would move twice.
+    """
+    if equation.primitive.name != "concatenate" or types[0].is_key or not 2 <= len(equation.inputs) <= MOST_PIECES:
+        return None
+    d = equation.params["dimension"]
+    pieces = [_find_piece(flattening, x, d) for x in equation.inputs]
+    source = pieces[0][0]
+    if isinstance(source, Literal) or any(piece[0] != source for piece in pieces):
+        return None
+    extent = flattening.types[source].shape[d]
+
+    def choose(x: Any) -> Any:
+        position = lax.broadcasted_iota(np.int32, types[0].shape, d)
+        result, at = None, 0
+        for _, begin, end in pieces:
+            room = [(0, 0, 0)] * x.ndim
+            room[d] = (at - begin, types[0].shape[d] - (at - begin) - extent, 0)
+            moved = lax.pad(x, np.zeros((), x.dtype), room)
+            result = moved if result is None else lax.select(position < at, result, moved)
+            at += end - begin
+        return result
+
+    return _trace(flattening, equation, choose, [source])
+
+
+def _find_piece(flattening: Flattening, operand: Operand, d: int) -> tuple[Operand, int, int]:
+    """Return the array that an operand is a slice of along one dimension, and where the slice begins and ends."""
+    maker = flattening.find_maker(operand)
+    if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
+        (source,) = maker.inputs
+        shape, begins = _find_type(flattening, source).shape, maker.params["start_indices"]
+        own = flattening.types[maker.outputs[0]].shape
+        if all(n == d or own[n] == extent for n, extent in enumerate(shape)):
+            return source, begins[d], begins[d] + own[d]
+    return operand, 0, _find_type(flattening, operand).shape[d]
+
+
+def place(operand: Any, update: Any, begins: Sequence[int], join: Callable[[Any, Any], Any] | None = None) -> Any:
+    """Return an array with a window replaced by an update, or joined with it, as a choice between the two everywhere."""
+    room, is_inside = [], np.bool_(True)
+    for d, (begin, size, extent) in enumerate(zip(begins, update.shape, operand.shape, strict=True)):
+        room.append((begin, extent - begin - size, 0))
+        if size < extent:
+            position = lax.broadcasted_iota(np.int32, operand.shape, d)
+            is_inside = is_inside & (position >= begin) & (position < begin + size)
+    moved = lax.pad(update, np.zeros((), update.dtype), room)
+    return lax.select(is_inside, moved if join is None else join(operand, moved), operand)
+
+
+def _find_window(
+    flattening: Flattening, equation: Equation, shape: Sequence[int], indices: Operand, updates: Sequence[int]
+) -> tuple[list[int], list[int]] | None:
+    """Return where the one window of a scatter begins in each dimension, and its sizes; None if it is not known or there are several."""
+    numbers, mode = equation.params["dimension_numbers"], equation.params["mode"]
+    modes = lax.GatherScatterMode
+    is_applied = equation.primitive.name == "scatter" and equation.params["update_jaxpr"] is not None
+    is_one = len(numbers.update_window_dims) == len(updates) and not numbers.operand_batching_dims
+    if is_applied or not is_one or not numbers.scatter_dims_to_operand_dims or mode not in (modes.FILL_OR_DROP, modes.CLIP):
+        return None
+    found = _find_numbers(flattening, indices)
+    if found is None or found.ndim != 1:
+        return None
+    rest = iter(updates)
+    sizes = [1 if d in numbers.inserted_window_dims else next(rest) for d in range(len(shape))]
+    begins = [0] * len(shape)
+    for d, begin in zip(numbers.scatter_dims_to_operand_dims, found.tolist(), strict=True):
+        begins[d] = _clamp(begin, shape[d], sizes[d]) if mode == modes.CLIP else begin
+    return begins, sizes
+
+
+def _find_numbers(flattening: Flattening, operand: Operand, depth: int = 4) -> np.ndarray[Any, Any] | None:
+    """Return the value of an operand that a few equations make from numbers; None of any other."""
+    if isinstance(operand, Literal):
+        return operand.value
+    if depth == 0 or len(flattening.types[operand].shape) > 1:
+        return None
+    maker = flattening.find_maker(operand)
+    if maker is None or maker.primitive.name not in CONSTANTS:
+        return None
+    values = [_find_numbers(flattening, one, depth - 1) for one in maker.inputs]
+    if any(value is None for value in values):
+        return None
+    with jax.ensure_compile_time_eval():
+        return np.asarray(maker.evaluate(values)[0])
+
+
+def _is_large(sizes: Sequence[int], shape: Sequence[int]) -> bool:
+    """Return True if a window spans half of each dimension or more: too much to be fetched by each worker."""
+    return all(2 * size >= extent for size, extent in zip(sizes, shape, strict=True))
+
+
+def _clamp(begin: Any, extent: int, size: int) -> int:
+    return int(min(max(begin, 0), extent - size))
+
+
+def _trace(
+    flattening: Flattening, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand]
+) -> Sequence[Operand]:
+    described = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in (_find_type(flattening, x) for x in operands)]
+    closed = jax.make_jaxpr(function)(*described)
+    return flattening.inline(
+        closed.jaxpr, closed.consts, operands, equation.scope, equation.line, equation.checkpoint
+    )
+
+
+def _find_type(flattening: Flattening, operand: Operand) -> ValueType:
+    return operand.type if isinstance(operand, Literal) else flattening.types[operand]
