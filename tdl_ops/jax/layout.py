@@ -11,7 +11,7 @@ from tdl_ops.jax.operands import NUMBERS, cell, numbered, put_together
 from tdl_ops.patterns.layout import cut, join, pick
 from tdl_ops.patterns.reshape import reshape_to
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, constant, maximum, minimum, output, position, scatter, unread, where
+from tofu.tdl import Any, Sum, constant, maximum, minimum, output, position, scatter, unread, where
 
 AXES = [f"i{d}" for d in range(8)]
 
@@ -125,11 +125,36 @@ def _find_starts(starts, literals, first, whole, sizes):
     return [inside(begin, extent - size) for begin, extent, size in zip(begins, whole, sizes, strict=True)]
 
 
-@op("dynamic_slice", concrete=True, bound={"slice_sizes": lambda local: local.outputs[0].shape})
-def dynamic_slice(operand, *starts, slice_sizes, literals=()):
-    begins = _find_starts(starts, literals, 1, operand.shape, slice_sizes)
-    is_whole = [extent == size for extent, size in zip(operand.shape, slice_sizes, strict=True)]
-    return lambda *i: operand[tuple(v if is_whole[d] else Any(begins[d] + position(v)) for d, v in enumerate(i))]
+def _local_sizes(local):
+    """Of a dimension that is taken whole, a copy takes all of its own part."""
+    sizes = zip(local.attributes["slice_sizes"], local.outputs[0].shape, strict=True)
+    return tuple(own if local.has(f"i{d}") else size for d, (size, own) in enumerate(sizes))
+
+
+@op(
+    "dynamic_slice",
+    concrete=True,
+    starts=LOOKED_UP,
+    bound={"slice_sizes": _local_sizes, "first": local_first, "rows": local_rows},
+)
+def dynamic_slice(operand, *starts, slice_sizes, literals=(), first=(), rows=()):
+    """A dimension that is sliced can be split: a copy takes what it has in its own part, which begins at `first`, and zeros for the rest."""
+    first, rows = first or (0,) * operand.ndim, rows or operand.shape
+    begins = _find_starts(starts, literals, 1, rows, slice_sizes)
+    sliced = [d for d, (extent, size) in enumerate(zip(rows, slice_sizes, strict=True)) if extent != size]
+    names = " ".join(f"{'o' if d in sliced else 'i'}{d}" for d in range(operand.ndim))
+    if not sliced:
+        return output(names, lambda *i: operand[i])
+
+    def taken(i, v):
+        at = dict(zip(sliced, v, strict=True))
+        is_here = [position(at[d]) + first[d] == begins[d] + position(i[d]) for d in sliced]
+        value = operand[tuple(at.get(d, i[d]) for d in range(operand.ndim))]
+        for one in is_here:
+            value = where(one, value, 0.0)
+        return value
+
+    return output(names, lambda *i: Sum(lambda *v: taken(i, v), names=" ".join(f"v{d}" for d in sliced)))
 
 
 @op(

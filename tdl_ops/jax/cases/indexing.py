@@ -47,6 +47,14 @@ CASES = [
     Case("dynamic slice", both(lambda x, n: lax.dynamic_slice_in_dim(x, n, 3, 0)), (8, 5), Fixed(3, "int32")),
     Case("dynamic slice beyond the end", lambda x, n: lax.dynamic_slice_in_dim(x, n, 4, 0), (9, 5), Fixed(7, "int32")),
     Case(
+        "dynamic update of a block",
+        both(lambda x, y, n, m: lax.dynamic_update_slice(x, y, (n, n * 0, m))),
+        (8, 3, 6),
+        (5, 3, 2),
+        Fixed(2, "int32"),
+        Fixed(-1, "int32"),
+    ),
+    Case(
         "dynamic update",
         both(lambda x, y, n: lax.dynamic_update_slice_in_dim(x, y, n, 0)),
         (8, 5),

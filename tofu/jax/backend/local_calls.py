@@ -267,8 +267,7 @@ def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
     if _is_whole(call, "first"):
         return call.bind(operands)
     rows = next(own["rows"] for own in call.changed if "rows" in own)
-    moved = {d for own in call.changed for d, first in enumerate(own.get("first", ())) if first}
-    whole = [rows[d] if d in moved else extent for d, extent in enumerate(operand.shape)]
+    whole = [rows[d] if d in _list_moved(call) else extent for d, extent in enumerate(operand.shape)]
     begins = call.pick("first", (0,) * operand.ndim)
     room = lax.dynamic_update_slice(jnp.zeros(whole, operand.dtype), operand, begins)
     (written,) = call.bind([room, indices, updates])
@@ -286,12 +285,13 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
     begins, is_own = [], jnp.full((1,) * operand.ndim, True)
     for d, (start, first) in enumerate(zip(starts, firsts, strict=True)):
         extent, size = operand.shape[d], update.shape[d]
-        inside = jnp.clip(jnp.asarray(start), 0, min(rows[d] - size, jnp.iinfo(jnp.result_type(start)).max))
+        whole = rows[d] if d in _list_moved(call) else extent
+        inside = jnp.clip(jnp.asarray(start), 0, min(whole - size, jnp.iinfo(jnp.result_type(start)).max))
         begin = inside.astype(index) - jnp.asarray(first, index)
         written = min(size, extent)
         here = jnp.clip(begin, 0, extent - written)
         begins.append(here)
-        if extent != rows[d]:
+        if d in _list_moved(call):
             position = here - begin + jnp.arange(written, dtype=index)
             update = jnp.take(update, jnp.clip(position, 0, size - 1), axis=d)
             shape = [written if n == d else 1 for n in range(operand.ndim)]
@@ -300,11 +300,40 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
     return [lax.dynamic_update_slice(operand, jnp.where(is_own, update, before), begins)]
 
 
+def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
+    """Take the elements of a dynamic slice that the worker's own part has, and zeros for the rest: as bits, which `read_bits` reads."""
+    operand, *starts = operands
+    if _is_whole(call, "first"):
+        return call.bind(operands)
+    rows = next(own["rows"] for own in call.changed if "rows" in own)
+    firsts, sizes = call.pick("first", (0,) * operand.ndim), call.parameters["slice_sizes"]
+    index = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
+    found, is_own, rest = as_bits(operand), jnp.full((1,) * operand.ndim, True), []
+    for d, (start, first) in enumerate(zip(starts, firsts, strict=True)):
+        if d not in _list_moved(call):
+            rest.append(jnp.asarray(start))
+            continue
+        inside = jnp.clip(jnp.asarray(start), 0, min(rows[d] - sizes[d], jnp.iinfo(jnp.result_type(start)).max))
+        position = inside.astype(index) - jnp.asarray(first, index) + jnp.arange(sizes[d], dtype=index)
+        found = jnp.take(found, jnp.clip(position, 0, operand.shape[d] - 1), axis=d)
+        shape = [sizes[d] if n == d else 1 for n in range(operand.ndim)]
+        is_own = is_own & ((position >= 0) & (position < operand.shape[d])).reshape(shape)
+        rest.append(jnp.zeros_like(jnp.asarray(start)))
+    found = lax.dynamic_slice(found, [one.astype(index) for one in rest], sizes)
+    return [jnp.where(is_own, found, jnp.zeros_like(found))]
+
+
+def _list_moved(call: LocalCall) -> set[int]:
+    """The dimensions along which some worker's part begins after the first element."""
+    return {d for own in call.changed for d, first in enumerate(own.get("first", ())) if first}
+
+
 def _is_whole(call: LocalCall, name: str) -> bool:
     return all(not any(own.get(name, ())) for own in call.changed)
 
 
 RULES: dict[str, Callable[[LocalCall, list[Any]], list[Any]]] = {
+    "dynamic_slice": _take_slice,
     "dynamic_update_slice": _update_slice,
     "gather": _gather,
     "iota": _count_on,
