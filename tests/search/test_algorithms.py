@@ -106,8 +106,8 @@ def test_all_orders_of_the_factors_are_searched(algorithm, workers, width, best)
     partition = tofu.partition(dense_pair(width), workers, **asked).planned()
     moved = {}
     for order in set(itertools.permutations(best)):
-        problem = partition.searched.arrange(Arrangement(order))
-        moved[order] = price(problem, ALGORITHMS[algorithm].solve(problem).choices)
+        problem = partition.searched.problem.arrange(Arrangement(order))
+        moved[order] = price(ALGORITHMS[algorithm].solve(problem).choices)
     assert partition.plan.communication_bytes == min(moved.values()) == moved[partition.plan.factors]
     if algorithm == "exact":
         assert partition.plan.factors == best

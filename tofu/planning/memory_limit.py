@@ -4,7 +4,7 @@ A search that may replicate every tensor at every step, and pays a price for eac
     bytes moved + price * bytes held                                                        (a Lagrangian of the memory limit)
 Without a price it holds whatever saves communication; at a high one it splits everything, as the paper does. Between the two the
 memory falls as the price rises, so the price is bisected. The searched sum knows no buffers that are used again. So each plan is
-emitted, and the backend plans its buffers or predicts its peak. Then the tensors that the next plan too large for the limit
+program, and the backend plans its buffers or predicts its peak. Then the tensors that the next plan too large for the limit
 replicates are let in one after the other, as far as they fit. At last the best of these plans keep
 regions that they have fetched, from the forward to the backward pass too, as far as there is room. Where no plan fits, regions that
 operators share (the time steps of a recurrence, say) are fetched by each of them again, of as few tensors as it takes.
@@ -18,28 +18,20 @@ from math import ceil
 
 import numpy as np
 
+from tofu.engine import Measured
 from tofu.plan import format_bytes
 from tofu.planning.fitting import explain_none, find_fitting
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, Algorithm, Hints
-from tofu.search.choices import REPLICATED, factorize
+from tofu.search.choices import REPLICATED
 from tofu.search.cost import list_worth_keeping, list_worth_rereading, price
 from tofu.search.geometry import find_shards
+from tofu.search.rounds import factorize
 from tofu.search.solve import Effort, Solution
 from tofu.search.topology import Arrangement
 from tofu.sizes import format_limit
 
-
-@dataclass(frozen=True)
-class Needs:
-    """Bytes of each worker for a plan: `held` for certain, and `peak`, the most at any time, which some engines predict."""
-
-    held: tuple[int, ...]
-    peak: tuple[int, ...]
-    is_predicted: bool = False
-
-
-Measure = Callable[[Problem, Choices], Needs]
+Measure = Callable[[Choices], Measured]
 
 HIGHEST_PRICE = 4.0  # of a held byte, in moved ones: above it, everything is split
 LOWEST_PRICE = 2.0**-9
@@ -54,25 +46,24 @@ KEEPING_PLANS = 3  # the cheapest that fit, which then keep what they fetch
 class Point:
     """A plan with what it moves, in bytes (or nanoseconds, with a topology), and what each worker needs."""
 
-    problem: Problem
     choices: Choices
     cost: int
-    needs: Needs
+    memory: Measured
 
     @property
     def most_bytes(self) -> int:
         """The peak of the worker that needs most."""
-        return max(self.needs.peak)
+        return max(self.memory.peak_bytes)
 
     @property
     def is_predicted(self) -> bool:
         """Return True if the peak is a prediction."""
-        return self.needs.is_predicted
+        return self.memory.is_predicted
 
 
-def price_plan(problem: Problem, choices: Choices, measure: Measure) -> Point:
-    """A plan with what it moves and needs."""
-    return Point(problem, choices, price(problem, choices), measure(problem, choices))
+def price_plan(choices: Choices, measure: Measure) -> Point:
+    """Return a plan with its cost and its memory."""
+    return Point(choices, price(choices), measure(choices))
 
 
 @dataclass
@@ -119,7 +110,7 @@ class Tradeoff:
 
     def _add(self, choices: Choices) -> Point:
         known = (point for point in self.points if point.choices.is_same(choices))
-        point = next(known, None) or price_plan(self.problem, choices, self.measure)
+        point = next(known, None) or price_plan(choices.apply_to(self.problem), self.measure)
         self.points.append(point)
         return point
 
@@ -131,7 +122,7 @@ class Tradeoff:
         """Makes the plans of all prices."""
         for held_price in (HIGHEST_PRICE, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.03, LOWEST_PRICE, 0.0):
             point = self.at_price(held_price)
-            worth = list_worth_keeping(self.problem, point.choices)
+            worth = list_worth_keeping(point.choices)
             for count in {len(worth), (len(worth) + 1) // 2} - {0}:
                 self.keep(point, worth[:count])
 
@@ -155,7 +146,7 @@ class Tradeoff:
 
     def _keep_fitting(self, point: Point, limit: int) -> list[Point]:
         """The same plan with as much kept as fits, by bisection on the number of tensors; and those tried before that fit."""
-        worth = list_worth_keeping(self.problem, point.choices)
+        worth = list_worth_keeping(point.choices)
         low, high, count = 0, len(worth) + 1, len(worth)  # so many fit, so many do not
         fitting = []
         for _ in range(REFINEMENTS):
@@ -172,7 +163,7 @@ class Tradeoff:
 
     def _reread_fitting(self, point: Point, limit: int) -> list[Point]:
         """The same plan with what is fetched of as few tensors read again as makes it fit, by bisection; and those tried that fit."""
-        worth = list_worth_rereading(self.problem, point.choices)
+        worth = list_worth_rereading(point.choices)
         low, high, count = 0, len(worth) + 1, len(worth)  # so many do not fit, so many might
         fitting = []
         for _ in range(REFINEMENTS):
@@ -228,9 +219,9 @@ def same_layouts(one: Point, other: Point) -> bool:
 def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
     """What does not fit, by how much, and the smallest number of workers that would do."""
     point = min(tradeoff.points, key=lambda one: one.most_bytes)
-    worker = point.needs.peak.index(point.most_bytes)
-    problem, workers = point.problem, len(point.needs.peak)
-    held = list(_variable_bytes(problem, point.choices))
+    worker = point.memory.peak_bytes.index(point.most_bytes)
+    problem, workers = point.choices.problem, len(point.memory.peak_bytes)
+    held = list(_variable_bytes(point.choices))
     variables = sum(count for _, count in held)
     largest = ", ".join(f"{name} {format_bytes(count)}" for name, count in sorted(held, key=lambda item: -item[1])[:3])
     whole = sum(t.size_bytes for t in problem.graph.tensors if t.is_given)
@@ -243,11 +234,11 @@ def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
     )
 
 
-def _variable_bytes(problem: Problem, choices: Choices) -> Iterator[tuple[str, int]]:
+def _variable_bytes(choices: Choices) -> Iterator[tuple[str, int]]:
     """The bytes that one worker holds of each variable, at most."""
-    for position, tensor in enumerate(problem.graph.tensors):
+    for position, tensor in enumerate(choices.problem.graph.tensors):
         if tensor.is_given:
-            shards = find_shards(problem, position, choices.layout(position))
+            shards = find_shards(choices.problem, position, choices.layout(position))
             yield tensor.name, int((shards[:, :, 1] - shards[:, :, 0]).prod(axis=1).max()) * tensor.item_bytes
 
 
@@ -255,9 +246,11 @@ def _advise(tradeoff: Tradeoff, limit: int, least: int) -> str:
     def plan_for(workers: int) -> Point:
         problem = tradeoff.problem.arrange(Arrangement(factorize(workers)))
         choices = ALGORITHMS["recursive"].solve(problem, effort=tradeoff.effort).choices
-        return price_plan(problem, choices, tradeoff.measure)
+        return price_plan(choices, tradeoff.measure)
 
     found = find_fitting(least, limit, plan_for, lambda point: point.most_bytes)
     if found is None:
         return explain_none(tradeoff.problem, limit, least)
-    return f"{len(found.needs.peak)} workers would do ({format_bytes(found.most_bytes)} each), or a smaller batch."
+    return (
+        f"{len(found.memory.peak_bytes)} workers would do ({format_bytes(found.most_bytes)} each), or a smaller batch."
+    )

@@ -3,7 +3,7 @@
 from tofu import _core
 from tofu.program.attributes import worker_attributes
 from tofu.program.check import check_program, is_checked
-from tofu.program.emission import write_program
+from tofu.program.emission import PlannedProgram, write_program
 from tofu.program.nodes import Entry, Node, NodeKind, Piece, PieceSource
 from tofu.program.program import OutputShards, Program
 
@@ -16,6 +16,7 @@ __all__ = [
     "OutputShards",
     "Piece",
     "PieceSource",
+    "PlannedProgram",
     "Program",
     "check_program",
     "is_checked",

@@ -7,28 +7,30 @@ from collections.abc import Sequence
 
 from tofu import _core
 from tofu.program.lockstep import Box
-from tofu.search import Choices, Problem
+from tofu.search import Choices
 from tofu.search.choices import REPLICATED
 from tofu.search.geometry import find_shards
 
 
-def list_parts(problem: Problem, choices: Choices, operator: int) -> tuple[Box, ...]:
+def list_parts(choices: Choices, operator: int) -> tuple[Box, ...]:
     """Return each worker's part of an operator, a range of each of its axes."""
+    problem = choices.problem
     axes = list(map(int, choices.operators[operator]))
     return _freeze(_core.worker_boxes(problem.native, list(problem.factors), "operator", operator, axes))
 
 
-def list_shards(problem: Problem, choices: Choices, tensor: int) -> tuple[Box, ...]:
-    """Return the box of a tensor that each worker has."""
-    return _freeze(find_shards(problem, tensor, choices.layout(tensor)))
+def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
+    """Return each worker's shard of a tensor."""
+    return _freeze(find_shards(choices.problem, tensor, choices.layout(tensor)))
 
 
-def count_own_positions(problem: Problem, choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
-    """Return, for each axis whose parts overlap, how many positions of its part, the first ones, each worker alone has to count."""
+def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
+    """Return, for each axis whose parts overlap, how many positions at the beginning of its part only this worker may count."""
+    problem = choices.problem
     axes, extents = choices.operators[operator].tolist(), problem.accesses[operator].extents
     if _divides(extents, axes, problem.factors):
         return {}
-    parts = list_parts(problem, choices, operator)
+    parts = list_parts(choices, operator)
     pairs = enumerate(zip(zip(*parts, strict=True), zip(*_find_own(parts), strict=True), strict=True))
     return {axis: tuple(end - begin for begin, end in own) for axis, (bounds, own) in pairs if bounds != own}
 

@@ -38,13 +38,13 @@ class Program:
     outputs
         The whole results, the model's own first.
     n_model_outputs
-        How many are the model's own; the others are gradients, and next values of variables.
+        The number of the model's own results; the others are gradients, and next values of variables.
     workers
-        How many there are.
+        The number of workers.
     phases
-        Those whose operators run.
+        The phases whose operators run.
     reducers
-        The tensors whose fetches take the "Max", "Min" or "Prod" of their sources; all others add them up.
+        The tensors whose fetches take the "Max", "Min" or "Prod" of their sources; all others sum them.
     """
 
     code: npt.NDArray[np.int64]

@@ -75,10 +75,10 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
     PlanError where the model has no such operator.
     """
     check_layer(layer, partition.graph)
-    problem, exact = partition.searched, ALGORITHMS["exact"]
+    problem, exact = partition.searched.problem, ALGORITHMS["exact"]
     position = problem.graph.operator_index[layer]
     operator, access = problem.graph.operators[position], problem.accesses[position]
-    paid = price(problem, partition.searched_choices)
+    paid = price(partition.searched)
     found = []
     for number, axis in enumerate(access.axes):
         meaning = explain_axis(access, number)
@@ -88,7 +88,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
             reason = str(error).splitlines()[-1].removeprefix("  - ").removeprefix(f"{operator.full_name}: ")
             found.append(Alternative(axis, meaning, None, None, reason))
             continue
-        cost, moved = price(problem, solution.choices), evaluate(problem, solution.choices).total_bytes
+        cost, moved = price(solution.choices), evaluate(solution.choices).total_bytes
         change = (cost - paid) / paid if paid else 0.0
         found.append(Alternative(axis, meaning, moved, change, exact.describe_optimality(solution, cost)))
     return sorted(found, key=lambda one: (one.change is None, one.change or 0.0, one.axis))

@@ -129,7 +129,7 @@ def _compare(partition: Partition) -> list[dict[str, Any]]:
     rows = [("this plan", moved, "")]
     for name, find, remark in COMPARED:
         try:
-            count = evaluate(partition.searched, find(partition.searched)).total_bytes
+            count = evaluate(find(partition.searched.problem)).total_bytes
         except TofuError:
             continue  # it does not apply to this model
         share = format_change((count - moved) / moved) if moved else ""

@@ -15,10 +15,11 @@ from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
 from tofu.reading import show
 from tofu.search.baselines import plan_allrow, plan_equalchop, plan_icml18, plan_spartan
-from tofu.search.choices import Fixed, factorize, list_orders
+from tofu.search.choices import Fixed
 from tofu.search.hand_plans import plan_data_parallel, plan_megatron
 from tofu.search.hints import resolve_hints
 from tofu.search.problem import Problem
+from tofu.search.rounds import factorize, list_orders
 from tofu.search.solve import DEFAULT_EFFORT, Effort, Solution, solve_exactly, solve_recursively
 from tofu.search.validation import find_unfed
 
@@ -61,11 +62,11 @@ class Algorithm:
         Raises PlanError for hints that cannot be honoured, and InfeasibleError where the algorithm does not apply to the graph, or a
         step finds nothing to split; with `replicates`, every worker computes the same at that step.
         """
-        solution = self.run(problem, hints or {}, effort)
-        unfed = find_unfed(problem, solution.choices)
+        solution = self.run(problem, hints or {}, effort).apply_to(problem)
+        unfed = find_unfed(solution.choices)
         if unfed and problem.moves.repeats_operators:
-            solution = Solution(self.run(problem.split_all(), hints or {}, effort).choices)
-            unfed = find_unfed(problem, solution.choices)
+            solution = Solution(self.run(problem.split_all(), hints or {}, effort).choices).apply_to(problem)
+            unfed = find_unfed(solution.choices)
         if unfed and not replicates:
             raise InfeasibleError(unfed)
         return solution

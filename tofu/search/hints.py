@@ -171,7 +171,7 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     if left_out:
         return replace(complete(problem, Fixed(operators, tensors), exactly=True), kept=kept, reread=reread)
     rows, layouts = [operators[o] for o in graph.named_parts], [tensors[t] for t in range(len(graph.tensors))]
-    return make_choices(graph, problem.factors, rows, layouts, kept, reread)
+    return make_choices(problem, rows, layouts, kept, reread)
 
 
 def _check_names(graph: Graph, plan: Plan, named: Sequence[str]) -> None:

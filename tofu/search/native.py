@@ -16,7 +16,7 @@ from tofu.graph import Graph, Operator, Phase, Tensor, make_label
 from tofu.plan import REPLICATION_LIMIT_BYTES
 from tofu.reading import LARGEST_COUNT
 from tofu.search.recurrence import EqualParts
-from tofu.search.rests import can_divide
+from tofu.search.rounds import can_divide
 
 Extents: TypeAlias = tuple[int, ...]
 Uneven: TypeAlias = Literal["none", "needed", "free"]

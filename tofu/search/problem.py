@@ -6,7 +6,7 @@ that takes the variable's layout and reads the gradient, or the next value, ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -16,7 +16,6 @@ from tofu import _core
 from tofu.analysis import OperatorAccess
 from tofu.errors import InfeasibleError
 from tofu.graph import Graph
-from tofu.search.choices import Fixed
 from tofu.search.dataflow import trace_wiring
 from tofu.search.memory_weights import weigh_tensors
 from tofu.search.native import (
@@ -29,7 +28,7 @@ from tofu.search.native import (
 )
 from tofu.search.recurrence import NO_PARTS, EqualParts, find_equal_parts
 from tofu.search.repeated_layers import find_repeated_layers
-from tofu.search.rests import always_divides, leaves_rest
+from tofu.search.rounds import always_divides, leaves_remainder
 from tofu.search.topology import Arrangement
 
 
@@ -81,21 +80,21 @@ class Problem:
         """Return the same problem for a search that decides for each operator and tensor."""
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
-    def keep_apart(self, fixed: Fixed) -> Problem:
+    def keep_apart(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
         """Return the same problem where choices that are fixed differently are not tied.
 
         Layers are all tied or none: none if only some of several equal ones are fixed. What is fixed in one of several equal time steps is
         fixed in all, if nothing else is fixed in another one.
         """
         layers = self.layers
-        asked = ((layers.operators, fixed.operators), (layers.tensors, fixed.tensors))
+        asked = ((layers.operators, operators), (layers.tensors, tensors))
         tells_apart = any(
             len({tuple(choices.get(member, ())) for member in family}) > 1
             for families, choices in asked
             if choices
             for family in families
         )
-        tied_steps = self.tied_steps.tell_apart(fixed.operators, fixed.tensors)
+        tied_steps = self.tied_steps.tell_apart(operators, tensors)
         return replace(self, tied_steps=tied_steps, layers=NO_PARTS if tells_apart else layers)
 
     @property
@@ -135,7 +134,7 @@ class Problem:
         even = frozenset(
             shape
             for shape in shapes
-            if any(leaves_rest(extent, self.factors) for extent in shape) and always_divides(shape, self.factors)
+            if any(leaves_remainder(extent, self.factors) for extent in shape) and always_divides(shape, self.factors)
         )
         if not self.moves.overlaps or not even:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -54,6 +54,10 @@ class Solution:
     result: _core.SearchResult | _core.ExactResult | None = None
     ties: str = ""
 
+    def apply_to(self, problem: Problem) -> Solution:
+        """Return the same solution with its choices for another problem of the same graph."""
+        return replace(self, choices=self.choices.apply_to(problem))
+
     @property
     def exact(self) -> _core.ExactResult | None:
         """The result of an exact search, with what it proves."""
@@ -79,7 +83,7 @@ def solve_exactly(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
         )
 
     result, searched = _search(problem, fixed, search)
-    return Solution(Choices(result.plan.operators, result.plan.tensors), result, searched.ties)
+    return Solution(Choices(problem, result.plan.operators, result.plan.tensors), result, searched.ties)
 
 
 def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
@@ -96,13 +100,13 @@ def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solutio
     result, searched = _search(problem, fixed, search)
     shares_more = problem.moves.shares_regions or searched.tied_steps.operators != problem.equal.operators
     covered = searched.ties.strip(), "counting each fetch by itself" if shares_more else ""
-    return Solution(Choices(result.operators, result.tensors), result, ", ".join(filter(None, covered)))
+    return Solution(Choices(problem, result.operators, result.tensors), result, ", ".join(filter(None, covered)))
 
 
 def solve_greedily(problem: Problem, fixed: Fixed) -> Solution:
     """The largest tensor first, then the operators around it (csrc/core/search/greedy.h). Raises what `solve_exactly` does."""
     result, _ = _search(problem, fixed, lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
-    return Solution(Choices(result.operators, result.tensors), result)
+    return Solution(Choices(problem, result.operators, result.tensors), result)
 
 
 def complete(problem: Problem, fixed: Fixed, *, exactly: bool = False) -> Choices:
@@ -116,12 +120,12 @@ def complete(problem: Problem, fixed: Fixed, *, exactly: bool = False) -> Choice
             result = _core.search_exact(*asked).plan if exactly else _core.search_recursive(*asked)
         except (ValueError, RuntimeError) as error:
             raise PlanError(f"The plan cannot be carried out: {restore_names(str(error), problem.graph)}") from error
-    return Choices(result.operators, result.tensors)
+    return Choices(problem, result.operators, result.tensors)
 
 
 def _search(problem: Problem, fixed: Fixed, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
     """Return the result of a native search, and the problem searched: without ties if fixed choices contradict them."""
-    searched = problem.keep_apart(fixed)
+    searched = problem.keep_apart(*fixed)
     with refuse_excess(problem):
         try:
             return search(searched.coarse), searched

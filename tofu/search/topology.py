@@ -19,7 +19,7 @@ from typing import Any
 from tofu.errors import PlanError, raise_together
 from tofu.plan import Plan
 from tofu.reading import MOST_WORKERS, is_whole, parse_json, read_not_negative, read_positive, read_text, show
-from tofu.search.choices import MOST_ORDERS, factorize, list_orders
+from tofu.search.rounds import MOST_ORDERS, factorize, list_orders
 
 EXAMPLE = (
     'for example topology=[10e9, 50e9], or a file with {"levels": [{"workers": 2, "bytes_per_second": 10e9}, ...]}'

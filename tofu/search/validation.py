@@ -12,26 +12,29 @@ import numpy as np
 
 from tofu.errors import InfeasibleError
 from tofu.graph import Operator, TensorKind
-from tofu.search.choices import REPLICATED, Choices, factorize
+from tofu.search.choices import REPLICATED, Choices
 from tofu.search.problem import Problem
+from tofu.search.rounds import factorize
 
 MOST_NAMES = 3  # in a message
 
 
-def find_unfed(problem: Problem, choices: Choices) -> str:
-    """Why there are more workers than the model can feed, since at some step no operator at all is split; empty where all are fed."""
+def find_unfed(choices: Choices) -> str:
+    """Explain why some round splits no operator, so that the model cannot feed all workers; empty if every round splits one."""
+    problem = choices.problem
     split = choices.operators[: len(problem.graph.operators)]
     for step in range(len(problem.factors)):
         if len(split) and np.all(split[:, step] == REPLICATED):
-            return f"{prod(problem.factors)} workers cannot be fed: {_explain(problem, choices, step)}"
+            return f"{prod(problem.factors)} workers cannot be fed: {_explain(choices, step)}"
     return ""
 
 
-def check_drawn(problem: Problem, choices: Choices, draws: Callable[[Operator], bool]) -> None:
+def check_drawn(choices: Choices, draws: Callable[[Operator], bool]) -> None:
     """Raise InfeasibleError where several workers compute the same part of an operator that draws random numbers, each its own.
 
     `draws` says of an operator that may draw whether it does, as the model is used.
     """
+    problem = choices.problem
     for operator, access, steps in zip(problem.graph.operators, problem.accesses, choices.operators, strict=False):
         if not access.is_random or not draws(operator):
             continue
@@ -45,9 +48,10 @@ def check_drawn(problem: Problem, choices: Choices, draws: Callable[[Operator], 
             )
 
 
-def _explain(problem: Problem, choices: Choices, step: int) -> str:
+def _explain(choices: Choices, step: int) -> str:
+    problem = choices.problem
     fed, factor = prod(problem.factors[:step]), problem.factors[step]
-    left = list(_axes_left(problem, choices, step))
+    left = list(_axes_left(choices, step))
     if not left:
         operators = problem.graph.operators
         names = ", ".join(operator.full_name for operator in operators[:MOST_NAMES])
@@ -92,10 +96,11 @@ def _say_workers(count: int) -> str:
     return f"{count} workers" if count > 1 else "one device"
 
 
-def _axes_left(problem: Problem, choices: Choices, step: int) -> Iterator[tuple[int, str, str, bool]]:
+def _axes_left(choices: Choices, step: int) -> Iterator[tuple[int, str, str, bool]]:
     """What the steps before `step` have left of each axis, at its smallest part: its extent, its operator, its name, and whether it may be
     cut with a rest.
     """
+    problem = choices.problem
     for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True)):
         uneven = problem.native.uneven_axes(position)
         for number, (axis, extent) in enumerate(zip(access.axes, access.extents, strict=True)):

@@ -214,5 +214,5 @@ def _find_range(found: Simulation, machine: Machine, states: int) -> tuple[float
     seconds = [found.seconds]
     for compute, move in ((faster, slower), (slower, faster)):
         changed = machine.scale("arithmetic", compute).scale("memory", compute).scale("links", move)
-        seconds.append(simulate(found.emitted, changed, states=states).seconds)
+        seconds.append(simulate(found.program, changed, states=states).seconds)
     return min(seconds), max(seconds)

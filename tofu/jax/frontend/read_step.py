@@ -14,10 +14,10 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from tofu.collector import collecting_rarely
 from tofu.engine import Source
 from tofu.errors import UnsupportedError, raise_together
 from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
+from tofu.host.garbage_collection import collect_rarely
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
 from tofu.jax.frontend.leaves import NUMBERS, Structure, check_leaves, has_fixed_numbers, name_all, take_apart
@@ -86,7 +86,7 @@ def donate(source: Source, arguments: Any) -> Source:
     return replace(source, native=replace(source.native, donated=tuple(source.native.list_leaves(arguments))))
 
 
-@collecting_rarely()
+@collect_rarely()
 def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_numbers: bool = False) -> Source:
     """The training step `function(*arguments)`, whose arguments are trees of arrays, or of `jax.ShapeDtypeStruct`s: no array is made.
     Functions and texts among them are part of the step. So are, with `fix_numbers`, numbers of Python's; without it where the

@@ -76,7 +76,7 @@ def _find_slowdowns(machine: Mapping[str, Any], steps: Sequence[float]) -> dict[
         if case.workers == 1:
             ratios["slowdown"].append(took / simulate_one_device(task, described).seconds)
         else:
-            ratios["slowdown_of_several"].append(took / simulate(plan_task(task).whole_step, described).seconds)
+            ratios["slowdown_of_several"].append(took / simulate(plan_task(task).program, described).seconds)
     return {name: median(found) for name, found in ratios.items()}
 
 

@@ -1,13 +1,13 @@
-"""After the search: operators whose choice their own kernel can follow are whole again.
+"""Restoration of whole operators after the search, where their own kernel can follow the choice.
 
-The search runs on the graph in which everything that can be lowered is. A plan names the operators of the model; which of them run
-in parts follows from its choices alone.
+The search runs on the fully lowered graph. A plan names the operators of the model; its choices alone decide which of them run in
+parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tofu.analysis import OperatorAccess
 from tofu.errors import InternalError
@@ -16,51 +16,38 @@ from tofu.lowering.expansion import keep_whole, lower
 from tofu.lowering.parts import LowerableOperators, find_lowering
 from tofu.plan import AxisSteps, Steps
 from tofu.search import Choices, Problem, find_strategies, pose_problem
-from tofu.search.choices import REPLICATED, make_choices
+from tofu.search.choices import REPLICATED, NamedChoices, make_choices, name_choices
 from tofu.search.cost import evaluate
 from tofu.search.native import find_live_operators
-from tofu.search.steps import NamedChoices, name_choices
 
 
-@dataclass(frozen=True)
-class Settled:
-    """The problem that is emitted, and the choices for it, by number and by name. Tensors of the model have their positions in the
-    semantic graph.
-    """
-
-    problem: Problem
-    choices: Choices
-    named: NamedChoices
-
-
-def settle(
+def restore_whole_operators(
     graph: Graph,
     stock: Sequence[OperatorAccess],
-    searched: Problem,
-    choices: Choices,
+    searched: Choices,
     framework: LowerableOperators,
     undescribed: str = "error",
-) -> Settled:
-    """The graph of the model with those operators in parts that need it, and the same choices.
+) -> Choices:
+    """Return the choices for the graph to emit, in which only the operators that need it are in parts.
 
-    `stock`: the strategies of `graph`, whose operators are whole; `searched` is the problem of the fully lowered graph. Raises
-    InternalError where this would cost more than what was searched.
+    `graph` is the semantic graph, `stock` the strategies of its whole operators, `searched` the choices for the fully lowered graph.
+    Tensors keep their positions in `graph`. Raises InternalError if the result moved more bytes than `searched`.
     """
-    if searched.graph is graph:
-        return Settled(searched, choices, name_choices(searched, choices))
-    settled = _settle(graph, stock, searched, choices, framework, undescribed)
-    found, expected = (evaluate(p, c).total_bytes for p, c in ((settled.problem, settled.choices), (searched, choices)))
+    if searched.problem.graph is graph:
+        return searched
+    restored = _restore(graph, stock, searched, framework, undescribed)
+    found, expected = evaluate(restored).total_bytes, evaluate(searched).total_bytes
     if found > expected:
         raise InternalError(f"Operators with their own kernels move {found} bytes, and in parts {expected}.")
-    return settled
+    return restored
 
 
 def prepare_inference(
-    graph: Graph, searched: Problem, choices: Choices, framework: LowerableOperators, undescribed: str = "error"
-) -> Settled:
-    """The forward operators with the same choices, as they are in inference."""
-    if searched.graph is graph:
-        return Settled(searched, choices, name_choices(searched, choices))
+    graph: Graph, searched: Choices, framework: LowerableOperators, undescribed: str = "error"
+) -> Choices:
+    """Return the same choices for the forward operators alone, with their attributes in inference."""
+    if searched.problem.graph is graph:
+        return searched
     operators = []
     for operator in graph.operators:
         lowering = find_lowering(framework.lowerings, operator, graph.tensors)
@@ -69,25 +56,24 @@ def prepare_inference(
             operators.append(replace(operator, attributes=attributes))
     forward = replace(graph, operators=tuple(operators), gradients={}, updated=frozenset(), next_values={})
     stock = find_strategies(forward, framework, undescribed)
-    return _settle(forward, stock, searched, choices, framework, undescribed)
+    return _restore(forward, stock, searched, framework, undescribed)
 
 
-def _settle(
+def _restore(
     graph: Graph,
     stock: Sequence[OperatorAccess],
-    searched: Problem,
-    choices: Choices,
+    searched: Choices,
     framework: LowerableOperators,
     undescribed: str,
-) -> Settled:
-    named = name_choices(searched, choices)
+) -> Choices:
+    named, lowered = name_choices(searched), searched.problem.graph
     # An operator that nobody reads stays in parts, which are left out: its own kernel would run for the states that it may change.
-    live = {searched.graph.operators[o].name for o in find_live_operators(searched.graph, searched.accesses)}
+    live = {lowered.operators[o].name for o in find_live_operators(lowered, searched.problem.accesses)}
     whole = {
         operator.name
         for operator, access in zip(graph.operators, stock, strict=True)
         if operator.name in live
-        and _follows(
+        and _can_follow(
             keep_whole(framework.lowerings, operator, graph.tensors),
             access,
             named.operators[operator.name],
@@ -95,17 +81,15 @@ def _settle(
         )
     }
     final = lower(graph, framework.lowerings, lambda operator: operator.name not in whole)
-    # Who shares a fetch was priced in the search: operators in parts and whole ones need not look equally repeated.
-    equal = searched.equal.carry_over(searched.graph, final)
+    # The search priced shared fetches by the equal parts of its own graph, so these are carried over, not found again.
+    equal = searched.problem.equal.carry_over(lowered, final)
     accesses = find_strategies(final, framework, undescribed)
-    problem = pose_problem(final, accesses, searched.factors, equal, searched.moves)
-    return Settled(
-        problem, _number(problem, named), replace(named, tensors={t.name: named.tensors[t.name] for t in final.tensors})
-    )
+    problem = pose_problem(final, accesses, searched.problem.factors, equal, searched.problem.moves)
+    return _resolve_names(problem, named)
 
 
-def _number(problem: Problem, named: NamedChoices) -> Choices:
-    """Choices for another graph of the same model than the one that they were named in: all inner parts of an operator take its choice."""
+def _resolve_names(problem: Problem, named: NamedChoices) -> Choices:
+    """Return choices by number. All inner parts of an operator take its choice."""
     graph = problem.graph
     operators = [
         [
@@ -116,18 +100,18 @@ def _number(problem: Problem, named: NamedChoices) -> Choices:
     ]
     tensors = [[REPLICATED if d is None else d for d in named.tensors[tensor.name]] for tensor in graph.tensors]
     kept, reread = ([graph.tensor_index[name] for name in names] for names in (named.kept, named.reread))
-    return make_choices(graph, problem.factors, operators, tensors, kept, reread)
+    return make_choices(problem, operators, tensors, kept, reread)
 
 
-def _follows(operator: Operator, access: OperatorAccess, axes: AxisSteps, layouts: Sequence[Steps]) -> bool:
-    """Whether the stock kernel can be split so, with each worker holding what its copy writes."""
+def _can_follow(operator: Operator, access: OperatorAccess, axes: AxisSteps, layouts: Sequence[Steps]) -> bool:
+    """Return True if the stock kernel can be split along these axes, and each worker holds what its copy writes in place."""
     if any(axis is not None and axis not in access.axes for axis in axes):
         return False
     return all(_written_layout(access, slot, axes) == layouts[slot] for slot in operator.mutates)
 
 
 def _written_layout(access: OperatorAccess, slot: int, axes: AxisSteps) -> Steps:
-    """The layout in which each worker holds exactly the part of input `slot` that its copy touches."""
+    """Return the layout in which each worker holds exactly the region of input `slot` that its copy touches."""
     rows = access.inputs[slot].rows
     dimension_of = {access.axes[axis]: d for d, row in enumerate(rows) for axis, _ in row.terms}
     return tuple(None if axis is None else dimension_of.get(axis) for axis in axes)

@@ -6,16 +6,18 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
+from tofu.engine import Measured
 from tofu.errors import InfeasibleError, PlanError, raise_together
 from tofu.graph import Graph, TensorKind
 from tofu.plan import Plan, format_bytes
-from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Needs, Tradeoff, explain_misfit
+from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Tradeoff, explain_misfit
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, describe_gap
-from tofu.search.choices import FREE, MOST_ORDERS, ChoiceArray, count_orders
+from tofu.search.choices import FREE, ChoiceArray
 from tofu.search.cost import evaluate, price
 from tofu.search.hints import resolve_hints, resolve_plan
+from tofu.search.rounds import MOST_ORDERS, count_orders
 from tofu.search.solve import Effort, Progress, Solution
 from tofu.search.topology import arrange_as
 from tofu.search.validation import find_unfed
@@ -34,15 +36,25 @@ NO_PART_OF_THE_KEY = (
 
 
 @dataclass(frozen=True)
-class Found:
-    """A plan as choices: the problem that they solve, how they were found, and how good they are known to be.
+class Selection:
+    """The choices selected for a graph, and how good they are known to be.
 
-    `lower_bound`: what no plan costs less than, 0 where nothing is proved. `search_bytes`: the memory of the exact search.
-    `is_predicted`: a memory limit was checked with a prediction, which depends on more than a remembered plan is known by (donation).
-    `claimed_bytes` are those that a plan from outside says it moves; where it moves others, what it says of itself is not true here.
+    Attributes
+    ----------
+    choices
+        The choices for the fully lowered graph.
+    algorithm, optimality
+        How they were found, and what is proved of them.
+    lower_bound
+        No plan costs less; 0 if nothing is proved.
+    search_bytes
+        Memory of the exact search.
+    claimed_bytes
+        The bytes that a plan from outside claims to move. If it moves others, its claims are dropped.
+    is_predicted
+        True if a memory limit was checked with a prediction. Such plans are not remembered: predictions depend on more than the cache key.
     """
 
-    problem: Problem
     choices: Choices
     algorithm: str
     optimality: str
@@ -60,20 +72,24 @@ class Found:
 _plans: dict[tuple[object, ...], Plan] = {}
 
 
-def find_plan(graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure) -> Found:
-    """The plan for `graph`: the one given, the one remembered, or the best over all arrangements of the steps.
+def select_plan(
+    graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure
+) -> Selection:
+    """Return the choices for `graph`: of the plan passed, of the remembered plan, or of a search over all arrangements.
 
-    `problem` is that of the fully lowered graph, in any arrangement. `measure` says what memory a plan needs. A warning says where workers
-    compute the same since nothing can be split.
+    `problem` is of the fully lowered graph, in any arrangement. `measure` returns the memory that choices need. Warns if workers repeat
+    each other's computation because nothing can be split.
     """
-    found = _find(graph, problem, settings, progress, measure)
-    unfed = find_unfed(found.problem, found.choices) if settings.on_infeasible == "replicate" else ""
+    selection = _select(graph, problem, settings, progress, measure)
+    unfed = find_unfed(selection.choices) if settings.on_infeasible == "replicate" else ""
     if unfed:
         logger.warning("%s With on_infeasible='replicate', workers compute the same where nothing can be split.", unfed)
-    return found
+    return selection
 
 
-def _find(graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure) -> Found:
+def _select(
+    graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure
+) -> Selection:
     if settings.plan is not None:
         (arrangement,) = settings.arrangements
         return _apply(graph, problem.arrange(arrangement), settings.plan, settings)
@@ -103,7 +119,7 @@ def make_tradeoffs(
 
 def _search_within(
     problems: Sequence[Problem], limit: int, settings: Settings, progress: Progress | None, measure: Measure
-) -> Found:
+) -> Selection:
     """The cheapest plan found that needs no more than `limit` bytes on any worker."""
     tradeoffs = make_tradeoffs(problems, settings, progress, measure)
     found = [point for tradeoff in tradeoffs if (point := tradeoff.find_fitting(limit)) is not None]
@@ -116,19 +132,19 @@ def _search_within(
     proof = describe_gap(best.cost, bound, ties + _name_orders(problems)) or "nothing is proved"
     predicted = ", as predicted," if best.is_predicted else ""
     optimality = f"the best within {format_limit(limit)} per worker{predicted} of {tried} plans; {proof}"
-    return Found(best.problem, best.choices, settings.algorithm, optimality, bound, is_predicted=best.is_predicted)
+    return Selection(best.choices, settings.algorithm, optimality, bound, is_predicted=best.is_predicted)
 
 
-def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Found:
+def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Selection:
     """Return the plan of the smallest peak, with a warning, where only a prediction says that none fits. Raises InfeasibleError else."""
     points = [point for tradeoff in tradeoffs for point in tradeoff.points]
     best = min(points, key=lambda point: (point.most_bytes, point.cost))
-    if not best.is_predicted or max(best.needs.held) > limit:
+    if not best.is_predicted or max(best.memory.worker_bytes) > limit:
         raise InfeasibleError(explain_misfit(tradeoffs[0], limit))
     logger.warning(_describe_misfit(best.most_bytes, limit))
     needed, allowed = format_bytes(best.most_bytes), format_limit(limit)
     optimality = f"predicted to need {needed} per worker, over {allowed}: the least of {len(points)} plans"
-    return Found(best.problem, best.choices, settings.algorithm, optimality, is_predicted=True)
+    return Selection(best.choices, settings.algorithm, optimality, is_predicted=True)
 
 
 def _describe_misfit(needed: int, limit: int) -> str:
@@ -145,16 +161,16 @@ def _bound_all(tradeoffs: Sequence[Tradeoff]) -> int:
     return min((0 if result is None else result.lower_bound for result in exact), default=0)
 
 
-def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Found:
+def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Selection:
     """A plan from outside, where it fits the graph and the hints."""
     if settings.strict_plan and plan.fingerprint != graph.fingerprint:
         forward = _take_forward_part(plan, graph)
         if forward is None:
             raise PlanError(_describe_difference(plan, graph))
         plan = forward
-    found = _take(graph, problem, plan)
-    choices = found.choices
-    evaluate(problem, choices)  # says by name what no execution graph can follow
+    selection = _take(graph, problem, plan)
+    choices = selection.choices
+    evaluate(choices)  # raises PlanError if no execution graph can follow them
     fixed = resolve_hints(problem, settings.hints or {})
     wrong = [
         problem.graph.operators[o].full_name
@@ -167,19 +183,17 @@ def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Fo
     raise_together(
         PlanError, "The plan and the hints contradict each other; leave one of them out. They differ for:", wrong
     )
-    return found
+    return selection
 
 
-def _take(graph: Graph, problem: Problem, plan: Plan) -> Found:
+def _take(graph: Graph, problem: Problem, plan: Plan) -> Selection:
     """A plan with what is known of it here: what it says of itself, where it is as it was found, and found for this graph."""
     is_known = plan.is_as_found and plan.fingerprint == graph.fingerprint
     optimality = plan.optimality if is_known else AS_GIVEN
-    return Found(
-        problem, resolve_plan(problem, plan), plan.algorithm, optimality, claimed_bytes=plan.communication_bytes
-    )
+    return Selection(resolve_plan(problem, plan), plan.algorithm, optimality, claimed_bytes=plan.communication_bytes)
 
 
-def _search(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Found:
+def _search(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Selection:
     """The cheapest plan over all orders of the steps; what is proved is proved of all of them."""
     algorithm = ALGORITHMS[settings.algorithm]
     effort = Effort(settings.search_seconds / len(problems), progress)
@@ -190,17 +204,19 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
         candidates += proving  # what splits everything is one more plan, in case this search does not end
     if not candidates:
         raise errors[0]
-    open_ends = [one for one, solution in proving if solution.exact is None or not solution.exact.is_optimal]
+    open_ends = [
+        solution.choices.problem for solution in proving if solution.exact is None or not solution.exact.is_optimal
+    ]
     if algorithm.is_search and open_ends:
         split = _split_freely if settings.replicate == "free" else Problem.split_evenly
         candidates += _solve(open_ends, settings, effort, split)[0]
-    problem, best = min(candidates, key=lambda one: price(one[0], one[1].choices))
-    exact = [solution.exact for _, solution in proving if solution.exact is not None]
+    best = min(candidates, key=lambda solution: price(solution.choices))
+    exact = [solution.exact for solution in proving if solution.exact is not None]
     bound = min((result.lower_bound for result in exact), default=0)
-    cost = price(problem, best.choices)
+    cost = price(best.choices)
     optimality = algorithm.describe_optimality(best, cost, bound, _name_orders(problems, len(proving)))
     held = max((result.held_bytes for result in exact), default=0)
-    return Found(problem, best.choices, algorithm.name, optimality, bound, held)
+    return Selection(best.choices, algorithm.name, optimality, bound, held)
 
 
 def _name_orders(problems: Sequence[Problem], planned: int | None = None) -> str:
@@ -227,7 +243,7 @@ def _solve(
     settings: Settings,
     effort: Effort,
     restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
-) -> tuple[list[tuple[Problem, Solution]], list[InfeasibleError]]:
+) -> tuple[list[Solution], list[InfeasibleError]]:
     """The solutions of all problems, of those that `restrict` makes of them, and why others have none."""
     found, errors = [], []
     for problem in problems:
@@ -241,11 +257,11 @@ def _solve(
         except InfeasibleError as error:
             errors.append(error)
         else:
-            found.append((problem, solution))
+            found.append(solution.apply_to(problem))
     return found, errors
 
 
-def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Needs]) -> None:
+def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured]) -> None:
     """Raise PlanError for a plan from outside that needs more than the memory that is allowed; warn if only a prediction says so."""
     limit, needed = settings.memory_limit, max(plan.worker_bytes)
     if limit is None:
@@ -255,7 +271,7 @@ def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Needs]) ->
             f"The plan needs {format_bytes(needed)} on worker {plan.worker_bytes.index(needed)}, and the memory limit is "
             f"{format_limit(limit)}. Leave plan= out, and a plan that fits is searched."
         )
-    if settings.plan is not None and (peak := max(measure().peak)) > limit:
+    if settings.plan is not None and (peak := max(measure().peak_bytes)) > limit:
         logger.warning(_describe_misfit(peak, limit))
 
 
