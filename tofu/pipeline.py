@@ -26,10 +26,10 @@ from tofu.program import PlannedProgram, check_program, is_checked, write_progra
 from tofu.search import Choices, Problem, find_strategies, pose_problem
 from tofu.search.choices import name_choices
 from tofu.search.cost import count_levels, evaluate
+from tofu.search.feasibility import check_drawn
 from tofu.search.geometry import count_state_bytes
 from tofu.search.solve import Progress
 from tofu.search.strategies import mark_drawing
-from tofu.search.validation import check_drawn
 
 T = TypeVar("T")
 

@@ -98,9 +98,9 @@ def test_plans_that_share_no_fetch_equal_one_device():
 def test_what_is_kept_or_read_again_has_to_be_there_and_to_stay_as_it_is():
     model = MODELS["residual_cnn"]()
     partition = bind_partitioned(model, 2, "float64").partition
-    with pytest.raises(PlanError, match="nothing is kept, and not in the graph"):
+    with pytest.raises(PlanError, match="nothing is kept, but not in the graph"):
         bind_partitioned(model, 2, "float64", replace(partition.plan, kept=("nothing",)))
-    with pytest.raises(PlanError, match="nothing is read again, and not in the graph"):
+    with pytest.raises(PlanError, match="nothing is read again, but not in the graph"):
         bind_partitioned(model, 2, "float64", replace(partition.plan, reread=("nothing",)))
     with pytest.raises(PlanError, match=r"kept or read again, not both:\n.*data"):
         bind_partitioned(model, 2, "float64", replace(partition.plan, kept=("data",), reread=("data",)))

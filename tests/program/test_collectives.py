@@ -24,7 +24,8 @@ from tofu.program.collectives import (
     find_rounds,
     recognize,
 )
-from tofu.program.lockstep import Lockstep, Piece, Read, Transfer, Value
+from tofu.program.lockstep import Lockstep, Read, Transfer, Value
+from tofu.program.lockstep import TransferPiece as Piece
 
 SHAPE = (24, 24)
 GRAPH = Graph((Tensor("x", SHAPE, "float32", 4, TensorKind.INPUT),), (), ())
@@ -198,7 +199,11 @@ def test_pieces_that_are_sent_otherwise_are_found():
 def test_what_a_piece_reads_is_put_together_in_order():
     """Whatever pieces come before: replicas of a sum add in one order."""
     reads = [Read(0, owner, (0,), (0,)) for owner in (2, 0, 1)]
-    pieces = [Piece(3, (0,), (4,), (reads[1],)), Piece(0, (0,), (4,), tuple(reads)), Piece(1, (0,), (4,), tuple(reads))]
+    pieces = [
+        Piece(3, (0,), (4,), (reads[1],)),
+        Piece(0, (0,), (4,), tuple(reads)),
+        Piece(1, (0,), (4,), tuple(reads)),
+    ]
     rounds = find_rounds(pieces)
     for reader in (0, 1):
         assert [one.moves[reader][0] for one in rounds if reader in one.moves] == [2, 0, 1]

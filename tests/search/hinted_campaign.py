@@ -237,7 +237,7 @@ def list_edits(problem, choices, fixed, rng):
 
 
 def judge_recursion(case, fixed, seen):
-    """Return what is false about "each step optimal, given the steps before"."""
+    """Return what is false about "each round optimal, given the rounds before"."""
     problem = case.problem
     try:
         solution = ALGORITHMS["recursive"].solve(case.searched, case.hints)

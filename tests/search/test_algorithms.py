@@ -31,7 +31,7 @@ def plan_of(model, **asked):
 
 def test_the_exact_plan_is_no_worse_and_proved(model):
     recursive, exact = plan_of(model, algorithm="recursive"), plan_of(model)  # the exact search is the default
-    assert (recursive.algorithm, recursive.optimality) == ("recursive", "each step optimal, given the steps before")
+    assert (recursive.algorithm, recursive.optimality) == ("recursive", "each round optimal, given the rounds before")
     assert (exact.algorithm, exact.optimality) == ("exact", "optimal")
     assert exact.communication_bytes < recursive.communication_bytes
 

@@ -234,7 +234,7 @@ def test_operators_may_be_replicated_but_for_random_ones():
     symbol = mx.sym.Dropout(net, name="drop")
     plan = tofu.partition(symbol, ngpus=2, hints={"fc_weight": None}, data=(8, 8)).plan
     assert plan.tensors["fc_weight"] == (None,)
-    with pytest.raises(PlanError, match="every worker would draw its own random numbers"):
+    with pytest.raises(PlanError, match="each worker would draw other random numbers"):
         tofu.partition(symbol, ngpus=2, plan=replicate(tofu.partition(symbol, ngpus=2, data=(8, 8)).plan), data=(8, 8))
 
 

@@ -62,7 +62,7 @@ def test_the_search_weighs_what_each_step_moves():
     ("algorithm", "claim"),
     [
         ("exact", "optimal among plans with one layout per loop"),
-        ("recursive", "each step optimal, given the steps before, among plans with one layout per loop"),
+        ("recursive", "each round optimal, given the rounds before, among plans with one layout per loop"),
         ("equalchop", "everything split once; optimal, given that, among plans with one layout per loop"),
         ("spartan", "greedy, the largest tensor first; nothing is proved"),
     ],

@@ -15,10 +15,10 @@ from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.memory import predict_one_device, predict_worker
 from tofu.lowering import Lowerings
 from tofu.program import PlannedProgram, Program
-from tofu.reading import show
 from tofu.search import Choices
 from tofu.search.geometry import find_shards
 from tofu.search.native import COLLECTIVES, UNEVEN
+from tofu.validation import show
 
 Shape = tuple[int, ...]
 LOWERINGS: Lowerings = {}

@@ -14,7 +14,7 @@ from tofu.errors import ShapeError, UnsupportedError, raise_together
 from tofu.jax.backend.uneven import UnevenArray
 from tofu.jax.frontend.leaves import Fixed, Structure, take_apart
 from tofu.pipeline import Partition
-from tofu.plan import Steps, format_count
+from tofu.plan import DimensionChoice, format_count
 
 MOST_LETTERS = 200  # of a user's error
 
@@ -67,7 +67,7 @@ def fill_in(structure: Structure, leaves: Sequence[Any], what: str, restore: Cal
         ) from error
 
 
-def agrees(hints: Mapping[str, Any], name: str, steps: Steps) -> bool:
+def agrees(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
     """Whether hints say nothing of a tensor, or that it is split along these dimensions: one for each step, or one for all."""
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
@@ -79,7 +79,7 @@ class _Laid:
 
     shape: tuple[int, ...]
     dtype: Any
-    steps: Steps
+    steps: DimensionChoice
 
     def __str__(self) -> str:
         return f"{self.dtype} of shape {self.shape}"
@@ -111,7 +111,7 @@ def lay_part_of_first(partition: Partition, part: Callable[[Any], Any]) -> tuple
     return laid, structure
 
 
-def pin_first(source: Source, leaves: Sequence[_Laid], state: Structure) -> Mapping[str, Steps]:
+def pin_first(source: Source, leaves: Sequence[_Laid], state: Structure) -> Mapping[str, DimensionChoice]:
     """Hints that lay out the first argument of a step like these leaves. Raises ShapeError where it has others."""
     native = source.native
     first = next(iter(native.arguments_tree.children()), None)

@@ -14,7 +14,7 @@ from tofu.errors import InternalError
 from tofu.graph import Graph, Operator, Phase
 from tofu.lowering.expansion import keep_whole, lower
 from tofu.lowering.parts import LowerableOperators, find_lowering
-from tofu.plan import AxisSteps, Steps
+from tofu.plan import AxisChoice, DimensionChoice
 from tofu.search import Choices, Problem, find_strategies, pose_problem
 from tofu.search.choices import REPLICATED, NamedChoices, make_choices, name_choices
 from tofu.search.cost import evaluate
@@ -103,14 +103,16 @@ def _resolve_names(problem: Problem, named: NamedChoices) -> Choices:
     return make_choices(problem, operators, tensors, kept, reread)
 
 
-def _can_follow(operator: Operator, access: OperatorAccess, axes: AxisSteps, layouts: Sequence[Steps]) -> bool:
+def _can_follow(
+    operator: Operator, access: OperatorAccess, axes: AxisChoice, layouts: Sequence[DimensionChoice]
+) -> bool:
     """Return True if the stock kernel can be split along these axes, and each worker holds what its copy writes in place."""
     if any(axis is not None and axis not in access.axes for axis in axes):
         return False
     return all(_written_layout(access, slot, axes) == layouts[slot] for slot in operator.mutates)
 
 
-def _written_layout(access: OperatorAccess, slot: int, axes: AxisSteps) -> Steps:
+def _written_layout(access: OperatorAccess, slot: int, axes: AxisChoice) -> DimensionChoice:
     """Return the layout in which each worker holds exactly the region of input `slot` that its copy touches."""
     rows = access.inputs[slot].rows
     dimension_of = {access.axes[axis]: d for d, row in enumerate(rows) for axis, _ in row.terms}

@@ -16,11 +16,11 @@ from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, describe_gap
 from tofu.search.choices import FREE, ChoiceArray
 from tofu.search.cost import evaluate, price
+from tofu.search.feasibility import find_unfed
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.rounds import MOST_ORDERS, count_orders
 from tofu.search.solve import Effort, Progress, Solution
 from tofu.search.topology import arrange_as
-from tofu.search.validation import find_unfed
 from tofu.sizes import format_limit
 
 logger = logging.getLogger("tofu")

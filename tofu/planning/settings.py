@@ -17,11 +17,11 @@ import numpy as np
 
 from tofu.errors import PlanError, UnsupportedError, raise_together
 from tofu.plan import Plan
-from tofu.reading import read_string, read_text, show, show_with_type
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, find_algorithm
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS, read_seconds
 from tofu.search.topology import Arrangement, Topology, arrange_as, read_topology
 from tofu.sizes import read_bytes
+from tofu.validation import read_string, read_text, show, show_with_type
 
 REPLICATE = ("small", "free")
 UNDESCRIBED = ("error", "replicate")

@@ -20,7 +20,7 @@ from tofu.program.collectives import (
     Slice,
     take_part,
 )
-from tofu.program.lockstep import Box, Lockstep, Piece, Transfer
+from tofu.program.lockstep import Box, Lockstep, Transfer, TransferPiece
 
 Held: TypeAlias = tuple[Box, frozenset[tuple[int, ...]]]
 """The box that a worker has, and the workers whose partial results are in it, by their digits along the axes that are reduced."""
@@ -64,7 +64,7 @@ def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collecti
         raise ValueError(f"{len(addends)} partial results are put together, where its pieces have {sorted(counts)}")
 
 
-def _check_exchange(exchange: Exchange, pieces: Sequence[Piece]) -> None:
+def _check_exchange(exchange: Exchange, pieces: Sequence[TransferPiece]) -> None:
     """Raise ValueError unless the rounds of an exchange are just these pieces, and can be sent."""
     sent = Counter(
         (one.input, owner, source, reader, target, one.extent, one.along)

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from tofu.program.lockstep import Box, Lockstep, Piece, Shape, Transfer
+from tofu.program.lockstep import Box, Lockstep, Shape, Transfer, TransferPiece
 
 Layout: TypeAlias = tuple[int, ...]
 """The dimension of a tensor that is split at each round of the plan, along an axis of the mesh."""
@@ -198,7 +198,7 @@ def take_part(box: Box, dimension: int, factor: int, digit: int) -> Box:
     return (*box[:dimension], part, *box[dimension + 1 :])
 
 
-def _covers(pieces: Sequence[Piece], boxes: Sequence[Box]) -> bool:
+def _covers(pieces: Sequence[TransferPiece], boxes: Sequence[Box]) -> bool:
     """Return True if the pieces of each reader make up its whole box."""
     written = [0] * len(boxes)
     for piece in pieces:
@@ -294,7 +294,7 @@ def _count_summed(
     return moved + 2 * cells * (1 - 1 / prod(factors[axis] for axis in rest))
 
 
-def find_rounds(pieces: Sequence[Piece]) -> tuple[Round, ...]:
+def find_rounds(pieces: Sequence[TransferPiece]) -> tuple[Round, ...]:
     """Return the pieces in as few rounds as they fit into one after the other.
 
     What a piece reads is put together in the order of its reads, so that replicas of a sum are equal to the last digit.

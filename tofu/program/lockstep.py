@@ -59,7 +59,7 @@ class Read(NamedTuple):
     along: Shape
 
 
-class Piece(NamedTuple):
+class TransferPiece(NamedTuple):
     """A box of the array that `reader` makes, which becomes the sum of what is read."""
 
     reader: int
@@ -83,8 +83,8 @@ class Transfer:
 
     output: int
     inputs: tuple[int, ...]
-    pieces: tuple[Piece, ...]
-    copies: tuple[Piece, ...] = ()
+    pieces: tuple[TransferPiece, ...]
+    copies: tuple[TransferPiece, ...] = ()
     fill: float = 0.0
     reducer: str = "Sum"
 
@@ -289,7 +289,7 @@ class _Aligner:
     def _make(self, tensor: int, entries: Entries, boxes: tuple[Box, ...]) -> int:
         """Add the value of entries that are fetched, or that are parts of other values, and its transfer."""
         pieces: list[_Cut] = []
-        copies: list[Piece] = []
+        copies: list[TransferPiece] = []
         added: set[Entry] = set()  # partial sums that are in place
         fills: set[float] = set()
         for worker, entry in enumerate(entries):
@@ -316,7 +316,7 @@ class _Aligner:
                     owner = self.nodes[part.node].worker
                     if owner != worker:
                         place = tuple(map(sum, zip(begin, offset, strict=True)))
-                        copies.append(Piece(worker, piece.begin, piece.extent, (Read(0, owner, place, along),)))
+                        copies.append(TransferPiece(worker, piece.begin, piece.extent, (Read(0, owner, place, along),)))
                 else:
                     pieces.append(_Cut(worker, piece.begin, piece.extent, sources))
         if len(fills) > 1:
@@ -362,7 +362,7 @@ class _Aligner:
             sources = tuple((node.inputs[one.input], one.begin, one.along) for one in piece.sources)
             yield _Cut(node.worker, begin, piece.extent, sources)
 
-    def _find_inputs(self, tensor: int, pieces: Sequence[_Cut]) -> tuple[tuple[int, ...], list[Piece]]:
+    def _find_inputs(self, tensor: int, pieces: Sequence[_Cut]) -> tuple[tuple[int, ...], list[TransferPiece]]:
         """Return the values that pieces read, and the pieces. `fetched`: what is fetched for this transfer alone, by tensor and worker."""
         fetched: dict[tuple[int, int], list[Entry]] = {}
         keys: dict[Entry, tuple[str, int, int]] = {}
@@ -392,5 +392,5 @@ class _Aligner:
             entry, begin, along = source
             return Read(inputs.index(numbers[keys[entry]]), self.nodes[entry.node].worker, begin, along)
 
-        found = [Piece(one.reader, one.begin, one.extent, tuple(map(read_from, one.sources))) for one in pieces]
+        found = [TransferPiece(one.reader, one.begin, one.extent, tuple(map(read_from, one.sources))) for one in pieces]
         return inputs, found

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from tofu.errors import PlanError, TofuError, find_near
 from tofu.graph import Graph
 from tofu.pipeline import Partition
-from tofu.plan import AxisSteps
-from tofu.reading import show_with_type
+from tofu.plan import AxisChoice
 from tofu.report.layers import Layer, explain_axis, name_layers
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate, price
 from tofu.search.solve import Effort
+from tofu.validation import show_with_type
 
 EFFORT_SECONDS = 0.5
 MOST_NAMES = 5
@@ -104,5 +104,5 @@ def choose_layers(layers: Sequence[Layer], most: int) -> list[Layer]:
     return [layer for layer in layers if layer.name in chosen]
 
 
-def _kind(layer: Layer) -> tuple[tuple[int, ...], AxisSteps, tuple[tuple[int, ...], ...]]:
+def _kind(layer: Layer) -> tuple[tuple[int, ...], AxisChoice, tuple[tuple[int, ...], ...]]:
     return layer.result.shape, layer.forward, tuple(parameter.shape for parameter in layer.parameters)

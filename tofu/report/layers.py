@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator, Phase, TensorKind
 from tofu.pipeline import Partition
-from tofu.plan import AxisSteps, Steps
+from tofu.plan import AxisChoice, DimensionChoice
 from tofu.search.cost import evaluate
 
 
@@ -33,7 +33,7 @@ class LaidTensor(NamedTuple):
 
     name: str
     shape: tuple[int, ...]
-    steps: Steps
+    steps: DimensionChoice
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Layer:
     operator: str
     line: str
     result: LaidTensor
-    forward: AxisSteps
-    backward: AxisSteps | None
+    forward: AxisChoice
+    backward: AxisChoice | None
     parameters: tuple[LaidTensor, ...]
     transfers: tuple[Transfer, ...]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tofu.graph import Graph
-from tofu.plan import AxisSteps, Steps
+from tofu.plan import AxisChoice, DimensionChoice
 from tofu.search.problem import Problem
 
 REPLICATED = -1
@@ -96,8 +96,8 @@ def make_choices(
 class NamedChoices:
     """Choices by name, as plans store them. Inner parts of an operator are left out: they follow the part with the operator's name."""
 
-    tensors: Mapping[str, Steps]
-    operators: Mapping[str, AxisSteps]
+    tensors: Mapping[str, DimensionChoice]
+    operators: Mapping[str, AxisChoice]
     kept: tuple[str, ...] = ()
     reread: tuple[str, ...] = ()
 

@@ -11,7 +11,6 @@ from tofu.errors import TofuError
 from tofu.graph import Graph, TensorKind
 from tofu.pipeline import Partition, Task
 from tofu.program import PlannedProgram
-from tofu.reading import read_whole, show
 from tofu.search import Choices
 from tofu.search.geometry import count_state_bytes
 from tofu.search.topology import Arrangement
@@ -19,6 +18,7 @@ from tofu.simulation.events import run_tasks
 from tofu.simulation.machine import Machine
 from tofu.simulation.tasks import make_tasks
 from tofu.simulation.timeline import Simulation
+from tofu.validation import read_integer, show
 
 DEFAULT_STATES = 1  # of an optimizer for each weight: a momentum, say
 
@@ -26,7 +26,7 @@ DEFAULT_STATES = 1  # of an optimizer for each weight: a momentum, say
 def read_states(states: Any) -> int:
     """How many tensors an optimizer keeps for each weight. Raises TofuError for what is no such number."""
     try:
-        return read_whole(int(states) if isinstance(states, np.integer) else states, "states")
+        return read_integer(int(states) if isinstance(states, np.integer) else states, "states")
     except ValueError as error:
         raise TofuError(
             f"states= is the number of tensors that the optimizer keeps for each weight, 1 for a momentum and 2 for Adam; it was given "

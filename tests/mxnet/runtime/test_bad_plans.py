@@ -105,7 +105,7 @@ def test_hints_of_another_type(model, hints):
     [
         ({"fc0_wieght": 0}, ["no such operator or tensor", "fc0_weight"]),
         ({"fc0_weight": 2}, ["2 is not a dimension", "\\(18, 17\\)"]),
-        ({"fc0_weight": "0"}, ["'0' is not a dimension", "\\(18, 17\\) \\(0 to 1\\); it is a text, and"]),
+        ({"fc0_weight": "0"}, ["'0' is not a dimension", "\\(18, 17\\) \\(0 to 1\\); dimensions are integers"]),
         ({"fc0": "channel"}, ["'channel' is not an axis"]),
         ({"fc0_weight": (0, 0)}, ["2 choices given", "factors"]),
         ({"softmax": "c"}, ["softmax", "'c'"]),

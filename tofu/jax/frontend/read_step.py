@@ -25,7 +25,7 @@ from tofu.jax.frontend.names import Names, find_user_scope, name_parameters
 from tofu.jax.frontend.sums import add_up_after_loops
 from tofu.jax.frontend.trace import Traced, trace_step
 from tofu.jax.frontend.trees import are_alike, check_tree
-from tofu.reading import show, show_with_type
+from tofu.validation import show, show_with_type
 
 
 @dataclass(frozen=True)
