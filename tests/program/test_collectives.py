@@ -155,8 +155,8 @@ def test_collectives_are_recognized(held, summed, wanted, expected):
 @pytest.mark.parametrize(
     ("collectives", "message"),
     [
-        ([AllGather(0, 0)], "worker 0 has ((0, 24), (0, 12)), and is to have ((0, 12), (0, 24))"),
-        ([AllToAll(1, 1, 1)], "put side by side along dimension 1"),
+        ([AllGather(0, 0)], "worker 0 has ((0, 24), (0, 12)) instead of ((0, 12), (0, 24))"),
+        ([AllToAll(1, 1, 1)], "concatenated along dimension 1"),
         ([AllReduce((1,), "Sum")], "partial results of"),
         ([Slice(0, 1)], "worker 0 has"),
     ],
@@ -172,7 +172,7 @@ def test_other_collectives_are_found(collectives, message):
 def test_a_sum_that_is_left_out_or_done_twice_is_found():
     program, transfer = make_program(lay_out((REPLICATED, 0), (2, 2)), lay_out((1, 0), (2, 2)), (2, 2), (0,))
     for collectives, message in (
-        ([Slice(0, 1)], "1 partial results are put together, where its pieces have [2]"),
+        ([Slice(0, 1)], "1 partial results are reduced, but its pieces have [2]"),
         ([ReduceScatter(0, 1, "Sum"), AllReduce((0,), "Sum")], "partial results of"),
     ):
         with pytest.raises(InternalError) as caught:

@@ -80,7 +80,7 @@ def test_a_hint_for_single_steps_leaves_other_orders_out(model):
     name = next(name for name, axes in plan_of(model).operators.items() if len(set(axes)) > 1)
     axes = tofu.partition(model.symbol, ngpus=6, cache=False, **model.shapes).plan.operators[name]
     plan = tofu.partition(model.symbol, ngpus=6, hints={name: (axes[0], ...)}, **model.shapes).plan
-    assert plan.optimality == "optimal, of 1 of 2 orders of the steps"
+    assert plan.optimality == "optimal, of 1 of 2 orders of the rounds"
 
 
 def test_tables_that_take_longer_than_the_search_are_left_out():

@@ -144,7 +144,7 @@ def test_extents_that_are_not_known():
         'the extent of k is unknown: k alone indexes no tensor\'s dimension; declare it with extents={"k": ...}'
     )
     assert message_of(DescriptionError, g, [(9,)], [1]) == (
-        "the extents of a and b in (a b) are not known; declare all but one with extents="
+        "the extents of a and b in (a b) are unknown; declare all but one with extents="
     )
 
 

@@ -1,6 +1,6 @@
-"""Lowerings: stock operators in parts, where their own kernel cannot be split along an axis that matters; see decision 17.
+"""Lowerings: stock operators in parts, if their own kernel cannot be split along an axis that matters (decision 17).
 
-What a lowering is, and the graphs that follow; the lowerings themselves are the front end's.
+This package defines lowerings and lowered graphs. The front ends provide the lowerings of their operators.
 """
 
 from tofu.lowering.expansion import lower

@@ -1,4 +1,4 @@
-"""Programs: what every worker runs, copies of operators and fetches in order, as plain numbers (stage 5 of the pipeline)."""
+"""Programs of all workers: copies of operators and fetches in order, as one flat array of integers."""
 
 from tofu import _core
 from tofu.program.attributes import worker_attributes

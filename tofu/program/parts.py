@@ -1,4 +1,4 @@
-"""The part of an operator that each worker computes: a box of its axes."""
+"""Boxes of axes that each worker computes of an operator, and boxes of its shards."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _divides(extents: Sequence[int], axes: Sequence[int], factors: Sequence[int]
 
 
 def _find_own(parts: Sequence[Box]) -> list[Box]:
-    """Of each part the positions up to where the next one begins, by dimension, as `OwnBoxes` in `csrc/core/geometry` has it."""
+    """Return the positions of each part up to the beginning of the next, by dimension, like `OwnBoxes` in `csrc/core/geometry`."""
     begins = [sorted({begin for begin, _ in bounds}) for bounds in zip(*parts, strict=True)]
 
     def end_own(d: int, begin: int, end: int) -> int:

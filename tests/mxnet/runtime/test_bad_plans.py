@@ -42,7 +42,7 @@ def test_plan_in_a_file(model, tmp_path):
 def test_a_plan_and_how_to_search_one(model):
     plan = tofu.partition(model.symbol, 2, data=(12, 17)).plan
     for name, value in (("algorithm", "recursive"), ("search_seconds", 1.0), ("topology", [1e9])):
-        with refuses(tofu.PlanError, "plan= is applied as it is", f"{name}="):
+        with refuses(tofu.PlanError, "plan= applies a plan", f"{name}="):
             tofu.partition(model.symbol, plan=plan, data=(12, 17), **{name: value})
     with refuses(tofu.PlanError, "partitioned already"):
         tofu.bind(tofu.partition(model.symbol, 2), plan=plan, data=(12, 17))
