@@ -155,7 +155,12 @@ def _find_window(
     modes = lax.GatherScatterMode
     is_applied = equation.primitive.name == "scatter" and equation.params["update_jaxpr"] is not None
     is_one = len(numbers.update_window_dims) == len(updates) and not numbers.operand_batching_dims
-    if is_applied or not is_one or not numbers.scatter_dims_to_operand_dims or mode not in (modes.FILL_OR_DROP, modes.CLIP):
+    if (
+        is_applied
+        or not is_one
+        or not numbers.scatter_dims_to_operand_dims
+        or mode not in (modes.FILL_OR_DROP, modes.CLIP)
+    ):
         return None
     found = _find_numbers(flattening, indices)
     if found is None or found.ndim != 1:
@@ -196,11 +201,11 @@ def _clamp(begin: Any, extent: int, size: int) -> int:
 def _trace(
     flattening: Flattening, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand]
 ) -> Sequence[Operand]:
-    described = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in (_find_type(flattening, x) for x in operands)]
+    described = [
+        jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in (_find_type(flattening, x) for x in operands)
+    ]
     closed = jax.make_jaxpr(function)(*described)
-    return flattening.inline(
-        closed.jaxpr, closed.consts, operands, equation.scope, equation.line, equation.checkpoint
-    )
+    return flattening.inline(closed.jaxpr, closed.consts, operands, equation.scope, equation.line, equation.checkpoint)
 
 
 def _find_type(flattening: Flattening, operand: Operand) -> ValueType:
