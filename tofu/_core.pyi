@@ -68,8 +68,9 @@ class Graph:
         the same choice; their axis extents must be equal. `follows_tensor`: the axes are that tensor's dimensions and the
         choice is its layout (weight updates). `same_choice_as`: an earlier operator of the same axis extents. `fetched_axes`: those
         along which fetches take the place of the operator's copies, which only move cells. `uneven_axes`: in a graph that splits equally,
-        those whose parts may overlap. `always_fetched`: no copy of the operator ever runs, and it reads exactly its rows. `absent`: (its place among the inputs, then the outputs; dimension; row) of each tensor that lacks
-        a dimension of those which its cells move to or from.
+        those whose parts may overlap. `always_fetched`: no copy of the operator ever runs, and it reads exactly its rows.
+        `absent`: (its place among the inputs, then the outputs; dimension; row) of each tensor that lacks a dimension of those which its
+        elements move to or from.
         """
     def add_operator_like(
         self,

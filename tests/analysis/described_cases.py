@@ -221,7 +221,7 @@ CASES = [
     Case("join", describe(join), [(4, 3), (4, 1), (4, 5)], [(4, 9)], ("i", "j")),
     Case("cut", describe(cut), [(4, 9), (4, 3)], [(4, 3), (4, 6)], ("i", "j")),
     Case("frame", describe(frame, fill={"data": 3.0}), [(4, 5)], [(8, 7)], ("i", "j")),
-    Case("frame_one_column", describe(frame), [(4, 1)], [(8, 1)], ()),
+    Case("frame_one_column", describe(frame), [(4, 1)], [(8, 1)], ("i",)),  # nothing is read
     Case("matmul", describe(matmul), [(4, 6), (6, 5)], [(4, 5)], ("i", "j", "k")),
     Case("matmul_t", describe(matmul), [(4, 6), (5, 6)], [(4, 5)], ("i", "j", "k"), {"transpose_b": True}),
     Case(

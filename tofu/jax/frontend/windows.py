@@ -15,7 +15,7 @@ from jax import lax
 from tofu.jax.frontend.equations import Equation, Literal, Operand, ValueType
 
 if TYPE_CHECKING:
-    from tofu.jax.frontend.trace import Flattening
+    from tofu.jax.frontend.trace import StepBuilder
 
 JOINED: dict[str, Callable[[Any, Any], Any] | None] = {
     "scatter": None,
@@ -31,33 +31,30 @@ CONSTANTS = frozenset(("broadcast_in_dim", "concatenate", "convert_element_type"
 """Primitives that make the indices of `x.at[3:5].set(y)` from numbers."""
 
 
-def read_window(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def read_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Return a dynamic slice as a slice along the dimensions in which it begins at a constant; None if there are none."""
     if equation.primitive.name != "dynamic_slice" or types[0].is_key:
         return None
     operand, *starts = equation.inputs
-    shape, sizes = _find_type(flattening, operand).shape, equation.params["slice_sizes"]
-    begins = [
-        _clamp(start.number, extent, size) if isinstance(start, Literal) else None
-        for start, extent, size in zip(starts, shape, sizes, strict=True)
-    ]
-    constant = [d for d, begin in enumerate(begins) if begin is not None and sizes[d] < shape[d]]
-    if not constant:
+    shape, sizes = _find_type(builder, operand).shape, equation.params["slice_sizes"]
+    begins = _list_constant(starts, shape, sizes)
+    if not begins:
         return None
-    numbers = [begin if d in constant else 0 for d, begin in enumerate(begins)]
-    limits = [(numbers[d] or 0) + sizes[d] if d in constant else extent for d, extent in enumerate(shape)]
+    first = [begins.get(d, 0) for d in range(len(shape))]
+    limits = [begins[d] + sizes[d] if d in begins else extent for d, extent in enumerate(shape)]
 
     def read(operand: Any, *starts: Any) -> Any:
-        window = lax.slice(operand, [number or 0 for number in numbers], limits)
-        rest = [0 if d in constant else start for d, start in enumerate(starts)]
+        window = lax.slice(operand, first, limits)
+        rest = [0 if d in begins else start for d, start in enumerate(starts)]
         return window if window.shape == tuple(sizes) else lax.dynamic_slice(window, rest, sizes)
 
-    return _trace(flattening, equation, read, equation.inputs)
+    return _trace(builder, equation, read, equation.inputs)
 
 
-def write_window(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return a scatter or an update of one window at a constant position as a choice of old and new elements, or as a dynamic update if the
-    window is small, which is written in place. None for others.
+def write_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Return a scatter or an update of one window at a constant position in another form; None for others.
+
+    A large window is a choice between old and new elements. A small one is a dynamic update, which is written in place.
     """
     name, (type_, *_) = equation.primitive.name, types
     if type_.is_key or name not in ("dynamic_update_slice", *JOINED):
@@ -65,17 +62,15 @@ def write_window(flattening: Flattening, equation: Equation, types: Sequence[Val
     operand, *others = equation.inputs
     if name == "dynamic_update_slice":
         update, *starts = others
-        sizes = _find_type(flattening, update).shape
-        begins = [
-            _clamp(start.number, extent, size) if isinstance(start, Literal) else None if size < extent else 0
-            for start, extent, size in zip(starts, type_.shape, sizes, strict=True)
-        ]
-        if any(begin is None for begin in begins) or not _is_large(sizes, type_.shape):
+        own = _find_type(builder, update).shape
+        found = _list_constant(starts, type_.shape, own)
+        partial = sum(size < extent for size, extent in zip(own, type_.shape, strict=True))
+        if len(found) < partial or not _is_large(own, type_.shape):
             return None
-        found = [begin or 0 for begin in begins]
-        return _trace(flattening, equation, lambda x, update: place(x, update, found), (operand, update))
+        first = [found.get(d, 0) for d in range(len(own))]
+        return _trace(builder, equation, lambda x, update: place(x, update, first), (operand, update))
     indices, update = others
-    window = _find_window(flattening, equation, type_.shape, indices, _find_type(flattening, update).shape)
+    window = _find_window(builder, equation, type_.shape, indices, _find_type(builder, update).shape)
     if window is None:
         return None
     begins, sizes = window
@@ -92,10 +87,10 @@ def write_window(flattening: Flattening, equation: Equation, types: Sequence[Val
             update = join(lax.slice(operand, begins, ends), update)
         return lax.dynamic_update_slice(operand, update, [np.int32(begin) for begin in begins])
 
-    return _trace(flattening, equation, write, (operand, update))
+    return _trace(builder, equation, write, (operand, update))
 
 
-def roll(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Return a concatenation of slices of one array, such as `jnp.roll(x, 1)`, as a choice between shifted copies; None for others.
 
     A slice of one row is split along another dimension than its array, so that its elements would move twice.
@@ -103,11 +98,11 @@ def roll(flattening: Flattening, equation: Equation, types: Sequence[ValueType])
     if equation.primitive.name != "concatenate" or types[0].is_key or not 2 <= len(equation.inputs) <= MOST_PIECES:
         return None
     d = equation.params["dimension"]
-    pieces = [_find_piece(flattening, x, d) for x in equation.inputs]
+    pieces = [_find_piece(builder, x, d) for x in equation.inputs]
     source = pieces[0][0]
     if isinstance(source, Literal) or any(piece[0] != source for piece in pieces):
         return None
-    extent = flattening.types[source].shape[d]
+    extent = builder.types[source].shape[d]
 
     def choose(x: Any) -> Any:
         position = lax.broadcasted_iota(np.int32, types[0].shape, d)
@@ -120,19 +115,19 @@ def roll(flattening: Flattening, equation: Equation, types: Sequence[ValueType])
             at += end - begin
         return result
 
-    return _trace(flattening, equation, choose, [source])
+    return _trace(builder, equation, choose, [source])
 
 
-def _find_piece(flattening: Flattening, operand: Operand, d: int) -> tuple[Operand, int, int]:
+def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
     """Return the array that an operand is a slice of along one dimension, and where the slice begins and ends."""
-    maker = flattening.find_maker(operand)
+    maker = builder.find_maker(operand)
     if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
         (source,) = maker.inputs
-        shape, begins = _find_type(flattening, source).shape, maker.params["start_indices"]
-        own = flattening.types[maker.outputs[0]].shape
+        shape, begins = _find_type(builder, source).shape, maker.params["start_indices"]
+        own = builder.types[maker.outputs[0]].shape
         if all(n == d or own[n] == extent for n, extent in enumerate(shape)):
             return source, begins[d], begins[d] + own[d]
-    return operand, 0, _find_type(flattening, operand).shape[d]
+    return operand, 0, _find_type(builder, operand).shape[d]
 
 
 def place(operand: Any, update: Any, begins: Sequence[int], join: Callable[[Any, Any], Any] | None = None) -> Any:
@@ -148,7 +143,7 @@ def place(operand: Any, update: Any, begins: Sequence[int], join: Callable[[Any,
 
 
 def _find_window(
-    flattening: Flattening, equation: Equation, shape: Sequence[int], indices: Operand, updates: Sequence[int]
+    builder: StepBuilder, equation: Equation, shape: Sequence[int], indices: Operand, updates: Sequence[int]
 ) -> tuple[list[int], list[int]] | None:
     """Return where the one window of a scatter begins in each dimension, and its sizes; None if it is not known or there are several."""
     numbers, mode = equation.params["dimension_numbers"], equation.params["mode"]
@@ -162,7 +157,7 @@ def _find_window(
         or mode not in (modes.FILL_OR_DROP, modes.CLIP)
     ):
         return None
-    found = _find_numbers(flattening, indices)
+    found = _find_numbers(builder, indices)
     if found is None or found.ndim != 1:
         return None
     rest = iter(updates)
@@ -173,16 +168,16 @@ def _find_window(
     return begins, sizes
 
 
-def _find_numbers(flattening: Flattening, operand: Operand, depth: int = 4) -> np.ndarray[Any, Any] | None:
+def _find_numbers(builder: StepBuilder, operand: Operand, depth: int = 4) -> np.ndarray[Any, Any] | None:
     """Return the value of an operand that a few equations make from numbers; None of any other."""
     if isinstance(operand, Literal):
         return operand.value
-    if depth == 0 or len(flattening.types[operand].shape) > 1:
+    if depth == 0 or len(builder.types[operand].shape) > 1:
         return None
-    maker = flattening.find_maker(operand)
+    maker = builder.find_maker(operand)
     if maker is None or maker.primitive.name not in CONSTANTS:
         return None
-    values = [_find_numbers(flattening, one, depth - 1) for one in maker.inputs]
+    values = [_find_numbers(builder, one, depth - 1) for one in maker.inputs]
     if any(value is None for value in values):
         return None
     with jax.ensure_compile_time_eval():
@@ -194,19 +189,27 @@ def _is_large(sizes: Sequence[int], shape: Sequence[int]) -> bool:
     return all(2 * size >= extent for size, extent in zip(sizes, shape, strict=True))
 
 
+def _list_constant(starts: Sequence[Operand], shape: Sequence[int], sizes: Sequence[int]) -> dict[int, int]:
+    """Return where a window begins, by dimension that it does not span and in which it begins at a constant."""
+    return {
+        d: _clamp(start.number, extent, size)
+        for d, (start, extent, size) in enumerate(zip(starts, shape, sizes, strict=True))
+        if isinstance(start, Literal) and size < extent
+    }
+
+
 def _clamp(begin: Any, extent: int, size: int) -> int:
     return int(min(max(begin, 0), extent - size))
 
 
 def _trace(
-    flattening: Flattening, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand]
-) -> Sequence[Operand]:
-    described = [
-        jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in (_find_type(flattening, x) for x in operands)
-    ]
+    builder: StepBuilder, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand]
+) -> list[Operand]:
+    given = [_find_type(builder, operand) for operand in operands]
+    described = [jax.ShapeDtypeStruct(one.shape, one.dtype, weak_type=one.weak_type) for one in given]
     closed = jax.make_jaxpr(function)(*described)
-    return flattening.inline(closed.jaxpr, closed.consts, operands, equation.scope, equation.line, equation.checkpoint)
+    return builder.inline(closed.jaxpr, closed.consts, operands, equation.scope, equation.line, equation.checkpoint)
 
 
-def _find_type(flattening: Flattening, operand: Operand) -> ValueType:
-    return operand.type if isinstance(operand, Literal) else flattening.types[operand]
+def _find_type(builder: StepBuilder, operand: Operand) -> ValueType:
+    return operand.type if isinstance(operand, Literal) else builder.types[operand]
