@@ -50,11 +50,15 @@ def find_strategies(graph: Graph, framework: Operators, undescribed: str = "erro
         attributes = tuple(sorted(operator.attributes.items()))
         is_mixed = len({graph.tensors[position].times for position in (*operator.inputs, *operator.outputs)}) > 1
         names = operator.dimension_names
-        key = (operator.op, attributes, tuple(inputs), tuple(outputs), operator.ignored, is_mixed, names)
+        key = (
+            *(operator.op, attributes, tuple(inputs), tuple(outputs)),
+            *(operator.ignored, operator.stateful, is_mixed, names),
+        )
         if key not in cache:
             found = _analyse_operator(operator, inputs, outputs, framework, undescribed)
             found = _without_ignored(name_axes(found, names) if names else found, operator.ignored)
-            cache[key] = _without_fetched_axes(found) if is_mixed else found
+            found = _without_fetched_axes(found) if is_mixed else found
+            cache[key] = replace(found, is_always_fetched=found.is_always_fetched and not operator.stateful)
         accesses.append(cache[key])
     return share_axes(graph, accesses)
 
