@@ -44,21 +44,25 @@ def find_strategies(graph: Graph, framework: Operators, undescribed: str = "erro
     check_described(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
     accesses: list[OperatorAccess] = []
-    for operator in graph.operators:
+    kept = {
+        operator.forward for operator in graph.operators if operator.stateful
+    }  # their gradients need a copy of them
+    for number, operator in enumerate(graph.operators):
         inputs = [graph.tensors[position].shape for position in operator.inputs]
         outputs = [graph.tensors[position].shape for position in operator.outputs]
         attributes = tuple(sorted(operator.attributes.items()))
         is_mixed = len({graph.tensors[position].times for position in (*operator.inputs, *operator.outputs)}) > 1
         names = operator.dimension_names
+        has_copy = operator.stateful or number in kept
         key = (
             *(operator.op, attributes, tuple(inputs), tuple(outputs)),
-            *(operator.ignored, operator.stateful, is_mixed, names),
+            *(operator.ignored, has_copy, is_mixed, names),
         )
         if key not in cache:
             found = _analyse_operator(operator, inputs, outputs, framework, undescribed)
             found = _without_ignored(name_axes(found, names) if names else found, operator.ignored)
             found = _without_fetched_axes(found) if is_mixed else found
-            cache[key] = replace(found, is_always_fetched=found.is_always_fetched and not operator.stateful)
+            cache[key] = replace(found, is_always_fetched=found.is_always_fetched and not has_copy)
         accesses.append(cache[key])
     return share_axes(graph, accesses)
 
