@@ -52,7 +52,7 @@ test-jax: $(TOOLS) $(CORE)
 
 SECONDS ?= 600
 fuzz: $(TOOLS) $(BUILT)
-	$(VENV)/python -m tests.campaigns.fuzz --seconds $(SECONDS) --jobs 2 --shrink
+	$(VENV)/python -m tests.campaigns.fuzz --seconds $(SECONDS) --jobs 2
 
 lint: $(TOOLS) $(CORE_TIDIED)
 	$(VENV)/ruff check .
