@@ -3,8 +3,8 @@
     python -m benchmarks.memory
 
 A ratio is the planned bytes of the worker that needs most, times the number of workers, over the bytes of one device. Parameters,
-gradients, one momentum and activations count; workspace does not. Fetch buffers are fetched regions, padded copies and partial results. "No order"
-drops the control dependencies of the execution graph.
+gradients, one momentum and activations count; workspace does not. Fetch buffers are fetched regions, padded copies and partial results.
+"No order" drops the control dependencies of the execution graph.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def measure(model: Model, workers: int, algorithm: str) -> list[str]:
     symbol = tofu.partition(model.symbol, workers, algorithm=algorithm, **model.shapes)
     report = tofu.memory_report(symbol)
     partition = symbol.planned()
-    variables = worker_variables(partition.problem, partition.choices, partition.training)
+    variables = worker_variables(partition.choices, partition.training)
     largest = report.largest
     sizes = report.one_device.planned_bytes, largest.planned_bytes, largest.at_peak["fetch buffers"]
     cells = [f"{size / GIB:.2f}" for size in sizes]

@@ -65,7 +65,7 @@ def measure_algorithms(name: str, workers: int, search_seconds: float) -> dict[s
         arranged = problem.arrange(Arrangement(algorithm.list_orders(workers)[0]))
         try:
             choices = algorithm.solve(arranged, effort=Effort(search_seconds)).choices
-            moved[algorithm.name] = evaluate(arranged, choices).total_bytes
+            moved[algorithm.name] = evaluate(choices).total_bytes
         except InfeasibleError:
             moved[algorithm.name] = None
     return moved

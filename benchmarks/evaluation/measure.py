@@ -84,9 +84,9 @@ def _measure_algorithm(programs: Programs, batch: int, algorithm: str, machine: 
     planned = programs.partition(batch, algorithm)
     if isinstance(planned, TofuError):
         return AlgorithmResult(programs.model, algorithm, 0.0, 0.0, 0, False, str(planned).split(". ")[0])
-    emitted, needed = planned
+    program, needed = planned
     seconds, computing = (
-        simulate(emitted, machine, states=STATES, with_fetches=with_fetches).seconds for with_fetches in (True, False)
+        simulate(program, machine, states=STATES, with_fetches=with_fetches).seconds for with_fetches in (True, False)
     )
     fits = max(needed) <= machine.usable_bytes
     return AlgorithmResult(programs.model, algorithm, seconds, computing, max(needed), fits)

@@ -25,10 +25,10 @@ from tofu.planning.settings import Settings
 from tofu.report.picture import new_figure
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS
+from tofu.search.choices import name_choices
 from tofu.search.cost import evaluate
 from tofu.search.geometry import find_shards
 from tofu.search.solve import Effort
-from tofu.search.steps import list_operator_steps
 
 TABLE = "partition.csv"
 CONVOLUTION = re.compile(r"group(\d+)_block(\d+)_(1|2|3|project)_conv")
@@ -55,7 +55,7 @@ class GroupRow:
 
 def list_group_rows(problem: Problem, choices: Choices) -> Iterator[GroupRow]:
     """Yield a row for each group."""
-    graph, axes = problem.graph, list_operator_steps(problem, choices)
+    graph, axes = problem.graph, name_choices(choices).operators
     blocks: dict[int, dict[int, list[tuple[str | None, ...]]]] = defaultdict(lambda: defaultdict(list))
     for operator in graph.operators:
         match = CONVOLUTION.fullmatch(operator.name)
@@ -64,7 +64,7 @@ def list_group_rows(problem: Problem, choices: Choices) -> Iterator[GroupRow]:
     weights = {t for t, tensor in enumerate(graph.tensors) if tensor.kind is TensorKind.PARAMETER}
     weights |= {gradient for parameter, gradient in graph.gradients.items() if parameter in weights}
     moved_bytes: Counter[tuple[int, bool]] = Counter()  # (group, of a weight)
-    for owner, tensor, _, count, _ in evaluate(problem, choices).items:
+    for owner, tensor, _, count, _ in evaluate(choices).items:
         if match := CONVOLUTION.match(_get_forward_name(graph, owner)):
             moved_bytes[int(match[1]), tensor in weights] += count
     for group, own in sorted(blocks.items()):

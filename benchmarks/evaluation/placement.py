@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tofu.pipeline import Emitted
-from tofu.program import NodeKind
+from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.machine import Machine
 from tofu.simulation.tasks import Tasks, make_tasks
 
@@ -17,13 +16,13 @@ LAYER = re.compile(r"lstm(\d+)_")
 SUMS = ("_grad_add", "add_n")  # add up the gradients of several uses, in place
 
 
-def place_layers(emitted: Emitted, devices: int) -> list[int]:
+def place_layers(program: PlannedProgram, devices: int) -> list[int]:
     """Return the device of each node.
 
     A layer is named by its operators. A gradient goes with its forward operator, another operator with what it reads, and another variable
     with its reader.
     """
-    tables, graph = emitted.program.tables, emitted.problem.graph
+    tables, graph = program.tables, program.graph
     kinds, numbers = tables.node_kind.tolist(), tables.node_id.tolist()
     sources: list[list[int]] = [[] for _ in kinds]
     for node, source in zip(tables.read_node.tolist(), tables.entry_node[tables.read_entry].tolist(), strict=True):
@@ -48,12 +47,12 @@ def place_layers(emitted: Emitted, devices: int) -> list[int]:
     return [(layer or 0) % devices for layer in layers]
 
 
-def measure_placed_memory(emitted: Emitted, devices: Sequence[int], states: int) -> list[int]:
+def measure_placed_memory(program: PlannedProgram, devices: Sequence[int], states: int) -> list[int]:
     """Return the bytes that each device needs.
 
     It holds variables, gradients and optimizer states for the whole step. A computed tensor is freed after its last use.
     """
-    tables, graph = emitted.program.tables, emitted.problem.graph
+    tables, graph = program.tables, program.graph
     weights = set(graph.updated)
     gradients = {graph.gradients[weight] for weight in weights}
     last = tables.entry_node.copy()  # the last node that uses each entry
@@ -62,8 +61,8 @@ def measure_placed_memory(emitted: Emitted, devices: Sequence[int], states: int)
     changes: list[dict[int, int]] = [defaultdict(int) for _ in held]  # node -> bytes allocated minus bytes freed
     rows = zip(
         tables.entry_node.tolist(),
-        emitted.program.entry_bytes.tolist(),
-        emitted.program.entry_tensor.tolist(),
+        program.entry_bytes.tolist(),
+        program.entry_tensor.tolist(),
         last.tolist(),
         strict=True,
     )
@@ -80,10 +79,10 @@ def measure_placed_memory(emitted: Emitted, devices: Sequence[int], states: int)
     return [sum(own) for own in zip(held, peaks, strict=True)]
 
 
-def spread_tasks(emitted: Emitted, devices: Sequence[int], machine: Machine, states: int) -> Tasks:
+def spread_tasks(program: PlannedProgram, devices: Sequence[int], machine: Machine, states: int) -> Tasks:
     """Return the tasks of one device spread over several, with a copy of each tensor for each device that reads it."""
-    own = make_tasks(emitted, machine, states, shares_buffers=False)
-    node_bytes = np.bincount(emitted.program.tables.entry_node, emitted.program.entry_bytes, len(devices))
+    own = make_tasks(program, machine, states, shares_buffers=False)
+    node_bytes = np.bincount(program.tables.entry_node, program.entry_bytes, len(devices))
     worker = [*devices, *(devices[own.waits_for[task][0]] for task in range(len(devices), len(own)))]
     waits = [list(sources) for sources in own.waits_for]
     seconds, streams, is_fetch = own.seconds.tolist(), [2 * device for device in worker], own.is_fetch.tolist()

@@ -12,8 +12,8 @@ from benchmarks.evaluation.swapping import swap
 from tests.models.paper import Model
 from tofu.errors import TofuError
 from tofu.mxnet.planning import plan_task
-from tofu.pipeline import Emitted
 from tofu.planning.settings import Settings
+from tofu.program import PlannedProgram
 from tofu.simulation.events import run_tasks
 from tofu.simulation.machine import Machine
 from tofu.simulation.simulate import emit_one_device, measure_one_device, measure_partition, simulate
@@ -22,7 +22,7 @@ from tofu.simulation.tasks import make_tasks
 STATES = 1  # the paper counts three times the weights: weight, gradient, one history
 DEVICES = 8
 
-Plan: TypeAlias = "tuple[Emitted, tuple[int, ...]] | TofuError"
+Plan: TypeAlias = "tuple[PlannedProgram, tuple[int, ...]] | TofuError"
 
 
 class Programs:
@@ -37,7 +37,7 @@ class Programs:
         self.one_device = cache(self._emit_one_device)
         self.partition = cache(self._partition)
 
-    def _emit_one_device(self, batch: int) -> tuple[Emitted, int]:
+    def _emit_one_device(self, batch: int) -> tuple[PlannedProgram, int]:
         """Return the program of a single device and the bytes that it needs."""
         task = self._build(batch).read(Settings(workers=2, cache=False))
         return emit_one_device(task), measure_one_device(task, STATES)
@@ -49,7 +49,7 @@ class Programs:
             partition = plan_task(self._build(batch).read(settings))
         except TofuError as error:
             return error
-        return partition.whole_step, measure_partition(partition, STATES)
+        return partition.program, measure_partition(partition, STATES)
 
 
 @dataclass(frozen=True)
@@ -74,22 +74,22 @@ class Outcome:
 
 def run_ideal(programs: Programs, batch: int, machine: Machine) -> Outcome:
     """Simulate one device with unlimited memory, times 8."""
-    emitted, needed = programs.one_device(batch)
-    return Outcome(programs.model, "ideal", batch, DEVICES * _get_throughput(emitted, machine), 0.0, needed)
+    program, needed = programs.one_device(batch)
+    return Outcome(programs.model, "ideal", batch, DEVICES * _get_throughput(program, machine), 0.0, needed)
 
 
 def run_small_batch(programs: Programs, batches: Sequence[int], machine: Machine) -> Outcome:
     """Simulate one device at the largest batch that fits, times 8, without exchanging gradients."""
     for batch in batches:
-        emitted, needed = programs.one_device(batch)
+        program, needed = programs.one_device(batch)
         if needed <= machine.usable_bytes:
-            throughput = DEVICES * _get_throughput(emitted, machine)
+            throughput = DEVICES * _get_throughput(program, machine)
             return Outcome(programs.model, "small batch", batch, throughput, 0.0, needed)
     return Outcome(programs.model, "small batch")
 
 
-def _get_throughput(emitted: Emitted, machine: Machine) -> float:
-    return simulate(emitted, machine, states=STATES).throughput
+def _get_throughput(program: PlannedProgram, machine: Machine) -> float:
+    return simulate(program, machine, states=STATES).throughput
 
 
 def run_partitioned(programs: Programs, batches: Sequence[int], machine: Machine) -> Outcome:
@@ -98,9 +98,9 @@ def run_partitioned(programs: Programs, batches: Sequence[int], machine: Machine
         planned = programs.partition(batch, "recursive")
         if isinstance(planned, TofuError):
             continue
-        emitted, needed = planned
+        program, needed = planned
         if max(needed) <= machine.usable_bytes:
-            simulated = simulate(emitted, machine, states=STATES)
+            simulated = simulate(program, machine, states=STATES)
             return Outcome(programs.model, "Tofu", batch, simulated.throughput, simulated.waiting_share, max(needed))
     return Outcome(programs.model, "Tofu")
 
@@ -111,9 +111,9 @@ def run_swapping(programs: Programs, batches: Sequence[int], machine: Machine) -
 
 
 def _swap(programs: Programs, batch: int, machine: Machine) -> Outcome:
-    emitted, _ = programs.one_device(batch)
-    tasks = make_tasks(emitted, machine, STATES)
-    seconds = swap(emitted, tasks, machine.usable_bytes, machine.host / DEVICES, STATES)
+    program, _ = programs.one_device(batch)
+    tasks = make_tasks(program, machine, STATES)
+    seconds = swap(program, tasks, machine.usable_bytes, machine.host / DEVICES, STATES)
     if seconds is None:
         return Outcome(programs.model, "swapping")
     communication = 1 - float(tasks.seconds.sum()) / seconds
@@ -123,11 +123,11 @@ def _swap(programs: Programs, batch: int, machine: Machine) -> Outcome:
 def run_placement(programs: Programs, batches: Sequence[int], machine: Machine) -> Outcome:
     """Simulate layers on devices, round robin, with the time steps pipelined, at the largest batch that fits."""
     for batch in batches:
-        emitted, _ = programs.one_device(batch)
-        devices = place_layers(emitted, DEVICES)
-        needed = max(measure_placed_memory(emitted, devices, STATES))
+        program, _ = programs.one_device(batch)
+        devices = place_layers(program, DEVICES)
+        needed = max(measure_placed_memory(program, devices, STATES))
         if needed <= machine.usable_bytes:
-            tasks = spread_tasks(emitted, devices, machine, STATES)
+            tasks = spread_tasks(program, devices, machine, STATES)
             seconds = float(run_tasks(tasks)[1].max())
             communication = 1 - float(tasks.seconds[~tasks.is_fetch].sum()) / DEVICES / seconds
             return Outcome(programs.model, "operator placement", batch, batch / seconds, communication, needed)

@@ -65,7 +65,7 @@ def time_search(name: str, algorithm: str) -> tuple[float, int]:
     problem = _read(name)
     started = time.perf_counter()
     choices = ALGORITHMS[algorithm].solve(problem, effort=Effort(60)).choices
-    return time.perf_counter() - started, evaluate(problem, choices).total_bytes
+    return time.perf_counter() - started, evaluate(choices).total_bytes
 
 
 def count_states(name: str) -> tuple[float, float]:

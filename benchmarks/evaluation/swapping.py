@@ -11,8 +11,7 @@ from collections import OrderedDict, defaultdict
 
 import numpy as np
 
-from tofu.pipeline import Emitted
-from tofu.program import NodeKind
+from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.tasks import Tasks
 from tofu.simulation.work import list_updates
 
@@ -21,15 +20,15 @@ SOON = 8  # kernels ahead, whose tensors are not swapped out
 Item = tuple[str, int]  # "entry" of the program or "state" of a parameter, and its number
 
 
-def swap(emitted: Emitted, tasks: Tasks, memory_bytes: int, bandwidth: float, states: int) -> float | None:
+def swap(program: PlannedProgram, tasks: Tasks, memory_bytes: int, bandwidth: float, states: int) -> float | None:
     """Return the seconds of a step in a steady state, or None if a kernel alone needs more than the memory."""
-    uses, sizes, writes = _list_uses(emitted, tasks, states)
+    uses, sizes, writes = _list_uses(program, tasks, states)
     order = [task for task in range(len(tasks)) if tasks.seconds[task] > 0]
     positions: dict[Item, list[int]] = defaultdict(list)
     for position, task in enumerate(order):
         for item in uses[task]:
             positions[item].append(position)
-    device = _SwappingDevice(memory_bytes, bandwidth, sizes, positions, _list_lasting(emitted))
+    device = _SwappingDevice(memory_bytes, bandwidth, sizes, positions, _list_lasting(program))
     ends = []
     for _ in range(2):  # the second step starts with the memory that the first one leaves
         for position, task in enumerate(order):
@@ -40,20 +39,20 @@ def swap(emitted: Emitted, tasks: Tasks, memory_bytes: int, bandwidth: float, st
     return ends[1] - ends[0]
 
 
-def _list_lasting(emitted: Emitted) -> set[Item]:
+def _list_lasting(program: PlannedProgram) -> set[Item]:
     """Return the variables and optimizer states, which outlive a step."""
-    tables = emitted.program.tables
+    tables = program.tables
     variables = np.flatnonzero(tables.node_kind[tables.entry_node] == NodeKind.VARIABLE).tolist()
-    return {("entry", entry) for entry in variables} | {("state", weight) for weight in emitted.problem.graph.updated}
+    return {("entry", entry) for entry in variables} | {("state", weight) for weight in program.graph.updated}
 
 
 def _list_uses(
-    emitted: Emitted, tasks: Tasks, states: int
+    program: PlannedProgram, tasks: Tasks, states: int
 ) -> tuple[list[list[Item]], dict[Item, int], list[set[Item]]]:
     """Return the items that each task uses, the bytes of all items, and the items that each task writes."""
-    tables, graph = emitted.program.tables, emitted.problem.graph
-    entry_tensor = emitted.program.entry_tensor
-    sizes: dict[Item, int] = {("entry", entry): size for entry, size in enumerate(emitted.program.entry_bytes.tolist())}
+    tables, graph = program.tables, program.graph
+    entry_tensor = program.entry_tensor
+    sizes: dict[Item, int] = {("entry", entry): size for entry, size in enumerate(program.entry_bytes.tolist())}
     uses: list[list[Item]] = [[] for _ in range(len(tasks))]
     writes: list[set[Item]] = [set() for _ in range(len(tasks))]
     for node, entry in zip(tables.read_node.tolist(), tables.read_entry.tolist(), strict=True):
@@ -64,7 +63,7 @@ def _list_uses(
         writes[node].add(("entry", entry))
         if tables.node_kind[node] == NodeKind.VARIABLE:
             variables[int(entry_tensor[entry])] = "entry", entry
-    for task, update in enumerate(list_updates(emitted.problem, emitted.program), start=len(tables.node_kind)):
+    for task, update in enumerate(list_updates(program), start=len(tables.node_kind)):
         written = [variables[update.parameter]]
         if states:
             state = "state", update.parameter
