@@ -1,5 +1,6 @@
 """What all equality tests share: one device's run of a model, and the rules by which a partitioned run is held against it."""
 
+import os
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -19,7 +20,8 @@ from tests.shared.training import (
 from tofu.compare.numbers import compare_numbers
 
 WORKERS = (2, 3, 4, 6, 8)
-STEPS = 5  # tests/campaigns/equality.py takes 20
+LEAST_RANDOM_PLANS = int(os.environ.get("TOFU_RANDOM_PLANS", "0"))  # of each model and number of workers
+STEPS = 5
 RANDOM_STEPS = 2  # under a random plan, which fetches almost everything
 STEP_TOLERANCE = 1e-10
 WEIGHT_TOLERANCE = 1e-8
@@ -68,7 +70,7 @@ def compare_random_plans(reference: References, name: str, workers: int, plans: 
     """The same for plans drawn at random, of seeds from 0 on."""
     model, values, step, weights = reference(name, "float64", RANDOM_STEPS)
     default = bind_partitioned(model, workers, "float64")
-    for seed in range(plans):
+    for seed in range(max(plans, LEAST_RANDOM_PLANS)):
         plan = random_plan(default.partition, seed)
         compare(bind_partitioned(model, workers, "float64", plan), values, step, weights, RANDOM_STEPS)
 
@@ -78,7 +80,7 @@ def compare_random_plans_in_float32(model: Model, workers: int, plans: int) -> N
     values = random_values(model, "float32")
     step, _ = run_single(model, values, "float32")
     default = bind_partitioned(model, workers, "float32")
-    for seed in range(plans):
+    for seed in range(max(plans, LEAST_RANDOM_PLANS)):
         executor = bind_partitioned(model, workers, "float32", random_plan(default.partition, seed))
         found, _, moved = run_partitioned(executor, values)
         assert moved == executor.partition.plan.communication_bytes, seed

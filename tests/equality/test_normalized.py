@@ -32,7 +32,7 @@ from tests.shared.training import (
 from tofu.errors import PlanError
 from tofu.plan import Plan
 
-RANDOM_PLANS = 2  # tests/campaigns/equality.py runs more of them
+RANDOM_PLANS = 2
 
 CASES = spread_workers(NORMALIZED)
 

@@ -1,7 +1,5 @@
 """The same numbers as one device: for the plan that the search finds, and for random plans that no search would choose."""
 
-import os
-
 import mxnet as mx
 import pytest
 
@@ -19,7 +17,7 @@ from tests.shared.training import bind_partitioned, random_values, run_single
 from tofu.analysis import Combine
 from tofu.graph import Phase
 
-RANDOM_PLANS = int(os.environ.get("TOFU_RANDOM_PLANS", "3"))  # tests/campaigns/equality.py runs 50 for each
+RANDOM_PLANS = 3
 
 CASES = spread_workers(MODELS)
 

@@ -20,7 +20,7 @@ from tofu.search.choices import make_choices
 from tofu.search.cost import evaluate
 
 RANDOM_MODELS = ("lstm", "gru", "bidirectional_gru", "fused_lstm", "attention_decoder")
-RANDOM_PLANS = 1  # tests/campaigns/equality.py runs 50
+RANDOM_PLANS = 1
 
 CASES = spread_workers(RECURRENT_MODELS)
 RANDOM_CASES = spread_workers(RANDOM_MODELS)

@@ -17,7 +17,7 @@ from tests.models.spatial import SPATIAL
 from tests.shared.random_plans import feasible_axes
 from tests.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
 
-RANDOM_PLANS = 2  # tests/campaigns/equality.py runs more of them
+RANDOM_PLANS = 2
 
 CASES = spread_workers(SPATIAL)
 

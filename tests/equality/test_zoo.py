@@ -1,4 +1,4 @@
-"""Networks that MXNet's users train, one of each kind: the numbers of one device. tests/campaigns/equality.py runs all."""
+"""Networks that MXNet's users train, one of each kind: the numbers of one device."""
 
 import mxnet as mx
 import pytest
