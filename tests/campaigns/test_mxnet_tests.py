@@ -80,7 +80,6 @@ def test_crash_and_hang_lose_one_test_each(run_suite):
 @pytest.mark.parametrize(
     ("way", "passed"),
     [
-        ("gluon", {"test_hybridized"}),
         ("gluon, float64", {"test_hybridized", "test_needs_double_precision"}),
         ("gluon call", {"test_hybridized", "test_called"}),
     ],
