@@ -276,6 +276,6 @@ AXES = {
 def test_dimensions_that_stay_whole(case):
     """docs/limits.md says which. All others are strategies: data is (6, 4, 8)."""
     symbol, op, expected = AXES[case]
-    problem = tofu.partition(symbol, 2, data=(6, 4, 8)).planned().searched
+    problem = tofu.partition(symbol, 2, data=(6, 4, 8)).planned().searched.problem
     operators = problem.graph.operators
     assert {problem.accesses[i].axes for i, operator in enumerate(operators) if operator.op == op} == expected

@@ -13,8 +13,8 @@ from tests.shared.training import bind_partitioned
 from tofu.errors import PlanError
 from tofu.plan import REPLICATION_LIMIT_BYTES, Plan
 from tofu.search.algorithms import BASELINES
+from tofu.search.choices import name_tensors
 from tofu.search.cost import list_worth_keeping, list_worth_rereading
-from tofu.search.steps import name_tensors
 
 WORKERS, STEPS = 4, 3
 
@@ -62,7 +62,7 @@ def test_plans_that_keep_fetched_tensors_equal_one_device(name, workers):
     model = MODELS[name]()
     default = bind_partitioned(model, workers, "float64").partition
     fetching = bind_partitioned(model, workers, "float64", random_plan(default, seed=1)).partition
-    worth = tuple(list_worth_keeping(fetching.problem, fetching.choices))
+    worth = tuple(list_worth_keeping(fetching.choices))
     kept = replace(fetching.plan, kept=name_tensors(fetching.problem.graph, worth))
     executor = compare_split(model, workers, steps=STEPS, plan=Plan.from_json(kept.to_json()))
     assert executor.partition.plan.kept == kept.kept
@@ -72,7 +72,7 @@ def test_plans_that_keep_fetched_tensors_equal_one_device(name, workers):
 def test_plans_that_reread_tensors_equal_one_device():
     model, workers = to_model(rnn(1, 256, 128, time_steps=3, features=256, classes=10), classes=10), 8
     sharing = bind_partitioned(model, workers, "float64").partition
-    worth = name_tensors(sharing.problem.graph, list_worth_rereading(sharing.problem, sharing.choices))
+    worth = name_tensors(sharing.problem.graph, list_worth_rereading(sharing.choices))
     assert "lstm0_h2h_weight" in worth
     reread = Plan.from_json(replace(sharing.plan, reread=worth).to_json())
     executor = compare_split(model, workers, steps=STEPS, plan=reread)
@@ -83,9 +83,9 @@ def test_plans_that_reread_tensors_equal_one_device():
 def test_invalid_kept_and_reread_tensors_are_named():
     model = MODELS["residual_cnn"]()
     partition = bind_partitioned(model, 2, "float64").partition
-    with pytest.raises(PlanError, match="nothing is kept, and not in the graph"):
+    with pytest.raises(PlanError, match="nothing is kept, but not in the graph"):
         bind_partitioned(model, 2, "float64", replace(partition.plan, kept=("nothing",)))
-    with pytest.raises(PlanError, match="nothing is read again, and not in the graph"):
+    with pytest.raises(PlanError, match="nothing is read again, but not in the graph"):
         bind_partitioned(model, 2, "float64", replace(partition.plan, reread=("nothing",)))
     with pytest.raises(PlanError, match=r"kept or read again, not both:\n.*data"):
         bind_partitioned(model, 2, "float64", replace(partition.plan, kept=("data",), reread=("data",)))

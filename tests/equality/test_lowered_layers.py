@@ -50,7 +50,7 @@ def single_layer(case: Case, dtype: str = "float64") -> Model:
 
 def list_hints(partition):
     """Yield axes of the layer and its gradient; both have one choice if MXNet's kernels share a state."""
-    graph = partition.searched.graph
+    graph = partition.searched.problem.graph
     names = [name for name in ("layer", "layer_backward") if name in graph.operator_index]
     is_shared = any(graph.operators[graph.operator_index[name]].stateful for name in names)
     for axes in product(*(feasible_axes(partition, name) for name in names)):
@@ -76,7 +76,7 @@ def test_each_axis_equals_one_device(case):
 def test_half_precision_is_not_lowered(dtype, is_lowered):
     data = mx.sym.Variable("data", dtype=dtype)
     net = mx.sym.GroupNorm(data, mx.sym.Variable("gamma"), mx.sym.Variable("beta"), num_groups=2, name="layer")
-    searched = tofu.partition(net, 2, data=(4, 6, 5)).planned().searched.graph
+    searched = tofu.partition(net, 2, data=(4, 6, 5)).planned().searched.problem.graph
     assert ("layer/mean" in searched.operator_index) == is_lowered
 
 

@@ -136,7 +136,7 @@ def test_replicated_random_operators_are_refused(symbol, options):
     shape = (5, 4, 8) if "other" in options else (16, 2)
     with pytest.raises(
         tofu.InfeasibleError,
-        match=r"drop \(\w+\) draws random numbers for .* and each draw its own. Use (one device|\d workers), or",
+        match=r"drop \(\w+\) draws random numbers for .* but each draws its own. Use (one device|\d workers), or",
     ):
         tofu.partition(symbol, 8, data=shape, **options)
 

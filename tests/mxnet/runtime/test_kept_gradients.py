@@ -98,4 +98,4 @@ def test_models_keep_their_gradients_by_the_rules_of_lifetimes(build):
     executor = tofu.partition(model.symbol, 2).simple_bind(mx.cpu(), **model.shapes)
     partition = executor.sharded.partition
     assert executor.sharded.kept_gradients == set(executor.sharded.differentiated)
-    MXNET.backend.check(partition.training.keeping_gradients, partition.problem, partition.choices)
+    MXNET.backend.check(partition.training.keeping_gradients, partition.choices)
