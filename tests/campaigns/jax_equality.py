@@ -5,7 +5,7 @@
     python -m tests.campaigns.jax_equality --summary
 
 Each case is a model, a type and a number of workers: the plan of the search, for 20 steps, then random plans, which no search
-would choose, for 2. Cases run in processes of their own, on virtual devices. Results are kept in a file while they come in: a run that was
+would choose, for 2. Cases run in separate processes, on virtual devices. Results are kept in a file while they come in: a run that was
 interrupted, or is asked for more, goes on.
 """
 
@@ -89,7 +89,7 @@ def run_case(case: Case) -> tuple[Case, Result]:
 
 
 def run_alone(case: Case) -> tuple[Case, Result]:
-    """The same in a process of its own, which gets as many devices as the case needs."""
+    """The same in a separate process, which gets as many devices as the case needs."""
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={case.workers} {COMPILED_FAST}"
     os.environ["JAX_PLATFORMS"] = "cpu"
     return run_case(case)

@@ -33,6 +33,6 @@ class Stages(Observer):
 
 
 def run_cold(work: Callable[..., T], *arguments: Any) -> T:
-    """What a function returns in a process of its own: neither analyses nor plans are remembered, and nothing is warm."""
+    """What a function returns in a separate process: neither analyses nor plans are remembered, and nothing is warm."""
     with get_context("spawn").Pool(1) as pool:
         return pool.apply(work, arguments)

@@ -107,7 +107,7 @@ def score(sample: Sample, executor) -> Results:
 
 
 def run_apart(sample: Sample) -> Results:
-    """`compute_apart` in a process of its own, which MXNet ends for some models; ProcessError says so."""
+    """`compute_apart` in a separate process, which MXNet ends for some models; ProcessError says so."""
     sent = replace(sample, relations={})  # functions stay
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         try:
