@@ -1,7 +1,6 @@
-"""Random steps: functions of trees of arrays, made of the operations of `operations`.
+"""Random steps: functions of trees of arrays, composed of random operations.
 
-A step is a seed and the numbers of its operations. Each operation has a seed of its own, so the step stays the same
-otherwise when one is left out.
+A step is a seed and the numbers of its operations. Each operation has its own seed, so leaving one out keeps the others.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tests.jax.differentiated.operations import OPERATIONS, SIZES, Scope, apply, fit, spread
+from tests.jax.random_steps.operations import OPERATIONS, SIZES, Scope, apply, fit, spread
 
 
-def kind_of(x):
+def find_kind(x):
     """Return "float", "integer", "flag" or "key"."""
     dtype = jnp.result_type(x)
     if jnp.issubdtype(dtype, jax.dtypes.prng_key):
@@ -27,7 +26,7 @@ def kind_of(x):
 
 @dataclass(frozen=True, eq=False)
 class RandomStep:
-    """A step with arguments of NumPy, and whether it is run with 64-bit types. `style` says what it returns."""
+    """Step with NumPy arguments; `style` is the form of its results, `x64` its precision."""
 
     seed: int
     operations: tuple[int, ...]
@@ -38,7 +37,7 @@ class RandomStep:
     def __call__(self, *arguments):
         leaves: dict[str, list[Any]] = {"float": [], "integer": [], "flag": [], "key": []}
         for x in jax.tree.leaves(arguments):
-            leaves[kind_of(x)].append(jnp.asarray(x))
+            leaves[find_kind(x)].append(jnp.asarray(x))
         inputs = leaves["float"]
         values, scope = list(inputs), Scope(leaves["integer"], leaves["flag"], leaves["key"])
         for n in self.operations:
@@ -54,20 +53,20 @@ class RandomStep:
             return loss
         if self.style == "state":
             return jax.tree.map(lambda a: advance(a, last[-1]), arguments[0]), loss
-        r, rest = random.Random(self.seed), {"value": last[0], "index": jnp.argmax(spread(last[-1])), "loss": loss}
-        rest["same"] = arguments[-1]
-        return (last[-1], [{name: rest[name] for name in r.sample(sorted(rest), r.randint(1, 4))}])
+        r, extra = random.Random(self.seed), {"value": last[0], "index": jnp.argmax(spread(last[-1])), "loss": loss}
+        extra["same"] = arguments[-1]
+        return (last[-1], [{name: extra[name] for name in r.sample(sorted(extra), r.randint(1, 4))}])
 
 
 def advance(a, z):
-    """Return the next state of an array, which depends on z if it has a derivative."""
-    if kind_of(a) == "float":
+    """Return the next state of an array, which depends on z if the array has a derivative."""
+    if find_kind(a) == "float":
         return (0.9 * a - 0.2 * fit(z, a.shape)).astype(a.dtype)
-    return a + 1 if kind_of(a) == "integer" else a
+    return a + 1 if find_kind(a) == "integer" else a
 
 
 def make_step(seed, operations=None):
-    """Return the step of a seed, with all of its operations or some."""
+    """Return the step of a seed, with all or some of its operations."""
     r, values = random.Random(seed), np.random.default_rng(seed)
     x64, sizes = r.random() < 0.75, r.choices(SIZES, k=3)
     half = not x64 and r.random() < 0.5

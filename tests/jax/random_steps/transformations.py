@@ -1,4 +1,4 @@
-"""Transformations of a step, each as a function of the step, its arguments, and the positions to differentiate at."""
+"""Transformations of a step: functions of the step, its arguments, and the positions to differentiate at."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tests.jax.differentiated.steps import kind_of
+from tests.jax.random_steps.steps import find_kind
 
 FACTORS = np.array([1.0, 0.7, -0.3], "float32")
 
 
 class Step:
-    """A function to transform, and the style of its results."""
-
     def __init__(self, function, style):
         self.function, self.style, self.__name__ = function, style, "step"
 
@@ -26,7 +24,7 @@ class Step:
 
 
 def floats(tree):
-    return [jnp.asarray(x) for x in jax.tree.leaves(tree) if kind_of(x) == "float"]
+    return [jnp.asarray(x) for x in jax.tree.leaves(tree) if find_kind(x) == "float"]
 
 
 def weigh(tree):
@@ -39,17 +37,17 @@ def weigh(tree):
 
 def scale(tree, factor):
     def times(x):
-        return jnp.asarray(x * factor, jnp.result_type(x)) if kind_of(x) == "float" else x
+        return jnp.asarray(x * factor, jnp.result_type(x)) if find_kind(x) == "float" else x
 
     return jax.tree.map(times, tree)
 
 
-def loss_of(f):
+def make_loss(f):
     return lambda *a: weigh(f(*a))
 
 
-def gradient_of(f, at):
-    return jax.grad(loss_of(f), at)
+def differentiate(f, at):
+    return jax.grad(make_loss(f), at)
 
 
 def fix_others(f, args, at):
@@ -57,19 +55,19 @@ def fix_others(f, args, at):
     return lambda *some: f(*(some[at.index(n)] if n in at else a for n, a in enumerate(args)))
 
 
-def cotangent_of(x):
-    if kind_of(x) != "float":
+def make_cotangent(x):
+    if find_kind(x) != "float":
         return np.zeros(np.shape(x), jax.dtypes.float0)
     return jnp.cos(jnp.arange(np.size(x))).reshape(np.shape(x)).astype(jnp.result_type(x))
 
 
 def pull_back(f, args, at):
     results, back = jax.vjp(f, *args)
-    return results, back(jax.tree.map(cotangent_of, results))
+    return results, back(jax.tree.map(make_cotangent, results))
 
 
 def differentiate_twice(f, args, at):
-    return jax.grad(lambda *a: weigh(gradient_of(f, at)(*a)), at)(*args)
+    return jax.grad(lambda *a: weigh(differentiate(f, at)(*a)), at)(*args)
 
 
 def hessian(f, args, at):
@@ -80,13 +78,13 @@ def hessian(f, args, at):
         return jnp.asarray(x).reshape(-1).at[: v.size].set(v).reshape(np.shape(x))
 
     def loss(v):
-        return fix_others(loss_of(f), args, at)(*jax.tree.map(put, v, some))
+        return fix_others(make_loss(f), args, at)(*jax.tree.map(put, v, some))
 
     return jax.jacrev(jax.jacrev(loss))(jax.tree.map(lambda x: np.asarray(x).reshape(-1)[:3], some))
 
 
 def iterate(f, args, at):
-    """Differentiate a scan whose carry is the state, or the first argument, of the step."""
+    """Differentiate a scan that carries the state, or the first argument, of the step."""
 
     def loss(first, *rest):
         def advance(state, factor):
@@ -102,11 +100,11 @@ def compose(f, args, at):
     def twice(*a):
         return f(f(*a)[0], *a[1:]) if f.style == "state" else f(*scale(a, weigh(f(*a)) / 10))
 
-    return gradient_of(twice, at)(*args)
+    return differentiate(twice, at)(*args)
 
 
 def batch(args, at, axis=0):
-    """Return arguments with three of each at some positions, and the axes of `jax.vmap`."""
+    """Return arguments with three of each at some positions, and the axes for `jax.vmap`."""
 
     def place(x):
         return min(axis, np.ndim(x))
@@ -118,7 +116,7 @@ def batch(args, at, axis=0):
     return tuple(jax.tree.map(many, a) if n in at else a for n, a in enumerate(args)), axes
 
 
-def mapped(outer, inner, axis=0):
+def map_over(outer, inner, axis=0):
     """Return the transformation of `outer` of `jax.vmap` of `inner`."""
 
     def run(f, args, at):
@@ -140,18 +138,18 @@ def map_twice(f, args, at):
 def call_in_rules(f, args, at):
     """Differentiate a `jax.custom_vjp` function whose rules call the step and its gradient."""
     every = tuple(range(len(at)))
-    value = fix_others(loss_of(f), args, at)
+    value = fix_others(make_loss(f), args, at)
     loss = jax.custom_vjp(value)
     loss.defvjp(lambda *a: (loss(*a), a), lambda a, g: scale(jax.grad(value, every)(*a), 2 * g))
     return jax.grad(loss, every)(*(args[n] for n in at))
 
 
 def differentiate_integers(f, args, at):
-    at = tuple(n for n, a in enumerate(args) if all(kind_of(x) != "key" for x in jax.tree.leaves(a)))
-    return jax.grad(loss_of(f), at, allow_int=True)(*args)
+    at = tuple(n for n, a in enumerate(args) if all(find_kind(x) != "key" for x in jax.tree.leaves(a)))
+    return jax.grad(make_loss(f), at, allow_int=True)(*args)
 
 
-def loop(f, args, at):
+def run_loop(f, args, at):
     def advance(a):
         return lambda i, c: c + weigh(f(*scale(a, 1 - 0.1 * i + c / 100)))
 
@@ -160,18 +158,17 @@ def loop(f, args, at):
 
 def choose(f, args, at):
     def loss(*a):
-        return lax.cond(weigh(a) < 1e9, loss_of(f), lambda *a: weigh(a), *a)
+        return lax.cond(weigh(a) < 1e9, make_loss(f), lambda *a: weigh(a), *a)
 
     return jax.grad(loss, at)(*args)
 
 
 def refuse_forward_mode(f, args, at):
-    """Differentiate forward, by `jax.jvp`."""
     some = tuple(args[n] for n in at)
-    return jax.jvp(fix_others(f, args, at), some, jax.tree.map(cotangent_of, some))
+    return jax.jvp(fix_others(f, args, at), some, jax.tree.map(make_cotangent, some))
 
 
-def as_it_is(f, at):
+def keep(f, at):
     return f
 
 
@@ -179,30 +176,30 @@ def as_it_is(f, at):
 TRANSFORMATIONS: dict[str, Callable[..., Any]] = {
     "call": lambda f, args, at: f(*args),
     "jit": lambda f, args, at: jax.jit(lambda *a: f(*scale(a, 0.7)))(*args),
-    "grad": lambda f, args, at: gradient_of(f, at)(*args),
+    "grad": lambda f, args, at: differentiate(f, at)(*args),
     "value_and_grad": lambda f, args, at: jax.value_and_grad(lambda *a: (weigh(y := f(*a)), y), at, has_aux=True)(*args),
     "vjp": pull_back,
     "vjp of some": lambda f, args, at: pull_back(fix_others(f, args, at), [args[n] for n in at], at),
     "jacrev": lambda f, args, at: jax.jacrev(lambda *a: [x.ravel()[:2] for x in floats(f(*a))], at)(*args),
-    "jit(grad)": lambda f, args, at: jax.jit(gradient_of(f, at))(*args),
-    "grad(jit)": lambda f, args, at: gradient_of(jax.jit(f), at)(*args),
-    "checkpoint": lambda f, args, at: gradient_of(jax.checkpoint(f), at)(*args),
-    "keywords": lambda f, args, at: gradient_of(lambda *a: f(a[0], **dict(zip("bcd", a[1:], strict=False))), at)(*args),
-    "several calls": lambda f, args, at: gradient_of(lambda *a: [f(*scale(a, s)) for s in (1, 0.5, -1.5)], at)(*args),
+    "jit(grad)": lambda f, args, at: jax.jit(differentiate(f, at))(*args),
+    "grad(jit)": lambda f, args, at: differentiate(jax.jit(f), at)(*args),
+    "checkpoint": lambda f, args, at: differentiate(jax.checkpoint(f), at)(*args),
+    "keywords": lambda f, args, at: differentiate(lambda *a: f(a[0], **dict(zip("bcd", a[1:], strict=False))), at)(*args),
+    "several calls": lambda f, args, at: differentiate(lambda *a: [f(*scale(a, s)) for s in (1, 0.5, -1.5)], at)(*args),
     "composed": compose,
     "custom_vjp": call_in_rules,
     "integers": differentiate_integers,
     "grad(grad)": differentiate_twice,
     "jacrev(jacrev)": hessian,
-    "vmap": mapped(as_it_is, as_it_is),
-    "vmap at 1": mapped(as_it_is, as_it_is, 1),
+    "vmap": map_over(keep, keep),
+    "vmap at 1": map_over(keep, keep, 1),
     "vmap(vmap)": map_twice,
-    "vmap(grad)": mapped(as_it_is, gradient_of),
-    "grad(vmap)": mapped(gradient_of, as_it_is, 1),
-    "jit(vmap(grad))": mapped(lambda f, at: jax.jit(f), gradient_of),
+    "vmap(grad)": map_over(keep, differentiate),
+    "grad(vmap)": map_over(differentiate, keep, 1),
+    "jit(vmap(grad))": map_over(lambda f, at: jax.jit(f), differentiate),
     "scan": iterate,
-    "fori_loop": loop,
-    "map": lambda f, args, at: gradient_of(lambda *a: lax.map(lambda s: f(*scale(a, s)), FACTORS), at)(*args),
+    "fori_loop": run_loop,
+    "map": lambda f, args, at: differentiate(lambda *a: lax.map(lambda s: f(*scale(a, s)), FACTORS), at)(*args),
     "cond": choose,
     "jvp": refuse_forward_mode,
 }

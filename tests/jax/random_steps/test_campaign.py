@@ -1,14 +1,14 @@
-"""A few random steps under transformations have the numbers of one device."""
+"""A few random steps under transformations, compared with one device."""
 
 import jax
 import numpy as np
 import pytest
 
-from tests.jax.differentiated.campaign import find_difference, make_case, run_case
+from tests.jax.random_steps.campaign import find_difference, make_case, run_case
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 5])
-def test_transformed_random_steps_are_those_of_one_device(seed):
+@pytest.mark.parametrize("seed", range(6))
+def test_transformed_random_steps_equal_one_device(seed):
     case = make_case(seed)
     assert run_case(case) == ("same", ""), case
 

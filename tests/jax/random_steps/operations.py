@@ -1,8 +1,8 @@
 """Random differentiable operations on arrays.
 
 An operation takes a generator of random choices, two arrays with at least one dimension, and a `Scope`, and returns an array.
-The same seed makes the same choices, so JAX may trace an operation several times. Operations bound their results, and add
-a constant to what they sort, compare, or take the maximum of, so that no two elements are equal.
+The same seed makes the same choices, so JAX may trace an operation several times. Operations bound their results. They add
+a constant to operands of sorting, comparison and maximum, so that no two elements are equal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LARGEST = 12_000  # elements of a result
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """Arguments of a step that have no derivative, and how many loops or branches an operation is in."""
+    """Arguments of a step that have no derivative, and the nesting depth of an operation in loops and branches."""
 
     integers: list[Any] = field(default_factory=list)
     flags: list[Any] = field(default_factory=list)
@@ -52,7 +52,7 @@ odd_jvp.defjvp(lambda x, t: (odd_jvp(*x), -3 * jnp.cos(x[0]) * t[0]))
 
 @jax.custom_vjp
 def odd_vjp(x, y):
-    """Return x tanh(y), with derivatives that no differentiation of it has."""
+    """Return x tanh(y), with derivatives that no differentiation gives."""
     return x * jnp.tanh(y)
 
 
@@ -84,20 +84,20 @@ def cube(r, x):
     return fit(x, (r.randint(1, 4), r.randint(1, 5), r.randint(5, 12)))
 
 
-def body(r, e):
-    """Return a random function of an array and a weight, whose result is like the array."""
-    names = [n for n in OPERATIONS if e.depth < 1 or n not in NESTING]
+def draw_body(r, scope):
+    """Return a random function of an array and a weight, whose result has the shape of the array."""
+    names = [n for n in OPERATIONS if scope.depth < 1 or n not in NESTING]
     steps = [(r.choice(names), r.random()) for _ in range(r.randint(1, 2))]
 
     def run(x, w):
         for name, seed in steps:
-            x = jnp.tanh(fit(apply(name, seed, x, w, replace(e, depth=e.depth + 1)), x.shape))
+            x = jnp.tanh(fit(apply(name, seed, x, w, replace(scope, depth=scope.depth + 1)), x.shape))
         return x
 
     return run
 
 
-def contract(r, x, y, e):
+def contract(r, x, y, scope):
     pairs = [(i, j) for i in range(x.ndim) for j in range(y.ndim) if x.shape[i] == y.shape[j]]
     if not pairs:
         y, pairs = fit(y, (x.shape[-1], r.choice(SIZES))), [(x.ndim - 1, 0)]
@@ -105,14 +105,14 @@ def contract(r, x, y, e):
     return jnp.tensordot(x, y, ((i,), (j,))) / x.shape[i]
 
 
-def batched(r, x, y, e):
+def batched(r, x, y, scope):
     b, i, k = (x := cube(r, x)).shape
     specs = ("bik,bkj->bij", (b, k, 3)), ("bik,jbi->kbj", (4, b, i)), ("bik,bi->bk", (b, i)), ("bik,bik->b", (b, i, k))
     spec, shape = r.choice(specs)
     return jnp.einsum(spec, x, fit(y, shape))
 
 
-def convolve(r, x, y, e):
+def convolve(r, x, y, scope):
     groups, width, spatial = r.choice([1, 1, 2]), r.randint(1, 3), r.choice([(r.randint(5, 12),), (6, r.randint(5, 9))])
     x = fit(x, (r.randint(1, 4), groups * r.randint(1, 3), *spatial))
     n = len(spatial)
@@ -127,14 +127,14 @@ def convolve(r, x, y, e):
     return lax.conv_general_dilated(x, kernel, strides, padding, rhs_dilation=dilation, feature_group_count=groups)
 
 
-def pool(r, x, y, e):
+def pool(r, x, y, scope):
     x, window, strides = spread(cube(r, x)), (1, 1, r.randint(2, 3)), (1, 1, r.randint(1, 3))
     start, join = r.choice([(-jnp.inf, lax.max), (0.0, lax.add)])
     return lax.reduce_window(x, start, join, window, strides, r.choice(["SAME", "VALID"]))
 
 
-def index(r, x, y, e):
-    a, i = axis(r, x), e.integer(r)
+def index(r, x, y, scope):
+    a, i = axis(r, x), scope.integer(r)
     many = np.array([r.randrange(x.shape[a]) for _ in range(r.randint(1, 6))])
     return r.choice(
         [
@@ -149,23 +149,23 @@ def index(r, x, y, e):
     )()
 
 
-def update(r, x, y, e):
-    i, many, row = e.integer(r) % x.shape[0], np.array([r.randrange(x.shape[0]) for _ in range(3)]), x.shape[1:]
-    one = many[:1]
+def update(r, x, y, scope):
+    i, many, row = scope.integer(r) % x.shape[0], np.array([r.randrange(x.shape[0]) for _ in range(3)]), x.shape[1:]
+    first = many[:1]
     return r.choice(
         [
             lambda: x.at[i].set(fit(y, row)),
             lambda: x.at[many].add(fit(y, (3, *row))),
-            lambda: x.at[one].multiply(jnp.sin(fit(y, (1, *row))), unique_indices=True),
+            lambda: x.at[first].multiply(jnp.sin(fit(y, (1, *row))), unique_indices=True),
             lambda: lax.dynamic_update_slice_in_dim(x, fit(y, (1, *row)), i, 0),
             lambda: jax.ops.segment_sum(x, (jnp.arange(x.shape[0]) * 7 + i) % 5, 5),
-            lambda: x.at[one].max(fit(y, (1, *row)), unique_indices=True),
+            lambda: x.at[first].max(fit(y, (1, *row)), unique_indices=True),
         ]
     )()
 
 
-def scan(r, x, y, e):
-    step, rows, small = body(r, e), fit(y, (r.randint(1, 4), r.randint(1, 5))), r.random() < 0.5
+def scan(r, x, y, scope):
+    step, rows, small = draw_body(r, scope), fit(y, (r.randint(1, 4), r.randint(1, 5))), r.random() < 0.5
 
     def advance(carry, row):
         x, count = carry
@@ -176,15 +176,15 @@ def scan(r, x, y, e):
     return r.choice([last, stacked, last + fit(stacked, last.shape)])
 
 
-def branch(r, x, y, e):
-    steps = [body(r, e) for _ in range(r.choice([2, 2, 3]))]
+def branch(r, x, y, scope):
+    steps = [draw_body(r, scope) for _ in range(r.choice([2, 2, 3]))]
     if len(steps) == 2:
-        return lax.cond(e.flag(r, x), *steps, x, y)
-    return lax.switch(e.integer(r) % 3, steps, x, y)
+        return lax.cond(scope.flag(r, x), *steps, x, y)
+    return lax.switch(scope.integer(r) % 3, steps, x, y)
 
 
-def control(r, x, y, e):
-    step, count, rounds = body(r, e), r.randint(0, 3), 1 + e.integer(r) % 3
+def control(r, x, y, scope):
+    step, count, rounds = draw_body(r, scope), r.randint(0, 3), 1 + scope.integer(r) % 3
     return r.choice(
         [
             lambda: lax.fori_loop(0, count, lambda i, x: step(x, y) + 0.1 * i, x),
@@ -198,30 +198,30 @@ def control(r, x, y, e):
     )()
 
 
-def draw(r, x, y, e):
-    key = e.key(r)
+def draw(r, x, y, scope):
+    key = scope.key(r)
     if r.random() < 0.4:
         return jnp.where(jax.random.bernoulli(key, jnp.float32(0.7), x.shape), x / 0.7, 0)
-    key = jax.random.split(key, 3)[1] if r.random() < 0.5 else jax.random.fold_in(key, e.integer(r))
+    key = jax.random.split(key, 3)[1] if r.random() < 0.5 else jax.random.fold_in(key, scope.integer(r))
     return x * (1 + 0.1 * jax.random.normal(key, x.shape, "float32").astype(x.dtype))
 
 
-def normalise(r, x, y, e):
+def normalize(r, x, y, scope):
     centred = x - x.mean(axis(r, x), keepdims=True)
     return centred * lax.rsqrt((centred**2).mean(-1, keepdims=True) + 0.1) * fit(y, x.shape[-1:])
 
 
-def solve(r, x, y, e):
+def solve(r, x, y, scope):
     x = x.astype(jnp.promote_types(x.dtype, "float32"))
     a, b = 4 * jnp.eye(4, dtype=x.dtype) + jnp.tanh(fit(x, (4, 4))), fit(y, (4, 3)).astype(x.dtype)
     return jnp.linalg.solve(a, b) if r.random() < 0.5 else jnp.linalg.cholesky(a @ a.T) @ b
 
 
-def fourier(r, x, y, e):
+def fourier(r, x, y, scope):
     return jnp.abs(jnp.fft.rfft(x.astype(jnp.promote_types(x.dtype, "float32"))) + 0.1) / 3
 
 
-def pad(r, x, y, e):
+def pad(r, x, y, scope):
     value = r.choice([x.dtype.type(0), y.sum()])
     return lax.pad(
         x,
@@ -230,7 +230,7 @@ def pad(r, x, y, e):
     )
 
 
-def constant(r, x, y, e):
+def constant(r, x, y, scope):
     return x * np.random.default_rng(r.randint(0, 99)).normal(size=x.shape).astype(x.dtype)
 
 
@@ -258,29 +258,29 @@ ALONG = [
     lambda x, a: jnp.roll(x, 2, a), lambda x, a: jnp.moveaxis(x, a, 0),
 ]
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    "elementwise": lambda r, x, y, e: r.choice(ELEMENTWISE)(x),
-    "binary": lambda r, x, y, e: r.choice(BINARY)(x, fit(y, x.shape)),
-    "outer": lambda r, x, y, e: r.choice(BINARY)(x.ravel()[:60, None], y.ravel()[None, :60]),
-    "reduction": lambda r, x, y, e: r.choice(REDUCTIONS)(x, axis=axis(r, x), keepdims=r.random() < 0.5),
-    "whole": lambda r, x, y, e: r.choice(REDUCTIONS)(x, axis=None) * y,
-    "along": lambda r, x, y, e: r.choice(ALONG)(x, axis(r, x)),
-    "transpose": lambda r, x, y, e: jnp.transpose(x, r.sample(range(x.ndim), x.ndim)),
-    "reshape": lambda r, x, y, e: x.reshape(r.choice([(-1,), (x.shape[-1], -1), (1, *x.shape), (-1, 1, x.shape[0])])),
-    "concatenate": lambda r, x, y, e: jnp.concatenate([x, fit(y, x.shape)] + [x] * r.randint(0, 1), axis(r, x)),
-    "stack": lambda r, x, y, e: jnp.stack([x, fit(y, x.shape)], r.randint(0, x.ndim)),
-    "triangle": lambda r, x, y, e: jnp.tril(matrix(x), r.randint(-1, 2)),
+    "elementwise": lambda r, x, y, scope: r.choice(ELEMENTWISE)(x),
+    "binary": lambda r, x, y, scope: r.choice(BINARY)(x, fit(y, x.shape)),
+    "outer": lambda r, x, y, scope: r.choice(BINARY)(x.ravel()[:60, None], y.ravel()[None, :60]),
+    "reduction": lambda r, x, y, scope: r.choice(REDUCTIONS)(x, axis=axis(r, x), keepdims=r.random() < 0.5),
+    "whole": lambda r, x, y, scope: r.choice(REDUCTIONS)(x, axis=None) * y,
+    "along": lambda r, x, y, scope: r.choice(ALONG)(x, axis(r, x)),
+    "transpose": lambda r, x, y, scope: jnp.transpose(x, r.sample(range(x.ndim), x.ndim)),
+    "reshape": lambda r, x, y, scope: x.reshape(r.choice([(-1,), (x.shape[-1], -1), (1, *x.shape), (-1, 1, x.shape[0])])),
+    "concatenate": lambda r, x, y, scope: jnp.concatenate([x, fit(y, x.shape)] + [x] * r.randint(0, 1), axis(r, x)),
+    "stack": lambda r, x, y, scope: jnp.stack([x, fit(y, x.shape)], r.randint(0, x.ndim)),
+    "triangle": lambda r, x, y, scope: jnp.tril(matrix(x), r.randint(-1, 2)),
     "contract": contract, "batched": batched, "convolve": convolve, "pool": pool, "index": index, "update": update,
-    "draw": draw, "normalise": normalise, "solve": solve, "fourier": fourier, "pad": pad, "constant": constant,
+    "draw": draw, "normalize": normalize, "solve": solve, "fourier": fourier, "pad": pad, "constant": constant,
     "scan": scan, "branch": branch, "control": control,
 }
 # fmt: on
 NESTING = {"scan", "branch", "control"}
 
 
-def apply(name, seed, x, y, e):
+def apply(name, seed, x, y, scope):
     """Apply a random operation; the result has the type of x, at most 4 dimensions, and at most `LARGEST` elements."""
     x, y = jnp.atleast_1d(x), jnp.atleast_1d(y).astype(x.dtype)
-    z = OPERATIONS[name](random.Random(seed), x, y, e)
+    z = OPERATIONS[name](random.Random(seed), x, y, scope)
     while z.size > LARGEST:
         z = z.mean(int(np.argmax(z.shape)))
     return (matrix(z) if z.ndim > 4 else z).astype(x.dtype)
