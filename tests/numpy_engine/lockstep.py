@@ -1,4 +1,4 @@
-"""Programs that all workers execute together, in NumPy: transfers are the collectives that were recognized in them."""
+"""Programs that all workers execute together, in NumPy: transfers are the collectives recognized in them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tofu.tdl import interpret
 
 
 class LockstepExecution(Execution):
-    """An execution whose values are lists of arrays, one for each worker."""
+    """Execution whose values are lists of arrays, one for each worker."""
 
     def run(self, shards):
         program = align(self.program, self.factors, self.find_shards)
@@ -37,7 +37,7 @@ class LockstepExecution(Execution):
                 collectives = recognize(program, transfer)
                 check_collectives(program, transfer, collectives)
                 self.kinds.update(map(type, collectives))
-                inputs = [get(one) for one in transfer.inputs]
+                inputs = [get(collective) for collective in transfer.inputs]
                 arrays[value] = run_collectives(collectives, inputs, program.factors)
             return arrays[value]
 
@@ -56,8 +56,6 @@ class LockstepExecution(Execution):
 
 
 class LockstepBackend(NumpyBackend):
-    """Builds such executions."""
-
     def build(self, source, problem, choices, program):
         made = super().build(source, problem, choices, program)
         execution = LockstepExecution(made.graph, made.program, made.attributes, made.boxes, made.result_boxes)
@@ -67,57 +65,63 @@ class LockstepBackend(NumpyBackend):
 
 
 def run_collectives(collectives, inputs, factors):
-    """What collectives make of the workers' arrays of each input."""
     arrays = inputs[0] if inputs else None
-    for one in collectives:
-        arrays = exchange(one, inputs, arrays) if isinstance(one, Exchange) else follow(one, arrays, factors)
+    for collective in collectives:
+        arrays = (
+            exchange(collective, inputs, arrays)
+            if isinstance(collective, Exchange)
+            else follow(collective, arrays, factors)
+        )
     return arrays
 
 
-def follow(one, arrays, factors):
+def follow(collective, arrays, factors):
     mesh = np.empty(factors, object)
     mesh.reshape(-1)[:] = [*map(Boxed, arrays)]
-    axes = one.axes if isinstance(one, AllReduce) else (one.axis,)
+    axes = collective.axes if isinstance(collective, AllReduce) else (collective.axis,)
     out = np.empty(factors, object)
     for place in np.ndindex(*factors):
         along = tuple(slice(None) if axis in axes else digit for axis, digit in enumerate(place))
         group = [boxed.array for boxed in mesh[along].reshape(-1)]
         digit = place[axes[0]]
-        out[place] = Boxed(join(one, group, digit, factors[axes[0]]))
+        out[place] = Boxed(join(collective, group, digit, factors[axes[0]]))
     return [boxed.array for boxed in out.reshape(-1)]
 
 
 class Boxed:
-    """An array as an element of an array of objects."""
+    """Array as an element of an array of objects."""
 
     def __init__(self, array):
         self.array = array
 
 
-def join(one, group, digit, factor):
-    """What the worker at `digit` of a group gets."""
-    if isinstance(one, AllGather):
-        return np.concatenate(group, one.dimension)
-    if isinstance(one, AllReduce):
-        return reduce(REDUCERS[one.reducer], group)
-    if isinstance(one, ReduceScatter):
-        return np.split(reduce(REDUCERS[one.reducer], group), factor, one.dimension)[digit]
-    if isinstance(one, AllToAll):
-        return np.concatenate([np.split(array, factor, one.split)[digit] for array in group], one.gathered)
-    return np.split(group[digit], factor, one.dimension)[digit]
+def join(collective, group, digit, factor):
+    if isinstance(collective, AllGather):
+        return np.concatenate(group, collective.dimension)
+    if isinstance(collective, AllReduce):
+        return reduce(REDUCERS[collective.reducer], group)
+    if isinstance(collective, ReduceScatter):
+        return np.split(reduce(REDUCERS[collective.reducer], group), factor, collective.dimension)[digit]
+    if isinstance(collective, AllToAll):
+        return np.concatenate(
+            [np.split(array, factor, collective.split)[digit] for array in group], collective.gathered
+        )
+    return np.split(group[digit], factor, collective.dimension)[digit]
 
 
-def exchange(one, inputs, before):
-    neutral = {None: one.fill, "Sum": 0.0, "Max": -np.inf, "Min": np.inf, "Prod": 1.0}[one.reducer]
+def exchange(collective, inputs, before):
+    neutral = {None: collective.fill, "Sum": 0.0, "Max": -np.inf, "Min": np.inf, "Prod": 1.0}[collective.reducer]
     count = len(inputs[0])
-    out = before if one.continues else [np.full(one.shape, neutral) for _ in range(count)]
-    held = [array.copy() for array in before] if one.continues else None
-    for each in one.rounds:
-        for reader, (owner, source, target) in each.moves.items():
-            array = (held if one.continues else inputs[each.input])[owner]
-            piece = array[cells_of(source, each.source_extent)].reshape(each.extent)
-            cells = cells_of(target, each.extent)
-            out[reader][cells] = piece if one.reducer is None else REDUCERS[one.reducer](out[reader][cells], piece)
+    out = before if collective.continues else [np.full(collective.shape, neutral) for _ in range(count)]
+    held = [array.copy() for array in before] if collective.continues else None
+    for round_ in collective.rounds:
+        for reader, (owner, source, target) in round_.moves.items():
+            array = (held if collective.continues else inputs[round_.input])[owner]
+            piece = array[cells_of(source, round_.source_extent)].reshape(round_.extent)
+            cells = cells_of(target, round_.extent)
+            out[reader][cells] = (
+                piece if collective.reducer is None else REDUCERS[collective.reducer](out[reader][cells], piece)
+            )
     return out
 
 

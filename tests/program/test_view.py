@@ -1,4 +1,4 @@
-"""The view of a program says what was written, and prints it."""
+"""The Python view of an encoded program."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ HALVES = (
 )
 
 
-def test_nodes_are_those_that_were_written():
+def test_nodes_are_decoded():
     program = encode(list_nodes())
     assert program.nodes[0] == Node(NodeKind.VARIABLE, 0, 0, Phase.FORWARD, ((4, 3),), begins=((0, 0),))
     assert program.nodes[3] == Node(
@@ -28,7 +28,7 @@ def test_nodes_are_those_that_were_written():
     assert program.remote_bytes == 2 * 4 * 3 * 4
 
 
-def test_dimensions_fills_and_sums_survive():
+def test_fetches_with_fills_and_sums_are_decoded():
     nodes = list_nodes()
     nodes.append([NodeKind.VARIABLE, 2, 1, 0, [(5,)], [], [], 0.0])
     nodes.append([NodeKind.FETCH, 2, 0, 2, [(7,)], [(6, 0), (6, 0)], [[(1,), (3,), [(0, (2,)), (1, (0,))]]], -np.inf])
@@ -50,13 +50,7 @@ def test_dimensions_fills_and_sums_survive():
     assert program.remote_bytes == 2 * 4 * 3 * 4 + 2 * 3 * 8
 
 
-def test_a_program_without_nodes():
-    program = encode([], [], [])
-    assert program.nodes == ()
-    assert program.remote_bytes == 0
-
-
-def test_a_program_prints_a_line_for_each_node():
+def test_programs_print_one_line_per_node():
     nodes = list_nodes()
     nodes.append([NodeKind.VARIABLE, 2, 1, 0, [(5,)], [], [], 0.0])
     nodes.append([NodeKind.FETCH, 2, 0, 2, [(7,)], [(6, 0), (6, 0)], [[(1,), (3,), [(0, (2,)), (1, (0,))]]], -np.inf])
@@ -75,7 +69,7 @@ def test_a_program_prints_a_line_for_each_node():
 
 
 @pytest.mark.parametrize("code", [[1, 2, 3, 4], [_core.PROGRAM_FORMAT, 2, 1]])
-def test_what_is_no_program_cannot_be_read(code):
+def test_broken_encodings_are_refused(code):
     program = encode(list_nodes())
     object.__setattr__(program, "code", np.array(code, np.int64))
     with pytest.raises(ValueError, match="encoded program"):

@@ -1,4 +1,4 @@
-"""Where tables are shown, and what stands below them."""
+"""Legends below tables."""
 
 from io import StringIO
 from itertools import pairwise
@@ -11,7 +11,7 @@ from tofu.report.console import print_legend
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160, 240])
-def test_legends_are_wrapped_as_one_text(width):
+def test_legends_are_wrapped_to_the_console(width):
     console = Console(file=StringIO(), width=width, highlight=False)
     print_legend(console, LEGEND)
     lines = console.file.getvalue().strip().splitlines()
