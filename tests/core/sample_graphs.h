@@ -110,8 +110,7 @@ inline int AddCut(Graph* graph, int x) {
   return last;
 }
 
-/*! \brief x and another matrix as the planes of a stack; what that is along `at` is taken apart
- * again. Returns its last slice. */
+/*! \brief Stack x and another matrix, and unstack along `at`; returns the last slice. */
 inline int AddStack(Graph* graph, int x, int other, int at) {
   const std::vector<int64_t> shape = graph->tensor(x).shape;
   const int y = graph->AddTensor({2, shape[0], shape[1]}, 4, false, 6);

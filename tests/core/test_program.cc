@@ -3,7 +3,6 @@
  * \brief Programs survive encoding, and damaged encodings are refused.
  */
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "check.h"
@@ -76,14 +75,7 @@ void TestRoundTrip() {
   }
 }
 
-void TestFill() {
-  ProgramNode node;
-  CHECK(node.fill() == 0);
-  node.set_fill(-std::numeric_limits<double>::infinity());
-  CHECK(std::isinf(node.fill()) && node.fill() < 0);
-}
-
-void TestDamage() {
+void TestDamagedEncodings() {
   Program program = DrawProgram(3);
   program.nodes.resize(2);
   std::vector<int64_t> data = EncodeProgram(program);
@@ -102,7 +94,7 @@ void TestDamage() {
   CHECK_THROWS(std::invalid_argument, tofu::DecodeProgram(data.data(), data.size()), "version");
 }
 
-/*! \brief An encoded piece of one dimension, with these numbers for its box. */
+/*! \brief An encoded piece of one dimension with this box. */
 std::vector<int64_t> WithBox(int64_t begin, int64_t num_extents, int64_t extent) {
   Program program;
   program.nodes.resize(1);
@@ -128,7 +120,7 @@ void TestDamagedBoxes() {
   refuse(WithBox(0, 0, 1), "a box of other extents than begins");
 }
 
-/*! \brief A variable of two dimensions, and a fetch of a part of it on another worker. */
+/*! \brief A variable, an operator, and a fetch of a part on another worker. */
 Program SmallProgram() {
   Program program;
   program.num_workers = 2;
@@ -169,22 +161,7 @@ void TestTables() {
   CHECK(tables.output_entry == Column({2, 3}) && tables.transit_entry == Column({3}));
 }
 
-/*! \brief Rows of a stack: a source without the dimension that it makes, and one with another. */
-void TestTablesOfOtherDimensions() {
-  using Column = tofu::Column;
-  Program program = SmallProgram();
-  program.nodes[1].shapes = {{5}, {3, 4, 2}};
-  program.nodes[1].begins = {{0}, {0, 0, 0}};
-  program.nodes[2].inputs = {{1, 0}, {1, 1}};
-  program.nodes[2].pieces = {{{{1, 2}, {0, 4}}, {{0, {1}, {1}}}},
-                             {{{2, 3}, {1, 3}}, {{1, {2, 0, 1}, {0, 1, -1}}}}};
-  const tofu::ProgramTables tables = MakeProgramTables(program);
-  CHECK(tables.rank == 3);
-  CHECK(tables.source_begin == Column({1, 0, 0, 2, 0, 1}));
-  CHECK(tables.source_along == Column({1, -1, -1, 0, 1, -1}));
-}
-
-void TestTablesOfWhatIsNotThere() {
+void TestWrongReferencesAreRefused() {
   const auto refuse = [](const Program& program, const char* reason) {
     CHECK_THROWS(std::invalid_argument, MakeProgramTables(program), reason);
   };
@@ -220,11 +197,9 @@ void TestTablesOfWhatIsNotThere() {
 
 int main() {
   TestRoundTrip();
-  TestFill();
-  TestDamage();
+  TestDamagedEncodings();
   TestDamagedBoxes();
   TestTables();
-  TestTablesOfOtherDimensions();
-  TestTablesOfWhatIsNotThere();
+  TestWrongReferencesAreRefused();
   return tofu_test::Finish("program");
 }

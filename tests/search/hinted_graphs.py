@@ -1,4 +1,4 @@
-"""Random small graphs for searches: operators over matrices that they share, loops, recurrences and repeated layers."""
+"""Random small graphs for searches: operators over shared matrices, loops, recurrences and repeated layers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_three(a, b, c):
 
 
 @OPERATORS.op
-def total(x):
+def sum_rows(x):
     return lambda i: Sum(lambda j: x[i, j])
 
 
@@ -32,7 +32,7 @@ def scale_rows(x, factors):
 
 
 class RandomWriter(Writer):
-    """A writer that draws operators over the matrices it has written."""
+    """Writer that draws operators over its matrices."""
 
     def __init__(self, rng, items):
         super().__init__()
@@ -44,7 +44,6 @@ class RandomWriter(Writer):
         return tensor
 
     def matrix(self, rows=None, columns=None):
-        """Return a new input."""
         rows, columns = rows or self.draw_extent(), columns or self.draw_extent()
         return self.resize(self.variable(f"x{len(self.tensors)}", rows, columns, TensorKind.INPUT))
 
@@ -52,7 +51,6 @@ class RandomWriter(Writer):
         return self.rng.choice((2, 3, 4, 4, 6, 8, 8, 9))
 
     def make(self, op, inputs, shape):
-        """Add an operator whose output has this shape."""
         name = f"{op}{len(self.operators)}"
         output = self.variable(f"{name}_output", *((*shape, 1)[:2]), TensorKind.INTERMEDIATE)
         self.tensors[output] = replace(self.tensors[output], shape=tuple(shape))
@@ -60,7 +58,7 @@ class RandomWriter(Writer):
         return self.resize(output)
 
     def draw_operator(self, matrices):
-        """Add an operator that reads one of these matrices; return its result, a matrix."""
+        """Add an operator that reads one of these matrices; return its result."""
         rng, x = self.rng, self.rng.choice(matrices)
         rows, columns = shape = self.tensors[x].shape
         alike = [t for t in matrices if self.tensors[t].shape == shape]
@@ -74,14 +72,13 @@ class RandomWriter(Writer):
         if kind == "activate":
             return self.make(kind, (x,), shape)
         if kind == "scale_rows":
-            return self.make(kind, (x, self.make("total", (rng.choice(alike),), (rows,))), shape)
-        draw = lambda: rng.choice(alike) if rng.random() < 0.5 else self.matrix(*shape)  # noqa: E731
-        others = [draw() for _ in range(2 if kind == "add_three" else 1)]
+            return self.make(kind, (x, self.make("sum_rows", (rng.choice(alike),), (rows,))), shape)
+        draw_operand = lambda: rng.choice(alike) if rng.random() < 0.5 else self.matrix(*shape)  # noqa: E731
+        others = [draw_operand() for _ in range(2 if kind == "add_three" else 1)]
         return self.make(kind, (x, *others), shape)
 
 
 def draw_graph(rng):
-    """Return a random graph."""
     kind = rng.choices(("plain", "loop", "recurrence", "layers"), (24, 8, 3, 1))[0]
     if kind == "recurrence":
         graph = recurrence(rng.randint(2, 4), batch=rng.choice((4, 6)), width=rng.choice((4, 8)))
@@ -102,7 +99,6 @@ def draw_graph(rng):
 
 
 def draw_layers(rng):
-    """Return a chain of equal layers."""
     write, width = RandomWriter(rng, (LARGE,)), rng.choice((4, 8))
     x = write.matrix(rng.choice((4, 6, 8)), width)
     for layer in range(rng.randint(6, 8)):
@@ -112,7 +108,7 @@ def draw_layers(rng):
 
 
 def add_loop(write, matrices):
-    """Add a loop that carries a matrix; what it is after the loop joins `matrices`."""
+    """Add a loop that carries a matrix; its last value joins `matrices`."""
     rng, times = write.rng, write.rng.randint(2, 5)
     start = rng.choice(matrices)
     state = write.resize(write.variable("state", *write.tensors[start].shape, TensorKind.CARRY))
@@ -132,7 +128,7 @@ def add_loop(write, matrices):
 
 
 def draw_next_values(write, matrices):
-    """Give an input a next value of its shape, if there is one."""
+    """Return a next value for an input of the same shape, if there is one."""
     made = {operator.outputs[0] for operator in write.operators}
     for variable, tensor in enumerate(write.tensors):
         values = [t for t in matrices if t in made and write.tensors[t].shape == tensor.shape]
