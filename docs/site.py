@@ -54,7 +54,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def list_documents() -> Iterator[Path]:
     """What people read: the documents at the top, those of docs/, and the README of each folder."""
-    yield from (ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md"))
+    yield from (ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"))
     for folder in FOLDERS:
         pattern = "*.md" if folder == "docs" else "README.md"
         yield from sorted((ROOT / folder).rglob(pattern))

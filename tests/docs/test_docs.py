@@ -16,7 +16,10 @@ from tofu.command_line.main import main
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("tofu", "tdl_ops", "csrc", "benchmarks", "examples")
-DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/**/*.md"))]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
+]
 READMES = [path for folder in (*FOLDERS, "tests") for path in sorted(ROOT.glob(f"{folder}/**/README.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = re.compile(r"<!-- not run: .+ -->\s*$")

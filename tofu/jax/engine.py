@@ -102,7 +102,7 @@ def _list_arguments(graph: Graph) -> list[int]:
 
 
 JAX = Engine(JaxFrontEnd(), JaxBackend(), replace(COLLECTIVES, overlaps_given="needed"))
-LIMITS_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
+JAX_LIMITING_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
 """The same engine with memory limits for arguments: to compare plans that keep equally much of a state."""
 
 

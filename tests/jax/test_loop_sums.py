@@ -16,8 +16,8 @@ from tests.jax.comparison import assert_close, check_training
 from tests.models.jax.language import lstm
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.equations import Loop
-from tofu.jax.frontend.read_step import move_sums, read_step
-from tofu.jax.frontend.sums import add_up_after_loops
+from tofu.jax.frontend.loop_sums import hoist_sums
+from tofu.jax.frontend.read_step import hoist_loop_sums, read_step
 from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.planning import choose_form, read_settings
 from tofu.plan import Plan
@@ -128,7 +128,7 @@ def test_steps_with_moved_sums_train_as_on_one_device(name, workers, seed, is_ra
     draws = random.Random(seed)
     with in_double_precision():
         step, state, data = STEPS[name]()
-        graph = move_sums(read_step(step, (state, data))).graph
+        graph = hoist_loop_sums(read_step(step, (state, data))).graph
         accesses = find_strategies(graph, tofu.jax.JAX.front_end)
         hints = {
             operator.name: draws.choice(access.axes)
@@ -151,14 +151,17 @@ def test_sums_stay_in_the_loop_if_everything_is_split():
         source = read_step(step, (state, data))
     assert choose_form(source, read_settings(4, {})) is source
     for options in ({"replicate": "free"}, {"memory_limit": 2**20}):
-        assert choose_form(source, read_settings(4, options)).graph.fingerprint == move_sums(source).graph.fingerprint
+        assert (
+            choose_form(source, read_settings(4, options)).graph.fingerprint
+            == hoist_loop_sums(source).graph.fingerprint
+        )
 
 
 def test_moved_sums_keep_the_names_of_the_step():
     with in_double_precision():
         step, state, data = nested()
         source = read_step(step, (state, data))
-    moved, options = move_sums(source), {"replicate": "free"}
+    moved, options = hoist_loop_sums(source), {"replicate": "free"}
     shared = moved.graph.operator_index.keys() & source.graph.operator_index.keys()
     assert shared == moved.graph.operator_index.keys()
     for name in shared:
@@ -265,7 +268,7 @@ def test_linear_sums_are_moved_behind_the_loop(name):
     with in_double_precision():
         arguments = draw(8, 4), draw(5, 6, 8)
         step = read_step(MOVED_SUMS[name], arguments).native.step
-        moved = add_up_after_loops(step)
+        moved = hoist_sums(step)
         assert sum(count_carries(moved)) < sum(count_carries(step))
         assert any(equation.loops_summed for equation in moved.walk())
         assert_close(moved.compute(arguments), step.compute(arguments), 1e-12, 1e-13)
@@ -277,14 +280,14 @@ def test_other_carries_stay_in_the_loop(name):
     with in_double_precision():
         dtype = "float16" if name == "half" else "float64"
         assert (
-            add_up_after_loops(read_step(KEPT_SUMS[name], (draw(8, 4, dtype=dtype), draw(5, 6, 8))).native.step) is None
+            hoist_sums(read_step(KEPT_SUMS[name], (draw(8, 4, dtype=dtype), draw(5, 6, 8))).native.step) is None
         )
 
 
 def test_products_of_half_precision_are_added_in_the_type_of_the_carry():
     step = loop(lambda w, x: product(w.astype("bfloat16"), x.astype("bfloat16")).astype("float32"), dtype="float32")
     w, xs = jnp.ones((8, 4)), jnp.full((4096, 2, 8), 0.25)
-    (summed,) = add_up_after_loops(read_step(step, (w, xs)).native.step).compute((w, xs))
+    (summed,) = hoist_sums(read_step(step, (w, xs)).native.step).compute((w, xs))
     np.testing.assert_array_equal(summed, step(w, xs))
     made = tofu.jax.partition(step, 2, (w, xs), replicate="free")
     np.testing.assert_array_equal(made(w, xs), step(w, xs))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tofu.jax
-from tofu.jax.frontend.compared import find_compared
+from tofu.jax.frontend.extrema import find_compared_with_extremum
 from tofu.jax.frontend.trace import trace_step
 from tofu.jax.memory import read_worker_program
 
@@ -43,4 +43,4 @@ def test_other_comparisons_stay_as_they_are():
         same = y == jnp.max(2 * x, 1, keepdims=True), numbers == jnp.max(numbers, 1, keepdims=True)
         return jax.nn.softmax(y), jnp.max(y), same
 
-    assert not find_compared(trace_step(step, (X,))[0])
+    assert not find_compared_with_extremum(trace_step(step, (X,))[0])
