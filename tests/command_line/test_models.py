@@ -1,6 +1,5 @@
 """The commands that plan MXNet models: output, files and refusals."""
 
-import json
 import re
 from pathlib import Path
 
@@ -130,23 +129,6 @@ def test_files_without_a_symbol_are_refused(text, tmp_path):
     assert_refused(run("plan", str(path), "--shape", "data:1,2"), "broken.json", "symbol.save")
 
 
-def test_symbols_of_a_newer_mxnet_are_refused(model, tmp_path):
-    path, saved = tmp_path / "newer-symbol.json", json.loads(Path(model).read_text())
-    layer = next(node for node in saved["nodes"] if node["op"] == "Convolution")
-    for version, version_hint in ((10901, ""), (20000, "It was saved by MXNet 2.0.0, and this is 1.9.1. ")):
-        saved["attrs"]["mxnet_version"] = ["int", version]
-        layer["op"], layer["attrs"]["verbosity"] = "Convolution", "1"
-        path.write_text(json.dumps(saved))
-        remedy = f"{version_hint}Load the library that has what is missing (mx.library.load), or build the model with"
-        missing = f"(Cannot find argument 'verbosity', in operator Convolution(name=\"{layer['name']}\""
-        assert_refused(run("plan", str(path), "--shape", "data:64,5,13,13"), missing, remedy)
-        layer["op"] = "_npx_v9"
-        path.write_text(json.dumps(saved))
-        assert_refused(
-            run("plan", str(path), "--shape", "data:64,5,13,13"), "Operator _npx_v9 is not registered", remedy
-        )
-
-
 def test_options_are_parsed():
     assert read_shapes(["data:64,3,224,224", "label:64"]) == {"data": (64, 3, 224, 224), "label": (64,)}
     assert read_hints(["w=0", "conv=b,co", "x=-,...,1"]) == {"w": 0, "conv": ("b", "co"), "x": (None, Ellipsis, 1)}
@@ -186,16 +168,6 @@ def test_memory_states_which_workers_fit(model, tmp_path):
     result = run("memory", model, *shape, "--workers", "1", "--device-memory", "1KiB")
     assert "No number of workers was found" in result.output
     assert "or more; up to 64 are tried)" in result.output
-
-
-def test_memory_names_the_replicated_operator(tmp_path):
-    path = tmp_path / "fused-symbol.json"
-    mx.gluon.rnn.LSTM(32, input_size=32)(mx.sym.var("data")).save(str(path))
-    result = run("memory", str(path), "--shape", "data:5,8,32", "--workers", "2", "--device-memory", "20kB")
-    assert result.exit_code == 0, result.output
-    assert "with which 20 kB (20,000 bytes) each are enough (11 to 22 were tried)" in result.output
-    assert "however many there are" in result.output
-    assert "unroll those (cell.unroll)" in result.output
 
 
 def test_every_command_applies_plans_and_hints(model, tmp_path):

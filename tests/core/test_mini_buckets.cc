@@ -10,7 +10,6 @@
 
 #include "check.h"
 #include "core/bounds/bound.h"
-#include "core/bounds/bucket_tree.h"
 #include "core/bounds/mini_buckets.h"
 #include "core/bounds/repetition.h"
 #include "core/elimination/pairwise.h"
@@ -116,36 +115,6 @@ void TestBoundsOfRepeatedParts() {
   }
 }
 
-/*! \brief Along a row of equal tables, minima become equal and are not computed again. */
-void TestEqualMinimaAreComputedOnce() {
-  Random random(3);
-  auto bytes = std::make_shared<ByteMatrix>();
-  bytes->rows = bytes->columns = 3;
-  for (int i = 0; i < 9; ++i) bytes->entries.push_back(random.Draw(0, 50));
-  PairwiseProblem problem;
-  for (int v = 0; v < 40; ++v) {
-    problem.unary.emplace_back(3, Weight{0});
-    if (v > 0) problem.pairs.push_back({v - 1, v, bytes});
-  }
-  const auto pause = [](double, size_t) {};
-  int computed = 0;
-  const BucketTree tree = GrowBucketTree(problem, 1, kMaxTableEntries, pause);
-  for (size_t b = 0; b < tree.buckets.size(); ++b)
-    computed += tree.buckets[b].alike == static_cast<int>(b);
-  CHECK(tree.buckets.size() == 40);
-  CHECK(computed < 20);
-  const int64_t least = WeightBytes(Least(problem));
-  const MiniBucketBound found = BoundByMiniBuckets(problem, 1000, kMaxTableEntries, pause);
-  CHECK(found.bytes == least);
-  for (int v = 0; v < problem.size(); ++v) {
-    for (int x = 0; x < 3; ++x) {
-      KeptValues kept(problem.size(), {0, 1, 2});
-      kept[v] = {x};
-      CHECK(least + found.excess[v][x] == WeightBytes(Least(Restrict(problem, kept))));
-    }
-  }
-}
-
 /*! \brief Two triangles of equal tables. One of the first's is a minimum, of a variable between two
  * corners, and has a bucket to tell; the problem has the same table between these of the other. */
 void TestEqualTablesOfDifferentOriginStayApart() {
@@ -190,7 +159,6 @@ void TestEqualTablesOfDifferentOriginStayApart() {
 int main() {
   TestMiniBucketsBoundEveryValue();
   TestBoundsOfRepeatedParts();
-  TestEqualMinimaAreComputedOnce();
   TestEqualTablesOfDifferentOriginStayApart();
   return tofu_test::Finish("mini_buckets");
 }

@@ -161,38 +161,6 @@ void TestTables() {
   CHECK(tables.output_entry == Column({2, 3}) && tables.transit_entry == Column({3}));
 }
 
-void TestWrongReferencesAreRefused() {
-  const auto refuse = [](const Program& program, const char* reason) {
-    CHECK_THROWS(std::invalid_argument, MakeProgramTables(program), reason);
-  };
-  Program program = SmallProgram();
-  program.nodes[1].inputs = {{3, 0}};
-  refuse(program, "no output 0 of a node 3");
-  program.nodes[1].inputs = {{0, -1}};
-  refuse(program, "no output -1 of a node 0");
-  program = SmallProgram();
-  program.transit = {{1, 2}};
-  refuse(program, "no output 2 of a node 1");
-  program = SmallProgram();
-  program.nodes[2].pieces[0].sources[0].input = 2;
-  refuse(program, "node 2 has 2 inputs, a piece reads number 2");
-  program.nodes[2].pieces[0].sources[0] = {1, {4, 0, 0}};
-  refuse(program, "node 2 has 2 dimensions, and a piece of it others");
-  program.nodes[2].pieces[0].sources[0] = {1, {4, 0, 0}, {0, 1, tofu::kNoDimension}};
-  refuse(program, "node 2 reads 3 dimensions of an entry that has 2");
-  program.nodes[2].pieces[0].sources[0] = {1, {4}, {1}};
-  refuse(program, "node 2 has 2 dimensions, and a piece of it others");  // two rows of one
-  program = SmallProgram();
-  program.nodes[2].pieces[0].box = {{1, 3}};
-  refuse(program, "node 2 has 2 dimensions, and a piece of it others");
-  program = SmallProgram();
-  program.nodes[2].begins = {{0}};
-  refuse(program, "node 2 begins in other dimensions than its shape has");
-  program.nodes[2].shapes = {};
-  program.outputs = program.transit = {};
-  refuse(program, "node 2 has pieces, and not one shape");
-}
-
 }  // namespace
 
 int main() {
@@ -200,6 +168,5 @@ int main() {
   TestDamagedEncodings();
   TestDamagedBoxes();
   TestTables();
-  TestWrongReferencesAreRefused();
   return tofu_test::Finish("program");
 }

@@ -10,4 +10,4 @@ from tests.campaigns.jax_equality import COMPILED_FAST
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Without LLVM's costly passes most tests take half the time. XLA's own passes, and so the bytes transferred, stay the same.
 os.environ.setdefault("XLA_FLAGS", f"--xla_force_host_platform_device_count=8 {COMPILED_FAST}")
-collect_ignore_glob = [] if find_spec("jax") else ["test_[!i]*.py", "kernels/*", "random_steps/*"]
+collect_ignore_glob = [] if find_spec("jax") else ["test_[!i]*.py", "kernels/*"]

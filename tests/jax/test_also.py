@@ -60,25 +60,6 @@ def test_hints_that_contradict_the_placement_of_the_state_are_refused():
         train.also(evaluate, (state, data), hints={"state/0/1/w": 1})
 
 
-def test_plans_of_other_steps_are_saved_and_checked():
-    step, state, data = STEPS["perceptron"](jnp.float32)
-    train = tofu.jax.partition(step, 4, (state, data))
-    first = train.also(evaluate, (state, data))
-    again = train.also(evaluate, (state, data), plan=first.plan.to_json())
-    assert again.plan.tensors == first.plan.tensors
-    elsewhere = tofu.jax.partition(
-        evaluate, 4, (state, data), hints={"state/0/0/w": train.plan.tensors["state/0/0/w"][0] ^ 1}
-    )
-    with pytest.raises(PlanError, match="The plan and the hints contradict each other"):
-        train.also(evaluate, (state, data), plan=elsewhere.plan)
-    six, turned = (
-        tofu.jax.partition(evaluate, 6, (state, data), topology=list(map(make_level, levels)), search_seconds=1)
-        for levels in ((3, 2), (2, 3))
-    )
-    with pytest.raises(PlanError, match=r"The plan has factors \(2, 3\), and that of evaluate \(3, 2\)"):
-        six.also(evaluate, (state, data), plan=turned.plan)
-
-
 def test_a_state_of_another_shape_or_type_is_refused():
     step, state, data = STEPS["perceptron"](jnp.float32)
     train = tofu.jax.partition(step, 2, (state, data))

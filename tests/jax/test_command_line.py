@@ -137,27 +137,6 @@ def test_wrong_files_and_options_are_refused(file, arguments, message, monkeypat
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize(
-    ("missing", "arguments", "message"),
-    [
-        (
-            "jax",
-            ["plan", "train.py"],
-            'This needs JAX, which cannot be imported (import of jax halted; None in sys.modules): pip install ".[jax]"',
-        ),
-        ("mxnet", ["plan", "train.json"], "Tofu needs MXNet for this, which cannot be imported"),
-    ],
-)
-def test_a_missing_framework_is_reported_in_one_line(missing, arguments, message):
-    code = (
-        f"import sys; sys.modules[{missing!r}] = None; sys.argv[1:] = {arguments}; from tofu.__main__ import run; run()"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert found.returncode == 1
-    assert found.stderr.startswith(f"Error: {message}")
-    assert found.stderr.count("\n") == 1
-
-
 def test_help_without_mxnet():
     code = "import sys; sys.modules['mxnet'] = None; sys.argv[1:] = ['--help']; from tofu.__main__ import run; run()"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -94,21 +94,6 @@ def test_loops_are_split_by_batch_and_gradients_reduced_once(make, workers):
     assert_close(made(*arguments), jax.jit(step)(*arguments))
 
 
-def test_micro_batches_cut_by_the_step_are_split():
-    loss = lambda w, x: (jnp.tanh(x @ w) ** 2).mean()  # noqa: E731
-
-    def step(w, x):
-        add = lambda total, part: (total + jax.grad(loss)(w, part), None)  # noqa: E731
-        return w - lax.scan(add, jnp.zeros_like(w), x.reshape(2, -1, WIDTH))[0]
-
-    w, x = draw(WIDTH, WIDTH), draw(BATCH, WIDTH)
-    made = tofu.jax.partition(step, 4, (w, x), algorithm="data-parallel")
-    assert made.plan.tensors["scan/loop_cell"] == (0, 0)
-    moved = 2 * 3 * w.nbytes + 3 * x.nbytes  # gradients, and at most all of the data
-    assert made.plan.communication_bytes <= moved
-    np.testing.assert_allclose(made(w, x), jax.jit(step)(w, x), atol=1e-5)
-
-
 def test_means_over_the_batch_are_replicated_within_a_loop():
     def loss(state, x, y):
         def layer(carried, w):

@@ -279,9 +279,7 @@ def test_linear_sums_are_moved_behind_the_loop(name):
 def test_other_carries_stay_in_the_loop(name):
     with in_double_precision():
         dtype = "float16" if name == "half" else "float64"
-        assert (
-            hoist_sums(read_step(KEPT_SUMS[name], (draw(8, 4, dtype=dtype), draw(5, 6, 8))).native.step) is None
-        )
+        assert hoist_sums(read_step(KEPT_SUMS[name], (draw(8, 4, dtype=dtype), draw(5, 6, 8))).native.step) is None
 
 
 def test_products_of_half_precision_are_added_in_the_type_of_the_carry():

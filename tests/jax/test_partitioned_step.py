@@ -14,9 +14,7 @@ import tofu.jax
 from tests.jax.comparison import assert_close
 from tests.models.jax.plain import STEPS
 from tofu.errors import PlanError, ShapeError, UnsupportedError
-from tofu.jax.backend.collectives import RULES
 from tofu.jax.frontend.versions import in_precision
-from tofu.program.collectives import AllReduce
 
 
 def test_state_is_placed_as_planned_and_returned_in_place():
@@ -160,13 +158,6 @@ def test_jax_proves_that_replicas_are_equal(name, replicate):
     assert made.check_replicas() == ((name, replicate) != ("convolutions", "free"))
 
 
-def test_jax_does_not_prove_it_for_partial_sums(monkeypatch):
-    step, state, data = STEPS["perceptron"](jnp.float32)
-    made = tofu.jax.partition(step, 4, (state, data))
-    monkeypatch.setitem(RULES, AllReduce, lambda self, one, x: x)
-    assert not made.check_replicas()
-
-
 NUMBERS = {"number": 0.1, "array": np.float32(0.1), "weak array": jnp.asarray(0.1)}
 
 
@@ -212,19 +203,6 @@ def test_each_device_stores_only_its_shard_of_a_constant():
     compiled = lowered.compile()
     assert "512,512" not in compiled.as_text()
     np.testing.assert_array_equal(compiled(made.place(table, argument=0)), 2 * table)
-
-
-def test_constants_may_be_placed_on_several_devices():
-    mesh = jax.make_mesh((8,), ("rows",))
-    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows"))
-    far = jax.device_put(jnp.arange(32.0).reshape(8, 4), jax.devices()[5])
-    table, keys = (jax.device_put(x, rows) for x in (far, jax.random.split(jax.random.key(3), 8)))
-
-    draw = jax.vmap(lambda key: jax.random.bits(key, (2,)))
-    x = jnp.ones((4, 4))
-    found = tofu.jax.partition(lambda x: (x @ table.T, x @ far.T, draw(keys)), 4, (x,))(x)
-    product = np.asarray(x) @ np.asarray(far).T
-    assert_close(found, (product, product, draw(keys)), 0, 0)
 
 
 def test_shardings_of_a_compiled_step_are_ignored_with_a_warning():

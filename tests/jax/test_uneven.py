@@ -64,7 +64,7 @@ def list_differences(found, expected):
     return [pair for pair in pairs if not np.allclose(*pair, rtol=1e-12, atol=1e-12, equal_nan=True)]
 
 
-@pytest.mark.parametrize("family", OPERATIONS)
+@pytest.mark.parametrize("operation", OPERATIONS)
 def test_operations_and_gradients_equal_one_device(operation):
     """Use a random plan."""
     bar = lambda tree: jax.tree.map(lax.optimization_barrier, tree)  # noqa: E731  unlike arguments, these have uneven parts

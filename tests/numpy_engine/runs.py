@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from tests.numpy_engine.backend import NUMPY, put_together
+from tests.numpy_engine.backend import NUMPY, join_shards
 from tests.numpy_engine.operators import DESCRIPTIONS
 from tests.numpy_engine.steps import STEPS
 from tofu.engine import Source
@@ -84,6 +84,6 @@ def descend_on_shards(made, values, steps, rate):
         for variable, value in zip(sorted(graph.next_values), next_values, strict=True):
             shards[graph.tensors[variable].name] = list(value)
     return {
-        graph.tensors[t].name: put_together(shards[graph.tensors[t].name], boxes, graph.tensors[t].shape)
+        graph.tensors[t].name: join_shards(shards[graph.tensors[t].name], boxes, graph.tensors[t].shape)
         for t, boxes in execution.boxes.items()
     }

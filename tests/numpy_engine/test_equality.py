@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.numpy_engine.backend import NUMPY
-from tests.numpy_engine.lockstep import LOCKSTEP
 from tests.numpy_engine.runs import (
     analyse_named,
     assert_results,
@@ -48,18 +47,6 @@ def test_random_plans(name, workers):
     assert moved != {searched.plan.communication_bytes}
 
 
-@pytest.mark.parametrize("workers", [4, 6])
-@pytest.mark.parametrize("name", STEPS)
-def test_lockstep_programs(name, workers):
-    searched, kinds = partition(name, workers, LOCKSTEP), set()
-    for seed in range(4):
-        made = searched if not seed else partition(name, workers, LOCKSTEP, plan=random_plan(searched, seed))
-        assert_results(made.training, made.training.run_whole(draw_values(name)), compute_named(name))
-        assert made.training.lockstep.moved_bytes <= made.plan.communication_bytes
-        kinds |= made.training.kinds
-    assert len(kinds) >= 4
-
-
 @pytest.mark.parametrize("algorithm", ["recursive", "allrow-greedy", "spartan", "equalchop", "icml18", "data-parallel"])
 @pytest.mark.parametrize("name", ["perceptron", "convolutions"])
 def test_other_algorithms(name, algorithm):
@@ -89,7 +76,6 @@ def test_hints(name, hint, steps):
 
 
 def test_a_memory_limit_trades_replicas_for_communication():
-    """Allow twice the memory of the tightest plan."""
     tight = partition("wide perceptron", 4)
     limit = 2 * max(tight.plan.worker_bytes)
     loose = partition("wide perceptron", 4, memory_limit=limit)

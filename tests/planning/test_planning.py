@@ -8,7 +8,6 @@ import pytest
 
 import tofu
 from tests.models.plain import mlp
-from tofu.plan import format_bytes
 from tofu.planning import find as planning
 from tofu.planning.find import AS_GIVEN, NO_PART_OF_THE_KEY
 from tofu.planning.settings import Settings
@@ -191,26 +190,3 @@ def test_too_many_workers_are_refused_quickly(workers):
     symbol = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
     with pytest.raises(tofu.InfeasibleError):
         tofu.partition(symbol, workers, data=(16, 6))
-
-
-def test_a_round_may_save_bytes(tmp_path):
-    net = mx.sym.Deconvolution(
-        mx.sym.Variable("data"), kernel=(4, 1), num_filter=1, stride=(2, 2), pad=(0, 1), name="up"
-    )
-    hints = {
-        "data": (1, 3),
-        "up": ("ci", "y1"),
-        "up_backward": ("ci", "y1"),
-        "up_output": (0, 0),
-        "_head_grad_0": (0, 0),
-    }
-    symbol = tofu.partition(net, 4, hints=hints, data=(8, 3, 2, 2))
-    plan = symbol.plan
-    assert min(plan.step_bytes) < 0
-    assert sum(plan.step_bytes) == plan.communication_bytes
-    assert tofu.Plan.from_json(plan.to_json()) == replace(plan, search_seconds=0.0, search_bytes=0)
-    again = mx.sym.load_json(symbol.tojson())
-    again.simple_bind(mx.cpu(), data=(8, 3, 2, 2))
-    assert again.plan.step_bytes == plan.step_bytes
-    symbol.save_report(tmp_path / "plan.html")
-    assert f"-{format_bytes(-min(plan.step_bytes))}" in (tmp_path / "plan.html").read_text()

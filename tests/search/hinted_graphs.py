@@ -1,4 +1,4 @@
-"""Random small graphs for searches: operators over shared matrices, loops, recurrences and repeated layers."""
+"""Random small graphs for searches: operators over shared matrices, loops and recurrences."""
 
 from __future__ import annotations
 
@@ -79,12 +79,10 @@ class RandomWriter(Writer):
 
 
 def draw_graph(rng):
-    kind = rng.choices(("plain", "loop", "recurrence", "layers"), (24, 8, 3, 1))[0]
+    kind = rng.choices(("plain", "loop", "recurrence"), (24, 8, 3))[0]
     if kind == "recurrence":
         graph = recurrence(rng.randint(2, 4), batch=rng.choice((4, 6)), width=rng.choice((4, 8)))
         return replace(graph, tensors=tuple(replace(t, item_bytes=LARGE) for t in graph.tensors))
-    if kind == "layers":
-        return draw_layers(rng)
     write = RandomWriter(rng, rng.choice(((SMALL,), (LARGE,), (LARGE,), (SMALL, LARGE))))
     matrices = [write.matrix()]
     for _ in range(rng.randint(1, 4)):
@@ -94,17 +92,7 @@ def draw_graph(rng):
         carries = (add_loop(write, matrices),)
     read = {t for operator in write.operators for t in operator.inputs}
     outputs = [t for t in matrices if t not in read or rng.random() < 0.2]
-    next_values = draw_next_values(write, matrices) if rng.random() < 0.3 else {}
-    return write.graph(outputs, carries=carries, next_values=next_values)
-
-
-def draw_layers(rng):
-    write, width = RandomWriter(rng, (LARGE,)), rng.choice((4, 8))
-    x = write.matrix(rng.choice((4, 6, 8)), width)
-    for layer in range(rng.randint(6, 8)):
-        weight = write.resize(write.variable(f"weight{layer}", width, width))
-        x = write.make("activate", (write.resize(write.apply("product", x, weight)),), write.tensors[x].shape)
-    return write.graph([x])
+    return write.graph(outputs, carries=carries)
 
 
 def add_loop(write, matrices):
@@ -125,13 +113,3 @@ def add_loop(write, matrices):
     write.tensors[last] = replace(write.tensors[last], item_bytes=write.tensors[state].item_bytes)
     matrices += [last, write.make("activate", (last,), write.tensors[last].shape)]
     return Carry(state, (start, following), last)
-
-
-def draw_next_values(write, matrices):
-    """Return a next value for an input of the same shape, if there is one."""
-    made = {operator.outputs[0] for operator in write.operators}
-    for variable, tensor in enumerate(write.tensors):
-        values = [t for t in matrices if t in made and write.tensors[t].shape == tensor.shape]
-        if tensor.kind is TensorKind.INPUT and values:
-            return {variable: write.rng.choice(values)}
-    return {}

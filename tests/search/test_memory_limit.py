@@ -8,7 +8,6 @@ from math import prod
 import mxnet as mx
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import tofu
 from tests.models.paper import Model, rnn, transformer
@@ -16,10 +15,7 @@ from tests.search.cell_model import CellModel
 from tests.search.random_graphs import random_graph
 from tests.search.test_exact import list_decisions
 from tofu import _core
-from tofu.command_line.main import main
 from tofu.errors import InfeasibleError, PlanError
-from tofu.graph import Phase, TensorKind
-from tofu.search.memory_weights import weigh_tensors
 from tofu.sizes import read_bytes
 
 LARGEST_SPACE = 1500  # plans that are listed
@@ -40,8 +36,6 @@ MODELS = {
 
 
 class ReplicatingModel(CellModel):
-    """Model in which every tensor may be replicated in every round."""
-
     def tensor_choices(self, tensor, history):
         return [*self.feasible(tensor.shape, history), -1]
 
@@ -83,24 +77,6 @@ def frontiers():
     return {name: tofu.frontier(model.symbol, 8, **model.shapes) for name, model in MODELS.items()}
 
 
-def test_tensors_alive_at_the_start_of_the_backward_pass_have_full_weight():
-    partition = tofu.partition(MODELS["mlp"].symbol, 2, **MODELS["mlp"].shapes).planned()
-    graph = partition.source.graph
-    read_by = {phase: {t for o in graph.operators if o.phase is phase for t in o.inputs} for phase in Phase}
-    made_by = {phase: {t for o in graph.operators if o.phase is phase for t in o.outputs} for phase in Phase}
-    waiting = made_by[Phase.FORWARD] & read_by[Phase.BACKWARD]
-    results = {*graph.outputs, *graph.gradients.values()}
-    lasting = {t for t, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE}
-    passing = made_by[Phase.BACKWARD] - results
-    assert len(waiting) >= 4
-    assert len(passing) >= 4
-    for tensor, weight in enumerate(weigh_tensors(graph)):
-        if tensor in waiting | results | lasting:
-            assert weight == 1, graph.tensors[tensor].name
-        elif tensor in passing:
-            assert 0 < weight < 0.5, graph.tensors[tensor].name
-
-
 @pytest.mark.parametrize("name", ["transformer"])
 def test_free_replication_moves_the_fewest_bytes(name):
     model = MODELS[name]
@@ -118,7 +94,6 @@ def test_free_replication_moves_the_fewest_bytes(name):
 
 @pytest.mark.parametrize("name", ["mlp"])
 def test_the_unlimited_plan_bounds_plans_within_a_limit(name):
-    """The unlimited plan is optimal, so its bytes bound the distance of plans within a limit."""
     model = MODELS[name]
     asked = {"ngpus": 4, "cache": False, **model.shapes}
     free = tofu.partition(model.symbol, replicate="free", **asked).plan
@@ -164,7 +139,6 @@ def test_plans_fit_and_move_less_with_more_memory(frontiers, name):
 
 
 def test_shared_regions_are_fetched_again_if_nothing_else_fits():
-    """Time steps share fetched weights, which stay in memory and set the peak."""
     model = rnn(1, 256, 128, time_steps=4, features=256, classes=64)
     shared = tofu.partition(model.symbol, 8, **model.shapes).plan
     limit = max(shared.worker_bytes) * 19 // 20
@@ -218,22 +192,3 @@ def test_sizes_are_parsed(value, expected):
     for wrong in (0, -1, "12 apples", "GB", True, float("nan"), "1.2.3 GB"):
         with pytest.raises(PlanError, match="is not a size: a number of bytes"):
             read_bytes(wrong)
-
-
-def test_frontier_on_the_command_line(tmp_path):
-    model = MODELS["mlp"]
-    model.symbol.save(str(tmp_path / "model.json"))
-    shapes = [
-        word for name, shape in model.shapes.items() for word in ("--shape", f"{name}:{','.join(map(str, shape))}")
-    ]
-    files = ["--plot", str(tmp_path / "frontier.svg"), "--csv", str(tmp_path / "frontier.csv")]
-    done = CliRunner().invoke(main, ["frontier", str(tmp_path / "model.json"), *shapes, "--workers", "4", *files])
-    assert done.exit_code == 0, done.output
-    assert "data parallelism:" in done.output
-    assert "<svg" in (tmp_path / "frontier.svg").read_text()
-    rows = (tmp_path / "frontier.csv").read_text().splitlines()
-    limit, moved = rows[-1].split(",")
-    planned = ["plan", str(tmp_path / "model.json"), *shapes, "--workers", "4", "--memory-limit", limit]
-    done = CliRunner().invoke(main, [*planned, "--json", str(tmp_path / "plan.json")])
-    assert done.exit_code == 0, done.output
-    assert tofu.Plan.from_json((tmp_path / "plan.json").read_text()).communication_bytes <= int(moved)

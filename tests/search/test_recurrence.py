@@ -1,7 +1,6 @@
 """Time steps are coalesced if, and only if, the graph shows that they are equal."""
 
 import random
-from dataclasses import replace
 
 import mxnet as mx
 import pytest
@@ -22,12 +21,10 @@ def read_training_graph(symbol, shapes):
 
 
 def find_families(graph):
-    """Return the sets of operator names that are coalesced."""
     return {frozenset(graph.operators[o].name for o in family) for family in find_equal_parts(graph).operators}
 
 
 def find_tied_tensors(graph):
-    """Return the sets of tensor names with one layout."""
     return {frozenset(graph.tensors[t].name for t in tied) for tied in find_equal_parts(graph).tensors}
 
 
@@ -36,7 +33,6 @@ def name_steps(pattern, steps):
 
 
 def unroll(different=None, steps=STEPS, special=SPECIAL, zeros=False):
-    """Return a hand-written cell, whose step `special` may differ, under random names."""
     labels = iter(random.Random(4).sample(range(10**6), 40 * steps))
     names = {}
 
@@ -118,29 +114,6 @@ def test_a_different_step_stays_apart(different, special):
         assert frozenset(names[role, t] for t in others) in find_families(graph)
 
 
-def add_recurrence(name, steps=STEPS):
-    """Return the states of a hand-written recurrence, the first of them an input."""
-    states = [mx.sym.Variable(f"{name}_hidden")]
-    weight = mx.sym.Variable(f"{name}_weight")
-    for t in range(steps):
-        product = mx.sym.FullyConnected(states[-1], weight, name=f"{name}{t}_product", no_bias=True, num_hidden=HIDDEN)
-        states.append(mx.sym.Activation(product, act_type="tanh", name=f"{name}{t}"))
-    return states
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_readers_of_two_recurrences_are_coalesced_by_kind(first):
-    states = {name: add_recurrence(name) for name in ("l", "r")}
-    times = ((1, 1), (2, 4), (3, 2), (4, 3))
-    joined = []
-    for left, right in times:
-        pair = (states["l"][left], states["r"][right])
-        joined.append(mx.sym.elemwise_mul(pair[first], pair[1 - first], name=f"joined{left}"))
-    heads = [mx.sym.elemwise_add(joined[0], other, name=f"sum{i}") for i, other in enumerate(joined[1:])]
-    graph = read_training_graph(mx.sym.Group(heads), {"l_hidden": (4, HIDDEN), "r_hidden": (4, HIDDEN)})
-    assert {name_steps("joined{}", (1, 2, 3, 4)), name_steps("sum{}", range(3))} <= find_families(graph)
-
-
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_layers_stay_apart(kind):
     model = RECURRENT_MODELS[kind]("float32")
@@ -164,59 +137,3 @@ def test_gluon_cells_are_coalesced(kind):
 def test_other_models_have_no_equal_parts():
     model = mlp()
     assert find_families(read_training_graph(model.symbol, model.shapes)) == set()
-
-
-def shuffle_graph(graph, rng):
-    """Return the graph with new names, renumbered tensors and reordered operators, and both maps."""
-    tensors = list(range(len(graph.tensors)))
-    rng.shuffle(tensors)
-    tensor_map = {old: new for new, old in enumerate(tensors)}
-    order, waiting = [], set(range(len(graph.operators)))
-    producer = {t: i for i, o in enumerate(graph.operators) for t in o.outputs}
-    while waiting:
-        ready = [
-            i
-            for i in sorted(waiting)
-            if not {producer.get(t) for t in graph.operators[i].inputs} & waiting
-            and graph.operators[i].forward not in waiting
-        ]
-        order.append(rng.choice(ready))
-        waiting.remove(order[-1])
-    operator_map = {old: new for new, old in enumerate(order)}
-    operators = []
-    for new, old in enumerate(order):
-        operator = graph.operators[old]
-        operators.append(
-            replace(
-                operator,
-                name=f"o{new}",
-                inputs=tuple(tensor_map[t] for t in operator.inputs),
-                outputs=tuple(tensor_map[t] for t in operator.outputs),
-                forward=None if operator.forward is None else operator_map[operator.forward],
-            )
-        )
-    return (
-        replace(
-            graph,
-            tensors=tuple(replace(graph.tensors[old], name=f"t{new}") for new, old in enumerate(tensors)),
-            operators=tuple(operators),
-            outputs=tuple(tensor_map[t] for t in graph.outputs),
-            gradients={tensor_map[a]: tensor_map[b] for a, b in graph.gradients.items()},
-            updated=frozenset(tensor_map[t] for t in graph.updated),
-        ),
-        operator_map,
-        tensor_map,
-    )
-
-
-@pytest.mark.parametrize("different", [None, "another weight"])
-def test_names_and_node_order_do_not_matter(different):
-    graph, _ = unroll(different)
-    found = find_equal_parts(graph)
-    for seed in range(5):
-        shuffled, operator_map, tensor_map = shuffle_graph(graph, random.Random(seed))
-        other = find_equal_parts(shuffled)
-        assert {frozenset(operator_map[o] for o in family) for family in found.operators} == set(
-            map(frozenset, other.operators)
-        )
-        assert {frozenset(tensor_map[t] for t in tied) for tied in found.tensors} == set(map(frozenset, other.tensors))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.search.cell_model import CellModel
-from tests.search.random_graphs import GraphSpec, convolution, elementwise, matmul, random_graph, transpose_read, update
+from tests.search.random_graphs import GraphSpec, elementwise, matmul, random_graph, transpose_read, update
 from tests.search.test_cost import draw_plan, list_rows
 from tests.search.test_exact import LIMITS, list_decisions, search_with_limits
 from tests.search.test_program import check_plan
@@ -19,7 +19,6 @@ FACTORS = [(2,), (2, 2), (3, 2), (2, 2, 2)]
 
 
 def draw_shared_graph(seed, reads=4, extents=(2, 3, 4)):
-    """Return a few matrices that are read several times, in one phase or two."""
     rng = random.Random(seed)
     spec = GraphSpec(shares_regions=True)
     matrices = [spec.tensor((rng.choice((1, 2, *extents)), rng.choice(extents)))]
@@ -41,7 +40,6 @@ def draw_shared_graph(seed, reads=4, extents=(2, 3, 4)):
 
 
 def count_bytes(spec, factors, operators, tensors):
-    """Return the bytes of a plan by definition: equal reads of one tensor and phase are charged once."""
     model = CellModel(spec, factors)
     total = sum(
         count(*key, operators[o], tensors[t])
@@ -73,7 +71,6 @@ def count_bytes(spec, factors, operators, tensors):
 
 
 def list_costs(spec, factors, prices=()):
-    """Return the cost of every plan, or nothing if there are too many."""
     model = CellModel(spec, factors)
     roots, deciders, domains = list_decisions(model, spec)
     if np.prod([float(len(domain)) for domain in domains]) > MOST_PLANS:
@@ -123,21 +120,6 @@ def test_regions_are_fetched_again_in_another_phase_unless_kept():
     assert _core.evaluate(spec.native(), [2], *across).total_bytes == 2 * once
     assert _core.evaluate(spec.native(), [2], *across, kept=[x]).total_bytes == once
     assert _core.evaluate(spec.native(), [2], *across, reread=[x]).total_bytes == 3 * once
-
-
-def test_padding_of_different_values_is_fetched_apart():
-    spec = GraphSpec(shares_regions=True)
-    x = spec.tensor((2, 2, 8))
-    for _ in range(2):
-        spec.outputs.append(convolution(spec, x, kernel=3, stride=1, pad=1, filters=2))
-    by_length = np.array([[3]] * 2)
-    layouts = np.array([[2 if len(t.shape) == 3 and t.shape[2] == 8 else 0] for t in spec.tensors])
-    both = _core.evaluate(spec.native(), [2], by_length, layouts).total_bytes
-    spec.operators[1].reads[0].fill = 3.0
-    apart = _core.evaluate(spec.native(), [2], by_length, layouts).total_bytes
-    border = 2 * 2 * 2 * 4  # a column of each worker's neighbour
-    assert apart - both == border
-    assert apart == count_bytes(spec, (2,), [(3,)] * 2, [tuple(row) for row in layouts.tolist()])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tofu.mxnet.planning import plan_task
 from tofu.planning.settings import Settings
 from tofu.program import NodeKind
 from tofu.simulation import read_machine
-from tofu.simulation.advise import DATA_PARALLEL, DEFAULT, FREE, WITHIN_MEMORY, advise
+from tofu.simulation.advise import DATA_PARALLEL, advise
 from tofu.simulation.kernels import FETCH
 from tofu.simulation.memory_order import order_by_memory
 from tofu.simulation.simulate import emit_one_device, simulate, simulate_one_device, simulate_partition
@@ -35,20 +35,6 @@ def plan(name, workers, **settings):
 
 def count_contracted(work):
     return sum(work.computed[number].contracted for number in work.arithmetic.tolist())
-
-
-def test_lowered_operators_are_divided():
-    """Split the rows of an image, which the parts of InstanceNorm name differently."""
-    net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=8, name="conv")
-    net = mx.sym.MakeLoss(mx.sym.InstanceNorm(net, name="norm").sum())
-    model = Model("norm", net, {"data": (2, 4, 16, 16)})
-    hints = {"norm": "s0", "norm_backward": "s0"}
-    emitted = plan_task(model.read(Settings(workers=2, cache=False, hints=hints))).whole_step
-    work = find_work(emitted, 1)
-    square = emitted.problem.graph.operator_index["norm/square"]
-    nodes = enumerate(emitted.program.nodes)
-    copies = [n for n, node in nodes if node.kind is NodeKind.OPERATOR and node.id == square]
-    assert [work.computed[work.arithmetic[n]].other for n in copies] == [2 * 8 * 16 * 16 // 2] * 2
 
 
 @pytest.mark.parametrize(("name", "workers"), [("perceptron", 2), ("convolutions", 8), ("recurrence", 8)])
@@ -154,45 +140,8 @@ def test_advice_ranks_the_fitting_options():
     assert advice.best.throughput * 1.05 >= max(fitting)
 
 
-@pytest.mark.parametrize("percent", [102, 130])
-def test_advice_leaves_room_for_optimizer_states(percent):
-    """Offer little more memory than the fully split plan needs."""
-    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=256, name="first")
-    net = mx.sym.FullyConnected(mx.sym.Activation(net, act_type="relu"), num_hidden=256, name="second")
-    task = Model("wide", mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (512, 256)}).read(Settings(workers=2))
-
-    def find(name, machine):
-        return next(
-            task_before
-            for task_before in advise(task, machine, workers=(2,), states=2).options
-            if task_before.name == name
-        )
-
-    needed = max(find(DEFAULT, MACHINE).simulation.worker_bytes)
-    assert find(WITHIN_MEMORY, replace(MACHINE, memory_bytes=MACHINE.reserved_bytes + needed * percent // 100)).fits
-
-
 def advise_on(settings, machine=MACHINE, name="perceptron", workers=(2,)):
     return advise(MODELS[name]().read(Settings(workers=2, **settings)), machine, workers=workers)
-
-
-NAMED = {
-    "replicas": ({"replicate": "free"}, {FREE, WITHIN_MEMORY, DATA_PARALLEL}),
-    "a baseline": ({"algorithm": "spartan"}, {"spartan", DATA_PARALLEL}),
-    "data parallelism": ({"algorithm": "data-parallel"}, {DATA_PARALLEL}),
-    "a hint": ({"hints": {"fc0_weight": 0}}, {DEFAULT, WITHIN_MEMORY, DATA_PARALLEL}),
-}
-
-
-@pytest.mark.parametrize("case", NAMED)
-def test_options_are_named_after_their_settings(case):
-    settings, names = NAMED[case]
-    options = [option for option in advise_on(settings).options if option.workers == 2]
-    assert {option.name for option in options} == names
-    assert all(option.plan is not None for option in options)
-    (beside,) = (option for option in options if option.name == DATA_PARALLEL)
-    (plain,) = (option for option in advise_on({}).options if option.name == DATA_PARALLEL)
-    assert beside.plan.tensors == plain.plan.tensors
 
 
 def test_a_misspelt_hint_is_refused():

@@ -49,24 +49,6 @@ def test_described_functions_in_loops_and_checkpoints(options):
     assert find_axes(check_step(step, 4, *arguments), "attention")
 
 
-@pytest.mark.parametrize(
-    "description",
-    [
-        "h _ _, h _ _, h _ _ -> h _ _",
-        lambda q, k, v: lambda h, i, d: attend_part(q[h, i, :], k[h, :, :], v[h, :, :])[d],
-    ],
-)
-def test_vmap_adds_a_batch_axis(description):
-    head = tofu.jax.describe(description, name="head")(lambda q, k, v: plain_attention(q[None], k[None], v[None])[0])
-    step, *arguments = make_step(jax.vmap(head))
-    made = check_step(step, 4, *arguments)
-    assert find_axes(made, "head") <= {"batch", "h"}
-    assert find_axes(made, "head")
-    shared = jax.vmap(head, (0, None, None))
-    q = arguments[1][:, None]
-    check_step(lambda q, k: jax.grad(lambda q, k: jnp.sum(shared(q, k, k) ** 2), (0, 1))(q, k), 2, q, q[0])
-
-
 def test_forward_and_backward_kernels_have_their_own_descriptions():
     forward = tofu.jax.describe("b h _ _, b h _ _, b h _ _ -> b h _ _, b h _", name="forward")(run_forward)
     saved = "b h _ _, b h _ _, b h _ _, b h _ _, b h _, b h _ _ -> b h _ _, b h _ _, b h _ _"
@@ -201,16 +183,6 @@ def test_a_right_description_is_verified():
 def test_a_wrong_description_is_found(function, description, problem):
     with pytest.raises(DescriptionError, match=problem):
         tofu.jax.describe(description, name="attention")(function).verify(Q, Q, Q)
-
-
-def test_a_function_without_a_gradient_is_verified_without_it():
-    primitive = Primitive("no_gradient")
-    primitive.def_abstract_eval(lambda x: x)
-    mlir.register_lowering(primitive, mlir.lower_fun(jnp.sin, multiple_results=False))
-    kernel = tofu.jax.describe("b _ -> b _", name="kernel")(lambda x: primitive.bind(x))
-    report = kernel.verify(jax.ShapeDtypeStruct((8, 12), jnp.float32))
-    assert report.is_verified
-    assert "kernel_vjp: not compared: it has no gradient" in str(report)
 
 
 def test_malformed_descriptions_are_refused():

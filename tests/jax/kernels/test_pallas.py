@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +18,6 @@ from tofu.jax.frontend.trace import trace_step
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
-    from jax.experimental.pallas.ops.gpu import attention as gpu_attention
     from jax.experimental.pallas.ops.tpu import flash_attention as tpu_attention
     from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
 
@@ -56,16 +54,6 @@ def test_flash_attention_under_vmap(axis):
     (name, *_) = (n for n in tofu.jax.partition(step, 2, arguments).plan.operators if "_forward_kernel" in n)
     axis = {"grid0": "grid0", "grid1": "grid2"}[axis]
     assert axis in find_axes(check_step(step, 4, *arguments, hints={name: axis}))
-
-
-@pytest.mark.parametrize("workers", [3, 4])
-def test_attention_for_gpus_from_jax(workers):
-    sizes = gpu_attention.BlockSizes(*[16] * 6) if not hasattr(gpu_attention.BlockSizes, "_fields") else None
-    call = partial(gpu_attention.mha, segment_ids=None, causal=True, interpret=True, block_sizes=sizes)
-    attention = lambda *x: call(*(operand.swapaxes(1, 2) for operand in x)).swapaxes(1, 2)  # noqa: E731
-    step, *arguments = make_step(attention)
-    made = check_step(step, workers, *arguments)
-    assert {"grid0", "grid1", "grid2"} >= find_axes(made) - {None} != set()
 
 
 def test_attention_for_tpus_from_jax_is_split_by_batch_and_heads():
