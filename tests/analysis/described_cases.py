@@ -10,15 +10,12 @@ import numpy as np
 from tofu.tdl import (
     Any,
     Description,
-    Opaque,
     Sum,
     describe,
     merge,
     output,
     scatter,
     unread,
-    unwritten,
-    where,
 )
 
 
@@ -43,16 +40,6 @@ class Case:
 
     def __str__(self) -> str:
         return self.name
-
-
-def batch_cholesky(batch_mat):
-    cholesky = Opaque(lambda matrix: np.linalg.cholesky(matrix @ matrix.T + np.eye(len(matrix))))
-    return lambda b, i, j: cholesky(batch_mat[b, :, :])[i, j]
-
-
-def join(*parts):
-    begins = [sum(part.shape[1] for part in parts[:n]) for n in range(len(parts))]
-    return lambda i, j: sum(part[i, j - begin] for part, begin in zip(parts, begins, strict=True))
 
 
 def cut(data, first):
@@ -134,16 +121,7 @@ def flatten(data):
     return output("n (c h w)", lambda n, c, h, w: data[n, c, h, w])
 
 
-def cross_entropy_gradient(probability, label):
-    return (
-        lambda b, c: where(label[b] == c, probability[b, c] - 1, probability[b, c]),
-        unwritten("b"),
-    )
-
-
 CASES = [
-    Case("batch_cholesky", describe(batch_cholesky), [(5, 3, 3)], [(5, 3, 3)], ("b",)),
-    Case("join", describe(join), [(4, 3), (4, 1), (4, 5)], [(4, 9)], ("i", "j")),
     Case("cut", describe(cut), [(4, 9), (4, 3)], [(4, 3), (4, 6)], ("i", "j")),
     Case("frame", describe(frame, fill={"data": 3.0}), [(4, 5)], [(8, 7)], ("i", "j")),
     Case(
@@ -205,7 +183,4 @@ CASES = [
     ),
     Case("broadcast", describe(add_broadcast), [(4, 6), (4, 1)], [(4, 6)], ("i0", "i1")),
     Case("flatten", describe(flatten), [(4, 3, 2, 5)], [(4, 30)], ("n", "c")),
-    Case(
-        "cross_entropy_gradient", describe(cross_entropy_gradient), [(4, 6), (4,)], [(4, 6), (4,)], ("b",), {}, {1: 6}
-    ),
 ]

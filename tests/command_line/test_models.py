@@ -210,18 +210,3 @@ def test_messages_use_the_spelling_of_options():
         ("topology=[10e9, 50e9], or", "--topology 10e9,50e9, or"),
     ):
         assert spell_as_options(message) == expected
-
-
-def test_numpy_shapes_of_saved_symbols_are_kept(tmp_path):
-    """MXNet notes in the file that they were on; without them, outputs of shape () are refused."""
-    paths = {is_on: str(tmp_path / f"{is_on}-symbol.json") for is_on in (True, False)}
-    for is_on, path in paths.items():
-        with mx.util.np_shape(is_on):
-            weight = mx.sym.Variable("weight", shape=(6, 4)).as_np_ndarray()
-            mx.sym.np.mean(mx.sym.np.dot(mx.sym.Variable("data").as_np_ndarray(), weight)).save(path)
-    options = ("--shape", "data:8,6", "--workers", "2")
-    for command in (("plan",), ("memory",), ("simulate", "--machine", "8xH100"), ("verify-model",)):
-        result = run(command[0], paths[True], *options, *command[1:])
-        assert result.exit_code == 0, result.output
-        assert_refused(run(command[0], paths[False], *options, *command[1:]), "shape ()", "mean")
-    assert not mx.util.is_np_shape()

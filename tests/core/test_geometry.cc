@@ -158,31 +158,6 @@ void TestIntersections() {
   }
 }
 
-/*! \brief Parts of a replicated shard are disjoint and cover it, even with more replicas than rows.
- */
-void TestScatter() {
-  for (int64_t rows = 1; rows <= 6; ++rows) {
-    const WorkerGrid grid({2, 3, 2});
-    const std::vector<int64_t> shape = {rows, 8};
-    const std::vector<int> layout = {kReplicated, 1, kReplicated};
-    const Boxes shards = SplitBoxes(shape, grid, layout);
-    const Boxes parts = ScatterShards(shards, shape, grid, layout);
-    for (int column = 0; column < 3; ++column) {
-      Cells joined;
-      int64_t volume = 0;
-      for (int worker = 0; worker < grid.num_workers(); ++worker) {
-        if (grid.digit(worker, 1) != column) continue;
-        const Cells cells = CellsOf(parts[worker], 2);
-        joined.insert(cells.begin(), cells.end());
-        volume += Volume(parts[worker], 2);
-      }
-      const int first = column * 2;
-      CHECK(joined == CellsOf(shards[first], 2));
-      CHECK(volume == Volume(shards[first], 2));
-    }
-  }
-}
-
 /*! \brief Compare tilings and random boxes with a count of every element. */
 void TestCoverage() {
   Random random(11);
@@ -221,7 +196,6 @@ int main() {
   TestOverlappingParts();
   TestRegions();
   TestIntersections();
-  TestScatter();
   TestCoverage();
   return tofu_test::Finish("geometry");
 }

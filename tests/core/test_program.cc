@@ -2,8 +2,6 @@
  * \file test_program.cc
  * \brief Programs survive encoding, and damaged encodings are refused.
  */
-#include <algorithm>
-#include <limits>
 
 #include "check.h"
 #include "core/program/program.h"
@@ -94,32 +92,6 @@ void TestDamagedEncodings() {
   CHECK_THROWS(std::invalid_argument, tofu::DecodeProgram(data.data(), data.size()), "version");
 }
 
-/*! \brief An encoded piece of one dimension with this box. */
-std::vector<int64_t> WithBox(int64_t begin, int64_t num_extents, int64_t extent) {
-  Program program;
-  program.nodes.resize(1);
-  program.nodes[0].kind = tofu::NodeKind::kFetch;
-  program.nodes[0].pieces = {{{{7, 8}}, {}}};
-  std::vector<int64_t> data = EncodeProgram(program);
-  const size_t at = std::find(data.begin(), data.end(), 7) - data.begin();
-  data[at] = begin;
-  data[at + 1] = num_extents;
-  data[at + 2] = extent;
-  return data;
-}
-
-void TestDamagedBoxes() {
-  const auto refuse = [](const std::vector<int64_t>& data, const char* reason) {
-    CHECK_THROWS(std::invalid_argument, tofu::DecodeProgram(data.data(), data.size()), reason);
-  };
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  const std::vector<int64_t> data = WithBox(kMost - 1, 1, 1);
-  CHECK(EncodeProgram(tofu::DecodeProgram(data.data(), data.size())) == data);
-  refuse(WithBox(kMost, 1, 1), "ends beyond 64 bits");
-  refuse(WithBox(-kMost, 1, -2), "ends beyond 64 bits");
-  refuse(WithBox(0, 0, 1), "a box of other extents than begins");
-}
-
 /*! \brief A variable, an operator, and a fetch of a part on another worker. */
 Program SmallProgram() {
   Program program;
@@ -166,7 +138,6 @@ void TestTables() {
 int main() {
   TestRoundTrip();
   TestDamagedEncodings();
-  TestDamagedBoxes();
   TestTables();
   return tofu_test::Finish("program");
 }

@@ -50,24 +50,6 @@ def test_fetches_with_fills_and_sums_are_decoded():
     assert program.remote_bytes == 2 * 4 * 3 * 4 + 2 * 3 * 8
 
 
-def test_programs_print_one_line_per_node():
-    nodes = list_nodes()
-    nodes.append([NodeKind.VARIABLE, 2, 1, 0, [(5,)], [], [], 0.0])
-    nodes.append([NodeKind.FETCH, 2, 0, 2, [(7,)], [(6, 0), (6, 0)], [[(1,), (3,), [(0, (2,)), (1, (0,))]]], -np.inf])
-    assert str(encode(nodes)).splitlines() == [
-        "forward on 2 workers: 2 copies of operators and 3 fetches, which read 144 bytes from other workers",
-        "worker 0            %0 = shard of x [4, 3]",
-        "worker 1            %1 = shard of x [4, 3]",
-        "worker 0  forward   %2 = fetch x [8, 3]: [0:4, 0:3] = %0; [4:8, 0:3] = %1@1",
-        "worker 1  forward   %3 = fetch x [8, 3]: [0:4, 0:3] = %0@0; [4:8, 0:3] = %1",
-        "worker 0  forward   %4 = mul square (%2, %2) -> [8, 3]",
-        "worker 1  forward   %5 = mul square (%3, %3) -> [8, 3]",
-        "worker 1            %6 = shard of z [5]",
-        "worker 0  update    %7 = fetch z [7]: [1:4] = %6@1[2:5] + %6@1[0:3]; else -inf",
-        "result y: %4@0, %5@1",
-    ]
-
-
 @pytest.mark.parametrize("code", [[1, 2, 3, 4], [_core.PROGRAM_FORMAT, 2, 1]])
 def test_broken_encodings_are_refused(code):
     program = encode(list_nodes())

@@ -13,8 +13,6 @@ from tofu.mxnet.backend.buffers import worker_variables
 from tofu.mxnet.memory.account import count_rounding
 from tofu.mxnet.memory.gpu_pool import round_up
 from tofu.mxnet.memory.plot import plot_memory
-from tofu.mxnet.memory.report import DeviceMemory
-from tofu.planning.fitting import MOST_COUNTS, find_fitting
 from tofu.program import worker_group
 from tofu.search.geometry import find_shards
 
@@ -123,33 +121,6 @@ def test_workspace_is_the_largest_unfolded_image():
     assert report.workers == ()
     perceptron = mlp()
     assert tofu.memory_report(perceptron.symbol, 1, **perceptron.shapes).one_device.workspace_bytes == 0
-
-
-def device(planned):
-    return DeviceMemory("worker 0", planned, 0, 0, 0, 0, 0, 0, ("node",), np.zeros((3, 1), np.int64))
-
-
-def test_find_fitting_returns_the_fewest_workers():
-    tried = []
-
-    def report_of(workers):
-        tried.append(workers)
-        if workers == 4:
-            raise tofu.InfeasibleError("no plan")
-        return tofu.MemoryReport(device(1000), (device(1000 // workers + 50),) * workers, 0, "sgd")
-
-    def find(least, limit):
-        return find_fitting(least, limit, report_of, lambda report: report.largest.needed_bytes)
-
-    found = find(4, 300)
-    assert tried == [4, 5]
-    assert len(found.workers) == 5
-    one = tofu.MemoryReport(device(1000), (), 0, "sgd")
-    assert one.describe_fit(300) == "worker 0 needs 1000 B: it does not fit into 300 bytes."
-    assert find(25, 40) is None
-    assert tried[-1] == 25 + MOST_COUNTS - 1
-    assert find(1000, 1) is None
-    assert max(tried) == 25 + MOST_COUNTS - 1, "so many are not tried"
 
 
 def test_tables_and_plots(tmp_path):

@@ -3,8 +3,6 @@
 import re
 from html.parser import HTMLParser
 
-import mxnet as mx
-import numpy as np
 import pytest
 
 import tofu
@@ -13,9 +11,7 @@ from tofu.plan import format_bytes, format_rate, format_seconds
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.durations import describe_durations
 from tofu.report.layers import list_layers
-from tofu.report.plan_page import _Drawings, render_page, untracked
-from tofu.search.geometry import find_shards
-from tofu.search.topology import Arrangement
+from tofu.report.plan_page import render_page, untracked
 from tofu.simulation import list_machines, read_machine
 from tofu.simulation.simulate import simulate_partition
 
@@ -59,25 +55,6 @@ def test_the_page_shows_every_layer_and_loads_nothing(partition):
     assert not re.search(r'(src|href)="(?!#)', text)
     pictures = {picture["id"] for picture in page.elements["symbol"]}
     assert {use["href"] for use in page.elements["use"]} == {f"#{name}" for name in pictures}
-
-
-@pytest.mark.parametrize("steps", [(0, 1, 0), (1, None, 0), (None, None), (2, 1, 1), (0,)])
-def test_pictures_show_equal_shards_alike(steps):
-    factors = (3, 2, 2)[: len(steps)]
-    symbol = tofu.partition(mx.sym.MakeLoss(mx.sym.Variable("data")), 12, data=(12, 12, 12))
-    problem = symbol.planned().problem.arrange(Arrangement(factors))
-    tensor = problem.graph.tensor_index["data"]
-    drawings = _Drawings(factors)
-    assert drawings.draw(steps) == drawings.draw(steps)
-    cells = drawings.made[0]["cells"]
-    assert len(drawings.made) == 1
-    assert len(cells) == np.prod(factors)
-    boxes = [box.tobytes() for box in find_shards(problem, tensor, [-1 if d is None else d for d in steps])]
-    digits = list(np.ndindex(*factors))
-    parts = [drawings._find_part(worker, steps) for worker in digits]
-    for worker in range(len(digits)):
-        for peer in range(len(digits)):
-            assert (boxes[worker] == boxes[peer]) == (parts[worker] == parts[peer])
 
 
 def test_alternatives_equal_plans_with_hints(partition):

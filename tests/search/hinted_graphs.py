@@ -1,11 +1,11 @@
-"""Random small graphs for searches: operators over shared matrices, loops and recurrences."""
+"""Random small graphs for searches: operators over shared matrices, and recurrences."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from tests.search.written_steps import OPERATORS, Writer, recurrence
-from tofu.graph import Carry, Operator, TensorKind
+from tofu.graph import Operator, TensorKind
 from tofu.tdl import Sum
 
 SMALL, LARGE = 4, 2**16  # bytes of an element: tensors of small elements may be replicated
@@ -79,37 +79,13 @@ class RandomWriter(Writer):
 
 
 def draw_graph(rng):
-    kind = rng.choices(("plain", "loop", "recurrence"), (24, 8, 3))[0]
-    if kind == "recurrence":
+    if rng.random() < 0.1:
         graph = recurrence(rng.randint(2, 4), batch=rng.choice((4, 6)), width=rng.choice((4, 8)))
         return replace(graph, tensors=tuple(replace(t, item_bytes=LARGE) for t in graph.tensors))
     write = RandomWriter(rng, rng.choice(((SMALL,), (LARGE,), (LARGE,), (SMALL, LARGE))))
     matrices = [write.matrix()]
     for _ in range(rng.randint(1, 4)):
         matrices.append(write.draw_operator(matrices))
-    carries = ()
-    if kind == "loop":
-        carries = (add_loop(write, matrices),)
     read = {t for operator in write.operators for t in operator.inputs}
     outputs = [t for t in matrices if t not in read or rng.random() < 0.2]
-    return write.graph(outputs, carries=carries)
-
-
-def add_loop(write, matrices):
-    """Add a loop that carries a matrix; its last value joins `matrices`."""
-    rng, times = write.rng, write.rng.randint(2, 5)
-    start = rng.choice(matrices)
-    state = write.resize(write.variable("state", *write.tensors[start].shape, TensorKind.CARRY))
-    body = [state]
-    for _ in range(rng.randint(1, 3)):
-        body.append(write.draw_operator([body[-1], *rng.sample(matrices, min(1, len(matrices)))]))
-    following = next((t for t in reversed(body) if write.tensors[t].shape == write.tensors[state].shape), state)
-    if following == state:
-        following = write.make("activate", (state,), write.tensors[state].shape)
-    for tensor in range(state, len(write.tensors)):
-        if write.tensors[tensor].kind is not TensorKind.INPUT:
-            write.tensors[tensor] = replace(write.tensors[tensor], times=times)
-    last = write.variable("last", *write.tensors[state].shape, TensorKind.CARRY)
-    write.tensors[last] = replace(write.tensors[last], item_bytes=write.tensors[state].item_bytes)
-    matrices += [last, write.make("activate", (last,), write.tensors[last].shape)]
-    return Carry(state, (start, following), last)
+    return write.graph(outputs)

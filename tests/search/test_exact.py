@@ -1,6 +1,7 @@
 """The exact search finds the best of all plans, and its lower bound holds."""
 
 import resource
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,19 @@ def list_decisions(model, spec):
         for kind, i in deciders
     ]
     return roots, deciders, domains
+
+
+def list_plans(spec, factors, most, model_type=CellModel):
+    """Return all plans as (operators, tensors) arrays, or nothing if there are more than `most`."""
+    roots, deciders, domains = list_decisions(model_type(spec, factors), spec)
+    if np.prod([float(len(domain)) for domain in domains]) > most:
+        return []
+    plans = []
+    for values in product(*domains):
+        choice = dict(zip(deciders, values, strict=True))
+        operators = [choice[root] for root in roots]
+        plans.append((np.array(operators), np.array([choice["tensor", t] for t in range(len(spec.tensors))])))
+    return plans
 
 
 def count_all_plans(spec, factors):

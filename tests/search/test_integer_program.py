@@ -5,32 +5,19 @@ import pytest
 
 from tests.search.cell_model import CellModel
 from tests.search.random_graphs import random_graph
-from tests.search.test_cost import choice_roots
-from tests.search.test_exact import list_sequences
+from tests.search.test_exact import list_decisions
 from tests.shared.pairwise_solvers import SOLVERS
 from tofu import _core
 
 TIME_LIMIT = 60  # seconds
 
 
-def list_domains(spec, model, steps):
-    """Return all deciders, and all sequences that each can take."""
-    domains = {}
-    for kind, i in {*choice_roots(spec), *(("tensor", t) for t in range(len(spec.tensors)))}:
-        subject, choices = (
-            (spec.operators[i], model.operator_choices)
-            if kind == "operator"
-            else (spec.tensors[i], model.tensor_choices)
-        )
-        domains[kind, i] = list_sequences(lambda history, s=subject, c=choices: c(s, history), steps)
-    return domains
-
-
 def list_pairs(spec, factors):
     """Return the domains and the pairs of deciders: count function, its arguments, operator's decider, tensor."""
-    model, roots = CellModel(spec, factors), choice_roots(spec)
-    domains = list_domains(spec, model, len(factors))
-    return domains, [(count, key, roots[o], ("tensor", t)) for count, key, o, t in model.list_incidences()]
+    model = CellModel(spec, factors)
+    roots, deciders, domains = list_decisions(model, spec)
+    pairs = [(count, key, roots[o], ("tensor", t)) for count, key, o, t in model.list_incidences()]
+    return dict(zip(deciders, domains, strict=True)), pairs
 
 
 def count_entries(domains, pairs):

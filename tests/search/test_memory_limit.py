@@ -2,18 +2,15 @@
 
 import re
 from fractions import Fraction
-from itertools import product
-from math import prod
 
 import mxnet as mx
-import numpy as np
 import pytest
 
 import tofu
 from tests.models.paper import Model, rnn, transformer
 from tests.search.cell_model import CellModel
 from tests.search.random_graphs import random_graph
-from tests.search.test_exact import list_decisions
+from tests.search.test_exact import list_plans
 from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
 from tofu.sizes import read_bytes
@@ -49,20 +46,17 @@ def test_no_plan_is_better_at_a_price_of_memory():
     for seed in range(120):
         factors, price = [((2,), 0.25), ((2,), 1.0), ((2, 2), 0.5)][seed % 3]
         spec = random_graph(seed, largest=3)
-        model = ReplicatingModel(spec, factors)
-        roots, deciders, domains = list_decisions(model, spec)
-        if prod(len(domain) for domain in domains) > LARGEST_SPACE:
+        plans = list_plans(spec, factors, LARGEST_SPACE, ReplicatingModel)
+        if not plans:
             continue
-        held, plain = spec.native(), spec.native()
+        model, held, plain = ReplicatingModel(spec, factors), spec.native(), spec.native()
         for tensor in range(len(spec.tensors)):
             held.hold(tensor, price)
         least = float("inf")
-        for values in product(*domains):
-            taken = dict(zip(deciders, values, strict=True))
-            layouts = [taken["tensor", t] for t in range(len(spec.tensors))]
-            arrays = np.array([taken[root] for root in roots]), np.array(layouts)
-            moved = _core.evaluate(plain, list(factors), *arrays).total_bytes
-            memory = sum(held_bytes(model, t, layout) for t, layout in zip(spec.tensors, layouts, strict=True))
+        for operators, layouts in plans:
+            moved = _core.evaluate(plain, list(factors), operators, layouts).total_bytes
+            rows = map(tuple, layouts.tolist())
+            memory = sum(held_bytes(model, t, layout) for t, layout in zip(spec.tensors, rows, strict=True))
             least = min(least, moved + price * memory)
         best = _core.search_exact(held, list(factors))
         # The price of each tensor is rounded to a whole byte.

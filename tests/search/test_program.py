@@ -106,16 +106,6 @@ def make_chain():
     return spec
 
 
-def test_an_aligned_plan_fetches_only_the_weight():
-    spec = make_chain()
-    by_rows = [(0,), (0,), (0,), (0,)]
-    nodes = check_plan(spec, (2,), by_rows, [(0,)] * 5, 0)
-    fetches = [n for n in nodes if n.kind is NodeKind.FETCH]
-    assert [(n.id, n.shapes) for n in fetches] == [(1, ((8, 8),))] * 2
-    assert [n.kind for n in nodes].count(NodeKind.OPERATOR) == 6
-    assert [n.kind for n in nodes].count(NodeKind.VARIABLE) == 4
-
-
 def test_equal_regions_with_different_contents_are_fetched_apart():
     spec = GraphSpec()
     x, bias = spec.tensor((4, 8)), spec.tensor((8,))

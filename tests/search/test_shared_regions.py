@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from itertools import product
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from tests.search.cell_model import CellModel
 from tests.search.random_graphs import GraphSpec, elementwise, matmul, random_graph, transpose_read, update
 from tests.search.test_cost import draw_plan, list_rows
-from tests.search.test_exact import LIMITS, list_decisions, search_with_limits
+from tests.search.test_exact import LIMITS, list_plans, search_with_limits
 from tests.search.test_program import check_plan
 from tofu import _core
 
@@ -71,17 +70,8 @@ def count_bytes(spec, factors, operators, tensors):
 
 
 def list_costs(spec, factors, prices=()):
-    model = CellModel(spec, factors)
-    roots, deciders, domains = list_decisions(model, spec)
-    if np.prod([float(len(domain)) for domain in domains]) > MOST_PLANS:
-        return []
-    native, costs = spec.native(), []
-    for plan in product(*domains):
-        choice = dict(zip(deciders, plan, strict=True))
-        operators = np.array([choice[root] for root in roots], np.int32)
-        tensors = np.array([choice["tensor", t] for t in range(len(spec.tensors))], np.int32)
-        costs.append(_core.evaluate(native, list(factors), operators, tensors, prices=list(prices)).total_bytes)
-    return costs
+    native, plans = spec.native(), list_plans(spec, factors, MOST_PLANS)
+    return [_core.evaluate(native, list(factors), *plan, prices=list(prices)).total_bytes for plan in plans]
 
 
 @pytest.mark.parametrize("block", range(4))

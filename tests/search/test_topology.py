@@ -3,17 +3,15 @@
 import json
 import random
 import re
-from itertools import product
 
 import numpy as np
 import pytest
 
 import tofu
 from tests.models.paper import rnn
-from tests.search.cell_model import CellModel
 from tests.search.random_graphs import random_graph
 from tests.search.test_cost import draw_plan
-from tests.search.test_exact import list_decisions
+from tests.search.test_exact import list_plans
 from tests.search.test_program import emit_training
 from tofu import _core
 from tofu.errors import PlanError
@@ -52,26 +50,13 @@ def test_levels_count_the_emitted_fetches(seed):
     assert late.total_bytes == priced.total_bytes + sum(a * b for a, b in zip(latencies, waits, strict=True))
 
 
-def list_plans(spec, factors):
-    """Return all plans as arrays, or nothing if there are too many."""
-    roots, deciders, domains = list_decisions(CellModel(spec, factors), spec)
-    if np.prod([float(len(domain)) for domain in domains]) > LARGEST_SPACE:
-        return []
-    plans = []
-    for values in product(*domains):
-        taken = dict(zip(deciders, values, strict=True))
-        operators = [taken[root] for root in roots]
-        plans.append((np.array(operators), np.array([taken["tensor", t] for t in range(len(spec.tensors))])))
-    return plans
-
-
 def test_no_plan_costs_less():
     checked = 0
     for seed in range(400):
         factors, prices = (2, 2), [(7, 1), (1, 7), (3, 2)][seed % 3]
         spec = random_graph(seed, largest=3)
         native = spec.native()
-        levels = [_core.count_levels(native, list(factors), *plan) for plan in list_plans(spec, factors)]
+        levels = [_core.count_levels(native, list(factors), *plan) for plan in list_plans(spec, factors, LARGEST_SPACE)]
         if not levels:
             continue
         for latencies in ((0, 0), (40, 3)):

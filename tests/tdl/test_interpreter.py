@@ -32,18 +32,6 @@ def run(function, inputs, shapes, attributes=None, **options):
     return interpret(describe(function, ("operator",), **options), attributes or {}, inputs, shapes)
 
 
-def test_convolution_with_borders():
-    data, weight = random.normal(size=(2, 3, 8)), random.normal(size=(4, 3, 3))
-
-    def convolution(data, weight):
-        return lambda b, co, x: Sum(lambda ci, k: data[b, ci, 2 * x + k - 1] * weight[co, ci, k])
-
-    (got,) = run(convolution, [data, weight], [(2, 4, 4)])
-    padded = np.pad(data, [(0, 0), (0, 0), (1, 1)])
-    windows = np.stack([padded[:, :, k : k + 7 : 2] for k in range(3)], axis=-1)
-    np.testing.assert_allclose(got, np.einsum("bixk,oik->box", windows, weight))
-
-
 def test_fill_of_max_pooling():
     data = -1 - random.random(size=(4,))
     pool = lambda x: lambda y: Max(lambda k: x[y + k - 1], extents={"k": 3})  # noqa: E731
@@ -94,16 +82,6 @@ def test_data_dependent_indices():
     np.testing.assert_array_equal(rows, table[[4, 0, 4]])
     (gradient,) = run(lambda n, g: scatter(lambda i, e: ((Any(n[i]), e), g[i, e])), [index, np.ones((3, 2))], [(5, 2)])
     np.testing.assert_array_equal(gradient[:, 0], [1, 0, 0, 0, 2])
-
-
-def test_opaque_functions():
-    x = random.normal(size=(3, 4))
-
-    def both(x):
-        sort = Opaque(lambda row, direction: np.sort(row)[:: int(direction)])
-        return lambda i, j: sort(x[i, :], -1)[j]
-
-    np.testing.assert_array_equal(run(both, [x], [(3, 4)])[0], np.sort(x)[:, ::-1])
 
 
 def test_complex_numbers():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 
 import pytest
@@ -108,14 +107,6 @@ def test_user_descriptions_replace_those_of_the_package(package):
     replaced = package.op("Basic", override=True)(own)
     assert package["Basic"] is replaced
     assert package["Alias"] is not replaced
-
-
-def test_threads_wait_for_the_registration_of_a_package(package, tmp_path):
-    slow = "import time\n\ntime.sleep(0.2)\n"
-    path = tmp_path / "described_here" / "basic.py"
-    path.write_text(slow + path.read_text())
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda _: len(package), range(2))) == [2, 2]
 
 
 def test_signatures_are_checked():
