@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import warnings
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -150,13 +151,15 @@ def draw_case(seed):
         options["donate_argnums"] = 0
     if r.random() < 0.1:
         options["memory_limit"] = r.choice(["1GiB", "1MB"])
-    name, transformation = r.choice(sorted(load_cases())), r.choice(list(TRANSFORMATIONS))
+    names = sorted(load_cases().keys() - {"any reduction"})  # JAX's derivative assumes that its first value is neutral
+    name, transformation = r.choice(names), r.choice(list(TRANSFORMATIONS))
     return Case(name, transformation, r.choice([2, 3, 4, 8]), options, r.random() < 0.4)
 
 
 def run_case(case):
     """Return a status and an explanation."""
-    with in_double_precision():
+    with in_double_precision(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX reports donated buffers that it cannot use
         function, args = load_cases()[case.name].function, tuple(load_cases()[case.name].draw_inputs())
         at = tuple(n for n, x in enumerate(args) if is_float(x))
         transform = TRANSFORMATIONS[case.transformation]

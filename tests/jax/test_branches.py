@@ -83,16 +83,3 @@ def test_branches_and_loops_within_a_scan():
         return w, lax.scan(body, x, jnp.arange(4))
 
     check_step(step, 4, X, X[:64], rtol=1e-4, atol=1e-3)
-
-
-def test_matrix_functions_with_loops_run():
-    def step(x, n):
-        return (
-            x + 1,
-            jax.scipy.linalg.expm(x[:8, :8]),
-            jax.scipy.special.gammainc(x**2, x**2),
-            jnp.gcd(n, 12),
-            jnp.linalg.det(x[:8, :8]),
-        )
-
-    check_step(step, 4, X[:64, :64], jnp.arange(64), rtol=1e-4, atol=1e-3)

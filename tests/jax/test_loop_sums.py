@@ -157,22 +157,6 @@ def test_sums_stay_in_the_loop_if_everything_is_split():
         )
 
 
-def test_moved_sums_keep_the_names_of_the_step():
-    with in_double_precision():
-        step, state, data = nested()
-        source = read_step(step, (state, data))
-    moved, options = hoist_loop_sums(source), {"replicate": "free"}
-    shared = moved.graph.operator_index.keys() & source.graph.operator_index.keys()
-    assert shared == moved.graph.operator_index.keys()
-    for name in shared:
-        ours, original = (graph.operators[graph.operator_index[name]] for graph in (moved.graph, source.graph))
-        assert (ours.op, ours.attributes) == (original.op, original.attributes)
-    carried = next(name for name in source.graph.tensor_index if name not in moved.graph.tensor_index)
-    kept = choose_form(source, read_settings(4, {**options, "hints": {carried: 0}}))
-    assert kept is source, "a hint for what the loop carries"
-    assert choose_form(source, read_settings(4, {**options, "hints": {"data/0": 2}})) is not source
-
-
 def test_plans_within_the_memory_of_data_parallelism_reduce_gradients_once():
     model = lstm(batch=64, width=128, steps=50, is_loop=True)
     asked = model.state, model.data

@@ -44,18 +44,6 @@ def test_arguments_may_be_on_other_devices_and_calls_may_be_traced():
     assert jax.eval_shape(made, state, data)[1].shape == ()
 
 
-def test_python_numbers_may_be_part_of_the_state():
-    """Count steps from the Python number 0, as TrainState of flax does."""
-    wide = np.ones((256, 128), np.float64)  # which JAX takes for float32
-    step = lambda state, x: ({"w": state["w"] + x.T @ (x @ state["w"]), "count": state["count"] + 1}, x.sum())  # noqa: E731
-    made = tofu.jax.partition(step, 4, ({"w": wide, "count": 0}, np.ones((64, 256), np.float32)), hints={"state/w": 1})
-    state, _ = made({"w": wide, "count": 0}, np.ones((64, 256), np.float32))
-    assert state["w"].sharding.is_equivalent_to(made.shardings[0]["w"], 2)
-    after, _ = made(state, np.ones((64, 256), np.float32))
-    assert int(after["count"]) == 2
-    assert float(after["w"][0, 0]) == pytest.approx((1 + 64 * 256) ** 2, rel=1e-6)
-
-
 @pytest.mark.parametrize("give", [str, lambda path: path.read_text()])
 def test_a_saved_plan_is_applied_again(tmp_path, give):
     step, state, data = STEPS["convolutions"](jnp.float32)

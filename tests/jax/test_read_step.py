@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import jax
@@ -15,7 +14,6 @@ from tofu.graph import TensorKind
 from tofu.jax import read_step
 from tofu.jax.frontend.equations import Loop
 from tofu.jax.frontend.trace import trace_step
-from tofu.jax.frontend.versions import Line, find_line
 from tofu.jax.planning import plan_step, read_settings
 
 
@@ -123,11 +121,3 @@ def test_loops_move_carries_in_each_iteration_and_constants_once():
     assert six.communication_bytes - four.communication_bytes == carried
     assert carried > 0
     assert two.communication_bytes == weight + carried
-
-
-def test_unknown_lines_of_equations_fall_back_to_the_call():
-    (equation,) = jax.make_jaxpr(lambda x: jnp.sin(x))(1.0).eqns
-    known = find_line(equation)
-    assert re.fullmatch(r".*test_read_step\.py:\d+", str(known))
-    assert str(Line(None, around=Line(None, around=known))) == str(known)
-    assert str(Line(None)) == "an unknown line"

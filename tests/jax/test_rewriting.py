@@ -69,12 +69,6 @@ def test_empty_arrays_in_while_loops_are_refused():
         tofu.jax.partition(step, 2, (X,))
 
 
-def test_apply_is_computed_elementwise():
-    step = lambda x: x.at[...].apply(lambda cell: jnp.sin(cell) + 2) * x[0, 0].at[...].apply(jnp.exp)  # noqa: E731
-    assert {"sin", "exp"} < list_primitives(step, X)
-    list_primitives(lambda x: x.at[:, :].apply(lambda cell: cell) + x.at[1].apply(jnp.cos), X)
-
-
 @pytest.mark.parametrize("choose", [jnp.maximum, jnp.minimum])
 def test_gradients_of_maximum_compare_the_operands(choose):
     """Compare operands, not the result: XLA may compute the result again with another rounding. Ties are halved."""

@@ -55,20 +55,6 @@ def test_gradients_equal_one_device(workers, options):
         assert_same(*(transform(make_loss(step))(WEIGHT, BIAS, BATCH) for step in (made, WHOLE)))
 
 
-def test_second_derivatives_and_batches_equal_one_device():
-    made = partition(3)
-
-    def take(step):
-        loss = make_loss(step)
-        yield jax.jacrev(jax.jacrev(lambda bias: loss(WEIGHT, bias, BATCH)))(BIAS)
-        yield jax.grad(lambda bias: sum(x.sum() for x in jax.value_and_grad(loss, 1)(WEIGHT, bias, BATCH)))(BIAS)
-        yield jax.vmap(loss, in_axes=(2, None, 0))(jnp.stack([WEIGHT, 2 * WEIGHT], 2), BIAS, jnp.stack([BATCH, -BATCH]))
-        yield jax.jacrev(lambda bias: step((WEIGHT, bias, jnp.int32(3)), (BATCH, LABELS))[0][1])(BIAS)
-        yield jax.vmap(jax.grad(loss), in_axes=(0, None, None))(jnp.stack([WEIGHT, -WEIGHT, 0 * WEIGHT]), BIAS, BATCH)
-
-    assert_same(list(take(made)), list(take(WHOLE)))
-
-
 def test_arrays_in_unequal_shards_have_gradients():
     def step(state, rows):
         return state, rows * 2, state.sum() ** 2

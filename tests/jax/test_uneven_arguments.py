@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 from importlib import import_module
-from itertools import product
 from pathlib import Path
 
 import jax
@@ -169,18 +168,6 @@ def test_uneven_arrays_behave_like_arrays():
     for copied in copies:
         np.testing.assert_array_equal(copied, x)
         assert copied.parts == array.parts
-
-
-def test_every_layout_is_placed_and_read_again():
-    step = lambda x: x * 2.0  # noqa: E731
-    for shape in ((7, 5), (4, 7), (11, 5)):
-        x = RANDOM.randn(*shape).astype("float32")
-        for cut in product((0, 1), repeat=2):
-            made = tofu.jax.partition(step, 4, (x,), uneven="free", hints={"x": cut})
-            placed = made.place(x, 0)
-            np.testing.assert_array_equal(placed, x)
-            np.testing.assert_array_equal(made(placed), 2 * x)
-            assert np.prod(made.shardings[0].shard_shape(shape)) < x.size / 2
 
 
 def test_traced_calls_use_whole_arrays():

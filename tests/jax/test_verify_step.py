@@ -73,10 +73,6 @@ def test_explicit_types_are_kept():
 
     found = verify(step, jax.ShapeDtypeStruct((64, 512), jnp.float32))
     assert found.agrees
-    narrow = verify(
-        lambda x: jax.lax.add(x, jnp.ones((512, 512), jnp.float32)), jax.ShapeDtypeStruct((512, 512), jnp.float32)
-    )
-    assert (narrow.agrees, narrow.dtype) == (True, "float32")
     with pytest.raises(TypeError, match="same dtypes"):
         verify(
             lambda x: jax.lax.add(x, jnp.ones((512, 512), jnp.float32)),

@@ -1,4 +1,4 @@
-"""Claims of plans hold for what is applied, and remembered plans answer only the question they were searched for."""
+"""Claims of applied plans, the cache of plans, and broken plan files."""
 
 import json
 from dataclasses import fields, replace

@@ -50,9 +50,3 @@ def test_fetches_with_fills_and_sums_are_decoded():
     assert program.remote_bytes == 2 * 4 * 3 * 4 + 2 * 3 * 8
 
 
-@pytest.mark.parametrize("code", [[1, 2, 3, 4], [_core.PROGRAM_FORMAT, 2, 1]])
-def test_broken_encodings_are_refused(code):
-    program = encode(list_nodes())
-    object.__setattr__(program, "code", np.array(code, np.int64))
-    with pytest.raises(ValueError, match="encoded program"):
-        _ = program.nodes

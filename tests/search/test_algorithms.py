@@ -70,11 +70,6 @@ def test_a_plan_that_moves_nothing_is_optimal(algorithm):
     assert tofu.partition(net, plan=edited, **asked).plan.optimality == "optimal"
 
 
-def test_hints_for_single_rounds_exclude_other_orders(model):
-    name = next(name for name, axes in plan_of(model).operators.items() if len(set(axes)) > 1)
-    axes = tofu.partition(model.symbol, ngpus=6, cache=False, **model.shapes).plan.operators[name]
-    plan = tofu.partition(model.symbol, ngpus=6, hints={name: (axes[0], ...)}, **model.shapes).plan
-    assert plan.optimality == "optimal, of 1 of 2 orders of the steps"
 
 
 def dense_pair(width):

@@ -118,28 +118,7 @@ def test_the_greedy_search_is_no_better_than_the_recursive_one(seed):
     assert sum(found.step_bytes) >= sum(_core.search_recursive(graph, [2]).step_bytes)
 
 
-@pytest.mark.parametrize("algorithm", [a for a in BASELINES if a not in ("megatron", "data-parallel")])
-def test_baselines_honour_hints(algorithm):
-    steps = 1 if ALGORITHMS[algorithm].splits_once else 3
-    hints = {"fc1_weight": 1, "fc0": "k0"} if algorithm != "icml18" else {"fc1_weight": 1, "fc0": "h"}
-    model = mlp(16)
-    plan = tofu.partition(model.symbol, ngpus=8, algorithm=algorithm, hints=hints, **model.shapes).plan
-    assert plan.tensors["fc1_weight"] == (1,) * steps
-    assert plan.operators["fc0"] == (hints["fc0"],) * steps
 
 
-def test_random_operators_are_not_replicated():
-    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc")
-    symbol = mx.sym.Dropout(net, name="drop")
-    plan = tofu.partition(symbol, ngpus=2, hints={"fc_weight": None}, data=(8, 8)).plan
-    assert plan.tensors["fc_weight"] == (None,)
-    with pytest.raises(PlanError, match="every worker would draw its own random numbers"):
-        tofu.partition(symbol, ngpus=2, plan=replicate(tofu.partition(symbol, ngpus=2, data=(8, 8)).plan), data=(8, 8))
 
 
-def replicate(plan):
-    value = json.loads(plan.to_json())
-    del value["digest"]  # edited on purpose
-    value["operators"] = {name: [None] for name in value["operators"]}
-    value["tensors"] = {name: [None] for name in value["tensors"]}
-    return json.dumps(value)

@@ -34,7 +34,7 @@ MODELS = {
 
 class ReplicatingModel(CellModel):
     def tensor_choices(self, tensor, history):
-        return [*self.feasible(tensor.shape, history), -1]
+        return [*self.list_feasible(tensor.shape, history), -1]
 
 
 def held_bytes(model, tensor, layout):

@@ -95,12 +95,6 @@ def test_all_infeasible_hints_are_listed():
             _core.search_recursive(make_product().native(), factors)
 
 
-def test_contradicting_hints_are_refused():
-    spec = make_product()
-    update(spec, 1, elementwise(spec, [1]))
-    message = "operator 2 is fixed to 1 at step 0 and tensor 1 to 0, but they share one choice"
-    with pytest.raises(ValueError, match=message):
-        _core.search_recursive(spec.native(), [2], {2: [1]}, {1: [0]})
 
 
 @pytest.mark.parametrize(

@@ -24,20 +24,6 @@ def print_description(function, inputs, ranks, attributes=None):
     return str(trace(describe(function), attributes or {}, inputs, ranks))
 
 
-def test_grouped_convolution():
-    def convolution(data, weight, bias, *, stride=1, pad=0, num_group=1):
-        def value(b, g, co, x):
-            total = Sum(lambda ci, k: data[b, merge(g, ci), x * stride + k - pad] * weight[merge(g, co), ci, k])
-            return total + bias[merge(g, co)]
-
-        return output("b (g co) x", value, extents={"g": num_group})
-
-    attributes = {"stride": 2, "pad": 1, "num_group": 2}
-    assert print_description(convolution, [(4, 6, 8), (8, 3, 3), (8,)], [3], attributes) == (
-        "convolution(data, weight, bias; stride=2, pad=1, num_group=2)\n"
-        "    output[b, (g co), x] = Sum(ci, k: data[b, g*ci.extent + ci, 2*x + k - 1] * weight[g*co.extent + co, "
-        "ci, k]) + bias[g*co.extent + co]"
-    )
 
 
 def test_several_outputs_scatter_and_unwritten():

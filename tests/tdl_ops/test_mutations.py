@@ -1,4 +1,4 @@
-"""Wrong descriptions are caught, by their numbers or by one of their strategies."""
+"""Wrong descriptions are caught by their numbers or by a strategy."""
 
 import numpy as np
 import pytest
