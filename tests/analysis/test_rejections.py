@@ -27,7 +27,7 @@ from tofu.tdl import (
 
 def find_rejected(function, inputs, outputs, attributes=None, **options):
     access = analyse(describe(function, **options), attributes or {}, inputs, outputs)
-    return dict(access.find_rejected)
+    return dict(access.rejected)
 
 
 MATRIX, VECTOR = [(4, 6)], [(4,)]
@@ -89,7 +89,7 @@ REASONS = [
     ),
     (lambda x: lambda i: x[i] + 2 * x[i + 1], LINE, LINE, {"i": PADDING.format("0 to 9")}),
     (lambda x: lambda i: x[i] + 2 * x[i - 1], LINE, LINE, {"i": PADDING.format("-1 to 8")}),
-    (pool, LINE, LINE, {"k": "the extent of k is fixed", "y": PADDING.format("-1 to 9")}),
+    (pool, LINE, LINE, dict.fromkeys("yk", PADDING.format("-1 to 9"))),
     (sum_window, LINE, [(6,)], {"k": "the extent of k is fixed by an attribute (3) that no bound= rewrites"}),
     (lambda x: lambda y: 2 * x[y + 2], LINE, [(6,)], {"y": "offset: dimension 0 of x is accessed from 2 to 8 of 8"}),
     (one_hot, VECTOR, MATRIX, {"c": "the position c is used as a number, and a part would count c from zero"}),

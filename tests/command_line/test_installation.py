@@ -46,8 +46,6 @@ def test_doctor_runs_without_mxnet(monkeypatch):
     assert "MXNet   not installed: the planner" in result.output
 
 
-
-
 @pytest.fixture(scope="module")
 def bare_tree(tmp_path_factory):
     """Return a copy of the Python sources without native code."""

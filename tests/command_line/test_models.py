@@ -82,7 +82,7 @@ def test_hints_and_json_files_hold_the_plan(model, tmp_path):
     assert plan.operators["conv2"] == ("co", "co")
     assert tofu.partition(plain_cnn().symbol, plan=path.read_text(), data=(64, 5, 13, 13)).plan == plan
     (line,) = (line for line in result.output.splitlines() if line.startswith("Axes, of an operator's result: "))
-    assert "co: dimension 1" in line
+    assert re.search(r"\bco\b[^;]*: dimension 1", line)
     inference = run("plan", model, *shape, "--inference")
     assert inference.exit_code == 0, inference.output
     assert tofu.Plan.from_json(path.read_text()).communication_bytes < plan.communication_bytes
@@ -113,7 +113,6 @@ def test_wrong_options_are_refused_in_one_message(model, options, fragments):
         (("--optimizer", "sgd,momentum"), "is not NAME,PARAMETER=VALUE"),
         (("--optimizer", "sdg"), "MXNet has no optimizer 'sdg' (did you mean sgd?)"),
         (("--workers", "2", "--plot", "a.xyz"), "a.xyz: the ending of a picture says its format"),
-        (("--plan", __file__), f"{__file__}: The plan cannot be read"),
     ],
 )
 def test_wrong_options_of_memory_are_refused(model, options, message):

@@ -1,10 +1,8 @@
 """The Python view of an encoded program."""
 
 import numpy as np
-import pytest
 
 from tests.program.written import encode, list_nodes
-from tofu import _core
 from tofu.graph import Phase
 from tofu.program import Entry, Node, NodeKind, Piece, PieceSource
 
@@ -48,5 +46,3 @@ def test_fetches_with_fills_and_sums_are_decoded():
     assert program.nodes[8] == Node(NodeKind.FETCH, 2, 1, Phase.BACKWARD, ((),), fill=1.5, begins=((),))
     assert program.handed_out == (Entry(4, 0), Entry(5, 0), Entry(8, 0))
     assert program.remote_bytes == 2 * 4 * 3 * 4 + 2 * 3 * 8
-
-

@@ -70,8 +70,6 @@ def test_a_plan_that_moves_nothing_is_optimal(algorithm):
     assert tofu.partition(net, plan=edited, **asked).plan.optimality == "optimal"
 
 
-
-
 def dense_pair(width):
     data = mx.sym.Variable("data")
     net = mx.sym.FullyConnected(data, num_hidden=width, no_bias=True, name="fc1")

@@ -1,17 +1,14 @@
 """Baselines follow section 7.3 of the paper, and give ordinary plans."""
 
-import json
-
 import mxnet as mx
 import pytest
 
 import tofu
 from tests.models.paper import rnn, transformer, wresnet
-from tests.models.plain import mlp
 from tests.search.random_graphs import random_graph
 from tofu import _core
 from tofu.analysis import Combine
-from tofu.errors import InfeasibleError, PlanError
+from tofu.errors import InfeasibleError
 from tofu.graph import TensorKind
 from tofu.mxnet.frontend.read_symbol import find_labels
 from tofu.mxnet.planning import compile_partition
@@ -116,9 +113,3 @@ def test_the_greedy_search_is_no_better_than_the_recursive_one(seed):
     found = _core.search_greedy(graph, [2])
     assert _core.evaluate(graph, [2], found.operators, found.tensors).step_bytes == found.step_bytes
     assert sum(found.step_bytes) >= sum(_core.search_recursive(graph, [2]).step_bytes)
-
-
-
-
-
-

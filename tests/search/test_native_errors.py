@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.search.random_graphs import GraphSpec, Read, Written, elementwise, matmul, row, update
+from tests.search.random_graphs import GraphSpec, Read, Written, matmul, row
 from tofu import _core
 
 IDENTITY = [row(0), row(1)]
@@ -93,8 +93,6 @@ def test_all_infeasible_hints_are_listed():
     for factors, message in (([1], "at least 2 parts"), ([2] * 20, "more than 65536 workers")):
         with pytest.raises(ValueError, match=message):
             _core.search_recursive(make_product().native(), factors)
-
-
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_reducers():
             lambda i: Prod(lambda k: x[i, k]),
             lambda: Sum(lambda i, k: x[i, k]),
             lambda i, j: x[i, j] - Max(lambda k: x[i, k]),
-            lambda i: Sum(lambda k: x[i, 0], extents={"k": 5}),
+            lambda i: Sum(lambda m: x[i, 0], extents={"m": 5}),
         )
 
     got = run(reductions, [x], [(3,)] * 4 + [(), (3, 4), (3,)])

@@ -10,8 +10,6 @@ from tofu.tdl import (
     Sum,
     describe,
     exp,
-    merge,
-    output,
     scatter,
     trace,
     unread,
@@ -22,8 +20,6 @@ from tofu.tdl import (
 
 def print_description(function, inputs, ranks, attributes=None):
     return str(trace(describe(function), attributes or {}, inputs, ranks))
-
-
 
 
 def test_several_outputs_scatter_and_unwritten():
