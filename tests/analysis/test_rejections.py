@@ -78,7 +78,7 @@ def draw_rows(x):
 
 
 LINE = [(8,)]
-PADDING = "padding: dimension 0 of x is accessed from {} of 8, and no bound attribute is declared (pads=)"
+PADDING = "padding: dimension 0 of x is accessed from {} of 8, and no bound attribute (pads=) removes"
 REASONS = [
     (lambda x: lambda i, j: -x[i, j], [(1, 6)], [(1, 6)], {"i": "the extent of i is 1"}),
     (
@@ -218,7 +218,7 @@ def test_contradicting_extents_are_refused():
 
 def test_groups_that_do_not_divide_are_refused():
     grouped = describe(lambda x: output("(g c)", lambda g, c: x[merge(g, c)], extents={"g": 4}))
-    with pytest.raises(DescriptionError, match=r"output\.shape\[0\]/g\.extent = 10 / 4 is no integer"):
+    with pytest.raises(DescriptionError, match=r"output\.shape\[0\]/g\.extent = 10 / 4 is not an integer"):
         analyse(grouped, {}, [(10,)], [(10,)])
 
 

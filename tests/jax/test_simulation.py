@@ -23,8 +23,8 @@ def step(weight, batch):
 def find_kernels(function, *arguments, workers=1):
     """Return the bytes of each kernel of a step, by operator, on one device or on each of several."""
     partition = tofu.jax.partition(function, max(workers, 2), arguments).partition
-    emitted = emit_one_device(partition.task) if workers == 1 else partition.whole_step
-    return {emitted.program.graph.operators[n].name: size for n, size in emitted.kernel_bytes.items()}
+    program = emit_one_device(partition.task) if workers == 1 else partition.program
+    return {program.graph.operators[n].name: size for n, size in program.kernel_bytes.items()}
 
 
 def test_fused_operators_are_one_kernel():

@@ -40,7 +40,7 @@ OPERATIONS = {
 def has_overlapping_shards(made, tensor):
     """Return True if workers share elements of a tensor, other than by replication."""
     problem = made.partition.problem
-    boxes = list_shards(problem, made.partition.choices, tensor)
+    boxes = list_shards(made.partition.choices, tensor)
     return find_layout(boxes, problem.graph.tensors[tensor].shape, problem.factors) is None
 
 

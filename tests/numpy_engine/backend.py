@@ -97,8 +97,10 @@ class NumpyBackend:
 
     measured = "memory"
 
-    def build(self, source, problem, choices, program):
-        table, index = worker_attributes(problem, choices, program.phases)
+    def build(self, source, program):
+        choices = program.choices
+        problem = choices.problem
+        table, index = worker_attributes(choices, program.phases)
         graph = problem.graph
         variables = [t for t, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE]
         return Execution(
@@ -109,10 +111,10 @@ class NumpyBackend:
             [find_shards(problem, output.tensor, output.layout) for output in program.outputs],
         )
 
-    def predict_peak(self, execution, measured):
-        return measured.worker_bytes
+    def predict_peak(self, execution):
+        """Return nothing: the measured bytes include all buffers."""
 
-    def measure(self, execution, problem, choices):
+    def measure(self, execution, choices):
         """Return each worker's bytes: its shards of all variables, and values from their node to the last reader."""
         graph, program = execution.graph, execution.program
         held = np.zeros(program.workers, np.int64)
@@ -142,7 +144,7 @@ class NumpyBackend:
     def find_kernel_bytes(self, program):
         """Return nothing: NumPy computes each operator by itself."""
 
-    def check(self, execution, problem, choices, measured=None, communication_bytes=None):
+    def check(self, execution, choices, measured=None, communication_bytes=None):
         """Check the rules of programs, and that results have the sizes of the plan's shards."""
         program = execution.program
         check_program(program, communication_bytes)

@@ -49,4 +49,4 @@ def test_wrong_result_sizes_are_found():
         execution.result_boxes[::-1],
     )
     with pytest.raises(InternalError, match="The shards of a result have the shapes"):
-        NUMPY.backend.check(wrong, made.problem, made.choices)
+        NUMPY.backend.check(wrong, made.choices)

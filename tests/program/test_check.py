@@ -44,8 +44,8 @@ def write_cells_of_the_next_piece_but_one(nodes):
 
 
 HALF = [(0, 0), (4, 3)]
-UNKNOWN = "a worker, a phase, a tensor or an operator that there is not"
-UNLIKE_OPERATOR = "inputs, outputs or a phase that its operator has not"
+UNKNOWN = "a worker, a phase, a tensor or an operator that does not exist"
+UNLIKE_OPERATOR = "other inputs, outputs or another phase than its operator"
 COPIES = "twice on one worker, or not on every one"
 MESSAGES = [
     ((2, WORKER, 2), f"{UNKNOWN}: node 2"),
@@ -58,21 +58,21 @@ MESSAGES = [
     (list.pop, f"{COPIES}: node 4"),
     ((1, WORKER, 0), f"{COPIES}: node 0, 1"),
     ((0, NUMBER, 1), "a variable that an operator writes: node 0"),
-    (flatten_a_variable, "other dimensions than its tensor has: node 1"),
+    (flatten_a_variable, "other dimensions than its tensor: node 1"),
     (read_ahead, "reads what is written later: node 2, 3"),
     ((4, INPUTS, [(2, 0), (4, 0)]), "reads what is written later: node 4"),
     ((5, INPUTS, [(3, 0), (2, 0)]), "reads another worker's memory without a fetch: node 5"),
-    ((2, PIECES, [[(-1, 0), (4, 3), [(0, (0, 0))]]]), "a piece outside of its region: node 2"),
-    ((2, PIECES, [[(5, 0), (4, 3), [(1, (0, 0))]]]), "a piece outside of its region: node 2"),
-    ((2, PIECES, [[(0, 0), (0, 3), [(0, (0, 0))]]]), "a piece outside of its region: node 2"),
-    ((3, PIECES, [[*HALF, [(0, (-1, 0))]]]), "a piece outside of what it is read from: node 3"),
-    ((3, PIECES, [[*HALF, [(0, (1, 0))]]]), "a piece outside of what it is read from: node 3"),
+    ((2, PIECES, [[(-1, 0), (4, 3), [(0, (0, 0))]]]), "a piece outside its region: node 2"),
+    ((2, PIECES, [[(5, 0), (4, 3), [(1, (0, 0))]]]), "a piece outside its region: node 2"),
+    ((2, PIECES, [[(0, 0), (0, 3), [(0, (0, 0))]]]), "a piece outside its region: node 2"),
+    ((3, PIECES, [[*HALF, [(0, (-1, 0))]]]), "a piece outside its source: node 3"),
+    ((3, PIECES, [[*HALF, [(0, (1, 0))]]]), "a piece outside its source: node 3"),
     ((3, PIECES, [[*HALF, []]]), "a piece without a source: node 3"),
-    ((2, PIECES, [[*HALF, [(0, (0, 0))]], [(3, 2), (4, 1), [(1, (0, 2))]]]), "two pieces that write one cell: node 2"),
-    (write_cells_of_the_next_piece_but_one, "two pieces that write one cell: node 2"),
+    ((2, PIECES, [[*HALF, [(0, (0, 0))]], [(3, 2), (4, 1), [(1, (0, 2))]]]), "two pieces that write one element: node 2"),
+    (write_cells_of_the_next_piece_but_one, "two pieces that write one element: node 2"),
     ((2, PIECES, [[(4, 0), (4, 3), [(0, (0, 0))]]]), "elements from another place of the tensor: node 2"),
     ((3, PIECES, [[(1, 0), (3, 3), [(0, (1, 0))]]]), "elements that no piece writes: node 3"),
-    ((2, NUMBER, 2), "elements unlike those that it reads: node 2"),
+    ((2, NUMBER, 2), "elements of another size than its source: node 2"),
 ]
 
 
@@ -93,8 +93,8 @@ def test_broken_rules_are_found(defect, message):
     ("outputs", "message"),
     [
         ([(4, 0)], "1 entries for 1 results on 2 workers"),
-        ([(5, 0), (4, 0)], "result y has not a shard of its own on each worker"),
-        ([(2, 0), (3, 0)], "result y has not a shard of its own on each worker"),
+        ([(5, 0), (4, 0)], "result y has no shard on some worker"),
+        ([(2, 0), (3, 0)], "result y has no shard on some worker"),
     ],
 )
 def test_wrong_results_are_found(outputs, message):

@@ -145,7 +145,7 @@ def judge(case, rng):
     result = solution.exact
     if result is None:
         return "", seen
-    cost = price(problem, solution.choices)
+    cost = price(solution.choices.apply_to(problem))
     if not honours(solution.choices, fixed):
         return "the plan does not honour its hints", seen
     bound = cost if result.is_optimal else result.lower_bound
@@ -176,7 +176,7 @@ def list_rivals(case, solution, fixed, rng):
     """Yield names and costs of other plans that honour the hints and that the claim covers."""
     problem = case.problem
     rival = search(problem, tie_parts(case, fixed) if solution.ties else case.untie(), fixed).plan
-    yield "the search without ties", price(problem, Choices(rival.operators, rival.tensors))
+    yield "the search without ties", price(Choices(problem, rival.operators, rival.tensors))
     for _ in range(2):
         more = draw_hints(problem, rng, rng.randint(1, 3), case.hints)
         try:
@@ -186,12 +186,12 @@ def list_rivals(case, solution, fixed, rng):
         more_fixed = resolve_hints(problem, more)
         is_covered = rival.ties == solution.ties and is_tied_alike(problem, fixed, more_fixed)
         if rival.exact is not None and is_covered and not asks_more(case, fixed, more_fixed, rival.choices):
-            yield "a search under more hints", price(problem, rival.choices)
+            yield "a search under more hints", price(rival.choices.apply_to(problem))
 
 
 def is_tied_alike(problem, fixed, more):
     """Return True if searches under both hints tie the same time steps."""
-    return problem.keep_apart(fixed).tied_steps == problem.keep_apart(more).tied_steps
+    return problem.keep_apart(*fixed).tied_steps == problem.keep_apart(*more).tied_steps
 
 
 def asks_more(case, fixed, more, choices):

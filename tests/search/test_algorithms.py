@@ -31,7 +31,7 @@ def plan_of(model, **asked):
 
 def test_the_exact_plan_is_better_and_proved(model):
     recursive, exact = plan_of(model, algorithm="recursive"), plan_of(model)  # the default
-    assert (recursive.algorithm, recursive.optimality) == ("recursive", "each step optimal, given the steps before")
+    assert (recursive.algorithm, recursive.optimality) == ("recursive", "each round optimal, given the rounds before")
     assert (exact.algorithm, exact.optimality) == ("exact", "optimal")
     assert exact.communication_bytes < recursive.communication_bytes
 
@@ -84,8 +84,8 @@ def test_all_orders_of_the_factors_are_searched(algorithm, workers, width, best)
     partition = tofu.partition(dense_pair(width), workers, **asked).planned()
     moved = {}
     for order in set(itertools.permutations(best)):
-        problem = partition.searched.arrange(Arrangement(order))
-        moved[order] = price(problem, ALGORITHMS[algorithm].solve(problem).choices)
+        problem = partition.searched.problem.arrange(Arrangement(order))
+        moved[order] = price(ALGORITHMS[algorithm].solve(problem).choices)
     assert partition.plan.communication_bytes == min(moved.values()) == moved[partition.plan.factors]
     if algorithm == "exact":
         assert partition.plan.factors == best

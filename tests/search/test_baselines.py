@@ -47,9 +47,9 @@ def test_baselines_are_no_better_than_the_best_plan(name, algorithm):
 @pytest.mark.parametrize("name", MODELS)
 def test_icml18_has_no_partial_sums(name):
     made = partition(MODELS[name], "icml18")
-    graph, accesses = made.searched.graph, made.searched.accesses
+    graph, accesses = made.searched.problem.graph, made.searched.problem.accesses
     read = {*graph.outputs, *graph.gradients.values(), *(t for operator in graph.operators for t in operator.inputs)}
-    for operator, access, choice in zip(graph.operators, accesses, made.searched_choices.operators, strict=False):
+    for operator, access, choice in zip(graph.operators, accesses, made.searched.operators, strict=False):
         for tensor, written in zip(operator.outputs, access.outputs, strict=True):
             if tensor in read and not graph.tensors[tensor].is_inner:
                 assert not any(
@@ -95,7 +95,7 @@ def test_megatron_splits_pairs_by_columns_and_rows():
     assert {tensors[f"{name}_weight"] for name in ("layer0_output", "layer0_narrow", "embedding")} == {(1, 1, 1)}
     assert {tensors[f"layer0_{name}_norm_gamma"] for name in ("attention", "feed")} == {(None, None, None)}
     assert tensors["layer0_scores_output"] == (0, 0, 0)
-    moved = {made.problem.graph.tensors[tensor].name for _, tensor, *_ in evaluate(made.problem, made.choices).items}
+    moved = {made.problem.graph.tensors[tensor].name for _, tensor, *_ in evaluate(made.choices).items}
     assert "layer0_narrow_output" in moved  # the sum behind the rows
     assert not any(name.startswith(("layer0_gelu", "layer0_weights", "layer0_scores")) for name in moved)
 

@@ -33,8 +33,8 @@ def solve(times, **hints):
     graph = make_loop(times)
     problem = pose_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
     choices = ALGORITHMS["exact"].solve(problem, hints).choices
-    moved = evaluate(problem, choices).total_bytes
-    program = write_program(problem, choices)
+    moved = evaluate(choices).total_bytes
+    program = write_program(choices)
     check_program(program, moved)
     return problem, choices, program
 
@@ -61,7 +61,7 @@ def test_the_search_multiplies_bytes_by_iterations():
     ("algorithm", "claim"),
     [
         ("exact", "optimal among plans with one layout per loop"),
-        ("recursive", "each step optimal, given the steps before, among plans with one layout per loop"),
+        ("recursive", "each round optimal, given the rounds before, among plans with one layout per loop"),
         ("equalchop", "everything split once; optimal, given that, among plans with one layout per loop"),
         ("spartan", "greedy, the largest tensor first; nothing is proved"),
     ],
@@ -70,7 +70,7 @@ def test_claims_name_loops(algorithm, claim):
     graph = make_loop(7)
     problem = pose_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
     solution = ALGORITHMS[algorithm].solve(problem)
-    assert ALGORITHMS[algorithm].describe_optimality(solution, price(problem, solution.choices)) == claim
+    assert ALGORITHMS[algorithm].describe_optimality(solution, price(solution.choices)) == claim
 
 
 @pytest.mark.parametrize("layout", [[0, 0], [0, 1], [1, 1]])

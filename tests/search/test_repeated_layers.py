@@ -76,7 +76,7 @@ def test_alternating_plans_are_found(engines, layers, batch):
     assert apart.plan.optimality == "optimal"
     assert tied.plan.optimality == "optimal among plans that treat every second repeated layer alike"
     assert tied.plan.communication_bytes == apart.plan.communication_bytes
-    for family in tied.searched.layers.tensors:
+    for family in tied.searched.problem.layers.tensors:
         assert len({tied.plan.tensors[tied.graph.tensors[t].name] for t in family}) == 1
 
 

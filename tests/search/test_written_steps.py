@@ -24,7 +24,7 @@ def pose(graph, **rest):
 def solve(problem, algorithm="exact", **rest):
     """Return the choices and the bytes that they move."""
     choices = ALGORITHMS[algorithm].solve(problem, **rest).choices
-    return choices, evaluate(problem, choices).total_bytes
+    return choices, evaluate(choices).total_bytes
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "recursive"])
@@ -39,13 +39,13 @@ def test_updates_within_the_step_cost_the_same(algorithm):
 def test_next_values_are_returned_in_the_layout_of_their_variables():
     problem = pose(perceptron("in the step"))
     choices, _ = solve(problem)
-    program = write_program(problem, choices)
+    program = write_program(choices)
     asked = {output.tensor: output.layout for output in program.outputs}
     assert len(program.outputs) == 1 + 4
     assert {t: asked[t] for t in problem.graph.next_values.values()} == {
         value: tuple(choices.layout(variable)) for variable, value in problem.graph.next_values.items()
     }
-    forward = write_program(problem, choices, inference=True)
+    forward = write_program(choices, inference=True)
     assert [output.tensor for output in forward.outputs] == list(problem.graph.outputs)
 
 
@@ -62,15 +62,16 @@ def test_next_values_in_another_layout_are_fetched():
     alone = replace(
         graph, next_values={v: t for v, t in graph.next_values.items() if v != weight}, outputs=(*graph.outputs, value)
     )
-    kept = evaluate(pose(alone), drop_update(problem, choices, weight)).total_bytes
+    kept = evaluate(drop_update(choices, weight, pose(alone))).total_bytes
     assert moved - kept == graph.tensors[weight].size_bytes * 3 // 4
-    assert write_program(problem, choices).remote_bytes == moved
+    assert write_program(choices).remote_bytes == moved
 
 
-def drop_update(problem, choices, variable):
-    """Return the choices without the row of a variable's update."""
-    row = len(problem.graph.operators) + [v for v, _ in problem.graph.updates].index(variable)
-    return Choices(np.delete(choices.operators, row, axis=0), choices.tensors)
+def drop_update(choices, variable, problem):
+    """Return the same choices for `problem`, which does not update a variable."""
+    graph = choices.problem.graph
+    row = len(graph.operators) + [v for v, _ in graph.updates].index(variable)
+    return Choices(problem, np.delete(choices.operators, row, axis=0), choices.tensors)
 
 
 def test_time_steps_are_found_without_links():

@@ -41,15 +41,15 @@ def count_contracted(work):
 def test_products_are_divided_and_never_repeated(name, workers):
     partition = plan(name, workers)
     whole = count_contracted(find_work(emit_one_device(partition.task), 1))
-    assert count_contracted(find_work(partition.whole_step, 1)) == whole > 0
+    assert count_contracted(find_work(partition.program, 1)) == whole > 0
 
 
 def test_kernels_and_fetches_count_the_bytes_of_their_tensors():
     partition = plan("perceptron", 2)
-    emitted = partition.whole_step
-    work = find_work(emitted, 0)
-    for number, node in enumerate(emitted.program.nodes):
-        tensors = emitted.problem.graph.tensors
+    program = partition.program
+    work = find_work(program, 0)
+    for number, node in enumerate(program.nodes):
+        tensors = program.graph.tensors
         item = 4
         written = sum(item * int(np.prod(shape)) for shape in node.shapes)
         if node.kind is NodeKind.VARIABLE:
@@ -64,7 +64,7 @@ def test_kernels_and_fetches_count_the_bytes_of_their_tensors():
             )
             assert work.added[number] == added
         else:
-            shapes = [emitted.program.nodes[entry.node].shapes[entry.output] for entry in node.inputs]
+            shapes = [program.nodes[entry.node].shapes[entry.output] for entry in node.inputs]
             assert work.size[number] == written + sum(item * int(np.prod(shape)) for shape in shapes)
 
 
@@ -80,24 +80,24 @@ def test_tasks_start_after_their_inputs(name):
 @pytest.mark.parametrize("change", ["arithmetic", "memory", "links"])
 def test_faster_machines_take_no_longer(change):
     """Allow a percent, which a list schedule may lose when its order changes."""
-    emitted = plan("convolutions", 4).whole_step
-    slow, fast = (simulate(emitted, MACHINE.scale(change, factor)).seconds for factor in (0.5, 4))
-    assert fast <= 1.01 * simulate(emitted, MACHINE).seconds <= 1.02 * slow
+    program = plan("convolutions", 4).program
+    slow, fast = (simulate(program, MACHINE.scale(change, factor)).seconds for factor in (0.5, 4))
+    assert fast <= 1.01 * simulate(program, MACHINE).seconds <= 1.02 * slow
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_buffers_are_reused_after_their_readers(name):
-    program = plan(name, 4).whole_step.program
+    program = plan(name, 4).program
     waits = order_by_memory(program)
     assert all(before < node for node, some in enumerate(waits) for before in some)
     assert any(waits)
 
 
 def test_on_few_processors_workers_take_turns():
-    emitted = plan("convolutions", 8).whole_step
+    program = plan("convolutions", 8).program
     shared = replace(MACHINE, links=(), processors=2.0, fetches_overlap=False)
     apart = replace(shared, processors=8.0)
-    assert simulate(emitted, shared).seconds > 3 * simulate(emitted, apart).seconds
+    assert simulate(program, shared).seconds > 3 * simulate(program, apart).seconds
 
 
 def test_the_trace_lists_every_kernel_and_fetch():

@@ -117,9 +117,9 @@ def test_unwritten_outputs_and_unread_inputs():
     [
         (
             lambda x: lambda i: Opaque()(x[:])[i],
-            "operator cannot be executed, for the description does not show what opaque",
+            "operator cannot be executed: the description does not show what opaque",
         ),
-        (lambda x: lambda i: x[Any], "operator cannot be executed, for an index is Any; write Any"),
+        (lambda x: lambda i: x[Any], "operator cannot be executed, because an index is Any; write Any"),
         (lambda x: lambda i: Random()(x[i]), "operator is random and cannot be executed"),
     ],
 )

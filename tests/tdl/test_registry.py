@@ -44,7 +44,7 @@ def test_a_second_registration_names_both_places():
     with pytest.raises(DescriptionError) as caught:
         registry.op("Same")(second)
     assert re.fullmatch(
-        r"\S*test_registry\.py:\d+: Same is described already at \S*test_registry\.py:\d+; "
+        r"\S*test_registry\.py:\d+: Same is already described at \S*test_registry\.py:\d+; "
         r"op\(\.\.\., override=True\) replaces it",
         str(caught.value),
     )
@@ -102,7 +102,7 @@ def test_a_package_registers_its_descriptions_at_the_first_lookup(package):
 
 def test_user_descriptions_replace_those_of_the_package(package):
     own = lambda x: lambda i: 2 * x[i]  # noqa: E731
-    with pytest.raises(DescriptionError, match=r"Basic is described already at \S*basic\.py:3"):
+    with pytest.raises(DescriptionError, match=r"Basic is already described at \S*basic\.py:3"):
         package.op("Basic")(own)
     replaced = package.op("Basic", override=True)(own)
     assert package["Basic"] is replaced

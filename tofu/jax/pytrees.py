@@ -14,7 +14,7 @@ from tofu.errors import ShapeError, UnsupportedError, raise_together
 from tofu.jax.backend.uneven import UnevenArray
 from tofu.jax.frontend.static_leaves import StaticLeaf, Structure, flatten_arrays
 from tofu.pipeline import Partition
-from tofu.plan import Steps, format_count
+from tofu.plan import DimensionChoice, format_count
 
 MOST_LETTERS = 200  # of a user's error
 
@@ -69,7 +69,7 @@ def unflatten_values(
         ) from error
 
 
-def matches_hint(hints: Mapping[str, Any], name: str, steps: Steps) -> bool:
+def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
     """Whether hints say nothing of a tensor, or that it is split along these dimensions: one for each step, or one for all."""
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
@@ -81,7 +81,7 @@ class _PlacedLeaf:
 
     shape: tuple[int, ...]
     dtype: Any
-    steps: Steps
+    steps: DimensionChoice
 
     def __str__(self) -> str:
         return f"{self.dtype} of shape {self.shape}"
@@ -113,7 +113,7 @@ def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tupl
     return laid, structure
 
 
-def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Structure) -> Mapping[str, Steps]:
+def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Structure) -> Mapping[str, DimensionChoice]:
     """Hints that lay out the first argument of a step like these leaves. Raises ShapeError where it has others."""
     native = source.native
     first = next(iter(native.arguments_tree.children()), None)

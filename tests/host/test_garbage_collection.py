@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tofu.collector import OBJECTS, collecting_rarely
+from tofu.host.garbage_collection import OBJECTS, collect_rarely
 
 
 @pytest.fixture(autouse=True)
@@ -23,9 +23,9 @@ def restore_threshold() -> Iterator[None]:
 def test_collection_is_rare_during_planning_and_as_before_after_it(before: int, during: int) -> None:
     gc.set_threshold(before, 11, 12)
 
-    @collecting_rarely()
+    @collect_rarely()
     def fail() -> None:
-        with collecting_rarely():
+        with collect_rarely():
             assert gc.get_threshold()[:2] == (during, 11)
         raise ValueError("an error of the step")
 

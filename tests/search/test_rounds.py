@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from tofu.search.rests import always_divides, leaves_rest
+from tofu.search.rounds import always_divides, leaves_remainder
 
 
 @pytest.mark.parametrize("factors", [(2,), (2, 2), (3, 2), (2, 2, 2), (4, 2)])
