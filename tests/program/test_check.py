@@ -68,7 +68,10 @@ MESSAGES = [
     ((3, PIECES, [[*HALF, [(0, (-1, 0))]]]), "a piece outside its source: node 3"),
     ((3, PIECES, [[*HALF, [(0, (1, 0))]]]), "a piece outside its source: node 3"),
     ((3, PIECES, [[*HALF, []]]), "a piece without a source: node 3"),
-    ((2, PIECES, [[*HALF, [(0, (0, 0))]], [(3, 2), (4, 1), [(1, (0, 2))]]]), "two pieces that write one element: node 2"),
+    (
+        (2, PIECES, [[*HALF, [(0, (0, 0))]], [(3, 2), (4, 1), [(1, (0, 2))]]]),
+        "two pieces that write one element: node 2",
+    ),
     (write_cells_of_the_next_piece_but_one, "two pieces that write one element: node 2"),
     ((2, PIECES, [[(4, 0), (4, 3), [(0, (0, 0))]]]), "elements from another place of the tensor: node 2"),
     ((3, PIECES, [[(1, 0), (3, 3), [(0, (1, 0))]]]), "elements that no piece writes: node 3"),

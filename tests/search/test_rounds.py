@@ -12,7 +12,7 @@ def test_divisibility_equals_all_splits(factors):
     for extents in product(range(1, 13), repeat=2):
         assert always_divides(extents, factors) == _always_divides(extents, factors), extents
     for extent in range(1, 40):
-        assert leaves_rest(extent, factors) == (not _leaves_no_rest(extent, factors)), extent
+        assert leaves_remainder(extent, factors) == (not _leaves_no_remainder(extent, factors)), extent
 
 
 def _always_divides(extents, factors):
@@ -22,10 +22,10 @@ def _always_divides(extents, factors):
     return bool(steps) and all(_always_divides((*extents[:d], own, *extents[d + 1 :]), factors[1:]) for d, own in steps)
 
 
-def _leaves_no_rest(extent, factors):
+def _leaves_no_remainder(extent, factors):
     if not factors:
         return True
-    skipped = _leaves_no_rest(extent, factors[1:])
+    skipped = _leaves_no_remainder(extent, factors[1:])
     if extent < factors[0]:
         return skipped
-    return skipped and extent % factors[0] == 0 and _leaves_no_rest(extent // factors[0], factors[1:])
+    return skipped and extent % factors[0] == 0 and _leaves_no_remainder(extent // factors[0], factors[1:])
