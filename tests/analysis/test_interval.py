@@ -7,7 +7,7 @@ import re
 
 import pytest
 import sympy
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tofu.analysis import AffineIndex, Interval, analyse, split_affine
@@ -51,6 +51,7 @@ strides = st.lists(st.integers(-4, 4), min_size=1, max_size=3)
 extents = st.lists(st.integers(1, 5), min_size=3, max_size=3)
 
 
+@settings(deadline=None)
 @given(strides, extents, st.integers(-6, 6))
 def test_intervals_are_the_hull_of_all_values(coefficients, sizes, constant):
     names = [f"v{n}" for n in range(len(coefficients))]
@@ -64,6 +65,7 @@ def test_intervals_are_the_hull_of_all_values(coefficients, sizes, constant):
     assert (interval.lower.subs(numbers), interval.upper.subs(numbers)) == (min(values), max(values))
 
 
+@settings(deadline=None)
 @given(
     stride=st.integers(1, 3),
     dilation=st.integers(1, 3),
