@@ -1,4 +1,4 @@
-"""Checks of the leaves that a step is called with, against those that it was planned for."""
+"""Compare the leaves that a step is called with with the planned ones."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from tofu.jax.frontend.trace import trace_step
 from tofu.reading import show_with_type
 
 WeakTypes: TypeAlias = "tuple[bool, ...]"
-"""Of each leaf, whether its type gives way to those of others."""
+"""For each leaf, True if its type yields to the types of other operands."""
 
 
 def check_leaves(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct], names: Sequence[str]) -> None:
-    """Raise ShapeError for another shape or type than was planned, UnsupportedError for a deleted array. This runs in every step."""
+    """Raise ShapeError if a shape or type differs from the plan, UnsupportedError for a deleted array.
+
+    This runs in every step.
+    """
     for leaf, wanted, name in zip(leaves, planned, names, strict=True):
         if not (isinstance(leaf, jax.Array) and leaf.shape == wanted.shape and leaf.dtype == wanted.dtype):
             _check_one(leaf, wanted, name)
@@ -53,7 +56,7 @@ def _is_on_devices(leaf: Any) -> bool:
 
 
 def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
-    """Raise ShapeError for shapes in the place of arrays: plans are made of them, and nothing can be computed."""
+    """Raise ShapeError for shapes in the place of arrays. Shapes are enough to plan, but not to compute."""
     for leaf, name in zip(leaves, names, strict=True):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise ShapeError(
@@ -62,16 +65,16 @@ def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def list_weak(leaves: Sequence[Any]) -> WeakTypes:
-    """Return which leaves are weakly typed: Python numbers, and arrays that were computed from these alone."""
+    """Return which leaves are weakly typed: Python numbers, and arrays computed from these alone."""
     return tuple(bool(getattr(leaf, "weak_type", type(leaf) in NUMBERS and type(leaf) is not bool)) for leaf in leaves)
 
 
 class WeakTypeCheck:
-    """Decides whether a step that was planned for a Python number takes an array in its place, and the reverse.
+    """Decides if a step that was planned for a Python number accepts an array in its place, and the reverse.
 
-    `jax.jit` traces the step again for other weak types, and may compute in other types: `x * 0.1` is of the type of `x`, and
-    `x * np.float32(0.1)` of the wider one. So the step is traced again here, once for each case. If all its types stay as planned, the
-    planned program computes it.
+    `jax.jit` traces a step again for other weak types, and may compute in other types: `x * 0.1` has the type of `x`,
+    but `x * np.float32(0.1)` has the wider of both. So each new case is traced again here. If all types agree with the
+    plan, the planned program computes it.
     """
 
     def __init__(self, function: Callable[..., Any], native: Native, names: Sequence[str]) -> None:
@@ -81,7 +84,10 @@ class WeakTypeCheck:
         self._result_types: dict[WeakTypes, list[ValueType]] = {}
 
     def find_result_types(self, given: WeakTypes) -> list[ValueType]:
-        """Return the types of the results for leaves of these weak types. Raises ShapeError if the step computes in other types."""
+        """Return the types of the results for leaves of these weak types.
+
+        Raise ShapeError if the step computes in other types.
+        """
         if given not in self._result_types:
             step = self._trace(given)
             self._compare(given, step)
@@ -120,7 +126,7 @@ class WeakTypeCheck:
 
 
 class _EquationTypes(NamedTuple):
-    """What an equation computes, and of which types."""
+    """An equation and its types."""
 
     name: str
     operands: tuple[Any, ...]
@@ -136,7 +142,7 @@ class _EquationTypes(NamedTuple):
 
 
 def _list_types(step: Step) -> list[_EquationTypes]:
-    """Return the types of each equation, without conversions that change nothing but weak types."""
+    """Return the types of each equation, without conversions that change only weak types."""
     found = []
     for one in step.walk():
         operands = tuple((x.type if isinstance(x, Literal) else step.types[x]).dtype for x in one.inputs)

@@ -1,4 +1,4 @@
-"""Trees that a user is given: of arrays that were laid out, and of where they lie; and the state of one step as that of another."""
+"""Build the trees that users receive, and apply the layouts of one step's state to another step."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tofu.jax.frontend.static_leaves import StaticLeaf, Structure, flatten_array
 from tofu.pipeline import Partition
 from tofu.plan import Steps, format_count
 
-MOST_LETTERS = 200  # of a user's error
+MOST_LETTERS = 200  # limits a user's error message
 
 
 def unflatten_arrays(structure: Structure, arrays: Sequence[Any]) -> Any:
-    """The tree of arrays that have been laid out. Raises UnsupportedError where a class in it does not take one of unequal parts."""
+    """Return the tree of placed arrays. Raise UnsupportedError if a class in it does not accept an `UnevenArray`."""
     try:
         return structure.unflatten(arrays)
     except Exception as error:
@@ -34,12 +34,12 @@ def unflatten_arrays(structure: Structure, arrays: Sequence[Any]) -> Any:
 
 
 def _show_error(error: Exception) -> str:
-    """One line of an error of the user's."""
+    """Return a user's error as one line."""
     return shorten(f"{type(error).__name__}: {error}".rstrip(": "), MOST_LETTERS, placeholder=" ...")
 
 
 def _show_tree(structure: Structure | None) -> str:
-    """A tree in a message: the class at its root, and how many arrays it has."""
+    """Return the class at the root of a tree, and its number of arrays, for a message."""
     if structure is None:
         return "not there"
     data, arrays = structure.tree.node_data(), format_count(structure.num_leaves, "array")
@@ -57,7 +57,10 @@ def _show_tree(structure: Structure | None) -> str:
 def unflatten_values(
     structure: Structure, leaves: Sequence[Any], what: str, restore: Callable[[StaticLeaf], Any]
 ) -> Any:
-    """A tree of something else than arrays, for `what`. Raises UnsupportedError where a class in it takes nothing but arrays."""
+    """Return a tree of values that are not arrays, for `what`.
+
+    Raise UnsupportedError if a class in it accepts nothing but arrays.
+    """
     try:
         return structure.unflatten(leaves, restore)
     except Exception as error:
@@ -70,14 +73,17 @@ def unflatten_values(
 
 
 def matches_hint(hints: Mapping[str, Any], name: str, steps: Steps) -> bool:
-    """Whether hints say nothing of a tensor, or that it is split along these dimensions: one for each step, or one for all."""
+    """Return True if hints do not mention a tensor, or split it along these dimensions.
+
+    A hint has one dimension for each round, or one for all.
+    """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
 
 
 @dataclass(frozen=True)
 class _PlacedLeaf:
-    """A leaf of an argument, and the dimension that is split at each step."""
+    """A leaf of an argument, and the dimension that each round splits."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -88,7 +94,10 @@ class _PlacedLeaf:
 
 
 def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tuple[list[_PlacedLeaf], Structure]:
-    """Where the leaves lie of a part of the first argument, and what is left of its tree. Raises UnsupportedError where it has others."""
+    """Return the layouts of the leaves of a part of the first argument, and its tree.
+
+    Raise UnsupportedError if it has other leaves.
+    """
     native, plan = partition.source.native, partition.plan
     first, *_ = native.arguments_tree.children()
     numbers = native.step.inputs[: first.num_leaves]
@@ -114,7 +123,10 @@ def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tupl
 
 
 def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Structure) -> Mapping[str, Steps]:
-    """Hints that lay out the first argument of a step like these leaves. Raises ShapeError where it has others."""
+    """Return hints that give the first argument of a step these layouts.
+
+    Raise ShapeError if it is not like the state.
+    """
     native = source.native
     first = next(iter(native.arguments_tree.children()), None)
     if first is None or first.strip_static() != state.strip_static():
