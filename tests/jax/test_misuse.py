@@ -64,7 +64,7 @@ def test_misuse_of_what_a_step_offers_is_said():
 
 def test_options_of_jax_are_answered():
     arguments = (jnp.ones((64, 128)),)
-    for option, answer in (("static_argnums", "part of it by themselves"), ("in_shardings", "hints= fixes it")):
+    for option, answer in (("static_argnums", "static by themselves"), ("in_shardings", "hints= fixes some")):
         with pytest.raises(UnsupportedError, match=rf"{option}= \(.*{answer}"):
             tofu.jax.partition(jnp.sin, 4, arguments, **{option: 0})
     with pytest.raises(UnsupportedError, match=r"unevn= \(did you mean uneven=\?\)"):

@@ -55,9 +55,7 @@ class StepRequest:
         return plan_step(self.source, self.settings, observe, self.engine)
 
     def over(self, workers: int) -> StepRequest:
-        """Return the request for another number of workers, without settings for one number: a plan, levels, hints by
-        round.
-        """
+        """Return the request for another number of workers, without a plan, levels, and hints by round."""
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:

@@ -81,7 +81,7 @@ def _run(file: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module  # dataclasses look it up
     sys.path.insert(0, str(file.resolve().parent))
-    with locate_errors(file, "What is run"):
+    with locate_errors(file, "The module"):
         spec.loader.exec_module(module)
     return module
 
