@@ -1,13 +1,13 @@
-"""Pallas kernels, split along axes of their grids.
+"""Split Pallas kernels along axes of their grids.
 
-A `pallas_call` runs its body for each position of a grid, on a block of each operand. Index maps choose the blocks. A grid axis can be
-split if
+A `pallas_call` runs its body for each position of a grid, on a block of each operand. Index maps choose the blocks. A
+grid axis can be split if
 
-- each result has a dimension whose blocks follow the axis, so that two positions of the axis never write the same block;
-- each operand either has such a dimension, or its blocks do not depend on the axis;
+- each result has a dimension whose blocks follow the axis, so that two positions never write the same block;
+- each operand has such a dimension, or its blocks do not depend on the axis;
 - the body does not read its position along the axis, or the size of the grid there.
 
-Each worker then runs the same body over a smaller grid, on smaller operands.
+Each worker runs the same body over a smaller grid, on smaller operands.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tofu.jax.kernels.rule import Dimension, Shape, SplitRule
 from tofu.jax.kernels.versions import BlockSpecification, find_kernel_name, read_blocks, resize_grid
 
 MOST_POSITIONS = 1 << 20
-"""An index map is evaluated at all positions of the grid axes that it reads, if they are not more."""
+"""Index maps are evaluated at up to this many grid positions."""
 
 
 @dataclass(frozen=True)
 class _Stride:
     """A dimension whose blocks follow a grid axis.
 
-    Each group of `positions` of the axis has its blocks `blocks` further on than the group before. If that is 0, all groups have the same.
+    Each group of `positions` starts `blocks` after the previous group; 0 if all groups use the same blocks.
     """
 
     positions: int
@@ -47,7 +47,8 @@ class _Stride:
 class _Followed:
     """An array and a grid axis.
 
-    Each group of `positions` of the axis has `elements` of its own along `dimension`. That is None if all groups have the same blocks.
+    Each group of `positions` has `elements` of its own along `dimension`, which is None if all groups use the same
+    blocks.
     """
 
     positions: int = 1
@@ -55,7 +56,7 @@ class _Followed:
     elements: int = 0
 
     def widen(self, positions: int) -> _Followed:
-        """Return the same for larger groups of positions."""
+        """Return the same relation for larger groups."""
         return replace(self, positions=positions, elements=self.elements * positions // self.positions)
 
 
@@ -64,14 +65,15 @@ class _CannotSplitError(Exception):
 
 
 def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
-    """Return the kernel of a `pallas_call` of operands of these shapes."""
+    """Return the kernel of a `pallas_call` for operands of these shapes."""
     return _PallasCall(equation).make_kernel(shapes, equation.line)
 
 
 class _PallasCall:
     """A `pallas_call` with its grid and its blocks.
 
-    Operands are sizes of a dynamic grid, scalars that index maps read (scalar prefetch), and arrays. `num_before` come before the arrays.
+    Operands are the sizes of a dynamic grid, scalars for index maps (scalar prefetch), and arrays. `num_before` precede
+    the arrays.
     """
 
     def __init__(self, equation: Equation) -> None:
@@ -85,7 +87,7 @@ class _PallasCall:
         self.read_by_body = frozenset(body_axes[n] for n in _list_grid_reads(self.parameters["jaxpr"]))
 
     def make_kernel(self, shapes: Sequence[Shape], line: object) -> KernelCall:
-        """Return the kernel with a split rule of all axes that can be split, or with the reasons if there are none."""
+        """Return the kernel with a rule of all grid axes that can be split, or with the reasons if there are none."""
         dimensions: list[list[Dimension]] = [[()] * len(block.shape) for block in self.blocks]
         steps: dict[int, int] = {}
         reasons = []
@@ -106,7 +108,7 @@ class _PallasCall:
         return KernelCall("pallas_call", self._make_run(rule, steps), rule, refused=refused)
 
     def _read_axis(self, axis: int) -> list[_Followed]:
-        """Relate each array to a grid axis, all in groups of the same number of positions.
+        """Relate each array to a grid axis, in groups of equally many positions.
 
         Raise _CannotSplitError if the axis cannot be split.
         """
@@ -169,7 +171,7 @@ class _PallasCall:
         return stride
 
     def _make_run(self, rule: SplitRule, steps: Mapping[int, int]) -> Callable[..., Sequence[Any]]:
-        """Return the kernel as a function of its operands, or of parts of them."""
+        """Return the kernel as a function of its operands, or of shards of them."""
 
         def run(*operands: Any) -> Sequence[Any]:
             extents = rule.find_extents([tuple(x.shape) for x in operands])
@@ -209,7 +211,7 @@ def _list_grid_reads(jaxpr: Jaxpr) -> Iterator[int]:
 
 
 def _slice(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[int]]:
-    """Return the part of an index map that computes the block of one dimension, and the positions of the arguments that it reads."""
+    """Return the part of an index map for one dimension, and the positions of the arguments that it reads."""
     jaxpr = index_map.jaxpr
     result = jaxpr.outvars[dimension]
     wanted = set() if isinstance(result, Literal) else {result}
@@ -231,10 +233,10 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> _Stride | None:
-    """Return the stride of the smallest groups of positions, or None if there is none.
+    """Return the stride of the smallest groups of positions, or None.
 
-    `blocks` has a row for each position of the axis, with the blocks at all positions of other axes. Blocks of different groups must not
-    mix.
+    `blocks` has a row for each position of the axis, with the blocks at all positions of other axes. Blocks of
+    different groups must not mix.
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):
