@@ -89,7 +89,7 @@ def test_its_plan_is_saved_and_given_again():
 def test_another_state_is_refused():
     step, state, data = STEPS["perceptron"](jnp.float32)
     train = tofu.jax.partition(step, 2, (state, data))
-    with pytest.raises(ShapeError, match=r"Where it is a part of the state, say which: part=lambda state"):
+    with pytest.raises(ShapeError, match=r"If it is a part of the state, pick that: part=lambda state"):
         train.also(evaluate, (state[:1], data))
     wider = jax.tree.map(lambda x: jnp.concatenate([x, x]), state[0])
     with pytest.raises(

@@ -29,7 +29,7 @@ def test_state_lies_as_the_plan_says_and_comes_back_so():
     after, _ = made(placed, data)
     assert after[0][0]["w"].sharding == weight.sharding
     assert weight.is_deleted()
-    with pytest.raises(UnsupportedError, match=r"state/0/0/b is no longer there: it was given up to an earlier call"):
+    with pytest.raises(UnsupportedError, match=r"state/0/0/b was donated to an earlier call"):
         made(placed, data)
     again, _ = made(after, data)
     assert float(again[3]) == 2
@@ -353,7 +353,7 @@ def test_what_cannot_be_is_said():
     step, state, data = STEPS["perceptron"](jnp.float32)
     with pytest.raises(DeviceError, match="9 devices are asked for, and JAX has 8"):
         tofu.jax.partition(step, 9, (state, data))
-    with pytest.raises(DeviceError, match=r"is given 2 times\. Each worker has a device of its own"):
+    with pytest.raises(DeviceError, match=r"is listed 2 times\. Each worker needs a separate device"):
         tofu.jax.partition(step, jax.devices()[:1] * 2, (state, data))
     made = tofu.jax.partition(step, 2, (state, data))
     for argument in (2, -1, "state"):
@@ -361,7 +361,7 @@ def test_what_cannot_be_is_said():
             made.place(data, argument)
     with pytest.raises(DeviceError, match="workers is"):
         tofu.jax.partition(step, "all", (state, data))
-    with pytest.raises(DeviceError, match=r"workers= has 0, which is no device\. Give devices of jax\.devices\(\)"):
+    with pytest.raises(DeviceError, match=r"workers= contains 0, not a device\. Pass devices from jax\.devices\(\)"):
         tofu.jax.partition(step, [0, 1], (state, data))
     with pytest.raises(DeviceError, match=r"workers is 0 \(an int\); it takes a whole number of devices from 1 on"):
         tofu.jax.partition(step, 0, (state, data))

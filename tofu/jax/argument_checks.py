@@ -30,8 +30,8 @@ def check_leaves(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct],
             _check_one(leaf, wanted, name)
         if _is_on_devices(leaf) and leaf.is_deleted():
             raise UnsupportedError(
-                f"{name} is no longer there: it was given up to an earlier call (donate_argnums). Go on from what that call returned, or "
-                "from a checkpoint."
+                f"{name} was donated to an earlier call (donate_argnums) and deleted. Continue with the results of that call, or with "
+                "a checkpoint."
             )
 
 
@@ -41,7 +41,7 @@ def _check_one(leaf: Any, wanted: jax.ShapeDtypeStruct, name: str) -> None:
     if np.shape(leaf) != wanted.shape:
         raise ShapeError(
             f"{name} has shape {np.shape(leaf)}, and the step was planned for {wanted.shape}. Call tofu.jax.partition again for other "
-            "shapes; also() plans them for the state as it lies."
+            "shapes, or also() to keep the layout of the state."
         )
     dtype = find_dtype(leaf)
     if dtype != wanted.dtype:
@@ -60,7 +60,7 @@ def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
     for leaf, name in zip(leaves, names, strict=True):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise ShapeError(
-                f"{name} is the shape of an array, {leaf}, and no array. Shapes are enough for plans and lower(); give arrays here."
+                f"{name} is a shape, {leaf}, not an array. Shapes suffice for plans and lower(); pass arrays here."
             )
 
 
@@ -70,7 +70,7 @@ def list_weak(leaves: Sequence[Any]) -> WeakTypes:
 
 
 class WeakTypeCheck:
-    """Decides if a step that was planned for a Python number accepts an array in its place, and the reverse.
+    """Check if a step that was planned for a Python number accepts an array in its place, and the reverse.
 
     `jax.jit` traces a step again for other weak types, and may compute in other types: `x * 0.1` has the type of `x`,
     but `x * np.float32(0.1)` has the wider of both. So each new case is traced again here. If all types agree with the
@@ -120,14 +120,12 @@ class WeakTypeCheck:
             if before != now
         ]
         raise ShapeError(
-            f"{'; '.join(told[:3])}. JAX promotes types by this difference: {what}. Pass what was planned (np.float32(0.1) is an array, "
-            "0.1 a Python number), or call tofu.jax.partition again with this."
+            f"{'; '.join(told[:3])}. JAX promotes their types differently: {what}. Pass the planned kind (np.float32(0.1) is an array, "
+            "0.1 a Python number), or call tofu.jax.partition again."
         )
 
 
 class _EquationTypes(NamedTuple):
-    """An equation and its types."""
-
     name: str
     operands: tuple[Any, ...]
     results: tuple[Any, ...]

@@ -53,7 +53,7 @@ def check_devices(devices: Sequence[Any]) -> None:
     twice = [device for device, count in Counter(devices).items() if count > 1]
     if twice:
         raise DeviceError(
-            f"{twice[0]} is given {list(devices).count(twice[0])} times. Each worker has a device of its own."
+            f"{twice[0]} is listed {list(devices).count(twice[0])} times. Each worker needs a separate device."
         )
     if devices and all(_find_process(device) != jax.process_index() for device in devices):
         raise DeviceError(
@@ -128,7 +128,7 @@ class ProcessAgreement:
         ]
         raise_together(
             UnsupportedError,
-            "What is given whole is the same in all processes, and these differ (place_part takes the part that each process has):",
+            "Complete arguments must be equal in all processes, and these differ (place_part accepts each process's rows):",
             differing,
         )
         for argument in new:
@@ -150,12 +150,11 @@ class ProcessAgreement:
         for other, its_plan in others:
             if its_plan != plan:
                 raise PlanError(
-                    f"Process {first} has plan {plan}, and process {other} has plan {its_plan}. All have to plan the same step, with the "
-                    "same options and versions; or save the plan of one of them and give it to all (plan=)."
+                    f"Process {first} has plan {plan}, and process {other} has plan {its_plan}. Plan the same step in all processes, "
+                    "with the same options and versions, or save one plan and pass it to all (plan=)."
                 )
 
     def _exchange(self, own: np.ndarray[Any, np.dtype[np.uint32]]) -> dict[int, np.ndarray[Any, np.dtype[np.uint32]]]:
-        """Return each process's row of 32-bit numbers. All rows have the same length."""
         devices = list(self._mesh.devices.flat)
         mesh = Mesh(np.array(devices, object), "device")
         split, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("device",), ()))
@@ -165,7 +164,6 @@ class ProcessAgreement:
 
 
 def _checksum(value: Any) -> int:
-    """Return a checksum of a value that this process has all of, 0 for a global array."""
     return (
         0 if is_global(value) else crc32(np.ascontiguousarray(read_host_value(value)).reshape(-1).view(np.uint8).data)
     )

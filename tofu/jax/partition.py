@@ -204,13 +204,12 @@ def _check_given(workers: Any) -> None:
 
 
 def _check_members(workers: Any) -> None:
-    """Raise DeviceError if a list contains something other than devices. JAX is not asked for its devices."""
     if not isinstance(workers, Sequence) or isinstance(workers, str):
         return
     strange = [show(one) for one in workers if not hasattr(one, "process_index")]
     if strange:
         raise DeviceError(
-            f"workers= has {strange[0]}, which is no device. Give devices of jax.devices(), or a number of them. The step's arguments "
+            f"workers= contains {strange[0]}, not a device. Pass devices from jax.devices(), or their number. The step's arguments "
             "come third: tofu.jax.partition(step, 8, (state, batch))."
         )
 

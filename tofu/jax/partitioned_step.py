@@ -160,7 +160,6 @@ class PartitionedStep:
         return unflatten_arrays(self._native.results_tree, made)
 
     def _run_leaves(self, given: Sequence[Any]) -> list[Any]:
-        """Return the leaves of the results, from those of the arguments."""
         if any(isinstance(leaf, jax.core.Tracer) for leaf in given):
             made_of = (UnevenArray, *NUMBERS)
             return self._run_traced(*(jnp.asarray(leaf) if isinstance(leaf, made_of) else leaf for leaf in given))
@@ -191,7 +190,6 @@ class PartitionedStep:
 
     @in_planned_precision
     def _plan_transformed(self, asked: Transformation) -> PartitionedStep:
-        """Plan a JAX transformation of this step on the same devices, once."""
         if asked not in self._transformed:
             function, shapes = asked.derive(self._native.jaxpr)
             source = read_step(function, shapes)
@@ -273,13 +271,9 @@ class PartitionedStep:
     def _flatten_argument(
         self, value: Any, argument: int
     ) -> tuple[list[Any], list[str], list[jax.ShapeDtypeStruct], list[Any]]:
-        """Return the leaves of an argument with their planned names, types and shardings.
-
-        Raise ShapeError for another tree.
-        """
         if argument not in range(len(self._arguments)):
             raise UnsupportedError(
-                f"argument is {show(argument)}; the step has arguments 0 to {len(self._arguments) - 1}, and one of them is placed."
+                f"argument is {show(argument)}; it must be one of the step's arguments 0 to {len(self._arguments) - 1}."
             )
         leaves, given = flatten_arrays(value, self._native.has_static_numbers)
         planned, tree = self._arguments[argument], self._native.arguments_tree
@@ -290,8 +284,8 @@ class PartitionedStep:
             difference = describe_difference(there, given.pick(name_leaves(name, value, is_static)))
             difference = difference or describe_node_difference(planned.tree, given.tree, name)
             raise ShapeError(
-                f"What is to be placed is not like {name}, argument {argument} of the step.{difference} Another argument is placed by its "
-                "number: the batch, say, by place(batch, argument=1)."
+                f"The value does not match {name}, argument {argument} of the step.{difference} To place another argument, pass its "
+                "number, as in place(batch, argument=1)."
             )
         return leaves, names, types, laid
 
@@ -348,23 +342,21 @@ class PartitionedStep:
                 f"part= is a function that picks a part of the state, as in part=lambda state: state.params, and not {show(part)}."
             )
         if options.get("topology") is not None:
-            raise UnsupportedError(
-                f"topology= is that of {self.name}, with which the devices are shared. Leave it out."
-            )
+            raise UnsupportedError(f"topology= cannot differ from {self.name}, which uses the same devices. Remove it.")
         source = donate(read_step(step, tuple(example_args), self._native.has_static_numbers), donate_argnums)
         hints = make_state_hints(source, *read_state_layouts(self.partition, part))
         read_settings(self.plan.workers, options)  # validates hints=
         given = dict(options.pop("hints", None) or {})
         raise_together(
             PlanError,
-            f"The first argument lies as {self.name} lays it out, and hints= have it otherwise. Leave these out, or give them there:",
+            f"The first argument keeps its layout from {self.name}, and hints= contradict it. Remove these hints, or pass them there:",
             [f"{name} is split along {steps}" for name, steps in hints.items() if not matches_hint(given, name, steps)],
         )
         settings = read_settings(self.plan.workers, {**options, "hints": {**given, **hints}})
         if settings.plan is not None and settings.plan.factors != self.plan.factors:
             raise PlanError(
                 f"The plan has factors {settings.plan.factors}, and that of {self.name} {self.plan.factors}, whose layouts the state has. "
-                "Leave plan= out, and one for these is searched."
+                "Remove plan= to search for a plan with these factors."
             )
         steps = arrange_as(self.plan)
         engine = make_engine(self.uneven)
@@ -392,8 +384,8 @@ class PartitionedStep:
     def __reduce__(self) -> Any:
         """Raise UnsupportedError: a step cannot be copied or pickled."""
         raise UnsupportedError(
-            f"{self!r} is of this process and its devices, and is neither copied nor pickled. Save its plan, parallel.plan.to_json(), and "
-            "give that to tofu.jax.partition as plan=."
+            f"{self!r} belongs to this process and its devices, and cannot be copied or pickled. Save its plan, parallel.plan.to_json(), "
+            "and pass it to tofu.jax.partition as plan=."
         )
 
     def why(self, operator: str) -> str:
@@ -413,14 +405,12 @@ class PartitionedStep:
         return f"<{self.name} on {devices}, {self.plan.communication_bytes:,} bytes moved in a step>"
 
     def _describe_argument_difference(self, given: Any) -> str:
-        """Describe where the tree of arguments differs from the planned one although leaf names agree."""
         planned = self._native.arguments_tree.tree.children()
         pairs = zip(planned, given.children(), name_parameters(self._step, len(planned)), strict=False)
         differences = (describe_node_difference(*pair) for pair in pairs)
         return next(filter(None, differences), f" It has {len(planned)}, and {len(given.children())} are given.")
 
     def _flatten(self, args: Sequence[Any]) -> list[Any]:
-        """Return the leaves of the arguments. Raise ShapeError if they differ from the planned ones."""
         given, planned = tuple(args), self._native.arguments_tree
         leaves: list[Any]
         leaves, tree = jax.tree.flatten(given)
@@ -447,7 +437,6 @@ class PartitionedStep:
 
 
 def _as_type(value: Any, type_: ValueType) -> Any:
-    """Return a result with the weak type of `type_`."""
     return (
         replace(value, joined=as_type(value.joined, type_)) if isinstance(value, UnevenArray) else as_type(value, type_)
     )

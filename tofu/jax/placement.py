@@ -153,7 +153,6 @@ def place_local_rows(name: str, part: Any, planned: jax.ShapeDtypeStruct, shardi
 
 
 def _stays(sharding: NamedSharding, shape: tuple[int, ...], rows: int, begins: dict[int, int]) -> bool:
-    """Return True if each device reads only rows of its own process."""
     for device, index in sharding.devices_indices_map(shape).items():
         start, stop, _ = index[0].indices(shape[0])
         begin = begins[int(device.process_index)]
@@ -178,7 +177,6 @@ def _split_by_process(devices: list[Any], processes: int, part: tuple[int, ...])
 
 
 def _make_keys(laid: jax.Array, value: Any, sharding: NamedSharding) -> jax.Array:
-    """Convert key data back to random keys if `value` has random keys."""
     if not (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)):
         return laid
     kind = jax.random.key_impl(value)

@@ -69,7 +69,6 @@ def choose_form(source: Source, settings: Settings) -> Source:
 
 
 def _suggest_option(name: str) -> str:
-    """Suggest a replacement for an unknown option."""
     if name in MEANT_OTHERWISE:
         return f" ({MEANT_OTHERWISE[name]})"
     if name in OTHER_WORKERS:

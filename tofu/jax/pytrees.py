@@ -27,19 +27,17 @@ def unflatten_arrays(structure: Structure, arrays: Sequence[Any]) -> Any:
         if not any(isinstance(array, UnevenArray) for array in arrays):
             raise
         raise UnsupportedError(
-            "A class of pytrees does not take a tofu.jax.UnevenArray, which is what has no equal parts for these devices: it raises "
-            f'{_show_error(error)}. Give tofu.jax.partition uneven="none", so that each device holds all of these arrays, or let the class '
-            "take whatever has a shape and a dtype."
+            "A pytree class does not accept a tofu.jax.UnevenArray, an array that these devices cannot share equally: it raises "
+            f'{_show_error(error)}. Pass uneven="none" to tofu.jax.partition to replicate these arrays, or let the class '
+            "accept anything with a shape and a dtype."
         ) from error
 
 
 def _show_error(error: Exception) -> str:
-    """Return a user's error as one line."""
     return shorten(f"{type(error).__name__}: {error}".rstrip(": "), MOST_LETTERS, placeholder=" ...")
 
 
 def _show_tree(structure: Structure | None) -> str:
-    """Return the class at the root of a tree, and its number of arrays, for a message."""
     if structure is None:
         return "not there"
     data, arrays = structure.tree.node_data(), format_count(structure.num_leaves, "array")
@@ -65,9 +63,9 @@ def unflatten_values(
         return structure.unflatten(leaves, restore)
     except Exception as error:
         raise UnsupportedError(
-            f"A step has no {what} where a class of pytrees among its arguments or results takes nothing but arrays: it raises "
-            f"{_show_error(error)}, made of shardings. JAX's own jax.tree.map and jax.jit(step).lower make it of other things "
-            "than arrays as well; checks belong where users make it, not where JAX does. Calls, place and memory_report work, and so does "
+            f"{what} is not available, since a pytree class among the step's arguments or results accepts nothing but arrays: it raises "
+            f"{_show_error(error)}, given shardings. jax.tree.map and jax.jit(step).lower build it from other "
+            "values too, so check values where users build it. Calls, place and memory_report work, and so does "
             "[x.sharding for x in jax.tree.leaves(step.place(state))]."
         ) from error
 
@@ -83,8 +81,6 @@ def matches_hint(hints: Mapping[str, Any], name: str, steps: Steps) -> bool:
 
 @dataclass(frozen=True)
 class _PlacedLeaf:
-    """A leaf of an argument, and the dimension that each round splits."""
-
     shape: tuple[int, ...]
     dtype: Any
     steps: Steps
@@ -113,7 +109,7 @@ def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tupl
     positions, structure = found[-1]
     if None in positions:
         raise UnsupportedError(
-            "part= gives something else than the state has, computed from it maybe. It picks a part of the state, as in "
+            "part= returns a value that is not in the state. It must pick a part of the state, as in "
             "part=lambda state: state.params."
         )
     names = [partition.graph.tensors[native.tensor_of[number]].name for number in numbers]
@@ -131,8 +127,8 @@ def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Struc
     first = next(iter(native.arguments_tree.children()), None)
     if first is None or first.strip_static() != state.strip_static():
         raise ShapeError(
-            f"The first argument of the step is {_show_tree(first)}, and the state {_show_tree(state)}. Where it is a part of the state, "
-            "say which: part=lambda state: ..."
+            f"The first argument of the step is {_show_tree(first)}, and the state {_show_tree(state)}. If it is a part of the state, "
+            "pick that: part=lambda state: ..."
         )
     numbers = native.step.inputs[: len(leaves)]
     differing = []

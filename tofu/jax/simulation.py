@@ -90,7 +90,6 @@ def advise_source(
 
 
 def _read_given(step: Any, given: Sequence[Any], name: str) -> tuple[Sequence[Any], Any]:
-    """Return the example arguments and the machine."""
     if len(given) != 2:
         raise UnsupportedError(
             f'tofu.{name} takes a step, a tuple of its arguments and a machine, as in tofu.{name}(step, (state, batch), "8xH100"). '

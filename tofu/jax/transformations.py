@@ -109,10 +109,8 @@ def make_transformable(
 ) -> Run:
     """Return `run` as a function that JAX can transform.
 
-    Args:
-        run: The partitioned step, from leaves to results, over complete arrays.
-        run_transformed: Returns the results of a transformed step from the leaves of its arguments. native: The traced
-        step.
+    `run` is the partitioned step, from leaves to results, over complete arrays. `run_transformed` returns the results
+    of a transformed step from the leaves of its arguments.
     """
     types = [native.step.types[number] for number in native.step.inputs]
     keys = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]

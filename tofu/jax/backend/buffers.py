@@ -226,7 +226,6 @@ def _find_unplaced(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]]) -> 
 
 
 def _write_over(buffers: Iterable[Buffer]) -> list[Buffer]:
-    """Return the buffers, each of which ends when another overwrites it."""
     ends = {buffer: buffer.last for buffer in buffers}
     for buffer in list(ends):
         before = next((one for one in buffer.over if ends.get(one) == buffer.first), None)

@@ -128,7 +128,6 @@ class Workers:
         return _REDUCERS[one.reducer].over(x, tuple(self.axis_names[axis] for axis in one.axes))
 
     def _exchange(self, exchange: Exchange, inputs: Sequence[Any], before: Any) -> Any:
-        """Write the pieces of each round into an array, or reduce them into it."""
         reducer = None if exchange.reducer is None else _REDUCERS[exchange.reducer]
         dtype = inputs[0].dtype
         out = before
@@ -147,7 +146,6 @@ class Workers:
         return out
 
     def _send(self, x: Any, one: Round) -> Any:
-        """Return the piece that this worker receives in a round, or has itself."""
         sources = np.zeros((self.count, x.ndim), np.int32)
         for owner, source, _ in one.moves.values():
             sources[owner] = source

@@ -111,7 +111,6 @@ def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequ
 
 
 def _join(operation: Operation, inner: Mapping[int, Operation]) -> Operation:
-    """Return an operation fused with the operations of its operands."""
     parts = [(value, inner.get(value)) for value in operation.reads]
     reads = dict.fromkeys(x for value, part in parts for x in (part.reads if part else (value,)))
     moved = reads if operation.name in MOVING else [x for _, part in parts if part for x in part.moved]
@@ -120,7 +119,7 @@ def _join(operation: Operation, inner: Mapping[int, Operation]) -> Operation:
 
 @dataclass
 class _Fusion:
-    """Decides which operations are fused.
+    """The decisions which operations are fused.
 
     `roots` maps each operation to the stored operations that compute it, possibly itself, and to True if they read it
     repeatedly.
@@ -165,7 +164,6 @@ class _Fusion:
         return sum(prod(self.types[value].shape) for value in values)
 
     def _is_fused(self, n: int, reader: int) -> bool:
-        """Return True if this reader does not prevent fusion."""
         if not (self.operations[n].is_fusible and self.operations[reader].is_fusible):
             return False
         return self.operations[n].name not in COSTLY or not self._repeats(n, reader)

@@ -180,7 +180,6 @@ def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return the next key, and this worker's shard of all random bits."""
     key, whole = call.bind(operands, shape=call.equation.params["shape"])
     return [key, call.take_part(whole, 1)]
 
@@ -287,7 +286,6 @@ def find_fill(fill_value: Any, dtype: Any) -> Any:
 
 
 def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Scatter into this worker's shard, by way of an array of the complete shape."""
     operand, indices, updates = operands
     if _is_whole(call, "first"):
         return call.bind(operands)

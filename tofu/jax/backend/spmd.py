@@ -46,7 +46,7 @@ from tofu.search.choices import REPLICATED
 
 @dataclass
 class _Scope:
-    """This worker's arrays in the step or in a loop body, by value of the program."""
+    """The arrays of a worker in the step or in a loop body, by value of the program."""
 
     values: dict[int, Any]
     sums: dict[int, Any] = field(default_factory=dict)
@@ -98,7 +98,6 @@ class SpmdProgram:
 
     @cached_property
     def _results(self) -> dict[tuple[int, Layout], int]:
-        """The requested values, by tensor and layout."""
         outputs = zip(self._written.outputs, self.program.results, strict=True)
         return {(output.tensor, tuple(map(int, output.layout))): value for output, value in outputs}
 
@@ -211,11 +210,9 @@ class SpmdProgram:
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def _shards_of(self, number: int) -> int:
-        """Return the program's value with the shards of a value of the step."""
         return self.program.shards[self.native.tensor_of[number]]
 
     def _find_result(self, number: int, like: int) -> int:
-        """Return the program's value with a value of the step in the layout of another."""
         if self._layout(like) == self._layout(number):
             return self._shards_of(number)
         return self._results[self.native.tensor_of[number], self._layout(like)]
@@ -252,7 +249,6 @@ class SpmdProgram:
         return {tensor: number for number, tensor in self.native.tensor_of.items()}
 
     def _read(self, equation: Equation, compute: Compute, scope: _Scope) -> list[Any]:
-        """Return the operands of an equation on this worker."""
         inputs, operands = iter(compute.inputs), []
         for operand in equation.inputs:
             if isinstance(operand, Literal):
@@ -335,13 +331,11 @@ class SpmdProgram:
             self._set_results(stack, [whole], scope)
 
     def _begin_sum(self, one: Summed) -> Any:
-        """Return the zeros to which a worker adds its results of an equation."""
         operator, dtype = self.number_of(one.equation), self.step.types[one.number].dtype
         shape = self.program.values[self.program.computes[operator].outputs[0]].shape
         return vary(jnp.zeros((*one.rows, *shape), dtype), self._list_split(self.choices.operators[operator].tolist()))
 
     def _carry(self, value: int, operand: Operand, scope: _Scope) -> Any:
-        """Return the next value of a carry, in its layout."""
         if isinstance(operand, Literal):
             shape = self.program.values[self._shards_of(value)].shape
             carried = jnp.full(shape, operand.value, self.step.types[value].dtype)
@@ -354,7 +348,6 @@ class SpmdProgram:
         return [name for name, one in zip(self.workers.axis_names, choices, strict=True) if one != REPLICATED]
 
     def _fetch_from_outside(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:
-        """Fetch values that exist before a loop and that its body reads."""
         for item in items:
             if isinstance(item, Loop):
                 self._fetch_from_outside(item.equations, scope)

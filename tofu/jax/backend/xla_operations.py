@@ -71,7 +71,7 @@ class Aliases:
 
 
 class Kernels:
-    """Converts the equations of a program or of a loop body. Intermediate values are appended to `types`."""
+    """Converter of the equations of a program or of a loop body. Intermediate values are appended to `types`."""
 
     def __init__(self, types: list[ValueType], alias: Aliases) -> None:
         self._types, self._alias = types, alias
@@ -103,7 +103,6 @@ class Kernels:
         yield Operation("or", words, makes)
 
     def _multiply(self, equation: Equation, _: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield a product, with transposed copies of operands that are not stored as matrices."""
         contracted, batch = equation.params["dimension_numbers"]
         reads: list[int] = []
         for operand, sums, alike in zip(equation.inputs, contracted, batch, strict=True):

@@ -157,7 +157,6 @@ class PlanComparison:
         return PlanRow(name, planned, traffic.total, held, work, seconds, note, overlapped)
 
     def _list_result_shardings(self, state: Sequence[Any]) -> list[Any]:
-        """Return the shardings of the results' leaves, None for XLA's choice."""
         results, like = self._native.results_tree, self._native.arguments_tree.children()[0]
         kind = results.tree.node_data() or (None,)
         parts = [results, *(results.children()[:1] if issubclass(kind[0] or object, (tuple, list)) else ())]

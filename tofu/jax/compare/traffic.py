@@ -104,7 +104,6 @@ def _is_overlapped(lines: Sequence[str], start: int) -> bool:
 
 
 def _split(text: str) -> tuple[dict[str, list[str]], str]:
-    """Return the lines of each computation, and the name of the entry computation."""
     computations: dict[str, list[str]] = {}
     name = entry = ""
     for line in text.splitlines():
@@ -118,7 +117,6 @@ def _split(text: str) -> tuple[dict[str, list[str]], str]:
 
 
 def _count_runs(computations: Mapping[str, Sequence[str]], entry: str) -> Counter[str]:
-    """Return how often each computation runs."""
     times: Counter[str] = Counter()
 
     def visit(name: str, runs: int) -> None:
@@ -139,7 +137,6 @@ def _list_calls(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def _count_bytes(line: str, found: re.Match[str], devices: int, host_devices: int) -> tuple[float, float]:
-    """Return the bytes of a collective, and the share of them sent between hosts."""
     kind = found["kind"]
     size = sum(_list_results(found))
     if kind == "collective-permute":

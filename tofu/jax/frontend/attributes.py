@@ -27,7 +27,6 @@ def read_attributes(equation: Equation, types: Sequence[ValueType]) -> dict[str,
 
 
 def _list_parameters(params: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the parameters, with dimension numbers replaced by their fields."""
     for name, value in params.items():
         fields = getattr(value, "_fields", None)
         if name.endswith("dimension_numbers") and not isinstance(value, tuple):

@@ -48,7 +48,6 @@ def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
 
 
 def _split(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> list[Operand]:
-    """Return the results of a split, some of which have no elements."""
     there = [type_ for type_ in types if not is_empty(type_)]
     if len(there) == 1:
         pieces: Iterator[Operand] = iter(equation.inputs)

@@ -57,7 +57,7 @@ def hoist_sums(step: Step) -> Step | None:
 
 @dataclass
 class _Hoister:
-    """Hoists sums out of the loops of a step.
+    """Sums hoisted out of the loops of a step.
 
     `renamed` maps the final value of a carry that began with zeros to its sum.
     """
@@ -138,8 +138,6 @@ class _BodyValues:
 
 
 class _LoopBody:
-    """The body of a loop from which sums are hoisted."""
-
     def __init__(self, moving: _Hoister, loop: Loop) -> None:
         self._moving, self._loop = moving, loop
         inner = [one for one in loop.equations if isinstance(one, Loop)]
@@ -201,7 +199,6 @@ class _LoopBody:
         return True
 
     def _trace_rows(self, value: int, dtype: Any, found: _HoistedSum, loop: Loop, stack: Equation) -> bool:
-        """Do the same as `_trace` for a stack of an inner loop."""
         (cell,) = stack.inputs
         if not isinstance(cell, int):
             return False
@@ -285,7 +282,6 @@ class _LoopBody:
             yield replace(found.adding, inputs=(carry.first, found.root), outputs=(carry.last,), checkpoint=None)
 
     def _finish(self, found: _HoistedSum, dtype: Any) -> Iterator[Equation]:
-        """Yield the equations from summed values to the root."""
         types, linear = self._moving.types, {*found.summed, *found.rows}
         for number, equation in found.moved.items():
             if linear.intersection(x for x in equation.inputs if isinstance(x, int)):
@@ -321,7 +317,6 @@ class _LoopBody:
 
 
 def _widens(dtype: Any, into: Any) -> bool:
-    """Return True if summing in the second type is as accurate as in the first."""
     is_real = jnp.issubdtype(dtype, jnp.floating) and jnp.issubdtype(into, jnp.floating)
     return bool(dtype == into or (is_real and jnp.promote_types(dtype, into) == into))
 
@@ -333,7 +328,6 @@ def _as_dtype(operand: Operand, dtype: Any) -> Operand:
 
 
 def _list_own(loop: Loop) -> dict[int, Equation]:
-    """Return the equations of a loop's body by value, without those of inner loops."""
     return {n: one for one in loop.equations if isinstance(one, Equation) for n in one.outputs}
 
 
@@ -345,7 +339,6 @@ def _walk_loops(loop: Loop) -> Iterator[Loop]:
 
 
 def _list_operands(loop: Loop) -> Iterator[Operand]:
-    """Yield the values that the body of a loop reads, and the next values of its carries."""
     yield from (c.following for c in loop.carries if isinstance(c.following, int))
     for item in loop.equations:
         if isinstance(item, Loop):

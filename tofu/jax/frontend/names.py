@@ -55,7 +55,7 @@ def describe_node_difference(planned: Any, given: Any, path: str) -> str:
     if now[0] is not kind:
         return f" {path} is a {now[0].__name__}, and was planned as a {kind.__name__}."
     if now[1] != fields or len(given.children()) != len(children):
-        return f" {path} is a {kind.__name__} whose fields that are no arrays are others."
+        return f" {path} is a {kind.__name__} with other static fields."
     keys = fields if kind is dict else getattr(kind, "_fields", range(len(children)))
     found = map(describe_node_difference, children, given.children(), (f"{path}/{key}" for key in keys))
     return next((one for one in found if one), "")
@@ -140,7 +140,7 @@ def _is_of_jax(name: str) -> bool:
 
 
 class UniqueNames:
-    """Makes names unique by appending `_1`, `_2`, ..."""
+    """Names made unique by appending `_1`, `_2`, ..."""
 
     def __init__(self, taken: Sequence[str] = ()) -> None:
         self._taken = set(taken)

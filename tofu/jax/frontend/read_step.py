@@ -243,8 +243,6 @@ def make_graph(step: Step, names: Sequence[str], state: int = 0) -> tuple[Graph,
 
 
 class _Graph:
-    """A graph under construction."""
-
     def __init__(self, step: Step) -> None:
         self.step = step
         self.tensors: list[Tensor] = []

@@ -57,7 +57,6 @@ def complete(builder: StepBuilder, equation: Equation) -> Equation:
 
 
 def _compute(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Fold an equation of literals."""
     numbers = [x.value for x in equation.inputs if isinstance(x, Literal)]
     if not numbers or len(numbers) < len(equation.inputs) or any(type_.shape or type_.is_key for type_ in types):
         return None
@@ -242,7 +241,6 @@ RULES: tuple[Rule, ...] = (
 
 
 def _without_order(builder: StepBuilder, equation: Equation) -> Equation:
-    """Convert a reshape that reorders dimensions to a transpose and a reshape."""
     order = equation.params.get("dimensions") if equation.primitive.name == "reshape" else None
     if order is None:
         return equation
@@ -255,7 +253,6 @@ def _without_order(builder: StepBuilder, equation: Equation) -> Equation:
 
 
 def _without_literals(builder: StepBuilder, equation: Equation) -> Equation:
-    """Convert literals to values if the description does not accept literals."""
     if not any(isinstance(x, Literal) for x in equation.inputs):
         return equation
     description = DESCRIPTIONS.get(equation.primitive.name)

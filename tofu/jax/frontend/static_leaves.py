@@ -66,7 +66,6 @@ class Empty:
 
 
 def _restore(one: StaticLeaf) -> Any:
-    """Return the original leaf; for an array without elements, a new one."""
     return jnp.zeros(one.value.shape, one.value.dtype) if isinstance(one.value, Empty) else one.value
 
 
@@ -161,10 +160,12 @@ class ArrayLeaves:
         self.arrays, self.paths = arrays, paths
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
+        """Return the arrays by path, as JAX asks."""
         return list(zip(self.paths, self.arrays, strict=True)), self.paths
 
     @classmethod
     def tree_unflatten(cls, paths: tuple[str, ...], arrays: Sequence[Any]) -> ArrayLeaves:
+        """Return the same tree of other arrays."""
         return cls(arrays, paths)
 
 
@@ -198,6 +199,7 @@ def _fix(leaf: Any) -> Any:
 
 
 def is_static(leaf: Any) -> bool:
+    """Return True for static leaves."""
     return isinstance(leaf, StaticLeaf)
 
 

@@ -99,7 +99,6 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any], numbers: 
 
 
 def _list_effects(jaxpr: core.Jaxpr, line: Line = UNKNOWN_LINE) -> Iterator[str]:
-    """Yield the equations with side effects, and their lines."""
     for equation in jaxpr.eqns:
         own = find_line(equation, line)
         inside = [name for body in list_bodies(equation.params) for name in _list_effects(body.jaxpr, own)]
@@ -124,7 +123,7 @@ def read_jaxpr(closed: core.ClosedJaxpr) -> Step:
 
 
 class StepBuilder:
-    """Collects the equations of a step, or of the loop body that is being read."""
+    """The equations of a step, or of a loop body, under construction."""
 
     def __init__(self) -> None:
         self.types: list[ValueType] = []
@@ -282,7 +281,6 @@ def eliminate_dead_code(step: Step) -> Step:
 
 
 def _keep_needed(items: Sequence[Equation | Loop], wanted: set[int]) -> tuple[Equation | Loop, ...]:
-    """Return the items that compute wanted values, and add their operands to `wanted`."""
     kept: list[Equation | Loop] = []
     for item in reversed(items):
         if isinstance(item, Loop):

@@ -61,7 +61,6 @@ def _show(name: str, path: Path) -> str:
 
 
 def _flatten_level(name: str, path: Path, node: Any) -> list[tuple[Path, Any]] | None:
-    """Return the children of a node by their paths, or None for a leaf."""
     is_leaf = chain([False], repeat(True))  # False for the node itself, True for its children
     try:
         children, _ = jax.tree_util.tree_flatten_with_path(node, is_leaf=lambda _: next(is_leaf))
@@ -94,8 +93,8 @@ def rebuild(name: str, build: Callable[[], Any]) -> Any:
         return build()
     except Exception as error:
         raise UnsupportedError(
-            f"{name} cannot be built again from its arrays: a class in its tree raised {type(error).__name__}: {error}. What is registered "
-            "with JAX has to take the arrays that JAX traces a function with."
+            f"{name} cannot be rebuilt from its arrays: a class in its tree raised {type(error).__name__}: {error}. Classes registered "
+            "with JAX must accept traced arrays."
         ) from error
 
 
@@ -106,8 +105,8 @@ def are_alike(name: str, one: Any, other: Any) -> bool:
     except ValueError as error:
         path = _find_incomparable(name, one, other) or name
         raise UnsupportedError(
-            f"{show_text(path)} has fields that are no leaves of its tree and that cannot be compared ({error.__cause__ or error}). Give "
-            "arrays as leaves, and the rest as values with a plain ==, such as numbers, texts and tuples."
+            f"{show_text(path)} has static fields that cannot be compared ({error.__cause__ or error}). Register "
+            "arrays as leaves, and use values with a plain == otherwise, such as numbers, strings and tuples."
         ) from error
 
 
@@ -118,7 +117,7 @@ def _find_incomparable(path: str, one: Any, other: Any) -> str | None:
     try:
         if before[0] is not now[0] or not bool(before[1] == now[1]):
             return None
-    except Exception:  # whatever `==` of a user's class, or the truth of what it returned, raises
+    except Exception:  # any error of a user's `==`
         return f"{path} (a {before[0].__name__})"
     pairs = enumerate(zip(one.children(), other.children(), strict=False))
     found = (_find_incomparable(f"{path}/{n}", *pair) for n, pair in pairs)
@@ -126,7 +125,6 @@ def _find_incomparable(path: str, one: Any, other: Any) -> str | None:
 
 
 def _list_faults(leaf: Any) -> Iterator[str]:
-    """Yield the faults of a leaf that is meant as an array."""
     if isinstance(leaf, np.ma.MaskedArray):
         yield "is a masked array; use its filled()"
         return

@@ -183,6 +183,5 @@ def is_differentiable(value: Any) -> bool:
 
 
 def _merge(is_first: Iterable[bool], first: Iterable[Any], all_values: Iterable[Any]) -> list[Any]:
-    """Replace the values of `is_first` by those in `first`."""
     rest = iter(first)
     return [next(rest) if is_chosen else value for is_chosen, value in zip(is_first, all_values, strict=True)]

@@ -161,7 +161,6 @@ class Described:
     def _find_attributes(
         self, description: Description, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the arguments that are keyword-only parameters of the formula."""
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
         given = {name: value for name, value in bound.arguments.items() if name in description.defaults}
@@ -173,7 +172,6 @@ class Described:
         return given
 
     def _register_formula(self) -> Description:
-        """Register the formula under the operator's name, numbered if another description has that name."""
         formula: Any = self.description
         code = getattr(formula, "__code__", formula)
         cells = tuple(id(cell.cell_contents) for cell in getattr(formula, "__closure__", None) or ())

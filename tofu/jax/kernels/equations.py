@@ -47,7 +47,6 @@ def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
 
 
 def _restore_empty(call: KernelCall, types: Sequence[ValueType]) -> KernelCall:
-    """Return the kernel as a function of its nonempty operands."""
     is_empty = [0 in type_.shape for type_ in types]
 
     def run(*operands: Any) -> Sequence[Any]:

@@ -97,7 +97,6 @@ def _has_shard_map(jaxpr: Jaxpr) -> bool:
 
 
 def _names_axis(jaxpr: Jaxpr, axis: str) -> bool:
-    """Return True if an equation names a mesh axis, as collectives do."""
     return any(
         any(axis in _list_names(one.params.get(name, ())) for name in NAMING)
         or any(_names_axis(body.jaxpr, axis) for body in list_bodies(one.params))

@@ -60,8 +60,7 @@ class _Followed:
         return replace(self, positions=positions, elements=self.elements * positions // self.positions)
 
 
-class _CannotSplitError(Exception):
-    """A grid axis cannot be split. The message is the reason."""
+class _CannotSplitError(Exception): ...
 
 
 def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
@@ -138,7 +137,6 @@ class _PallasCall:
         return followed
 
     def _find_followed(self, block: BlockSpecification, axis: int) -> _Followed:
-        """Relate one array to a grid axis."""
         strides = [self._find_stride(block, d, axis) for d in range(len(block.shape))]
         positions = lcm(*(one.positions for one in strides if one is not None))
         moved = [(d, one) for d, one in enumerate(strides) if one is not None and one.blocks]
@@ -171,8 +169,6 @@ class _PallasCall:
         return stride
 
     def _make_run(self, rule: SplitRule, steps: Mapping[int, int]) -> Callable[..., Sequence[Any]]:
-        """Return the kernel as a function of its operands, or of shards of them."""
-
         def run(*operands: Any) -> Sequence[Any]:
             extents = rule.find_extents([tuple(x.shape) for x in operands])
             shapes = [tuple(x.shape) for x in operands[self.num_before :]]
@@ -202,7 +198,6 @@ class _PallasCall:
 
 
 def _list_grid_reads(jaxpr: Jaxpr) -> Iterator[int]:
-    """Yield the grid axes whose position or size a body reads."""
     for equation in jaxpr.eqns:
         if equation.primitive.name in ("program_id", "num_programs"):
             yield equation.params["axis"]
@@ -226,7 +221,6 @@ def _slice(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[in
 
 
 def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Evaluate a function of integers at all positions of a grid."""
     positions = np.indices(sizes, np.int32).reshape(len(sizes), -1)
     (found,) = jax.vmap(jaxpr_as_fun(index_map))(*positions)
     return np.asarray(found).reshape(sizes)

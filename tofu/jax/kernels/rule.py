@@ -155,7 +155,6 @@ def _parse_dimensions(part: str, text: str) -> list[str]:
 
 
 def _find_extents(pairs: Sequence[tuple[str, int]], text: str) -> Mapping[str, int]:
-    """Return the extents of axes, from dimensions with one element for each position."""
     extents: dict[str, int] = {}
     for name, size in pairs:
         if name != "_" and not name.startswith("(") and extents.setdefault(name, size) != size:
@@ -197,7 +196,6 @@ def _read_row(row: Row, access: OperatorAccess) -> Dimension:
 
 
 def _is_independent(access: OperatorAccess, axis: int) -> bool:
-    """Return True if the positions of an axis use disjoint elements, and are concatenated or added."""
     if access.axes[axis] in access.fetched_axes or any(axis in one.addend_axes for one in access.inputs):
         return False
     for written in access.outputs:

@@ -89,7 +89,6 @@ def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], lis
 
 
 def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
-    """Return an equation without marks of varying values."""
     if equation.primitive.name == "psum_invariant":  # JAX cannot batch an invariant psum
         params = {"axis_index_groups": None, **equation.params}  # 0.12 leaves it out
         return [equation.replace(primitive=primitives.psum_p, params=params)]
@@ -154,7 +153,6 @@ def replace_by_call(equation: JaxprEqn, body: ClosedJaxpr) -> JaxprEqn:
 
 
 def _read_spec(spec: Iterable[Any], rank: int, sizes: Mapping[str, int]) -> Spec:
-    """Return, for each dimension of an array, the manual mesh axes along which it is divided."""
     named = [() if one is None else one if isinstance(one, tuple) else (one,) for one in spec]
     named += [()] * (rank - len(named))
     return tuple(tuple(name for name in names if name in sizes) for names in named)

@@ -75,14 +75,8 @@ def verify_cases(
 ) -> Iterator[CaseReport]:
     """Yield the results of each case, in order. Each signature is verified once, in double precision.
 
-    Parameters
-    ----------
-    primitives
-        Verify equations of these primitives only.
-    search
-        Search for missing strategies.
-    jobs
-        Number of cases to verify at a time. They must be built-in cases if this is not 1.
+    If `primitives` are passed, only their equations are verified. `search` looks for missing strategies. `jobs` cases
+    are verified at a time; more than 1 needs built-in cases.
     """
     wanted = list_wanted(cases, primitives, seed)
     if jobs == 1:

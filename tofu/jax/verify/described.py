@@ -54,7 +54,6 @@ def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[s
 
 
 def _draw(leaf: Any, random: np.random.RandomState) -> Any:
-    """Return a random array for a shape, and anything else unchanged."""
     if not isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf
     if not is_differentiable(leaf):
@@ -65,7 +64,6 @@ def _draw(leaf: Any, random: np.random.RandomState) -> Any:
 
 
 def _verify(call: KernelCall, operands: Sequence[Any]) -> VerifiedEquation:
-    """Compare one kernel with its shards, and its formula with its numbers."""
     step, _ = trace_step(call.bind, operands)
     (equation,) = (one for one in step.walk() if one.params.get("call") is call)
     try:

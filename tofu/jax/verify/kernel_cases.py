@@ -31,6 +31,7 @@ def tile(kernel: Any, grid: tuple[int, ...], blocks: list[Any], out: Any, out_sh
 
 
 def add(x: Any, y: Any, out: Any) -> None:
+    """Add a sine and an array."""
     out[...] = jnp.sin(x[...]) + y[...]
 
 
@@ -45,6 +46,7 @@ def multiply(x: Any, y: Any, out: Any) -> None:
 
 
 def attend_to_shared(q: Any, k: Any, v: Any, out: Any) -> None:
+    """Compute the attention of one head."""
     out[...] = jax.nn.softmax(q[...] @ k[...].T) @ v[...]
 
 
@@ -103,6 +105,7 @@ def call_attention(q: Any, k: Any, v: Any, *others: Any, is_heads_first: bool, h
 
 
 def attention(is_heads_first: bool = False, has_bias: bool = False) -> Any:
+    """Return the function of a case."""
     return partial(call_attention, is_heads_first=is_heads_first, has_bias=has_bias)
 
 

@@ -79,7 +79,6 @@ def analyse_node(description: Description, node: EquationCase) -> OperatorAccess
 
 
 def _compare_whole(node: EquationCase, description: Description) -> NodeReport:
-    """Compare the numbers of an executable description with those of the primitive."""
     blank = NodeReport(node.op, None, "", (), ())
     if node.has_keys or not all(map(_is_exact, (*node.inputs, *node.outputs))):
         return replace(blank, checked="not executed: keys and large integers are no numbers of the interpreter's")
@@ -103,19 +102,16 @@ def _compare_whole(node: EquationCase, description: Description) -> NodeReport:
 
 
 def _is_exact(array: Array) -> bool:
-    """Return True if double precision, the interpreter's type, represents the numbers exactly."""
     return array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or bool((np.abs(array.astype(float)) < 2**53).all())
 
 
 def _round(value: Array, whole: Array) -> Array:
-    """Return a description's numbers in the primitive's type, if that is not a floating-point type."""
     return value.astype(whole.dtype) if whole.dtype.kind in "biu" else value
 
 
 def _check_split(
     node: EquationCase, access: OperatorAccess, axes: tuple[int, ...], counts: Sequence[int]
 ) -> StrategyReport:
-    """Compare the complete primitive with the primitive on shards, split along some axes into several numbers of parts."""
     limit = find_precision(array.dtype.name for array in (*node.inputs, *node.outputs))
     errors, problems, cells = [0.0], list[str](), 0
     tried = [dict.fromkeys(axes, count) for count in counts if count <= min(access.extents[axis] for axis in axes)]

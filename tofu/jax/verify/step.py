@@ -128,7 +128,6 @@ def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> A
 
 
 def _run_whole(step: Any, given: Sequence[Any]) -> Any:
-    """Return the results of one device. Leaves that are not arrays are static."""
     leaves, tree = jax.tree.flatten(list(given))
     places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, np.ndarray, np.generic))]
     results: list[Any] = []
@@ -145,7 +144,6 @@ def _run_whole(step: Any, given: Sequence[Any]) -> Any:
 
 
 def _excuse(expected: Any, shaken: Any) -> str:
-    """Return the reason why a result cannot be compared, or ""."""
     if expected.size and not np.isfinite(expected).any():
         return "one device gives no numbers"
     if expected.dtype.kind not in "f" and not np.array_equal(expected, shaken):
@@ -167,7 +165,6 @@ def _find_error(found: Any, expected: Any) -> float:
 
 
 def _draw(leaf: Any, *, dtype: str | None, random: np.random.Generator) -> Any:
-    """Return an array for a shape, or another leaf in the type `dtype`."""
     if isinstance(leaf, jax.ShapeDtypeStruct):
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return jax.random.split(jax.random.key(0), leaf.shape) if leaf.shape else jax.random.key(0)
@@ -181,7 +178,6 @@ def _draw(leaf: Any, *, dtype: str | None, random: np.random.Generator) -> Any:
 
 
 def _shake(leaf: Any) -> Any:
-    """Return an array that is off by a rounding in each element."""
     if not _is_real(leaf):
         return leaf
     signs = np.random.default_rng(1).integers(0, 2, leaf.shape) * 2 - 1
