@@ -1,6 +1,4 @@
-"""Primitives that work cell by cell on numbers: arithmetic, comparisons, choices, and functions of one number."""
-
-from __future__ import annotations
+"""Element-wise primitives: arithmetic, comparisons, selections, and functions of one number."""
 
 from tdl_ops.jax import op
 from tdl_ops.jax.operands import find_cells
@@ -95,7 +93,7 @@ BINARY = {
 
 
 def describe_cells(function):
-    """A description: `function` of the operands' elements, cell by cell."""
+    """Return a description that applies `function` to the operands, element by element."""
 
     def description(*x, literals=()):
         cells = find_cells(x, literals)
@@ -105,7 +103,7 @@ def describe_cells(function):
 
 
 def sum_powers(x, *coefficients):
-    """A polynomial, whose coefficients begin with that of x**0."""
+    """Return a polynomial in x. The first coefficient is that of x**0."""
     value = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         value = value * x + coefficient
@@ -120,7 +118,7 @@ for _name, _function in (UNARY | BINARY | OTHERS).items():
 
 @op("div")
 def divide(*x, output_types, literals=()):
-    is_integer = "int" in output_types[0]  # whose quotients are cut towards zero
+    is_integer = "int" in output_types[0]  # integer quotients are truncated
     cells = find_cells(x, literals)
     quotient = lambda x, y: tdl.trunc(tdl.divide(x, y)) if is_integer else tdl.divide(x, y)
     return lambda *i: quotient(*cells(i))
@@ -129,7 +127,7 @@ def divide(*x, output_types, literals=()):
 @op("nextafter")
 def nextafter(*x, output_types, literals=()):
     if output_types[0] not in NEXT_AFTER:
-        raise UnsupportedError(f"nextafter of {output_types[0]} is not described: of {' and '.join(NEXT_AFTER)} it is")
+        raise UnsupportedError(f"nextafter of {output_types[0]} is not described, only of {' and '.join(NEXT_AFTER)}")
     return describe_cells(NEXT_AFTER[output_types[0]])(*x, literals=literals)
 
 

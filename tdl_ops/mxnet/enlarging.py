@@ -1,6 +1,4 @@
-"""UpSampling and Pad, and their gradients. Cells are copied; bilinear UpSampling is a transposed convolution of each channel."""
-
-from __future__ import annotations
+"""UpSampling and Pad, and their gradients. Bilinear UpSampling is a transposed convolution of each channel."""
 
 from itertools import pairwise
 from math import ceil
@@ -14,7 +12,6 @@ CHANNELS = {"num_filter": lambda local: local.extent("c") if local.attributes["s
 
 
 def _window(scale):
-    """Where the cells of a channel's weight come to lie."""
     return read_window((2 * scale - scale % 2,) * 2, (scale,) * 2, (ceil((scale - 1) / 2),) * 2)
 
 
@@ -57,7 +54,7 @@ class Planes:
         return {name: self.extents[name] for name in names if name in self.extents}
 
     def enlarge(self, planes):
-        """The result."""
+        """Return the joined planes."""
         split = 2 + len(self.rows)
         joined = list(zip(planes, self.begins, self.row_depths, self.column_depths, strict=True))
 
@@ -70,7 +67,7 @@ class Planes:
         return output(names, lambda *v: value(*v[:2], v[2:split], v[split:]), self.extents)
 
     def shrink(self, d_out, n):
-        """The gradient of one of the planes: the sum of the gradients of each cell's copies."""
+        """Return the gradient of one plane: the sum over the copies of each element."""
         rows, columns = self.row_depths[n], self.column_depths[n]
         own, inner = [*self.rows[:rows], *self.columns[:columns]], [*self.rows[rows:], *self.columns[columns:]]
 
@@ -112,7 +109,7 @@ def backward_upsampling(
 
 
 def _source(mode, pad_width, shape):
-    """The cell of the data that a cell of the padded tensor copies; nowhere inside for a constant."""
+    """Return the index of the data that is copied to an index of the padded tensor; outside of the data for a constant."""
 
     def coordinate(v, d):
         before, after = pad_width[2 * d : 2 * d + 2]

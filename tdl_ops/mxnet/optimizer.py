@@ -1,6 +1,7 @@
-"""Weight updates: element-wise. The updated weight is the output; the kernels change the optimizer's states in place."""
+"""Weight updates, which are element-wise.
 
-from __future__ import annotations
+The new weight is the output; kernels change the optimizer's states in place.
+"""
 
 from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
@@ -8,7 +9,7 @@ from tofu.tdl import Sum, absolute, isfinite, maximum, minimum, position, sign, 
 
 
 def clip(x, bound):
-    """X within [-bound, bound]; everything if the bound is not positive."""
+    """Return x clipped to [-bound, bound], or x if the bound is not positive."""
     return maximum(-bound, minimum(bound, x)) if bound > 0 else x
 
 
@@ -152,7 +153,6 @@ def multi_lars(lrs, weights_sum_sq, grads_sum_sq, wds, *, eta, eps, rescale_grad
 
 
 def _total(arrays, value):
-    """The sum of value(cell) over all cells of each array."""
     names = [" ".join(f"a{n}_{d}" for d in range(array.ndim)) for n, array in enumerate(arrays)]
     return [Sum(lambda *v, a=a: value(a[v]), names=names[n]) for n, a in enumerate(arrays)]
 

@@ -1,6 +1,4 @@
-"""Functions cell by cell, their derivatives, and operands that are numbers or have fewer dimensions."""
-
-from __future__ import annotations
+"""Element-wise functions, their derivatives, and operands that are numbers or broadcast."""
 
 import jax
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Sums, extremes, running totals and order."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

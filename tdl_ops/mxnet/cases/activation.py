@@ -1,6 +1,4 @@
-"""Activations that are chosen by an attribute."""
-
-from __future__ import annotations
+"""Activations chosen by an attribute."""
 
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 

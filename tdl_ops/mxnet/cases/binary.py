@@ -1,6 +1,4 @@
-"""Element-wise operators of several tensors of one shape."""
-
-from __future__ import annotations
+"""Element-wise operators of several tensors of equal shape."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import rounded, uniform

@@ -1,7 +1,5 @@
 """Operators that broadcast."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tdl_ops.mxnet.cases.binary import COMPARISONS
 from tofu.verification.numbers import rounded, uniform

@@ -1,7 +1,5 @@
 """Convolutions in one, two and three dimensions, grouped, dilated, with strides and padding."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 
 CASES = [

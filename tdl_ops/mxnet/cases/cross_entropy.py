@@ -1,6 +1,4 @@
-"""The cross entropy of a softmax as one number."""
-
-from __future__ import annotations
+"""The cross entropy of a softmax."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import labels

@@ -1,7 +1,5 @@
 """Transposed convolutions."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import single
 
@@ -28,7 +26,7 @@ CASES = [
         {"kernel": (2,), "num_group": 3, "num_filter": 6, "no_bias": False},
         [(3, 6, 5), (6, 2, 2), (6,)],
     ),
-    # Where the output's shape is given, oneDNN's kernels of single precision refuse to run.
+    # oneDNN's single-precision kernels reject target_shape.
     *(
         Case(
             "Deconvolution",
@@ -44,7 +42,7 @@ CASES = [
         [(3, 5, 5), (5, 4, 3), (4,)],
         double=(0, 1, 2),
     ),
-    # In three dimensions MXNet has kernels of single precision alone.
+    # In three dimensions, MXNet's kernels have single precision only.
     Case(
         "Deconvolution",
         {

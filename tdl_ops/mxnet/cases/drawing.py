@@ -1,8 +1,8 @@
-"""Random numbers. What is drawn cannot be compared, but it lies within ten deviations of the mean of its own parameters, and what it was
-made from, where the kernel hands that out for the gradient, makes the same number again.
-"""
+"""Random numbers, compared with their distribution.
 
-from __future__ import annotations
+They must be within ten deviations of the mean. If the kernel returns the underlying noise for the gradient, it must
+yield the same number.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ from tdl_ops.mxnet.case import Case
 from tofu.verification.kernel import Array
 from tofu.verification.numbers import Fixed, Numbers
 
-# For each distribution its parameters, and mean and deviation as a function of them. Where parameters vary, the ranges are apart.
+# For each distribution its parameters, and mean and deviation as a function of them. Ranges of varying parameters are
+# disjoint.
 Pair: TypeAlias = "tuple[Array | float, Array | float]"
 Moments = Callable[..., Pair]
 DISTRIBUTIONS: dict[str, tuple[dict[str, float], Moments]] = {
@@ -31,7 +32,7 @@ DISTRIBUTIONS: dict[str, tuple[dict[str, float], Moments]] = {
     ),
 }
 
-# The same of the NumPy interface.
+# The same for the NumPy interface.
 NUMPY: dict[str, tuple[dict[str, float], Moments]] = {
     "uniform": ({"low": 3.0, "high": 4.0}, DISTRIBUTIONS["uniform"][1]),
     "normal": ({"loc": 3.0, "scale": 0.01}, DISTRIBUTIONS["normal"][1]),
@@ -48,13 +49,13 @@ NUMPY: dict[str, tuple[dict[str, float], Moments]] = {
 
 @dataclass(frozen=True)
 class Within:
-    """What is drawn, moved to within ten deviations of the mean of its parameters: attributes, or else the inputs."""
+    """Drawn numbers clipped to ten deviations around the mean. The parameters are attributes, or else the inputs."""
 
     distribution: str
     attributes: tuple[float, ...] = ()
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-        """The relation. The dimensions of parameters come first."""
+        """Return the expected outputs. Dimensions of parameters come first."""
         (drawn,) = outputs
         _, moments = DISTRIBUTIONS[self.distribution]
         mean, deviation = (np.asarray(moment, float) for moment in moments(*(self.attributes or inputs)))
@@ -66,7 +67,7 @@ class Within:
 
 
 def _list_draws(name: str, given: dict[str, float]) -> list[Case]:
-    """The operator with its parameters as attributes, the one shaped like a tensor, and the one with parameters in tensors."""
+    """Return the cases of a distribution, with parameters as attributes, like a tensor, and with tensors of parameters."""
     fixed = Within(name, tuple(given.values()))
     varied = [Fixed(tuple(value * share for share in (0.25, 0.5, 1.0)), "float32") for value in given.values()]
     plain, like, sampled = f"_random_{name}", f"_random_{name}_like", f"_sample_{name}"
@@ -77,18 +78,18 @@ def _list_draws(name: str, given: dict[str, float]) -> list[Case]:
     ]
 
 
-# What is drawn, from the noise that the kernel hands out beside it and the parameters.
+# The number from the noise that the kernel returns, and the parameters.
 FROM_NOISE: dict[str, Callable[..., Array]] = {
     **dict.fromkeys(("normal", "gumbel", "logistic"), lambda noise, loc, scale: loc + scale * noise),
     **dict.fromkeys(("exponential", "rayleigh"), lambda noise, scale: scale * noise),
 }
-# The same where the parameter is an attribute: then the noise is as it was drawn, between 0 and 1.
+# The same if the parameter is an attribute: the noise is uniform between 0 and 1.
 FROM_CHANCE: dict[str, Callable[..., Array]] = {
     "exponential": lambda chance, scale: -scale * np.log(chance),
     "weibull": lambda chance, a: (-np.log(chance)) ** (1 / a),
     "pareto": lambda chance, a: np.expm1(-np.log(chance) / a),
 }
-# And the other way round, where the second output is the derivative by the parameter.
+# If the second output is the derivative by the parameter: that derivative.
 DERIVATIVES: dict[str, Callable[..., Array]] = {
     "weibull": lambda drawn, a: -drawn * np.log(drawn) / a,
     "pareto": lambda drawn, a: -(drawn + 1) * np.log(drawn + 1) / a,
@@ -97,13 +98,16 @@ DERIVATIVES: dict[str, Callable[..., Array]] = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """The same of MXNet's NumPy interface, whose parameters broadcast; `attributes` are None for those that are inputs."""
+    """The same for MXNet's NumPy interface, whose parameters broadcast.
+
+    `attributes` are None for parameters that are inputs.
+    """
 
     distribution: str
     attributes: tuple[float | None, ...]
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-        """The relation."""
+        """Return the expected outputs."""
         drawn, *saved = outputs
         given = iter(inputs)
         parameters = [next(given) if one is None else one for one in self.attributes]
@@ -119,21 +123,18 @@ class Drawn:
 
 
 def _take_certain(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-    """The only class that is possible, and the logarithm of its probability."""
     drawn, logarithm = outputs
     certain = inputs[0].argmax(-1).reshape(drawn.shape[:1] + (1,) * (drawn.ndim - 1))
     return [np.broadcast_to(certain, drawn.shape), np.zeros_like(logarithm)]
 
 
 def _take_class(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-    """One of the classes, and the logarithm of its probability."""
     drawn, _ = outputs
     classes = np.clip(drawn, 0, inputs[0].shape[-1] - 1)
     return [classes, np.log(np.take_along_axis(inputs[0], classes.astype(int), -1))]
 
 
 def _take_truth(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-    """Zero or one."""
     return [np.clip(np.rint(outputs[0]), 0, 1)]
 
 

@@ -1,4 +1,4 @@
-"""Normalisation by groups of channels, and by the channels around."""
+"""Normalization over groups of channels, and over neighbouring channels."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LRN = {"nsize": 3, "alpha": 0.5}
 
 
 def compute_lrn(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array | None]:
-    """What LRN computes. On CPUs oneDNN's kernel leaves the norm unwritten, and its gradient computes that again."""
+    """Return the result of LRN. On CPUs, oneDNN's kernel does not write the norm."""
     expected, _ = interpret(DESCRIPTIONS["LRN"], LRN, inputs, [array.shape for array in outputs])
     return expected, None
 
 
 def compute_lrn_gradient(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-    """The gradient of LRN, from a norm of its own."""
+    """Return the gradient of LRN, from a recomputed norm."""
     d_out, data, _ = inputs
     _, norm = interpret(DESCRIPTIONS["LRN"], LRN, [data], [data.shape] * 2)
     return interpret(DESCRIPTIONS["_backward_LRN"], LRN, [d_out, data, norm], [data.shape])

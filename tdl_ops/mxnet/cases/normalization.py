@@ -1,7 +1,5 @@
 """Normalization with learned factors."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import ones, uniform
 

@@ -1,7 +1,5 @@
 """Pooling: every reducer, padding convention and the global kind."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 
 CASES = [

@@ -1,7 +1,5 @@
 """Proposals of detectors: images of 64 by 64 pixels, some smaller."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed, single
 

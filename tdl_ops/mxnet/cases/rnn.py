@@ -1,7 +1,5 @@
 """Fused recurrent layers."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 
 # The parameters of one layer: 4 or 3 gates with weights for 4 inputs and 3 states and two biases each.

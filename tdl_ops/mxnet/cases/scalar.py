@@ -1,7 +1,5 @@
 """Element-wise operators of a tensor and a number."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import rounded, uniform
 

@@ -1,7 +1,5 @@
 """Softmax with the gradient of its cross entropy: every normalization and layout of labels."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import labels, uniform
 

@@ -1,6 +1,4 @@
-"""The operators that a softmax runs as where its own axis is split."""
-
-from __future__ import annotations
+"""Operators that replace a softmax if its own axis is split."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import labels, uniform

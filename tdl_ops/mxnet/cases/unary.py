@@ -1,7 +1,5 @@
 """Element-wise functions of one tensor."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import rounded, single, uniform
 
