@@ -8,7 +8,7 @@ from tofu.tdl import Sum, absolute, merge, output, scatter, where
 
 
 class Displacements:
-    """Where the patches lie, in padded coordinates: `first` that of the first map, `second` that of the other."""
+    """Positions of patches in the padded maps: `first` in the first map, `second` in the displaced one."""
 
     def __init__(self, kernel_size, max_displacement, stride1, stride2):
         self.radius = max_displacement // stride2

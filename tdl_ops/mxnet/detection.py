@@ -18,9 +18,7 @@ def _shape_of(*tensors):
 
 
 def _anchors(height, width, sizes, ratios, clip, steps, offsets):
-    """Return the boxes around all positions: all sizes with the first ratio, then other ratios with the first
-    size.
-    """
+    """Return the boxes around all positions: all sizes with the first ratio, then the first size with other ratios."""
     step_y, step_x = (given if given > 0 else 1 / n for given, n in zip(steps, (height, width), strict=True))
     shapes = [(size, np.sqrt(ratios[0])) for size in sizes] + [(sizes[0], np.sqrt(ratio)) for ratio in ratios[1:]]
     halves = np.array([(size * height / width * root / 2, size / root / 2) for size, root in shapes])

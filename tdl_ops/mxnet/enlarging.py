@@ -16,10 +16,11 @@ def _window(scale):
 
 
 class Planes:
-    """Planes of several sizes enlarged to one, by repetition, and joined by channel or added.
+    """Planes of several sizes, enlarged to one size by repetition, and concatenated by channel or added.
 
-    The rows of the result are numbered by factors: those of the smallest plane, the rows of the next larger one for each of them, and
-    so on; `rows` are their names, and a plane's row is given by the first of them, as many as `depths` says. The same for columns.
+    The rows of the result are numbered by factors: the row of the smallest plane, the row of the next larger one within
+    it, and so on. `rows` are their names. The first of them, as many as in `row_depths`, number a plane's own rows.
+    Columns are numbered likewise.
     """
 
     def __init__(self, shapes, whole, is_sum):

@@ -12,7 +12,7 @@ EPS = 9.999999747378752e-06
 
 
 class Lines:
-    """Cells of tensors like the data, and sums along the line through a cell. `names` are those of the index variables, `k` among them."""
+    """Lines of tensors like the data along `k`, and sums over them. `names` are the index variables, including `k`."""
 
     def __init__(self, data, axis, names=""):
         self.axis, self.cells, self.lines = last(data, axis)

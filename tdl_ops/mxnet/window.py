@@ -12,7 +12,10 @@ SPACE = ("y0", "y1", "y2")
 
 @dataclass(frozen=True)
 class Window:
-    """Which cell of the data lies under cell `d` of the kernel when the output's cell is `y`; one entry per spatial dimension."""
+    """Sliding window: the data index under kernel position `d` at output position `y`.
+
+    Each attribute has an entry for each spatial dimension.
+    """
 
     kernel: tuple
     stride: tuple
@@ -32,7 +35,7 @@ def read_window(kernel, stride, pad, dilate=()):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the channels of data and output are: second, or last."""
+    """Position of the channels of data and output: second, or last."""
 
     is_last: bool
 

@@ -151,7 +151,7 @@ def test_what_is_neither_array_nor_function_is_refused():
         """As flax.nnx has them: its arrays are none of JAX's to see."""
 
     with pytest.raises(
-        UnsupportedError, match=r"nnx\.split makes one.*\n  - state/0 is of type .*Module\n  - x is of type numpy"
+        UnsupportedError, match=r"use nnx\.split.*\n  - state/0 is of type .*Module\n  - x is of type numpy"
     ):
         tofu.jax.partition(lambda state, x: state, 2, ([Module(), WEIGHT], np.array(["a", None])))
 

@@ -37,7 +37,7 @@ def test_another_class_in_the_tree_is_named():
         made(state, list(batch))
     with pytest.raises(ShapeError, match="batch is a list, and was planned as a tuple"):
         made.place(list(batch), argument=1)
-    with pytest.raises(UnsupportedError, match=r"it has no bat \(did you mean batch\?\). It is step\(state, batch\)"):
+    with pytest.raises(UnsupportedError, match=r"it has no bat \(did you mean batch\?\). The signature is step\(state, batch\)"):
         made(state, bat=batch)
 
 
@@ -53,7 +53,7 @@ def test_misuse_of_what_a_step_offers_is_said():
         made.also(lambda w, batch: w.sum(), (state["w"], batch), part="w")
     with pytest.raises(UnsupportedError, match="not the tuple of the step's arguments"):
         made.also(lambda w, batch: w.sum(), {"w": state["w"], "batch": batch})
-    with pytest.raises(ShapeError, match=r"is an array, and the state a dict of 1 array with the keys w\. Where"):
+    with pytest.raises(ShapeError, match=r"is an array, and the state a dict of 1 array with the keys w\. If"):
         made.also(lambda w, batch: w.sum(), (state["w"], batch))
     with pytest.raises(UnsupportedError, match=r"workers= \(it runs on the devices of the step"):
         made.also(lambda state, batch: batch[0].sum(), (state, batch), workers=2)

@@ -357,7 +357,7 @@ def test_what_cannot_be_is_said():
         tofu.jax.partition(step, jax.devices()[:1] * 2, (state, data))
     made = tofu.jax.partition(step, 2, (state, data))
     for argument in (2, -1, "state"):
-        with pytest.raises(UnsupportedError, match=r"argument is .*; the step has arguments 0 to 1"):
+        with pytest.raises(UnsupportedError, match=r"argument is .*; it must be one of the step's arguments 0 to 1"):
             made.place(data, argument)
     with pytest.raises(DeviceError, match="workers is"):
         tofu.jax.partition(step, "all", (state, data))

@@ -54,7 +54,7 @@ TREES = {
     "kinds of keys": ({"a": {1: X, "b": X}}, r"state/a is a dict whose keys JAX cannot sort: .* types int, str"),
     "flattening": ([NotFlattened(X)], r"state/0 is a NotFlattened, .* failed: RuntimeError: out of order"),
     "building": ([NotBuilt(X)], r"state cannot be rebuilt .* RuntimeError: out of order"),
-    "fields": ({"a": WithArrays(X)}, r"state/0 \(a WithArrays\) has fields that are no leaves"),
+    "fields": ({"a": WithArrays(X)}, r"state/0 \(a WithArrays\) has static fields"),
     "key without text": ({NoText(): X}, r"state has a key that cannot be shown"),
     "texts": ({"a": np.array(["x"]), "w": X}, r"state/a has the dtype <U1"),
     "masked": ({"a": np.ma.array([1.0, 2.0], mask=[0, 1]), "w": X}, r"state/a is a masked array"),
