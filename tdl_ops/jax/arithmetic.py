@@ -22,49 +22,26 @@ from tdl_ops.jax.special import (
 from tofu import tdl
 from tofu.errors import UnsupportedError
 
+SAME = "cbrt ceil cos cosh erf exp expm1 floor imag log log1p log2 real sign sin sinh sqrt square tan tanh"
+INVERSE = "cos cosh sin sinh tan tanh"
 UNARY = {
+    **{name: getattr(tdl, name) for name in SAME.split()},
+    **{f"a{name}": getattr(tdl, f"arc{name}") for name in INVERSE.split()},
     "abs": tdl.absolute,
-    "acos": tdl.arccos,
-    "acosh": tdl.arccosh,
-    "asin": tdl.arcsin,
-    "asinh": tdl.arcsinh,
-    "atan": tdl.arctan,
-    "atanh": tdl.arctanh,
     "bessel_i0e": i0e,
     "bessel_i1e": i1e,
-    "cbrt": tdl.cbrt,
-    "ceil": tdl.ceil,
     "conj": tdl.conjugate,
-    "cos": tdl.cos,
-    "cosh": tdl.cosh,
     "digamma": digamma,
-    "erf": tdl.erf,
     "erf_inv": erf_inv,
     "erfc": erfc,
-    "exp": tdl.exp,
     "exp2": lambda x: tdl.power(2.0, x),
-    "expm1": tdl.expm1,
-    "floor": tdl.floor,
-    "imag": tdl.imag,
     "is_finite": tdl.isfinite,
     "lgamma": tdl.gammaln,
-    "log": tdl.log,
-    "log1p": tdl.log1p,
-    "log2": tdl.log2,
     "logistic": lambda x: 1 / (1 + tdl.exp(-x)),
     "neg": tdl.negative,
     "one_minus_square": lambda x: 1 - x * x,
-    "real": tdl.real,
     "rsqrt": lambda x: 1 / tdl.sqrt(x),
-    "sign": tdl.sign,
-    "sin": tdl.sin,
-    "sinh": tdl.sinh,
-    "sqrt": tdl.sqrt,
-    "square": tdl.square,
-    "tan": tdl.tan,
-    "tanh": tdl.tanh,
 }
-
 BINARY = {
     "add": tdl.add,
     "add_any": tdl.add,

@@ -64,21 +64,27 @@ def _local_first(local):
     return tuple(local.start(f"i{d}") for d in range(rank))
 
 
-@op(
-    "random_bits", concrete=True, starts=AXES, bound={"shape": lambda local: _local_shape(local), "first": _local_first}
-)
-def random_bits(keys, *, output_shapes, shape, bit_width, input_types, first=()):
-    rank = len(output_shapes[0])
-    if _draws_together(keys.ndim, input_types):
-        return output(numbered("i", rank), _draw_whole("random_bits", keys), _list_extents(output_shapes[0]))
-    begin = first or (0,) * rank
-    bits = Opaque(name="random_bits")
-    cells = lambda i: [position(v) + b for v, b in zip(i[keys.ndim :], begin[keys.ndim :], strict=True)]
-    return output(numbered("i", rank), lambda *i: bits(keys[i[: keys.ndim]], *cells(i))[()])
-
-
 def _local_shape(local):
     return local.outputs[0].shape[len(local.inputs[0].shape) :]
+
+
+def _describe_draws(name):
+    """Return the description of numbers or keys drawn from each key, of which a shard begins at `first`."""
+
+    def description(keys, *, output_shapes, shape, input_types, bit_width=0, first=()):
+        rank = len(output_shapes[0])
+        if _draws_together(keys.ndim, input_types):
+            return output(numbered("i", rank), _draw_whole(name, keys), _list_extents(output_shapes[0]))
+        begin = first or (0,) * rank
+        drawn = Opaque(name=name)
+        cells = lambda i: [position(v) + b for v, b in zip(i[keys.ndim :], begin[keys.ndim :], strict=True)]
+        return output(numbered("i", rank), lambda *i: drawn(keys[i[: keys.ndim]], *cells(i))[()])
+
+    return description
+
+
+for _name in ("random_bits", "random_split"):
+    op(_name, concrete=True, starts=AXES, bound={"shape": _local_shape, "first": _local_first})(_describe_draws(_name))
 
 
 @op("random_wrap")
@@ -110,22 +116,6 @@ def random_fold_in(*x, input_types, literals=()):
     return lambda *i: key(cell(keys, i), cell(data, i))[()]
 
 
-@op(
-    "random_split",
-    concrete=True,
-    starts=AXES,
-    bound={"shape": lambda local: _local_shape(local), "first": _local_first},
-)
-def random_split(keys, *, output_shapes, shape, input_types, first=()):
-    rank = len(output_shapes[0])
-    if _draws_together(keys.ndim, input_types):
-        return output(numbered("i", rank), _draw_whole("random_split", keys), _list_extents(output_shapes[0]))
-    begin = first or (0,) * rank
-    key = Opaque(name="random_split")
-    cells = lambda i: [position(v) + b for v, b in zip(i[keys.ndim :], begin[keys.ndim :], strict=True)]
-    return output(numbered("i", rank), lambda *i: key(keys[i[: keys.ndim]], *cells(i))[()])
-
-
 @op("random_clone")
 def random_clone(keys):
     return lambda *i: keys[i]
@@ -140,21 +130,12 @@ def random_gamma(keys, alpha, *, input_types):
     return lambda *i: draw(keys[i[: keys.ndim]], alpha[(*i[: keys.ndim], *rest)])[i[keys.ndim :]]
 
 
-@op(
-    "rng_bit_generator",
-    concrete=True,
-    starts=AXES,
-    bound={"shape": lambda local: local.outputs[1].shape},
-)
+@op("rng_bit_generator", concrete=True, starts=AXES, bound={"shape": lambda local: local.outputs[1].shape})
 def rng_bit_generator(key, *, output_shapes, shape):
     if key.ndim != 1:
         raise UnsupportedError("rng_bit_generator is described for one key only")
     following, bits = Opaque(name="next_key"), Opaque(name="random_bits")
     return (
         output("k", lambda k: following(key[:])[k], {"k": output_shapes[0][0]}),
-        output(
-            numbered("i", len(shape)),
-            lambda *i: bits(key[:], *map(position, i))[()],
-            _list_extents(shape),
-        ),
+        output(numbered("i", len(shape)), lambda *i: bits(key[:], *map(position, i))[()], _list_extents(shape)),
     )

@@ -70,11 +70,7 @@ def _read_loser(attributes):
 
 
 @op(
-    "select_and_scatter_add",
-    concrete=True,
-    bound={"padding": _local_padding},
-    pads=PADS,
-    fill={"operand": _read_loser},
+    "select_and_scatter_add", concrete=True, bound={"padding": _local_padding}, pads=PADS, fill={"operand": _read_loser}
 )
 def select_and_scatter_add(source, operand, *, select_prim, window_dimensions, window_strides, padding):
     reducer, _ = _find_extreme(select_prim)
@@ -86,23 +82,9 @@ def select_and_scatter_add(source, operand, *, select_prim, window_dimensions, w
     return scatter(lambda *v: reach(v[:n], v[n:]), extents, names=f"{numbered('i', n)} {numbered('k', n)}")
 
 
-@op(
-    "select_and_gather_add",
-    concrete=True,
-    bound={"padding": _local_padding},
-    pads=PADS,
-    fill={"operand": _read_loser},
-)
+@op("select_and_gather_add", concrete=True, bound={"padding": _local_padding}, pads=PADS, fill={"operand": _read_loser})
 def select_and_gather_add(
-    tangents,
-    operand,
-    *,
-    select_prim,
-    window_dimensions,
-    window_strides,
-    padding,
-    base_dilation=(),
-    window_dilation=(),
+    tangents, operand, *, select_prim, window_dimensions, window_strides, padding, base_dilation=(), window_dilation=()
 ):
     reducer, _ = _find_extreme(select_prim)
     at, n = _find_cells(window_strides, padding, base_dilation, window_dilation), len(window_dimensions)

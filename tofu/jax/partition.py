@@ -105,11 +105,7 @@ def partition(
 
 @overload
 def partition(
-    *,
-    workers: Devices,
-    donate_argnums: int | Sequence[int] = (),
-    uneven: str | None = None,
-    **options: Any,
+    *, workers: Devices, donate_argnums: int | Sequence[int] = (), uneven: str | None = None, **options: Any
 ) -> Callable[[Callable[..., Any]], DeferredStep]: ...
 
 

@@ -101,7 +101,7 @@ class PartitionedStep:
         self._transformed: dict[Transformation, PartitionedStep] = {}
         self._donate_argnums, self._donated = donate_argnums, native.donated
         self._program, self._run = program, program.compile(mesh, self._donated)
-        self._leaf_names = [partition.graph.tensors[native.tensor_of[number]].name for number in native.step.inputs]
+        self._leaf_names = [native.name_tensor(partition.graph, number) for number in native.step.inputs]
         types = [native.step.types[number] for number in native.step.inputs]
         self._types = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
         self._weak_types = WeakTypeCheck(step, native, self._leaf_names)

@@ -112,7 +112,7 @@ def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tupl
             "part= returns a value that is not in the state. It must pick a part of the state, as in "
             "part=lambda state: state.params."
         )
-    names = [partition.graph.tensors[native.tensor_of[number]].name for number in numbers]
+    names = [native.name_tensor(partition.graph, number) for number in numbers]
     picked = [position for position in positions if position is not None]
     laid = [_PlacedLeaf(types[n].shape, types[n].dtype, plan.tensors[names[n]]) for n in picked]
     return laid, structure
@@ -139,5 +139,5 @@ def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Struc
     raise_together(
         ShapeError, "The first argument of the step is not like the state, whose layouts it is to have:", differing
     )
-    names = (source.graph.tensors[native.tensor_of[number]].name for number in numbers)
+    names = (native.name_tensor(source.graph, number) for number in numbers)
     return {name: leaf.steps for name, leaf in zip(names, leaves, strict=True)}

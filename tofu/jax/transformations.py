@@ -24,6 +24,7 @@ from tofu.errors import UnsupportedError
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.static_leaves import NUMBERS
 from tofu.jax.frontend.versions import find_key_implementation
+from tofu.jax.kernels.call import is_differentiable
 from tofu.pipeline import Partition
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search.topology import arrange_as
@@ -134,7 +135,7 @@ def make_transformable(
 
     def forward(*leaves: Any) -> tuple[list[Any], tuple[Pullback, list[Any]]]:
         values = [jnp.asarray(leaf.value) if isinstance(leaf.value, NUMBERS) else leaf.value for leaf in leaves]
-        wanted = (n for n, leaf in enumerate(leaves) if leaf.perturbed and _is_differentiable(values[n]))
+        wanted = (n for n, leaf in enumerate(leaves) if leaf.perturbed and is_differentiable(values[n]))
         # JAX cannot save random keys in branches.
         saved = [x if key is None else jax.random.key_data(x) for x, key in zip(values, keys, strict=True)]
         return differentiable(*values), (Pullback(tuple(wanted)), saved)  # for second derivatives
@@ -144,7 +145,7 @@ def make_transformable(
         values = [
             x if key is None else jax.random.wrap_key_data(x, impl=key) for x, key in zip(saved, keys, strict=True)
         ]
-        seeds = {n: x for n, x in enumerate(cotangents) if not isinstance(x, SymbolicZero) and _is_differentiable(x)}
+        seeds = {n: x for n, x in enumerate(cotangents) if not isinstance(x, SymbolicZero) and is_differentiable(x)}
         found: dict[int, Any] = {}
         if asked.wanted and seeds:
             asked = replace(asked, seeded=tuple(seeds))
@@ -165,16 +166,12 @@ def make_transformable(
     return call
 
 
-def _is_differentiable(value: Any) -> bool:
-    return bool(jnp.issubdtype(value.dtype, jnp.inexact))
-
-
 def choose_settings(partition: Partition, asked: Transformation, source: Source) -> Settings:
     """Return the settings for a transformed step: the step's own, with its rounds and its layouts of unchanged leaves."""
     native, transformed = partition.source.native, source.native
     numbers = enumerate(zip(transformed.step.inputs, native.step.inputs, strict=False))
     hints = {
-        _name(source, transformed, theirs): partition.plan.tensors[_name(partition.source, native, ours)]
+        transformed.name_tensor(source.graph, theirs): partition.plan.tensors[native.name_tensor(partition.graph, ours)]
         for leaf, (theirs, ours) in numbers
         if asked.is_kept(leaf)
     }
@@ -190,7 +187,3 @@ def choose_settings(partition: Partition, asked: Transformation, source: Source)
         on_infeasible="accept",
         arrangement=arrange_as(partition.plan),
     )
-
-
-def _name(source: Source, native: Native, number: int) -> str:
-    return source.graph.tensors[native.tensor_of[number]].name

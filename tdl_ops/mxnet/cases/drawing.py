@@ -4,15 +4,16 @@ They must be within ten deviations of the mean. If the kernel returns the underl
 yield the same number.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tdl_ops.mxnet.case import Case
+from tofu.verification.comparison import Relation
 from tofu.verification.kernel import Array
-from tofu.verification.numbers import Fixed, Numbers
+from tofu.verification.numbers import Fixed, Given, Numbers
 
 # For each distribution its parameters, and mean and deviation as a function of them. Ranges of varying parameters are
 # disjoint.
@@ -66,15 +67,24 @@ class Within:
         return [np.clip(drawn, low, high).astype(drawn.dtype)]
 
 
+def _relate(
+    op: str,
+    attributes: Mapping[str, Any],
+    inputs: Sequence[Given],
+    relation: Relation,
+    wrt: tuple[int, ...] | None = None,
+) -> Case:
+    return Case(op, attributes, inputs, wrt, relations={op: relation})
+
+
 def _list_draws(name: str, given: dict[str, float]) -> list[Case]:
     """Return the cases of a distribution, with parameters as attributes, like a tensor, and with tensors of parameters."""
     fixed = Within(name, tuple(given.values()))
     varied = [Fixed(tuple(value * share for share in (0.25, 0.5, 1.0)), "float32") for value in given.values()]
-    plain, like, sampled = f"_random_{name}", f"_random_{name}_like", f"_sample_{name}"
     return [
-        Case(plain, {**given, "shape": (5, 7)}, [], (), relations={plain: fixed}),
-        Case(like, given, [(5, 7)], (), relations={like: fixed}),
-        Case(sampled, {"shape": (5, 2)}, varied, (), relations={sampled: Within(name)}),
+        _relate(f"_random_{name}", {**given, "shape": (5, 7)}, [], fixed, ()),
+        _relate(f"_random_{name}_like", given, [(5, 7)], fixed, ()),
+        _relate(f"_sample_{name}", {"shape": (5, 2)}, varied, Within(name), ()),
     ]
 
 
@@ -146,70 +156,38 @@ CERTAIN = Fixed(((0, 1, 0, 0), (0, 0, 0, 1), (1, 0, 0, 0)), "float32")
 CHANCES = Fixed(((0.2, 0.3, 0.1, 0.4), (0.25, 0.25, 0.3, 0.2), (0.1, 0.2, 0.3, 0.4)), "float32")
 PARAMETERS = (Numbers(0.5, 1.5, (3, 1), "float32"), Numbers(0.5, 1.5, (5, 1, 7), "float32"))
 BATCHED = (Numbers(0.5, 1.5, (3, 1), "float32"), Numbers(1.5, 2.5, (1, 7), "float32"))
+BERNOULLI = {"logit": None, "is_logit": False, "size": (5, 7), "dtype": "float32"}
 INTEGERS = {"low": 3, "high": 5, "shape": (5, 7), "dtype": "int32"}
 
 CASES = [
     *(case for name, (given, _) in DISTRIBUTIONS.items() if name != "randint" for case in _list_draws(name, given)),
     *(
-        Case(
-            f"_npi_{name}",
-            {**given, "size": (5, 7)},
-            [],
-            (),
-            relations={f"_npi_{name}": Drawn(name, tuple(given.values()))},
-        )
+        _relate(f"_npi_{name}", {**given, "size": (5, 7)}, [], Drawn(name, tuple(given.values())), ())
         for name, (given, _) in NUMPY.items()
     ),
     *(
-        Case(
+        _relate(
             f"_npi_{name}",
             {**dict.fromkeys(given), "size": (5, 3, 7)},
             PARAMETERS[: len(given)],
-            relations={f"_npi_{name}": Drawn(name, (None,) * len(given))},
+            Drawn(name, (None,) * len(given)),
         )
         for name, (given, _) in NUMPY.items()
         if name not in ("uniform", "gamma")  # without gradients
     ),
-    Case(
-        "_npi_normal",
-        {"loc": 3.0, "scale": None, "size": None},
-        PARAMETERS[1:],
-        relations={"_npi_normal": Drawn("normal", (3.0, None))},
-    ),
+    _relate("_npi_normal", {"loc": 3.0, "scale": None, "size": None}, PARAMETERS[1:], Drawn("normal", (3.0, None))),
     *(
-        Case(
-            f"_npi_{name}_n",
-            {**dict.fromkeys(NUMPY[name][0]), "size": (5,)},
-            BATCHED,
-            relations={f"_npi_{name}_n": Drawn(name, (None, None))},
-        )
+        _relate(f"_npi_{name}_n", {**dict.fromkeys(NUMPY[name][0]), "size": (5,)}, BATCHED, Drawn(name, (None, None)))
         for name in ("normal", "uniform")
     ),
     *(
-        Case(
-            "_npi_bernoulli",
-            {"prob": chance, "logit": None, "is_logit": False, "size": (5, 7), "dtype": "float32"},
-            [],
-            (),
-            relations={"_npi_bernoulli": relation},
-        )
+        _relate("_npi_bernoulli", {"prob": chance, **BERNOULLI}, [], relation, ())
         for chance, relation in ((1.0, _take_one), (0.25, _take_truth))
     ),
-    Case("_random_randint", INTEGERS, [], (), relations={"_random_randint": Within("randint", (3, 5))}),
+    _relate("_random_randint", INTEGERS, [], Within("randint", (3, 5)), ()),
     *(
-        Case(
-            "_sample_multinomial",
-            {"shape": shape, "get_prob": True},
-            [CERTAIN],
-            (),
-            relations={"_sample_multinomial": _take_certain},
-        )
+        _relate("_sample_multinomial", {"shape": shape, "get_prob": True}, [CERTAIN], _take_certain, ())
         for shape in ((), (5, 2))
     ),
-    Case(
-        "_sample_multinomial",
-        {"shape": (5,), "get_prob": True},
-        [CHANCES],
-        relations={"_sample_multinomial": _take_class},
-    ),
+    _relate("_sample_multinomial", {"shape": (5,), "get_prob": True}, [CHANCES], _take_class),
 ]

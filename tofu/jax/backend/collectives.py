@@ -13,16 +13,7 @@ import numpy as np
 from jax import lax
 
 from tofu.jax.frontend.versions import all_gather
-from tofu.program.collectives import (
-    AllGather,
-    AllReduce,
-    AllToAll,
-    Collective,
-    Exchange,
-    ReduceScatter,
-    Round,
-    Slice,
-)
+from tofu.program.collectives import AllGather, AllReduce, AllToAll, Collective, Exchange, ReduceScatter, Round, Slice
 from tofu.program.lockstep import Box
 
 

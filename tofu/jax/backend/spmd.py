@@ -22,16 +22,7 @@ from tofu.errors import InternalError
 from tofu.jax.backend.collectives import Workers
 from tofu.jax.backend.local_calls import make_call, read_bits
 from tofu.jax.backend.uneven import UnevenSharding, find_sharding
-from tofu.jax.frontend.equations import (
-    LOOP_CELL,
-    LOOP_STACK,
-    Equation,
-    Literal,
-    Loop,
-    Operand,
-    Summed,
-    as_type,
-)
+from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand, Summed, as_type
 from tofu.jax.frontend.extrema import find_compared_with_extremum
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.versions import scatters_sums, shard_map, vary

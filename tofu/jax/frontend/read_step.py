@@ -58,6 +58,10 @@ class Native:
     jaxpr: core.ClosedJaxpr | None = None
     """The step as JAX traced it, from leaves to leaves. Its derivatives are taken from this."""
 
+    def name_tensor(self, graph: Graph, number: int) -> str:
+        """Return the name of the tensor of a value."""
+        return graph.tensors[self.tensor_of[number]].name
+
     @property
     def of_one_device(self) -> Step:
         """The step as one device runs it."""

@@ -112,13 +112,7 @@ def read_jaxpr(closed: core.ClosedJaxpr) -> Step:
     builder = StepBuilder()
     inputs = [builder.add_value(read_type(variable.aval)) for variable in closed.jaxpr.invars]
     outputs = builder.inline(closed.jaxpr, closed.consts, inputs)
-    step = Step(
-        tuple(builder.types),
-        tuple(builder.equations),
-        tuple(inputs),
-        tuple(outputs),
-        builder.constants,
-    )
+    step = Step(tuple(builder.types), tuple(builder.equations), tuple(inputs), tuple(outputs), builder.constants)
     return eliminate_dead_code(step)
 
 

@@ -39,16 +39,7 @@ CALLS = frozenset(
 )
 CHECKPOINTS = frozenset(("remat2", "remat", "checkpoint"))
 PASSED_THROUGH = frozenset(
-    (
-        "bias_bwd",
-        "bias_fwd",
-        "copy",
-        "copy_p",
-        "name",
-        "reshard",
-        "sharding_constraint",
-        "stop_gradient",
-    )
+    ("bias_bwd", "bias_fwd", "copy", "copy_p", "name", "reshard", "sharding_constraint", "stop_gradient")
 )
 """Primitives that return their first operands. Those of a bias check the limits of cuDNN's attention."""
 THREADS_OF_A_DEVICE = 8

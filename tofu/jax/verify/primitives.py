@@ -94,10 +94,7 @@ def _compare_whole(node: EquationCase, description: Description) -> NodeReport:
     problems = [f"output {n} of the description is off by {e:.1e}" for n, e in errors.items() if not e <= limit]
     compared = [Comparison(n, Compared.NUMBERS, count_numbers(value, whole)) for n, (value, whole) in pairs]
     return replace(
-        blank,
-        description_error=max(errors.values(), default=0.0),
-        problems=tuple(problems),
-        compared=tuple(compared),
+        blank, description_error=max(errors.values(), default=0.0), problems=tuple(problems), compared=tuple(compared)
     )
 
 
