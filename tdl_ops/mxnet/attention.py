@@ -11,7 +11,7 @@ from tofu.tdl import Sum, extent, merge, output, position, sqrt, unread, where
 
 
 class Projection:
-    """The numbers of one of the `parts` of a projection: projection(time, batch, head, d). A kernel is given those of all parts."""
+    """Numbers of one of the `parts` of a projection: projection(time, batch, head, d). A kernel receives all parts."""
 
     def __init__(self, tensor, part, parts):
         self.tensor, self.part, self.parts = tensor, part, parts
@@ -33,9 +33,11 @@ def _gradient(heads, depth, time, *values):
 
 
 class Attention:
-    """Scores, weighted sums and their gradients, for heads of `depth` numbers, which scores have `merged` with the batch.
+    """Scores, weighted sums and their gradients, for heads of `depth` numbers.
 
-    The kernels for self-attention take the number of all times from `projection`, which is then read at every one.
+    In `merged` scores, heads are merged with the batch.
+
+    The kernels for self-attention read the number of time steps from `projection`, at every time.
     """
 
     def __init__(self, heads, depth, merged, projection=None):

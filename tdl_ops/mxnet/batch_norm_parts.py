@@ -12,7 +12,7 @@ EPS = 0.0010000000474974513
 
 
 class _Parts(Channels):
-    """Outputs over all cells, and sums over the cells of each channel with the same index variables."""
+    """Outputs over all elements, and sums over the elements of each channel with the same index variables."""
 
     def whole(self, value):
         return output(self.names, lambda *i: value(i, i[self.axis]))
@@ -60,19 +60,7 @@ def batch_norm_backward_sums(d_out, data, mean, inverse_std, *, axis=1):
 
 @op("_tofu_batch_norm_backward_apply")
 def batch_norm_backward_apply(
-    d_out,
-    data,
-    mean,
-    inverse_std,
-    gamma,
-    moving_mean,
-    moving_var,
-    by_beta,
-    by_gamma,
-    *,
-    count,
-    fix_gamma=True,
-    axis=1,
+    d_out, data, mean, inverse_std, gamma, moving_mean, moving_var, by_beta, by_gamma, *, count, fix_gamma=True, axis=1
 ):
     def d_data(i, c):
         normal = (data[i] - mean[c]) * inverse_std[c]

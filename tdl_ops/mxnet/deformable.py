@@ -24,7 +24,7 @@ def _choose(index, first, second):
 
 
 class Sampling:
-    """Bilinear sampling of `data` around the cells of a kernel, up to the last cells; 0 outside."""
+    """Bilinear sampling of `data` around the positions of a kernel; 0 outside."""
 
     def __init__(self, data, offset, kernel, stride, pad, dilate):
         self.data, self.offset, self.kernel = data, offset, kernel

@@ -12,7 +12,7 @@ GROUPS = {"num_groups": "g"}
 
 
 class Groups:
-    """Averages over the channels and positions of a group; `c` is the channel in the group."""
+    """Averages over the channels and positions of a group. `c` is the channel in the group."""
 
     def __init__(self, data):
         self.space, self.count = data.ndim - 2, extent("c") * prod(data.shape[2:])

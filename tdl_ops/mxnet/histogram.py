@@ -18,7 +18,4 @@ def histogram(data, bins=None, *, bin_cnt=None, range=None):
         whole = Opaque(lambda edges: edges, "edges")
         sort_in = lambda i, k: count(data[i], bins[:])[k]
         edge = lambda e: whole(bins[:])[e]
-    return (
-        output("k", lambda k: Sum(lambda *i: sort_in(i, k), ndim=data.ndim)),
-        output("e", lambda e: edge(e)),
-    )
+    return (output("k", lambda k: Sum(lambda *i: sort_in(i, k), ndim=data.ndim)), output("e", lambda e: edge(e)))

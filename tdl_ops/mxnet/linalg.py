@@ -15,7 +15,7 @@ def _matrix(tensor, b):
 
 
 class Rows:
-    """Cells of tensors whose matrices have their rows in dimension `axis`, and their columns in the last one."""
+    """Indices into tensors with matrix rows in dimension `axis` and columns in the last one."""
 
     def __init__(self, axis, rank):
         self.axis, self.others = axis % rank, [f"b{d}" for d in range(rank - 2)]
@@ -127,7 +127,10 @@ def backward_trmm(d_out, a, b, *, transpose=False, rightside=False, lower=True, 
 
 
 class Systems:
-    """Triangular systems, one for each column of the second matrix, or for each row under `rightside`: the free dimension j."""
+    """Triangular systems, one for each index j of the free dimension.
+
+    j numbers the columns of the second matrix, or the rows under `rightside`.
+    """
 
     def __init__(self, transpose, rightside, lower, alpha):
         self.is_transposed, self.rightside, self.alpha = transpose != rightside, rightside, alpha

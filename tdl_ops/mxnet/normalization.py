@@ -12,7 +12,7 @@ from tofu.tdl import Sum, output, sqrt, unread
 
 
 class Channels:
-    """Sums over all dimensions but the channels', the dimension `axis`; the others are called b, y0, y1, ... in order."""
+    """Sums over all dimensions except the channels' dimension `axis`. The others are named b, y0, y1, ... in order."""
 
     def __init__(self, data, axis):
         self.data, self.axis, self.others = data, axis % data.ndim, data.ndim - 1

@@ -58,18 +58,7 @@ def signum_update(weight, grad, mom, *, lr, momentum=0.0, wd=0.0, rescale_grad=1
 
 @op("adam_update")
 def adam_update(
-    weight,
-    grad,
-    mean,
-    var,
-    *,
-    lr,
-    beta1=0.9,
-    beta2=0.999,
-    epsilon=1e-8,
-    wd=0.0,
-    rescale_grad=1.0,
-    clip_gradient=-1.0,
+    weight, grad, mean, var, *, lr, beta1=0.9, beta2=0.999, epsilon=1e-8, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0
 ):
     gradient = lambda w, g: clip(rescale_grad * g + wd * w, clip_gradient)
     new_mean = lambda w, g, m: beta1 * m + (1 - beta1) * gradient(w, g)
@@ -80,17 +69,7 @@ def adam_update(
 
 @op("rmsprop_update")
 def rmsprop_update(
-    weight,
-    grad,
-    n,
-    *,
-    lr,
-    gamma1=0.95,
-    epsilon=1e-8,
-    wd=0.0,
-    rescale_grad=1.0,
-    clip_gradient=-1.0,
-    clip_weights=-1.0,
+    weight, grad, n, *, lr, gamma1=0.95, epsilon=1e-8, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0, clip_weights=-1.0
 ):
     gradient = lambda w, g: clip(rescale_grad * g + wd * w, clip_gradient)
     new_n = lambda w, g, n: (1 - gamma1) * gradient(w, g) ** 2 + gamma1 * n

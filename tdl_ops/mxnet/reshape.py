@@ -5,11 +5,7 @@ from tdl_ops.patterns.reshape import reshape_to
 from tofu.tdl import Any, output, unread
 
 
-@op(
-    "Reshape",
-    concrete=True,
-    bound={"shape": lambda local: local.outputs[0].shape, "reverse": lambda local: False},
-)
+@op("Reshape", concrete=True, bound={"shape": lambda local: local.outputs[0].shape, "reverse": lambda local: False})
 def reshape(data, *, output_shapes, shape=(), reverse=False):
     return reshape_to(data, output_shapes[0])
 

@@ -96,9 +96,7 @@ def _local_scale(local):
 
 
 @op(
-    "_backward_SoftmaxOutput",
-    bound={"normalization": _local_normalization, "grad_scale": _local_scale},
-    corrects=BATCH,
+    "_backward_SoftmaxOutput", bound={"normalization": _local_normalization, "grad_scale": _local_scale}, corrects=BATCH
 )
 def backward_softmax_output(
     out,

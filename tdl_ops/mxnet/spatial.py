@@ -15,7 +15,7 @@ def _choose(index, values):
 
 
 class AffineGrid:
-    """The grid of `target_shape` that six numbers of a sample, two rows over x, y and 1, transform."""
+    """Grid of `target_shape`, transformed by six numbers of each sample: two rows over x, y and 1."""
 
     def __init__(self, target_shape):
         self.height, self.width = target_shape
@@ -67,7 +67,7 @@ def _half(d, tensor):
 
 
 class Sampler:
-    """Bilinear sampling of `data` at the coordinates grid(b, d, y, x), d being 0 for x and 1 for y."""
+    """Bilinear sampling of `data` at the coordinates grid(b, d, y, x); d is 0 for x and 1 for y."""
 
     def __init__(self, data, grid):
         self.data, self.grid = data, grid

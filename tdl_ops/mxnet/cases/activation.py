@@ -12,12 +12,6 @@ CASES = [
     Case("LeakyReLU", {"act_type": "prelu"}, [(5, 3, 7), (3,)], None, SINGLE_PRECISION),
     *(
         Case("LeakyReLU", {"act_type": "prelu"}, [data, gamma], None, SINGLE_PRECISION)
-        for data, gamma in (
-            ((5, 3), (1,)),
-            ((5,), (5,)),
-            ((5, 3), (5, 3)),
-            ((5, 3, 7), (5, 1)),
-            ((5, 3, 7), (1, 3)),
-        )
+        for data, gamma in (((5, 3), (1,)), ((5,), (5,)), ((5, 3), (5, 3)), ((5, 3, 7), (5, 1)), ((5, 3, 7), (1, 3)))
     ),
 ]

@@ -30,10 +30,5 @@ CASES = [
     Case("GroupNorm", {"num_groups": 3}, [(5, 6, 3, 2), (3,), (3,)]),
     Case("GroupNorm", {"num_groups": 2, "output_mean_var": True}, [(5, 6, 3), (2,), (2,)]),
     Case("GroupNorm", {"num_groups": 2, "eps": 0.01}, [(3, 4, 5), (2,), (2,)], None, SINGLE_PRECISION),
-    Case(
-        "LRN",
-        LRN,
-        [single(2, 5, 4, 7)],
-        relations={"LRN": compute_lrn, "_backward_LRN": compute_lrn_gradient},
-    ),
+    Case("LRN", LRN, [single(2, 5, 4, 7)], relations={"LRN": compute_lrn, "_backward_LRN": compute_lrn_gradient}),
 ]
