@@ -14,7 +14,7 @@ from tofu.jax.frontend.equations import Equation, Literal, Step, ValueType, find
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.static_leaves import NUMBERS, is_array
 from tofu.jax.frontend.trace import trace_step
-from tofu.reading import show_with_type
+from tofu.validation import show_with_type
 
 WeakTypes: TypeAlias = "tuple[bool, ...]"
 """For each leaf, True if its type yields to the types of other operands."""

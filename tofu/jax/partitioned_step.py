@@ -47,13 +47,13 @@ from tofu.jax.transformations import Transformation, choose_settings, make_trans
 from tofu.pipeline import Partition
 from tofu.plan import Plan, format_count
 from tofu.planning.progress import track_progress
-from tofu.reading import show, show_with_type
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table
 from tofu.search.topology import arrange_as
 from tofu.simulation import Simulation, read_machine
 from tofu.simulation.simulate import read_states, simulate_partition
+from tofu.validation import show, show_with_type
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

@@ -13,7 +13,7 @@ from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partitio
 from tofu.plan import Plan
 from tofu.planning.progress import search_progress
 from tofu.planning.settings import OPTIONS, Settings, read_options
-from tofu.reading import MOST_WORKERS
+from tofu.validation import MOST_WORKERS
 
 OF_STEPS = tuple(name for name in OPTIONS if name != "for_training")
 """The options of planning. A step itself shows whether it trains."""

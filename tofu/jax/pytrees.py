@@ -14,7 +14,7 @@ from tofu.errors import ShapeError, UnsupportedError, raise_together
 from tofu.jax.backend.uneven import UnevenArray
 from tofu.jax.frontend.static_leaves import StaticLeaf, Structure, flatten_arrays
 from tofu.pipeline import Partition
-from tofu.plan import Steps, format_count
+from tofu.plan import DimensionChoice, format_count
 
 MOST_LETTERS = 200  # limits a user's error message
 
@@ -70,7 +70,7 @@ def unflatten_values(
         ) from error
 
 
-def matches_hint(hints: Mapping[str, Any], name: str, steps: Steps) -> bool:
+def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
     """Return True if hints do not mention a tensor, or split it along these dimensions.
 
     A hint has one dimension for each round, or one for all.
@@ -83,7 +83,7 @@ def matches_hint(hints: Mapping[str, Any], name: str, steps: Steps) -> bool:
 class _PlacedLeaf:
     shape: tuple[int, ...]
     dtype: Any
-    steps: Steps
+    steps: DimensionChoice
 
     def __str__(self) -> str:
         return f"{self.dtype} of shape {self.shape}"
@@ -118,7 +118,7 @@ def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tupl
     return laid, structure
 
 
-def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Structure) -> Mapping[str, Steps]:
+def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Structure) -> Mapping[str, DimensionChoice]:
     """Return hints that give the first argument of a step these layouts.
 
     Raise ShapeError if it is not like the state.

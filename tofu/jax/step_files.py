@@ -14,7 +14,7 @@ from typing import Any
 
 from tofu.errors import InternalError, TofuError, suggest
 from tofu.jax.partition import DeferredStep
-from tofu.reading import show_with_type
+from tofu.validation import show_with_type
 
 DEFAULT_STEP = "step"
 DEFAULT_ARGUMENTS = "example_args"

@@ -20,7 +20,7 @@ from tofu.jax.frontend.equations import Equation, Literal
 from tofu.jax.frontend.versions import constrain_row_major, vary_alike
 from tofu.program.lockstep import Box, Compute, Value
 from tofu.program.parts import count_own_positions, list_parts
-from tofu.search import Choices, Problem
+from tofu.search import Choices
 
 BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 """Unsigned integer types by their size in bytes."""
@@ -105,7 +105,6 @@ class LocalCall:
 
 def make_call(
     equation: Equation,
-    problem: Problem,
     choices: Choices,
     compute: Compute,
     values: Sequence[Value],
@@ -116,15 +115,15 @@ def make_call(
     Raise InternalError if a parameter would have to differ between workers.
     """
     operator = compute.operator
-    access = problem.accesses[operator]
+    access = choices.problem.accesses[operator]
     inputs, outputs = ([values[one] for one in listed] for listed in (compute.inputs, compute.outputs))
     shapes = [one.shape for one in inputs], [one.shape for one in outputs]
     changed = [
         access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shapes)
-        for part in list_parts(problem, choices, operator)
+        for part in list_parts(choices, operator)
     ]
     parameters = share_parameters(equation, changed)
-    repeated = find_repeated_elements(equation, access, count_own_positions(problem, choices, operator))
+    repeated = find_repeated_elements(equation, access, count_own_positions(choices, operator))
     return LocalCall(equation, parameters, changed, [one.boxes for one in outputs], workers, repeated)
 
 

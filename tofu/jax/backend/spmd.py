@@ -26,12 +26,11 @@ from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal
 from tofu.jax.frontend.extrema import find_compared_with_extremum
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.versions import scatters_sums, shard_map, vary
-from tofu.program import Program, is_checked
+from tofu.program import PlannedProgram, is_checked
 from tofu.program.check_collectives import check_collectives
 from tofu.program.collectives import Collective, Layout, recognize
 from tofu.program.lockstep import Compute, Lockstep, align
 from tofu.program.parts import list_shards
-from tofu.search import Choices, Problem
 from tofu.search.choices import REPLICATED
 
 
@@ -58,21 +57,20 @@ class SpmdProgram:
     one array of these shards, side by side (`uneven.py`).
     """
 
-    def __init__(self, native: Native, problem: Problem, choices: Choices, program: Program) -> None:
+    def __init__(self, native: Native, program: PlannedProgram) -> None:
         self.native, self.step = native, native.step
         self.given = (*self.step.inputs, *self.step.constants)
-        self.problem, self.choices, self._written = problem, choices, program
-        self.workers = Workers(problem.factors)
+        self.choices, self._written = program.choices, program
+        self.problem = self.choices.problem
+        self.workers = Workers(self.problem.factors)
         self.compared = find_compared_with_extremum(self.step)
-        self._number_of = {id(operator.origin): n for n, operator in enumerate(problem.graph.operators)}
+        self._number_of = {id(operator.origin): n for n, operator in enumerate(self.problem.graph.operators)}
         self.summing = {one.outputs[0]: one for one in self.step.walk() if one.loops_summed}
 
     @cached_property
     def program(self) -> Lockstep:
         """The lockstep program, with one instruction for all workers at a time."""
-        return align(
-            self._written, self.problem.factors, lambda tensor: list_shards(self.problem, self.choices, tensor)
-        )
+        return align(self._written, self.problem.factors, lambda tensor: list_shards(self.choices, tensor))
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
@@ -167,7 +165,7 @@ class SpmdProgram:
     def _find_uneven(self, numbers: Mapping[int, int], shardings: Sequence[NamedSharding]) -> dict[int, UnevenSharding]:
         found = {
             position: find_sharding(
-                list_shards(self.problem, self.choices, self.native.tensor_of[number]),
+                list_shards(self.choices, self.native.tensor_of[number]),
                 self._layout(number),
                 self.workers.factors,
                 self.step.types[number].shape,
@@ -261,7 +259,7 @@ class SpmdProgram:
             for value in self._list_moved(equation):
                 self._get(value, scope)
             return
-        call = make_call(equation, self.problem, self.choices, compute, self.program.values, self.workers)
+        call = make_call(equation, self.choices, compute, self.program.values, self.workers)
         results = call.run(self._read(equation, compute, scope))
         if equation.loops_summed:
             (number,), (result,) = equation.outputs, results

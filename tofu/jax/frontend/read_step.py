@@ -14,10 +14,10 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from tofu.collector import collecting_rarely
 from tofu.engine import Source
 from tofu.errors import UnsupportedError, raise_together
 from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
+from tofu.host.garbage_collection import collect_rarely
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
 from tofu.jax.frontend.loop_sums import hoist_sums
@@ -32,7 +32,7 @@ from tofu.jax.frontend.static_leaves import (
 )
 from tofu.jax.frontend.trace import Traced, trace_step
 from tofu.jax.frontend.trees import are_alike, check_tree
-from tofu.reading import show, show_with_type
+from tofu.validation import show, show_with_type
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def donate(source: Source, arguments: Any) -> Source:
     return replace(source, native=replace(source.native, donated=tuple(source.native.list_leaves(arguments))))
 
 
-@collecting_rarely()
+@collect_rarely()
 def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_numbers: bool = False) -> Source:
     """Trace the training step `function(*arguments)`. No array is created.
 
