@@ -120,9 +120,7 @@ def test_parts_that_are_none_and_devices_of_others_are_told(ask):
         of_each = "and the part of (256, 512) that each of 2 processes has is (128, 512)."
         assert whole == f"batch/0 has shape (256, 512), {of_each}"
         assert short == f"batch/0 has shape (3, 512), {of_each}"
-        assert tree.startswith(
-            "The value does not match batch, argument 1 of the step. Missing: batch/0, batch/1."
-        )
+        assert tree.startswith("The value does not match batch, argument 1 of the step. Missing: batch/0, batch/1.")
         assert devices.startswith(f"Process {process} has none of the 2 devices.")
 
 

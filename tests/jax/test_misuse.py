@@ -37,7 +37,9 @@ def test_another_class_in_the_tree_is_named():
         made(state, list(batch))
     with pytest.raises(ShapeError, match="batch is a list, and was planned as a tuple"):
         made.place(list(batch), argument=1)
-    with pytest.raises(UnsupportedError, match=r"it has no bat \(did you mean batch\?\). The signature is step\(state, batch\)"):
+    with pytest.raises(
+        UnsupportedError, match=r"it has no bat \(did you mean batch\?\). The signature is step\(state, batch\)"
+    ):
         made(state, bat=batch)
 
 
