@@ -56,14 +56,14 @@ def test_hints_that_contradict_the_placement_of_the_state_are_refused():
     train = tofu.jax.partition(step, 4, (state, data), hints={"state/0/1/w": 0})
     for same in (0, (0, 0)):
         train.also(evaluate, (state, data), hints={"state/0/1/w": same})
-    with pytest.raises(PlanError, match=r"as step lays it out.*\n  - state/0/1/w is split along \(0, 0\)"):
+    with pytest.raises(PlanError, match=r"its layout from step.*\n  - state/0/1/w is split along \(0, 0\)"):
         train.also(evaluate, (state, data), hints={"state/0/1/w": 1})
 
 
 def test_a_state_of_another_shape_or_type_is_refused():
     step, state, data = STEPS["perceptron"](jnp.float32)
     train = tofu.jax.partition(step, 2, (state, data))
-    with pytest.raises(ShapeError, match=r"Where it is a part of the state, say which: part=lambda state"):
+    with pytest.raises(ShapeError, match=r"If it is a part of the state, pick that: part=lambda state"):
         train.also(evaluate, (state[:1], data))
     wider = jax.tree.map(lambda x: jnp.concatenate([x, x]), state[0])
     with pytest.raises(

@@ -109,7 +109,7 @@ def test_memory_predicts_what_fits(file):
         (["{file}:one_number"], "one_number in {file} is 3 (an int), and a step is a function."),
         (
             ["other.py:step"],
-            "There is no file other.py. Write FILE.py:STEP, or FILE.py alone where the step is called step.",
+            "There is no file other.py. Write FILE.py:STEP, or FILE.py alone if the step is called step.",
         ),
         (["{file}", "--args", "shapes"], "Add a function shapes() that returns (state, batch)"),
         (
@@ -121,7 +121,7 @@ def test_memory_predicts_what_fits(file):
         (["broken.py"], "line 1 (import nowhere_at_all) raises ModuleNotFoundError"),
         (
             ["ending.py"],
-            "line 1 (raise SystemExit(3)) raises SystemExit: 3. What ends the process, or trains, stands behind",
+            "line 1 (raise SystemExit(3)) raises SystemExit: 3. Move code that trains or ends the process behind",
         ),
         (["misfit.py"], "Tracing step with example_args in "),
     ],

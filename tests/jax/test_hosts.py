@@ -83,14 +83,14 @@ def test_different_plans_are_refused_with_both_fingerprints(run_scenario):
     assert (kind, text) == ("PlanError", same)
     assert first != second
     assert text.startswith(
-        f"Process 0 has plan {first}, and process 1 has plan {second}. All have to plan the same step"
+        f"Process 0 has plan {first}, and process 1 has plan {second}. Plan the same step in all processes"
     )
 
 
 def test_replicated_arguments_that_differ_are_refused(run_scenario):
     for kind, text, _ in run_scenario("disagree", "later batch"):
         assert kind == "UnsupportedError"
-        assert text.startswith("What is given whole is the same in all processes, and these differ")
+        assert text.startswith("Complete arguments must be equal in all processes, and these differ")
         assert text.endswith("\n  - batch/0, in process 0 and 1")
 
 
@@ -99,9 +99,7 @@ def test_wrong_parts_and_devices_of_other_processes_are_refused(run_scenario):
         of_each = "and the part of (256, 512) that each of 2 processes has is (128, 512)."
         assert whole == f"batch/0 has shape (256, 512), {of_each}"
         assert short == f"batch/0 has shape (3, 512), {of_each}"
-        assert tree.startswith(
-            "What is to be placed is not like batch, argument 1 of the step. Missing: batch/0, batch/1."
-        )
+        assert tree.startswith("The value does not match batch, argument 1 of the step. Missing: batch/0, batch/1.")
         assert devices.startswith(f"Process {process} has none of the 2 devices.")
 
 

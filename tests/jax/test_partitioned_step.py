@@ -26,7 +26,7 @@ def test_state_is_placed_as_planned_and_returned_in_place():
     after, _ = made(placed, data)
     assert after[0][0]["w"].sharding == weight.sharding
     assert weight.is_deleted()
-    with pytest.raises(UnsupportedError, match=r"state/0/0/b is no longer there: it was given up to an earlier call"):
+    with pytest.raises(UnsupportedError, match=r"state/0/0/b was donated to an earlier call"):
         made(placed, data)
     again, _ = made(after, data)
     assert float(again[3]) == 2
@@ -199,7 +199,7 @@ def test_shardings_of_a_compiled_step_are_ignored_with_a_warning():
     split, whole = (jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*names)) for names in (("x",), ()))
     step = jax.jit(lambda x: x * 2, in_shardings=split, out_shardings=whole)
     with pytest.warns(
-        UserWarning, match="The shardings that jax.jit was given for <lambda> are left out: the plan says"
+        UserWarning, match="The shardings that jax.jit was given for <lambda> are left out: the plan chooses"
     ):
         made = tofu.jax.partition(step, 2, (x,))
     np.testing.assert_array_equal(np.asarray(made(x)), np.asarray(x * 2))
@@ -210,7 +210,7 @@ def test_sharding_constraints_are_ignored_with_a_warning():
     split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
     x = jnp.arange(32.0).reshape(4, 8)
     with pytest.warns(
-        UserWarning, match=r"The sharding constraint at .*test_partitioned_step\.py:\d+ is left out: the plan says"
+        UserWarning, match=r"The sharding constraint at .*test_partitioned_step\.py:\d+ is left out: the plan chooses"
     ):
         made = tofu.jax.partition(lambda x: lax.with_sharding_constraint(x * 2, split) + 1, 2, (x,))
     np.testing.assert_array_equal(made(x), x * 2 + 1)

@@ -33,9 +33,9 @@ INTEGER_GRADIENT = jax.grad(lambda x: x.sum() * 1.0, allow_int=True)
 LOOP_IS_WHOLE = r"while at .*test_refusals\.py:\d+: it cannot be split along 'i0', nor .*: r0_0 indexes into"
 CALLS = [
     (lambda: partition(workers=9), DeviceError, "9 devices are asked for, and JAX has 8"),
-    (lambda: partition(workers=jax.devices()[:1] * 2), DeviceError, r"is given 2 times\. Each worker has a device of"),
+    (lambda: partition(workers=jax.devices()[:1] * 2), DeviceError, r"is listed 2 times\. Each worker has a device of"),
     (lambda: partition(workers="all"), DeviceError, "workers is"),
-    (lambda: partition(workers=[0, 1]), DeviceError, r"workers= has 0, which is no device\. Give devices"),
+    (lambda: partition(workers=[0, 1]), DeviceError, r"workers= contains 0, not a device\. Give devices"),
     (lambda: partition(workers=0), DeviceError, r"workers is 0 \(an int\); it takes a whole number"),
     (lambda: partition(workers=[]), DeviceError, "an empty list"),
     (lambda: tofu.jax.partition(step, 2, STATE, BATCH), UnsupportedError, r"Put the last 2 into a tuple"),
@@ -50,9 +50,13 @@ CALLS = [
     (lambda: partition(ngpus=2), UnsupportedError, r"ngpus= \(workers= takes a number of devices"),
     (lambda: partition(hint={"state/w": 1}), UnsupportedError, r"hint= \(did you mean hints=\?\)"),
     (lambda: partition(uneven="all"), UnsupportedError, "uneven is 'all', and not one of 'none', 'needed'"),
-    (lambda: partition(static_argnums=0), UnsupportedError, r"static_argnums= \(.*part of it by themselves"),
-    (lambda: partition(in_shardings=0), UnsupportedError, r"in_shardings= \(.*hints= fixes it"),
-    (lambda: partition(donate_argnums=(2,)), UnsupportedError, "donate_argnums has 2; the step has arguments 0 to 1"),
+    (lambda: partition(static_argnums=0), UnsupportedError, r"static_argnums= \(.*static by themselves"),
+    (lambda: partition(in_shardings=0), UnsupportedError, r"in_shardings= \(.*hints= fixes some"),
+    (
+        lambda: partition(donate_argnums=(2,)),
+        UnsupportedError,
+        "donate_argnums has 2; it must be one of the step's arguments 0 to 1",
+    ),
     (lambda: partition(donate_argnums=-3), UnsupportedError, "donate_argnums has -3"),
     (lambda: partition(donate_argnums="state"), UnsupportedError, "donate_argnums has 's'"),
     (lambda: partition(donate_argnums=[None]), UnsupportedError, "donate_argnums has None"),
@@ -62,18 +66,18 @@ CALLS = [
         UnsupportedError,
         "The step names an axis of devices",
     ),
-    (lambda: partition(INTEGER_GRADIENT, 2, (jnp.arange(4),)), UnsupportedError, "of type float0.* hold nothing"),
+    (lambda: partition(INTEGER_GRADIENT, 2, (jnp.arange(4),)), UnsupportedError, "the type float0.* hold no data"),
     (lambda: partition(loop, arguments=X, hints={"while": "i0"}), PlanError, LOOP_IS_WHOLE),
 ]
 METHODS = [
     (lambda made: made(STATE, (BATCH[0], "a")), ShapeError, r"batch/1 is 'a' \(a str\), and the step was planned for"),
-    (lambda made: made(STATE, (SHAPE, 1.5)), ShapeError, r"batch/0 is the shape of an array, .*give arrays here"),
+    (lambda made: made(STATE, (SHAPE, 1.5)), ShapeError, r"batch/0 is a shape, .*pass arrays here"),
     (lambda made: made(STATE), ShapeError, "Missing: batch/0, batch/1"),
     (lambda made: made(STATE, (BATCH[0][:8], 1.5)), ShapeError, r"has shape \(8, 128\), and the step was planned for"),
     (lambda made: made(STATE, (BATCH[0] * 1j, 1.5)), ShapeError, "complex64, and the step was planned for float32"),
     (lambda made: made(STATE, list(BATCH)), ShapeError, "batch is a list, and was planned as a tuple"),
     (lambda made: made(STATE, bat=BATCH), UnsupportedError, r"it has no bat \(did you mean batch\?\)"),
-    (lambda made: made.place(jax.eval_shape(lambda: STATE)), ShapeError, "state/w is the shape of an array"),
+    (lambda made: made.place(jax.eval_shape(lambda: STATE)), ShapeError, "state/w is a shape"),
     (
         lambda made: made.place(BATCH),
         ShapeError,
@@ -81,9 +85,17 @@ METHODS = [
     ),
     (lambda made: made.place((BATCH[0][:5], 1.5), argument=1), ShapeError, r"batch/0 has shape \(5, 128\)"),
     (lambda made: made.place(list(BATCH), argument=1), ShapeError, "batch is a list, and was planned as a tuple"),
-    (lambda made: made.place(BATCH, -1), UnsupportedError, r"argument is .*; the step has arguments 0 to 1"),
-    (lambda made: made.place(BATCH, "state"), UnsupportedError, r"argument is .*; the step has arguments 0 to 1"),
-    (lambda made: made.place_part((SHAPE, 1.5)), ShapeError, "batch/0 is the shape of an array"),
+    (
+        lambda made: made.place(BATCH, -1),
+        UnsupportedError,
+        r"argument is .*; it must be one of the step's arguments 0 to 1",
+    ),
+    (
+        lambda made: made.place(BATCH, "state"),
+        UnsupportedError,
+        r"argument is .*; it must be one of the step's arguments 0 to 1",
+    ),
+    (lambda made: made.place_part((SHAPE, 1.5)), ShapeError, "batch/0 is a shape"),
     (lambda made: made.why(3), PlanError, r"a text, and 3 \(an int\) was given"),
     (lambda made: made.why("state/w"), PlanError, r"'state/w' is a tensor, .* it is read by "),
     (lambda made: made.why("nowhere"), PlanError, "nowhere"),
@@ -94,7 +106,7 @@ METHODS = [
     (lambda made: made.also(step, (STATE, BATCH), workers=2), UnsupportedError, r"workers= \(it runs on the devices"),
     (lambda made: made.also(step, (STATE, BATCH), hints=3), PlanError, "hints= maps names to dimensions or axes"),
     (lambda made: made.also(step, (STATE, BATCH), topology=[1e9]), UnsupportedError, "topology= is that of step"),
-    *((method, UnsupportedError, "neither copied nor pickled") for method in (copy.copy, copy.deepcopy, pickle.dumps)),
+    *((method, UnsupportedError, "cannot be copied or pickled") for method in (copy.copy, copy.deepcopy, pickle.dumps)),
 ]
 
 

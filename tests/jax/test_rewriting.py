@@ -64,7 +64,7 @@ def test_empty_arrays_in_while_loops_are_refused():
 
     with pytest.raises(
         UnsupportedError,
-        match=r"have no cells.*\n  - \S+ has shape \(0, 256\); \S+ at .*test_rewriting\.py:\d+ reads it",
+        match=r"have no elements.*\n  - \S+ has shape \(0, 256\); \S+ at .*test_rewriting\.py:\d+ reads it",
     ):
         tofu.jax.partition(step, 2, (X,))
 
