@@ -33,9 +33,13 @@ INTEGER_GRADIENT = jax.grad(lambda x: x.sum() * 1.0, allow_int=True)
 LOOP_IS_WHOLE = r"while at .*test_refusals\.py:\d+: it cannot be split along 'i0', nor .*: r0_0 indexes into"
 CALLS = [
     (lambda: partition(workers=9), DeviceError, "9 devices are asked for, and JAX has 8"),
-    (lambda: partition(workers=jax.devices()[:1] * 2), DeviceError, r"is listed 2 times\. Each worker has a device of"),
+    (
+        lambda: partition(workers=jax.devices()[:1] * 2),
+        DeviceError,
+        r"is listed 2 times\. Each worker needs a separate",
+    ),
     (lambda: partition(workers="all"), DeviceError, "workers is"),
-    (lambda: partition(workers=[0, 1]), DeviceError, r"workers= contains 0, not a device\. Give devices"),
+    (lambda: partition(workers=[0, 1]), DeviceError, r"workers= contains 0, not a device\. Pass devices"),
     (lambda: partition(workers=0), DeviceError, r"workers is 0 \(an int\); it takes a whole number"),
     (lambda: partition(workers=[]), DeviceError, "an empty list"),
     (lambda: tofu.jax.partition(step, 2, STATE, BATCH), UnsupportedError, r"Put the last 2 into a tuple"),
@@ -55,7 +59,7 @@ CALLS = [
     (
         lambda: partition(donate_argnums=(2,)),
         UnsupportedError,
-        "donate_argnums has 2; it must be one of the step's arguments 0 to 1",
+        "donate_argnums has 2; the step has arguments 0 to 1",
     ),
     (lambda: partition(donate_argnums=-3), UnsupportedError, "donate_argnums has -3"),
     (lambda: partition(donate_argnums="state"), UnsupportedError, "donate_argnums has 's'"),
@@ -81,7 +85,7 @@ METHODS = [
     (
         lambda made: made.place(BATCH),
         ShapeError,
-        r"argument 0 of the step\. Missing: .*, say, by place\(batch, argument=1\)",
+        r"argument 0 of the step\. Missing: .*, as in place\(batch, argument=1\)",
     ),
     (lambda made: made.place((BATCH[0][:5], 1.5), argument=1), ShapeError, r"batch/0 has shape \(5, 128\)"),
     (lambda made: made.place(list(BATCH), argument=1), ShapeError, "batch is a list, and was planned as a tuple"),
@@ -102,10 +106,14 @@ METHODS = [
     (lambda made: made.save_report(3), UnsupportedError, r"takes the path of a file, .* not 3"),
     (lambda made: made.also(step, (STATE, BATCH), part="w"), UnsupportedError, "part= is a function"),
     (lambda made: made.also(step, {"w": 1}), UnsupportedError, "not the tuple of the step's arguments"),
-    (lambda made: made.also(step, (STATE["w"], BATCH)), ShapeError, "the state a dict of 1 array with the keys w"),
+    (lambda made: made.also(jnp.add, (STATE["w"], 1.0)), ShapeError, "the state a dict of 1 array with the keys w"),
     (lambda made: made.also(step, (STATE, BATCH), workers=2), UnsupportedError, r"workers= \(it runs on the devices"),
     (lambda made: made.also(step, (STATE, BATCH), hints=3), PlanError, "hints= maps names to dimensions or axes"),
-    (lambda made: made.also(step, (STATE, BATCH), topology=[1e9]), UnsupportedError, "topology= is that of step"),
+    (
+        lambda made: made.also(step, (STATE, BATCH), topology=[1e9]),
+        UnsupportedError,
+        "topology= cannot differ from step",
+    ),
     *((method, UnsupportedError, "cannot be copied or pickled") for method in (copy.copy, copy.deepcopy, pickle.dumps)),
 ]
 
