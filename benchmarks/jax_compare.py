@@ -5,9 +5,10 @@
     TPU_LIBRARY_PATH=.../libtpu.so python -m benchmarks.jax_compare --platform tpu [--model MLP ...]
     python -m benchmarks.jax_compare --platform gpu [--model MLP ...]
 
-Steps are compiled from shapes for virtual devices of the CPU, and not run. The table is the one of `python -m tofu compare`, with Megatron's
-mixes among the peers. The benchmark fails if HLO moves more bytes than its plan counts, or if a peer moves fewer bytes than all plans
-within its memory. Peers that hold less than the plan that splits everything do not count, nor do peers whose devices all compute the same.
+Steps are compiled from shapes for virtual devices of the CPU, and not run. The table is the one of `python -m tofu compare`, with
+Megatron's mixes among the peers. The benchmark fails if HLO moves more bytes than its plan counts, or if a peer moves fewer bytes than
+all plans within its memory. Peers that hold less than the plan that splits everything do not count, nor do peers whose devices all
+compute the same.
 
 Steps for TPUs and H100s are compiled ahead of time without such a device, by the package libtpu of JAX's version and by jax[cuda13]. The
 table then also shows the bytes that move during computation. On TPUs, XLA's auto-sharding is a peer, if it ends within --auto-seconds.

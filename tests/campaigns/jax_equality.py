@@ -31,7 +31,8 @@ RESULTS = Path("demo-output/jax-equality.jsonl")
 COMPILED_FAST = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 LIMIT = 1e-10  # in float64
 # Some gradients cancel, and their numbers are roundings: of the bias of attention's keys before softmax, or of a bias before a
-# normalization. An array passes if a rounding of the step's inputs changes it as much on one device. Workers round at each operator, hence the factor.
+# normalization. An array passes if a rounding of the step's inputs changes it as much on one device. The factor allows for roundings at
+# each operator.
 ROUNDING, ROUNDING_FACTOR = 2.0**-52, 30
 # Error in float32, over one device's own error, and the error that always passes.
 FLOAT32_FACTOR, FLOAT32_FLOOR = 4.0, 1e-6

@@ -32,8 +32,8 @@ DOCUMENT = Path(__file__).parents[2] / "docs/jax-examples.md"
 INTRODUCTION = """# Examples of JAX's libraries
 
 Training steps of examples of flax, equinox, haiku, jraph, distrax, optax, JAX and vision_transformer, built by the examples' own code. The
-table compares several workers with one device: it shows the largest error of an array after three steps, relative to its largest number. Plans
-are searched on 3 and 8 workers, searched with `replicate="free"` on 2, and random on 4.
+table compares several workers with one device: it shows the largest error of an array after three steps, relative to its largest number.
+Plans are searched on 3 and 8 workers, searched with `replicate="free"` on 2, and random on 4.
 
 An array is excused if a rounding of the inputs changes it as much on one device. Gradients that cancel cause such arrays with Adam, for
 example the gradient of the bias of attention's keys. "float32" marks steps whose own code computes in float32. Empty cells were not run.

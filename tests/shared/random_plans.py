@@ -22,7 +22,8 @@ def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> 
     """Return a random feasible plan: an axis for each operator and a dimension for each tensor, in every round.
 
     A tensor that an operator writes in place is split like the operator. A value that a loop carries is split like its last value. Plans of
-    odd seeds leave out tensors inside lowered operators. With `taken`, which is updated, half of the choices take the axis taken least often.
+    odd seeds leave out tensors inside lowered operators. With `taken`, which is updated, half of the choices take the least
+    frequent axis.
     """
     problem, rng = partition.searched.problem, random.Random(seed)
     graph = problem.graph
