@@ -385,7 +385,7 @@ def test_what_cannot_be_is_said():
     with pytest.raises(UnsupportedError, match="donate_argnums has -3"):
         tofu.jax.partition(step, 2, (state, data), donate_argnums=-3)
     with pytest.raises(
-        PlanError, match=r"dimension 1 has extent 24, already in 1 part; step 1 needs 5 more of each, all equal"
+        PlanError, match=r"dimension 1 has extent 24, already in 1 part; round 1 needs 5 more of each, all equal"
     ):
         tofu.jax.partition(step, 5, (state, data), hints={"state/0/2/w": 1})
     made = tofu.jax.partition(step, 2, (state, data))
@@ -396,7 +396,8 @@ def test_what_cannot_be_is_said():
     with pytest.raises(ShapeError, match=r"data/0 is complex64, and the step was planned for float32\. Convert it"):
         made(state, (data[0] * 1j, data[1]))
     with pytest.raises(
-        ShapeError, match=r"is not like state, argument 0 of the step\. Missing: .*, say, by place\(batch, argument=1\)"
+        ShapeError,
+        match=r"does not match state, argument 0 of the step\. Missing: .*, as in place\(batch, argument=1\)",
     ):
         made.place(data)
     with pytest.raises(ShapeError, match=r"data/0 has shape \(5, 160\), and the step was planned for \(48, 160\)"):

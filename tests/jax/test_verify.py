@@ -129,12 +129,9 @@ def test_keys_that_draw_together_are_found_where_they_are_said_not_to(descriptio
     monkeypatch.setattr(of_keys, "_draws_together", lambda count, types: False)
     bound = {"shape": of_keys._local_shape, "first": of_keys._local_first}
 
-    def draw(
-        keys, *, output_shapes, shape, bit_width, input_types, first=()
-    ):  # its own: what was analysed is remembered
-        return of_keys.random_bits.function(
-            keys, output_shapes=output_shapes, shape=shape, bit_width=bit_width, input_types=input_types, first=first
-        )
+    def draw(keys, *, output_shapes, shape, bit_width, input_types, first=()):  # not analysed before
+        described = of_keys._describe_draws("random_bits")
+        return described(keys, output_shapes=output_shapes, shape=shape, input_types=input_types, first=first)
 
     falsify(descriptions, "random_bits", draw, concrete=True, starts=set(of_keys.AXES), bound=bound)
     problems = verify("draws of several keys of XLA's own generator", "random_bits")
