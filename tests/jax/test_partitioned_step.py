@@ -131,7 +131,7 @@ def test_donated_arguments_are_counted_from_either_end(argument):
     step, state, data = STEPS["perceptron"](jnp.float32)
     made = tofu.jax.partition(step, np.int64(2), (state, data), donate_argnums=argument)
     placed = made.place(state)
-    assert_close(made(placed, data), jax.jit(step)(state, data))
+    assert_close(made(placed, data), jax.jit(step)(state, data), 1e-4, 1e-4)
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(placed))
 
 
@@ -224,7 +224,7 @@ def test_arguments_may_be_placed_on_another_mesh():
     placed = jax.device_put(data, split)
     made = tofu.jax.partition(step, mesh, (state, placed))
     assert made.plan == tofu.jax.partition(step, 8, (state, data)).plan
-    assert_close(made(state, placed), expected)
+    assert_close(made(state, placed), expected, 1e-4, 1e-4)
 
 
 @pytest.mark.parametrize("double", [False, True])
