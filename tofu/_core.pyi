@@ -126,16 +126,6 @@ class SearchResult:
     @property
     def step_bytes(self) -> list[int]:
         """Increments of the geometry of the first i levels; they sum to the plan's cost."""
-    @property
-    def num_variables(self) -> int: ...
-    @property
-    def num_incidences(self) -> int: ...
-    @property
-    def num_tables(self) -> int:
-        """Cost tables computed over all steps; all other incidences had the signature of one of them."""
-    @property
-    def largest_table(self) -> int:
-        """Entries of the largest elimination table."""
 
 class ExactResult:
     """The best plan found, and what is proved of it."""
@@ -151,9 +141,6 @@ class ExactResult:
     @property
     def recursive_bytes(self) -> int:
         """What the recursive search comes to; 0 where it found no plan."""
-    @property
-    def table_entries(self) -> int:
-        """Entries of all cost tables, 8 bytes each."""
     @property
     def held_bytes(self) -> int:
         """Bytes of all tables that were held at the same time, at most."""

@@ -1,6 +1,6 @@
 /*!
  * \file core_conversions.h
- * \brief Between NumPy arrays and the core's vectors.
+ * \brief The parts of tofu._core, and conversions between NumPy arrays and the core's vectors.
  */
 #ifndef TOFU_BINDINGS_CORE_CONVERSIONS_H_
 #define TOFU_BINDINGS_CORE_CONVERSIONS_H_
@@ -18,6 +18,11 @@
 #include "core/graph/graph.h"
 
 namespace tofu {
+
+void RegisterGraph(pybind11::module_* module);
+void RegisterGeometry(pybind11::module_* module);
+void RegisterSearch(pybind11::module_* module);
+void RegisterProgram(pybind11::module_* module);
 
 /*! \brief One row of choices per operator or tensor: int32 [count, steps]. */
 using ChoiceArray =
@@ -50,7 +55,7 @@ inline Assignment ToAssignment(const Graph& graph, const ChoiceArray& operators,
           mark(reread)};
 }
 
-inline ChoiceArray FromChoices(const std::vector<std::vector<int>>& choices, int steps) {
+inline ChoiceArray FromChoices(const std::vector<std::vector<int>>& choices, size_t steps) {
   ChoiceArray array(
       {static_cast<pybind11::ssize_t>(choices.size()), static_cast<pybind11::ssize_t>(steps)});
   int32_t* out = array.mutable_data();

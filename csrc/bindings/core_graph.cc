@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/core_bindings.h"
+#include "bindings/core_conversions.h"
 #include "core/graph/graph.h"
 
 namespace py = pybind11;

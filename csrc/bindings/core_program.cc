@@ -9,10 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/core_bindings.h"
 #include "bindings/core_conversions.h"
 #include "core/program/emit.h"
-#include "core/program/names.h"
 #include "core/program/program.h"
 #include "core/program/program_tables.h"
 

@@ -3,8 +3,8 @@
  * \brief Broken programs and texts of fetches, under AddressSanitizer: whatever is decoded holds
  * its invariants, the rest is std::invalid_argument.
  *
- * Not one of the tests: `python -m tests.campaigns.fuzz_native` builds and runs it for a while. With
- * clang it is a target of libFuzzer as it stands: clang++ -fsanitize=fuzzer,address
+ * Not one of the tests: `python -m tests.campaigns.fuzz_native` builds and runs it for a while.
+ * With clang it is a target of libFuzzer as it stands: clang++ -fsanitize=fuzzer,address
  * -DTOFU_LIBFUZZER.
  */
 #include <chrono>

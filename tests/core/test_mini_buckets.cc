@@ -14,7 +14,6 @@
 #include "core/bounds/min_sum.h"
 #include "core/bounds/mini_buckets.h"
 #include "core/bounds/rearrange.h"
-#include "core/bounds/repetition.h"
 #include "core/elimination/pairwise.h"
 #include "draw_pairwise.h"
 

@@ -8,7 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/base/vectorised.h"
+// One version of a function for each kind of vectors; the processor chooses when the library is
+// loaded.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__)
+#define TOFU_VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define TOFU_VECTORISED
+#endif
 
 namespace tofu {
 

@@ -22,6 +22,15 @@
 
 namespace tofu {
 
+/*!
+ * \brief A number for each variable, the same for variables that are alike as far as `radius`.
+ *
+ * Alike: the costs of their values are equal, and they are connected by equal tables to variables
+ * that are alike as far as `radius` - 1. Takes time proportional to the pairs, for each step of the
+ * radius, and to the entries of the distinct tables.
+ */
+std::vector<int> FindAlike(const PairwiseProblem& problem, int radius);
+
 class MessagePassing {
  public:
   /*! \brief Sweeps go along `order`, all variables, and back. The problem must outlive this. */
@@ -36,7 +45,7 @@ class MessagePassing {
 
   /*! \brief Pairs of one table whose variables are alike get the same messages, the mean of theirs:
    * what is computed from what the messages spread can be shared between them. `alike` is equal for
-   * variables that are alike (repetition.h). */
+   * variables that are alike (FindAlike). */
   void Average(const std::vector<int>& alike);
 
   /*! \brief Bytes that no assignment goes below. Fills in `reduced`, by variable and value. */

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/base/vectorised.h"
+#include "core/base/byte_loops.h"
 #include "core/bounds/rearrange.h"
 
 namespace tofu {

@@ -12,8 +12,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/bounds/distinct_costs.h"
-
 namespace tofu {
 
 namespace {
@@ -29,18 +27,9 @@ class TreeGrowth {
     tree_.unit = unit;
     for (const std::vector<Weight>& unary : problem.unary)
       tree_.domain_sizes.push_back(unary.size());
-    for (int v = 0; v < problem.size(); ++v) {
-      Costs costs;
-      costs.reserve(problem.unary[v].size());
-      for (Weight weight : problem.unary[v]) costs.push_back(ToCost(WeightBytes(weight)));
-      AddToProblem({v}, std::move(costs));
-    }
-    for (const PairTable& pair : problem.pairs) {
-      Costs costs;
-      costs.reserve(pair.bytes->entries.size());
-      for (int64_t bytes : pair.bytes->entries) costs.push_back(ToCost(bytes));
-      AddToProblem({pair.first, pair.second}, std::move(costs));
-    }
+    for (int v = 0; v < problem.size(); ++v) AddToProblem({v}, ListBytes(problem.unary[v]));
+    for (const PairTable& pair : problem.pairs)
+      AddToProblem({pair.first, pair.second}, pair.bytes->entries);
   }
 
   BucketTree Run(const MiniBucketPause& pause) {
@@ -57,11 +46,11 @@ class TreeGrowth {
   }
 
  private:
-  Cost ToCost(int64_t bytes) const {
-    return static_cast<Cost>(std::min<int64_t>(bytes / tree_.unit, kMaxCost));
-  }
-
-  void AddToProblem(std::vector<int> scope, Costs costs) {
+  void AddToProblem(std::vector<int> scope, const std::vector<int64_t>& bytes) {
+    Costs costs;
+    costs.reserve(bytes.size());
+    for (int64_t entry : bytes)
+      costs.push_back(static_cast<Cost>(std::min<int64_t>(entry / tree_.unit, kMaxCost)));
     CostTable table{std::move(scope), std::make_shared<Costs>(std::move(costs))};
     const int number = distinct_.Add(&table.entries);
     Add({std::move(table), number, -1});

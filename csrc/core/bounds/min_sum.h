@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,25 @@ struct CostTable {
   bool Holds(int variable) const {
     return std::find(scope.begin(), scope.end(), variable) != scope.end();
   }
+};
+
+/*! \brief Numbers lists of entries, so that equal ones have equal numbers and are one object. */
+class DistinctCosts {
+ public:
+  /*! \brief The number of `costs`, which becomes the first equal list that was added. */
+  int Add(SharedCosts* costs);
+
+  /*! \brief Of all distinct lists. */
+  size_t num_entries() const { return num_entries_; }
+
+ private:
+  struct Known {
+    SharedCosts costs;
+    int number;
+  };
+
+  std::unordered_multimap<size_t, Known> known_;  // by some of their entries
+  size_t num_entries_ = 0;
 };
 
 /*!

@@ -173,10 +173,7 @@ StarPassing::StarPassing(const PairwiseProblem& problem, const std::vector<Star>
     : num_stars_(stars.size()), around_(problem.size()), order_(order), places_(order.size()) {
   for (size_t place = 0; place < order.size(); ++place)
     places_[order[place]] = static_cast<int>(place);
-  for (const std::vector<Weight>& unary : problem.unary) {
-    own_.emplace_back();
-    for (Weight weight : unary) own_.back().push_back(WeightBytes(weight));
-  }
+  for (const std::vector<Weight>& unary : problem.unary) own_.push_back(ListBytes(unary));
   for (const PairTable& pair : problem.pairs)
     functions_.push_back({{pair.first, pair.second}, pair.bytes.get()});
   for (size_t s = 0; s < stars.size(); ++s) AddStar(stars[s], static_cast<int>(s));

@@ -9,39 +9,32 @@
 #include <initializer_list>
 #include <utility>
 
-#include "core/geometry/coverage.h"
-
 namespace tofu {
 
 namespace {
 
 /*! \brief The digits of the steps at which parts come together in one of these ways, as a number
  * for each worker. */
-std::vector<int> NumberDigits(const Output& output, const WorkerGrid& grid,
-                              const std::vector<int>& choice, std::initializer_list<Combine> ways) {
-  std::vector<int> numbers(grid.num_workers(), 0);
-  for (int step = 0; step < static_cast<int>(choice.size()); ++step) {
+std::vector<int> NumberCombined(const Output& output, const WorkerGrid& grid,
+                                const std::vector<int>& choice,
+                                std::initializer_list<Combine> ways) {
+  return NumberDigits(grid, choice.size(), [&](int step) {
     const Combine way =
         choice[step] == kReplicated ? Combine::kReplicate : output.combine[choice[step]];
-    if (std::find(ways.begin(), ways.end(), way) == ways.end()) continue;
-    for (int worker = 0; worker < grid.num_workers(); ++worker) {
-      numbers[worker] =
-          numbers[worker] * static_cast<int>(grid.factor(step)) + grid.digit(worker, step);
-    }
-  }
-  return numbers;
+    return std::find(ways.begin(), ways.end(), way) != ways.end();
+  });
 }
 
 std::vector<int> AddendNumbers(const Output& output, const WorkerGrid& grid,
                                const std::vector<int>& choice) {
-  return NumberDigits(output, grid, choice, {Combine::kReduce, Combine::kOverlapAdd});
+  return NumberCombined(output, grid, choice, {Combine::kReduce, Combine::kOverlapAdd});
 }
 
 }  // namespace
 
 std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid,
                                 const std::vector<int>& choice) {
-  return NumberDigits(output, grid, choice, {Combine::kReplicate});
+  return NumberCombined(output, grid, choice, {Combine::kReplicate});
 }
 
 bool IsPartialResult(const Output& output, const std::vector<int>& choice) {
@@ -161,17 +154,27 @@ PlacedLayout PlaceLayout(const Graph& graph, int tensor_id, const WorkerGrid& gr
 
 namespace {
 
-int64_t ReadCells(const PlacedAccess& access, const Boxes& shards) {
-  int64_t cells = 0;
-  for (size_t i = 0; i < access.regions.size(); ++i) {
-    const Boxes& regions = access.regions[i];
-    for (int worker = 0; worker < regions.count(); ++worker) {
-      if (!access.is_charged[i][worker]) continue;
-      cells += Volume(regions[worker], regions.rank()) -
-               IntersectionVolume(regions[worker], shards[worker], regions.rank());
+/*!
+ * \brief Adds up, by level, the cells of access `i` that the level adds to those within reach below
+ * it.
+ *
+ * The steps of a layout cut the box of those above them, so that the workers of equal digits hold
+ * it together; copies are read within their own replica. On a single level, cells are those that a
+ * worker's own shard lacks.
+ */
+void AddReadCells(const PlacedAccess& access, size_t i, const PlacedLayout& layout, size_t levels,
+                  int64_t* cells) {
+  const Boxes& regions = access.regions[i];
+  for (int worker = 0; worker < regions.count(); ++worker) {
+    if (!access.is_charged[i][worker]) continue;
+    int64_t wider = Volume(regions[worker], regions.rank());
+    for (size_t level = 0; level < levels; ++level) {
+      const Boxes& below = level + 1 < levels ? layout.reach[level + 1] : layout.shards;
+      const int64_t narrower = IntersectionVolume(regions[worker], below[worker], regions.rank());
+      cells[level] += wider - narrower;
+      wider = narrower;
     }
   }
-  return cells;
 }
 
 /*! \brief The cells of TakenBoxes, which are not listed where regions are as they are. */
@@ -217,36 +220,11 @@ bool IsHeld(const PlacedAccess& access, const Boxes& shards) {
   return true;
 }
 
-}  // namespace
-
-namespace {
-
 /*! \brief Counts the cells that each level brings, and a fetch where there are any. */
 void AddFetch(const std::vector<int64_t>& cells, LevelCounts* counts) {
   for (size_t level = 0; level < cells.size(); ++level) {
     counts->bytes[level] += cells[level];
     counts->waits[level] += cells[level] > 0;
-  }
-}
-
-/*! \brief Cells that a read brings across each level: those that the level adds to what is within
- * reach below it. The steps of a layout cut the box of those above them, so that the workers of
- * equal digits hold it together; copies are read within their own replica. */
-void AddReadCells(const PlacedAccess& access, const PlacedLayout& layout, LevelCounts* counts) {
-  for (size_t i = 0; i < access.regions.size(); ++i) {
-    const Boxes& regions = access.regions[i];
-    std::vector<int64_t> cells(counts->bytes.size(), 0);
-    for (int worker = 0; worker < regions.count(); ++worker) {
-      if (!access.is_charged[i][worker]) continue;
-      int64_t wider = Volume(regions[worker], regions.rank());
-      for (size_t level = 0; level < cells.size(); ++level) {
-        const Boxes& below = level + 1 < cells.size() ? layout.reach[level + 1] : layout.shards;
-        const int64_t narrower = IntersectionVolume(regions[worker], below[worker], regions.rank());
-        cells[level] += wider - narrower;
-        wider = narrower;
-      }
-    }
-    AddFetch(cells, counts);
   }
 }
 
@@ -298,7 +276,11 @@ LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,
   const std::vector<int64_t> none(grid.num_steps(), 0);
   LevelCounts counts{none, none};
   if (!incidence.is_write) {
-    AddReadCells(access, layout, &counts);
+    for (size_t i = 0; i < access.regions.size(); ++i) {
+      std::vector<int64_t> cells(grid.num_steps(), 0);
+      AddReadCells(access, i, layout, cells.size(), cells.data());
+      AddFetch(cells, &counts);
+    }
   } else if (IsScattered(incidence, access, layout)) {
     AddGatherCells(access, layout.scattered, grid, &counts);
     AddJoinCells(layout, grid, &counts);
@@ -329,7 +311,7 @@ int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
   }
   int64_t cells = 0;
   if (!incidence.is_write) {
-    cells = ReadCells(access, layout.shards);
+    for (size_t i = 0; i < access.regions.size(); ++i) AddReadCells(access, i, layout, 1, &cells);
   } else if (!IsScattered(incidence, access, layout)) {
     cells = GatherCells(access, layout.shards);
   } else {

@@ -125,9 +125,9 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
   };
   if (!assignment.kept.empty()) CheckKept(graph, assignment);
   for (int id = 0; id < graph.num_tensors(); ++id) {
-    const std::string subject = "tensor " + std::to_string(id);
+    const std::string subject = NameOf({true, id});
     check_length(subject, assignment.tensors[id]);
-    CheckTensorChoice(graph, grid, id, assignment.tensors[id]);
+    CheckChoice(graph, grid, {true, id}, assignment.tensors[id]);
     if (assignment.tensors[id] != assignment.tensors[graph.TensorClass(id)]) {
       throw std::invalid_argument(subject + " is tied to tensor " +
                                   std::to_string(graph.TensorClass(id)) +
@@ -135,9 +135,9 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
     }
   }
   for (int id = 0; id < graph.num_operators(); ++id) {
-    const std::string subject = "operator " + std::to_string(id);
+    const std::string subject = NameOf({false, id});
     check_length(subject, assignment.operators[id]);
-    CheckOperatorChoice(graph, grid, id, assignment.operators[id]);
+    CheckChoice(graph, grid, {false, id}, assignment.operators[id]);
     const int root = graph.ChoiceRoot(id);
     if (assignment.operators[id] != assignment.operators[root]) {
       throw std::invalid_argument(subject + " shares the choice of operator " +

@@ -36,7 +36,7 @@ class CostTables {
   explicit CostTables(const Graph& graph);
 
   const std::vector<Incidence>& incidences() const { return incidences_; }
-  size_t num_tables() const { return num_tables_; }
+  size_t num_tables() const { return tables_.size(); }
 
   /*! \brief A number that is equal for incidences whose tables are. */
   int signature(size_t incidence) const { return signatures_[incidence]; }
@@ -75,6 +75,7 @@ class CostTables {
   void Prepare(const std::vector<Request>& requests, const std::function<void()>& pause);
 
  private:
+  std::string KeyOf(const Request& request) const;
   std::vector<int64_t> Compute(const Incidence& incidence, const ChoiceList& operator_choices,
                                const ChoiceList& layouts) const;
 
@@ -84,7 +85,6 @@ class CostTables {
   std::vector<int> signatures_;  // by incidence
   Numbering numbers_;            // of signatures and of lists of choices
   std::unordered_map<std::string, std::vector<int64_t>> tables_;
-  size_t num_tables_ = 0;
 };
 
 }  // namespace tofu

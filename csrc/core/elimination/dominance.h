@@ -38,7 +38,7 @@ Dominance FindDominated(const PairwiseProblem& problem);
  * \brief The same as Eliminate (eliminate.h), whose tables hold less: dominated values go first.
  * \throws std::runtime_error where a table would pass kMaxTableEntries all the same.
  */
-EliminationResult EliminateUndominated(const EliminationProblem& problem);
+EliminationResult EliminateUndominated(PairwiseProblem problem);
 
 }  // namespace tofu
 

@@ -45,16 +45,17 @@ struct Decision {
 
 class Elimination {
  public:
-  Elimination(const EliminationProblem& problem, size_t max_entries)
+  Elimination(const PairwiseProblem& problem, size_t max_entries)
       : problem_(problem), max_entries_(max_entries) {
     of_variable_.resize(problem.unary.size());
-    for (const PairFactor& pair : problem.pairs)
+    for (const PairTable& pair : problem.pairs)
       AddTable({{std::min(pair.first, pair.second), std::max(pair.first, pair.second)}, {}, {}});
   }
 
-  EliminationResult Run() {
+  EliminationResult Run(std::vector<int> order) {
     EliminationResult result;
-    result.order = problem_.order.empty() ? FindEliminationOrder(Neighbours()) : problem_.order;
+    result.order =
+        order.empty() ? FindEliminationOrder(FindNeighbours(problem_)) : std::move(order);
     for (int v : result.order) result.weight += EliminateVariable(v);
     result.largest_table = largest_table_;
     result.values.assign(problem_.unary.size(), 0);
@@ -96,14 +97,14 @@ class Elimination {
             MoveFirst(table.ties, values, after)};
   }
 
-  Rows MakeRows(const PairFactor& pair, int v) {
+  Rows MakeRows(const PairTable& pair, int v) {
     const bool is_first = pair.first == v;
     const size_t length = DomainSize(is_first ? pair.second : pair.first);
     Rows rows{{is_first ? pair.second : pair.first},
               length,
               std::pmr::vector<int64_t>(&memory_),
               std::pmr::vector<uint64_t>(&memory_)};
-    rows.bytes.assign(pair.bytes.begin(), pair.bytes.end());
+    rows.bytes.assign(pair.bytes->entries.begin(), pair.bytes->entries.end());
     if (!is_first) rows.bytes = MoveFirst(rows.bytes, DomainSize(v), 1);
     return rows;
   }
@@ -112,19 +113,6 @@ class Elimination {
     const int id = static_cast<int>(tables_.size());
     for (int v : table.scope) of_variable_[v].push_back(id);
     tables_.push_back(std::move(table));
-  }
-
-  std::vector<std::vector<int>> Neighbours() const {
-    std::vector<std::vector<int>> neighbours(problem_.unary.size());
-    for (const PairFactor& pair : problem_.pairs) {
-      neighbours[pair.first].push_back(pair.second);
-      neighbours[pair.second].push_back(pair.first);
-    }
-    for (auto& list : neighbours) {
-      std::sort(list.begin(), list.end());
-      list.erase(std::unique(list.begin(), list.end()), list.end());
-    }
-    return neighbours;
   }
 
   /*! \brief The tables that still hold v, taken out of play. Those of pairs are filled in only
@@ -276,7 +264,7 @@ class Elimination {
     }
   }
 
-  const EliminationProblem& problem_;
+  const PairwiseProblem& problem_;
   size_t max_entries_;
   // Of very many small tables that come and go: the heap would be searched ever longer for room.
   std::pmr::unsynchronized_pool_resource memory_;
@@ -288,8 +276,22 @@ class Elimination {
 
 }  // namespace
 
-EliminationResult Eliminate(const EliminationProblem& problem, size_t max_entries) {
-  return Elimination(problem, max_entries).Run();
+std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem) {
+  std::vector<std::vector<int>> neighbours(problem.size());
+  for (const PairTable& pair : problem.pairs) {
+    neighbours[pair.first].push_back(pair.second);
+    neighbours[pair.second].push_back(pair.first);
+  }
+  for (std::vector<int>& list : neighbours) {
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+  }
+  return neighbours;
+}
+
+EliminationResult Eliminate(const PairwiseProblem& problem, size_t max_entries,
+                            std::vector<int> order) {
+  return Elimination(problem, max_entries).Run(std::move(order));
 }
 
 }  // namespace tofu

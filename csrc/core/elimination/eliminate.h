@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace tofu {
@@ -28,18 +29,30 @@ inline Weight MakeWeight(int64_t bytes, uint64_t tie) {
 }
 inline int64_t WeightBytes(Weight weight) { return static_cast<int64_t>(weight >> 64); }
 
-/*! \brief bytes[x * domain(second) + y] for first = x, second = y; first and second differ. */
-struct PairFactor {
-  int first = 0;
-  int second = 0;
-  std::vector<int64_t> bytes;
+/*! \brief Bytes, row-major. */
+struct ByteMatrix {
+  size_t rows = 0;
+  size_t columns = 0;
+  std::vector<int64_t> entries;
+
+  int64_t at(size_t row, size_t column) const { return entries[row * columns + column]; }
 };
 
-struct EliminationProblem {
-  std::vector<std::vector<Weight>>
-      unary;  // one weight per value; its length is the variable's domain size
-  std::vector<PairFactor> pairs;
-  std::vector<int> order = {};  // in which the variables go; found where it is empty
+using SharedMatrix = std::shared_ptr<const ByteMatrix>;
+
+/*! \brief Rows are values of `first`, columns those of `second`; the two differ. */
+struct PairTable {
+  int first = 0;
+  int second = 0;
+  SharedMatrix bytes;
+};
+
+/*! \brief A sum of functions of one and two variables. Pairs may share tables. */
+struct PairwiseProblem {
+  std::vector<std::vector<Weight>> unary;  // by variable and value
+  std::vector<PairTable> pairs;
+
+  int size() const { return static_cast<int>(unary.size()); }
 };
 
 struct EliminationResult {
@@ -61,9 +74,16 @@ constexpr size_t kMaxTableEntries = size_t{1} << 24;
  */
 std::vector<int> FindEliminationOrder(std::vector<std::vector<int>> neighbours);
 
-/*! \throws std::runtime_error where a table would pass `max_entries`. */
-EliminationResult Eliminate(const EliminationProblem& problem,
-                            size_t max_entries = kMaxTableEntries);
+/*! \brief The neighbours of each variable, ascending. */
+std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem);
+
+/*!
+ * \brief Minimises a problem exactly.
+ * \param order in which the variables are eliminated; chosen by FindEliminationOrder if it is empty
+ * \throws std::runtime_error if a table would have more than `max_entries`
+ */
+EliminationResult Eliminate(const PairwiseProblem& problem, size_t max_entries = kMaxTableEntries,
+                            std::vector<int> order = {});
 
 }  // namespace tofu
 

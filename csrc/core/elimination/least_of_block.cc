@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/base/vectorised.h"
+#include "core/base/byte_loops.h"
 
 namespace tofu {
 

@@ -12,37 +12,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "core/elimination/eliminate.h"
 
 namespace tofu {
-
-/*! \brief Bytes, row-major. */
-struct ByteMatrix {
-  size_t rows = 0;
-  size_t columns = 0;
-  std::vector<int64_t> entries;
-
-  int64_t at(size_t row, size_t column) const { return entries[row * columns + column]; }
-};
-
-using SharedMatrix = std::shared_ptr<const ByteMatrix>;
-
-/*! \brief Rows are values of `first`, columns those of `second`; equal tables are one object. */
-struct PairTable {
-  int first = 0;
-  int second = 0;
-  SharedMatrix bytes;
-};
-
-struct PairwiseProblem {
-  std::vector<std::vector<Weight>> unary;  // by variable and value
-  std::vector<PairTable> pairs;
-
-  int size() const { return static_cast<int>(unary.size()); }
-};
 
 /*! \brief The values that stay, ascending, for each variable. */
 using KeptValues = std::vector<std::vector<int>>;
@@ -53,15 +29,52 @@ Weight EvaluatePairwise(const PairwiseProblem& problem, const std::vector<int>& 
 /*! \brief The problem over the kept values alone; equal submatrices stay shared. */
 PairwiseProblem Restrict(const PairwiseProblem& problem, const KeptValues& kept);
 
-/*! \brief Pairs that mention each variable, as positions in `problem.pairs`. */
-std::vector<std::vector<int>> FindIncidentPairs(const PairwiseProblem& problem);
+/*! \brief A problem over some of the values of a whole problem. */
+struct Part {
+  PairwiseProblem problem;
+  KeptValues originals;  // by variable and value: the value of the whole problem, ascending
+};
+
+/*! \brief Return the numbers from 0 to count - 1. */
+std::vector<int> CountUp(size_t count);
+
+/*! \brief All values of all variables. */
+KeptValues KeepAll(const PairwiseProblem& problem);
+
+/*! \brief The number of kept values. */
+size_t CountKept(const KeptValues& kept);
+
+/*! \brief The part that is the whole problem. */
+Part MakePart(PairwiseProblem problem);
+
+/*! \brief The part of a part over its kept values alone. */
+Part Select(const Part& part, const KeptValues& kept);
+
+/*! \brief Values of the whole problem as values of a part that holds them. */
+std::vector<int> FindPositions(const Part& part, const std::vector<int>& values);
+
+/*! \brief The bytes of weights, without their ties. */
+std::vector<int64_t> ListBytes(const std::vector<Weight>& weights);
+
+/*! \brief Bytes as weights without ties. */
+std::vector<Weight> ToWeights(const std::vector<int64_t>& bytes);
+
+ByteMatrix Transpose(const ByteMatrix& matrix);
+
+/*! \brief The distinct tables of a problem, in the order of its pairs. */
+std::vector<const ByteMatrix*> ListTables(const PairwiseProblem& problem);
+
+/*! \brief Makes equal tables one object. */
+class DistinctMatrices {
+ public:
+  const SharedMatrix& Add(SharedMatrix matrix);
+
+ private:
+  std::map<std::pair<size_t, std::vector<int64_t>>, SharedMatrix> known_;  // by rows and entries
+};
 
 /*! \brief The entries of the distinct tables. */
 size_t CountDistinctEntries(const PairwiseProblem& problem);
-
-/*! \brief The graph of pairs that matter, each list ascending: a variable of one value connects
- * nothing. */
-std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem);
 
 /*! \brief What eliminating the problem exactly would take. */
 struct EliminationEstimate {

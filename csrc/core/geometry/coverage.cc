@@ -2,11 +2,11 @@
  * \file coverage.cc
  * \brief Counts by piece: the ends of all boxes cut each dimension.
  */
-#include "core/geometry/coverage.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+
+#include "core/geometry/geometry.h"
 
 namespace tofu {
 

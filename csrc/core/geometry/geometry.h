@@ -142,19 +142,28 @@ std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const
                                       const std::vector<int>& choice, bool equally = false,
                                       const std::vector<int>& uneven = {});
 
-/*! \brief Choices of an operator at step prefix.size(): its feasible axes, and kReplicated where
- * it may be repeated or there is none. */
-std::vector<int> OperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
-                                 const std::vector<int>& prefix);
+/*! \brief An operator or a tensor: what a choice splits. */
+struct Subject {
+  bool is_tensor;
+  int id;
+};
 
-/*! \brief Choices of a tensor at step prefix.size(): feasible dimensions, and kReplicated where it
- * may be replicated or there is none. */
-std::vector<int> TensorChoices(const Graph& graph, const WorkerGrid& grid, int tensor,
-                               const std::vector<int>& prefix);
+/*! \brief "tensor 3" or "operator 5". */
+std::string NameOf(Subject subject);
 
-/*! \brief Choices of an operator or, where it follows a tensor, of that tensor. */
-std::vector<int> FeasibleOperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
-                                         const std::vector<int>& prefix);
+/*! \brief The shape of a tensor, or the axes of an operator. */
+const std::vector<int64_t>& ExtentsOf(const Graph& graph, Subject subject);
+
+/*! \brief The dimensions whose parts may overlap in a graph that splits equally. */
+std::vector<int> UnevenOf(const Graph& graph, Subject subject);
+
+/*! \brief Return true if the search may replicate the subject even where it can be split. */
+bool MayReplicate(const Graph& graph, Subject subject);
+
+/*! \brief Choices at step prefix.size(): feasible dimensions, then kReplicated if the subject may
+ * be replicated or there is none. */
+std::vector<int> ListChoices(const Graph& graph, const WorkerGrid& grid, Subject subject,
+                             const std::vector<int>& prefix);
 
 /*!
  * \brief Checks a whole choice (one per step) against the feasibility rule.
@@ -164,13 +173,9 @@ void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents
                  const WorkerGrid& grid, const std::vector<int>& choice, bool equally,
                  const std::vector<int>& uneven = {});
 
-/*!
- * \brief Checks the choice of an operator or a tensor of a graph. Throws as above.
- */
-void CheckOperatorChoice(const Graph& graph, const WorkerGrid& grid, int op,
-                         const std::vector<int>& choice);
-void CheckTensorChoice(const Graph& graph, const WorkerGrid& grid, int tensor,
-                       const std::vector<int>& choice);
+/*! \brief The same for an operator or a tensor of a graph. */
+void CheckChoice(const Graph& graph, const WorkerGrid& grid, Subject subject,
+                 const std::vector<int>& choice);
 
 /*! \brief The parts of an operator's axes, and those of a tensor, at the choice of each. */
 Boxes SplitAxes(const Graph& graph, const WorkerGrid& grid, int op, const std::vector<int>& choice);
@@ -188,6 +193,31 @@ Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, cons
                     const std::vector<int>& layout);
 
 bool HasReplicatedStep(const std::vector<int>& choice);
+
+/*! \brief By worker: its digits at the steps for which is_counted(step) holds, as one number. */
+template <typename IsCounted>
+std::vector<int> NumberDigits(const WorkerGrid& grid, size_t steps, const IsCounted& is_counted) {
+  std::vector<int> numbers(grid.num_workers(), 0);
+  for (int step = 0; step < static_cast<int>(steps); ++step) {
+    if (!is_counted(step)) continue;
+    for (int worker = 0; worker < grid.num_workers(); ++worker) {
+      numbers[worker] =
+          numbers[worker] * static_cast<int>(grid.factor(step)) + grid.digit(worker, step);
+    }
+  }
+  return numbers;
+}
+
+/*!
+ * \brief How often the boxes of each group of workers cover every cell of [0, shape), or 0 if that
+ * differs between cells or groups.
+ *
+ * `numbers` are the groups of the workers, from 0 on. Boxes lie within the shape. Takes time linear
+ * in the workers, but for sorting, if the boxes tile. Returns 0 as well if the boxes' ends cut the
+ * shape into far more pieces than there are boxes.
+ */
+int64_t CountCoverage(const Boxes& boxes, const std::vector<int>& numbers,
+                      const std::vector<int64_t>& shape);
 
 }  // namespace tofu
 

@@ -85,6 +85,14 @@ struct Program {
   std::vector<Entry> transit;
 };
 
+/*! \brief The group of a worker's nodes in an execution graph. */
+inline std::string NameGroup(int64_t worker) { return "tofu_worker_" + std::to_string(worker); }
+
+/*! \brief What a worker has of a tensor or an operator: its shard, its copy. */
+inline std::string NameShard(const std::string& whole, int64_t worker) {
+  return whole + "@" + std::to_string(worker);
+}
+
 /*! \brief First number of every encoded program; changes with the format. */
 constexpr int64_t kProgramFormat = 0x746f667534;
 

@@ -8,23 +8,6 @@
 
 namespace tofu {
 
-namespace {
-
-/*! \brief The digits of the replicated steps, as one number for each worker. */
-std::vector<int> CopyNumbers(const WorkerGrid& grid, const std::vector<int>& layout) {
-  std::vector<int> numbers(grid.num_workers(), 0);
-  for (int step = 0; step < grid.num_steps(); ++step) {
-    if (layout[step] != kReplicated) continue;
-    for (int worker = 0; worker < grid.num_workers(); ++worker) {
-      numbers[worker] =
-          numbers[worker] * static_cast<int>(grid.factor(step)) + grid.digit(worker, step);
-    }
-  }
-  return numbers;
-}
-
-}  // namespace
-
 TensorShards::Placed& TensorShards::Place(int tensor) {
   Placed& placed = tensors_[tensor];
   if (placed.is_placed) return placed;
@@ -34,7 +17,8 @@ TensorShards::Placed& TensorShards::Place(int tensor) {
   const bool overlaps =
       graph_.splits_equally() && HasRest(graph_.tensor(tensor).shape, grid_, layout);
   placed.own = overlaps ? OwnBoxes(placed.shards) : placed.shards;
-  placed.replica = CopyNumbers(grid_, layout);
+  placed.replica =
+      NumberDigits(grid_, layout.size(), [&](int step) { return layout[step] == kReplicated; });
   placed.entries.resize(grid_.num_workers());
   return placed;
 }

@@ -96,7 +96,6 @@ class ExactSearch {
   void Solve() {
     if (!problem_.stars.empty()) return SolveShared();
     Part part = MakePart(std::move(problem_.pairwise));
-    result_.table_entries = CountDistinctEntries(part.problem);
     if (assignment_) state_.Offer(part, FindValues(problem_, variables_, *assignment_));
     state_.DropDominated(&part);
     if (state_.Solve(part) >= 0) return state_.Prove();
@@ -105,7 +104,6 @@ class ExactSearch {
   }
 
   void SolveShared() {
-    result_.table_entries = CountDistinctEntries(problem_.pairwise);
     std::vector<int> values(variables_.size(), 0);
     if (assignment_) values = FindValues(problem_, variables_, *assignment_);
     state_.Offer(values, EvaluateShared(problem_, values));
@@ -113,8 +111,7 @@ class ExactSearch {
   }
 
   ExactResult MakeResult() {
-    if (state_.has_plan())
-      assignment_ = ToAssignment(graph_, problem_, variables_, state_.values());
+    if (state_.has_plan()) assignment_ = ToAssignment(problem_, variables_, state_.values());
     const PlanCost cost = EvaluatePlan(graph_, grid_, *assignment_);
     // Operators of one group that happen to choose alike share fetches, which no pair of variables
     // sees: the plan may cost less than was counted, and so may others.
@@ -125,13 +122,9 @@ class ExactSearch {
     }
     result_.plan.assignment = std::move(*assignment_);
     result_.plan.step_bytes = cost.step_bytes;
-    result_.plan.num_variables = variables_.size();
-    result_.plan.num_incidences = problem_.num_incidences;
-    result_.plan.num_tables = problem_.num_tables;
     result_.lower_bound = is_counted ? std::min(state_.bound(), cost.total_bytes) : 0;
     result_.held_bytes = state_.held_bytes();
     result_.is_optimal = state_.is_optimal() && is_counted;
-    result_.plan.largest_table = std::max(result_.plan.largest_table, state_.largest_table());
     return std::move(result_);
   }
 

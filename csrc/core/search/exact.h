@@ -50,7 +50,6 @@ struct ExactResult {
   bool is_optimal = false;  // the plan costs the bound; it is the one of the least tie, unless a
                             // bound proved it that says nothing of ties
   int64_t recursive_bytes = 0;  // what the recursive search came to; 0 where it found no plan
-  size_t table_entries = 0;     // entries of all cost tables
   int64_t held_bytes = 0;       // by all tables at the same time, at most
   int num_sweeps = 0;           // of message passing
 };

@@ -14,7 +14,6 @@
 #include "core/bounds/bound.h"
 #include "core/bounds/min_sum.h"
 #include "core/bounds/mini_buckets.h"
-#include "core/bounds/repetition.h"
 #include "core/elimination/contract.h"
 #include "core/search/polish.h"
 
@@ -25,12 +24,6 @@ namespace {
 using Costs = std::vector<std::vector<int64_t>>;  // by variable and value
 
 struct TimeIsUp {};
-
-size_t Count(const KeptValues& kept) {
-  size_t count = 0;
-  for (const std::vector<int>& values : kept) count += values.size();
-  return count;
-}
 
 /*! \brief Entries of the tables of all pairs. */
 double CountEntries(const PairwiseProblem& problem) {
@@ -95,11 +88,11 @@ class BoundSearch {
     for (int radius = 2;; radius += 2, variables += 0.5) {
       while (true) {
         if (state_.IsOver(kShare) || IsClosed()) return false;
-        const size_t before = Count(KeepAll(core_.problem));
+        const size_t before = CountKept(KeepAll(core_.problem));
         if (BoundByTables(static_cast<size_t>(size_of(variables)), radius)) return true;
         if (state_.IsOver(kShare)) return false;
         if (SweepAndPrune()) return true;
-        if (4 * Count(KeepAll(core_.problem)) >= 3 * before) break;
+        if (4 * CountKept(KeepAll(core_.problem)) >= 3 * before) break;
       }
       if (size_of(variables) == kMostEntries) return false;
     }
@@ -157,7 +150,7 @@ class BoundSearch {
     state_.Report(stage);
     if (TryCheapest(excess, bound, trial)) return true;
     const KeptValues kept = KeepBelow(excess, state_.bytes() - bound);
-    if (Count(kept) == Count(KeepAll(core_.problem))) return false;
+    if (CountKept(kept) == CountKept(KeepAll(core_.problem))) return false;
     Prune(kept);
     if (state_.Solve(part_) < 0) return false;
     state_.Prove();

@@ -50,8 +50,6 @@ class Tabulation {
     Prepare(pause);
     AddCosts();
     OrderVariables();
-    problem_.num_incidences = tables_.incidences().size();
-    problem_.num_tables = tables_.num_tables();
     return std::move(problem_);
   }
 
@@ -342,17 +340,10 @@ std::vector<int> FindValues(const ExactProblem& problem, const SearchVariables& 
   return values;
 }
 
-Assignment ToAssignment(const Graph& graph, const ExactProblem& problem,
-                        const SearchVariables& variables, const std::vector<int>& values) {
-  Assignment assignment;
-  const auto choices = [&](int variable) {
-    return (*problem.sequences[variable])[values[variable]];
-  };
-  for (int op = 0; op < graph.num_operators(); ++op)
-    assignment.operators.push_back(choices(variables.OfOperator(op)));
-  for (int tensor = 0; tensor < graph.num_tensors(); ++tensor)
-    assignment.tensors.push_back(choices(variables.OfTensor(tensor)));
-  return assignment;
+Assignment ToAssignment(const ExactProblem& problem, const SearchVariables& variables,
+                        const std::vector<int>& values) {
+  return variables.MakeAssignment(
+      [&](int variable) { return (*problem.sequences[variable])[values[variable]]; });
 }
 
 }  // namespace tofu

@@ -27,10 +27,8 @@ struct ExactProblem {
   std::vector<SharedSequences> sequences;  // by variable: what its values stand for
   std::vector<Star> stars;                 // prices of regions that several reads share
   std::vector<int> order;                  // the variables as they come in the graph
-  size_t num_incidences = 0;
-  size_t num_tables = 0;
-  size_t num_entries = 0;  // of these tables
-  double held_bytes = 0;   // about what all of it takes
+  size_t num_entries = 0;                  // of these tables
+  double held_bytes = 0;                   // about what all of it takes
 };
 
 /*! \brief More entries than this of all distinct tables would be too many to hold. */
@@ -61,8 +59,8 @@ std::vector<int> FindValues(const ExactProblem& problem, const SearchVariables& 
                             const Assignment& assignment);
 
 /*! \brief The assignment of values. */
-Assignment ToAssignment(const Graph& graph, const ExactProblem& problem,
-                        const SearchVariables& variables, const std::vector<int>& values);
+Assignment ToAssignment(const ExactProblem& problem, const SearchVariables& variables,
+                        const std::vector<int>& values);
 
 }  // namespace tofu
 

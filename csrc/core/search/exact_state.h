@@ -17,25 +17,8 @@
 
 namespace tofu {
 
-/*! \brief A problem whose values are some of those of the whole one. */
-struct Part {
-  PairwiseProblem problem;
-  KeptValues originals;  // by variable and value: the value of the whole problem, ascending
-};
-
 /*! \brief Of the distinct tables of a problem. */
 double CountTableBytes(const PairwiseProblem& problem);
-
-/*! \brief The part that is the whole. */
-Part MakePart(PairwiseProblem problem);
-
-/*! \brief All values of all variables. */
-KeptValues KeepAll(const PairwiseProblem& problem);
-
-Part Select(const Part& part, const KeptValues& kept);
-
-/*! \brief Values of the whole problem as values of a part that holds them. */
-std::vector<int> FindPositions(const Part& part, const std::vector<int>& values);
 
 /*! \brief Operations of an elimination that ends in seconds. */
 constexpr double kMaxOperations = 3e9;
@@ -54,7 +37,6 @@ class ExactState {
   int64_t bytes() const { return WeightBytes(weight_); }
   int64_t bound() const { return bound_; }
   bool is_optimal() const { return is_optimal_; }
-  size_t largest_table() const { return largest_table_; }
 
   /*! \brief Counts work, in additions of bytes. */
   void Spend(double additions) { spent_ += additions / kAdditionsPerSecond; }
@@ -113,7 +95,6 @@ class ExactState {
   Weight weight_ = 0;
   int64_t bound_ = 0;
   bool is_optimal_ = false;
-  size_t largest_table_ = 0;  // entries, of eliminations
 };
 
 }  // namespace tofu

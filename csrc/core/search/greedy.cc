@@ -143,19 +143,13 @@ class GreedySearch {
 
   SearchResult MakeResult() {
     SearchResult result;
-    const auto choices = [&](int variable) { return lists_[variable].choices[values_[variable]]; };
-    for (int id = 0; id < graph_.num_operators(); ++id)
-      result.assignment.operators.push_back(choices(variables_.OfOperator(id)));
-    for (int id = 0; id < graph_.num_tensors(); ++id)
-      result.assignment.tensors.push_back(choices(variables_.OfTensor(id)));
+    result.assignment = variables_.MakeAssignment(
+        [&](int variable) { return lists_[variable].choices[values_[variable]]; });
     try {
       result.step_bytes = EvaluatePlan(graph_, grid_, result.assignment).step_bytes;
     } catch (const std::invalid_argument& error) {
       throw std::runtime_error(error.what());
     }
-    result.num_variables = variables_.size();
-    result.num_incidences = tables_.incidences().size();
-    result.num_tables = tables_.num_tables();
     return result;
   }
 

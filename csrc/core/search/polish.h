@@ -5,6 +5,7 @@
 #ifndef TOFU_CORE_SEARCH_POLISH_H_
 #define TOFU_CORE_SEARCH_POLISH_H_
 
+#include <functional>
 #include <vector>
 
 #include "core/search/exact_problem.h"
@@ -16,6 +17,12 @@ namespace tofu {
  * take at all steps but two, and all values that are no choices. */
 KeptValues FreeSteps(const ExactProblem& problem, const KeptValues& originals,
                      const std::vector<int>& values, int first, int second);
+
+/*! \brief Calls `search` with two steps after the other, until no pair of steps improves the plan
+ * of `state` or `is_over`. */
+void ForEachTwoSteps(const ExactProblem& problem, const ExactState& state,
+                     const std::function<bool()>& is_over,
+                     const std::function<void(int first, int second)>& search);
 
 /*! \brief Improves the best plan, until no two steps find anything or the time is over. */
 void Polish(const ExactProblem& problem, const Part& part, ExactState* state);

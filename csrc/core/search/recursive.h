@@ -25,10 +25,7 @@ namespace tofu {
 struct SearchResult {
   Assignment assignment;
   std::vector<int64_t> step_bytes;  // increments; their sum is the plan's cost
-  size_t num_variables = 0;
-  size_t num_incidences = 0;
-  size_t num_tables = 0;  // cost tables computed, over all steps; the other incidences shared one
-  size_t largest_table = 0;  // entries of the largest elimination table
+  size_t largest_table = 0;         // entries of the largest elimination table
 };
 
 /*! \brief Called after each step with (steps done, bytes so far); an exception from it ends the

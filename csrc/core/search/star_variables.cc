@@ -180,16 +180,13 @@ class Tabulation {
       for (size_t column = 0; column < matrix.columns; ++column)
         matrix.entries.push_back(bytes(row, column));
     }
-    std::vector<int64_t> key = {static_cast<int64_t>(matrix.rows)};
-    key.insert(key.end(), matrix.entries.begin(), matrix.entries.end());
-    SharedMatrix& known = known_[std::move(key)];
-    if (known == nullptr) known = std::make_shared<ByteMatrix>(std::move(matrix));
-    problem_.pairs.push_back({variable, other, known});
+    problem_.pairs.push_back(
+        {variable, other, tables_.Add(std::make_shared<ByteMatrix>(std::move(matrix)))});
   }
 
   int64_t forbidden_;
   PairwiseProblem& problem_;
-  std::map<std::vector<int64_t>, SharedMatrix> known_;  // by extents and entries
+  DistinctMatrices tables_;
 };
 
 }  // namespace

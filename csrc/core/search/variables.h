@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/cost/cost.h"
 #include "core/geometry/geometry.h"
 #include "core/graph/graph.h"
 
@@ -65,14 +66,18 @@ class SearchVariables {
   double CountSequences(int variable) const;
 
   /*! \brief "tensor 3" or "operator 5": the first member of the class. */
-  std::string Name(int variable) const;
+  std::string Name(int variable) const { return NameOf(subjects_[variable]); }
+
+  /*! \brief The assignment in which each operator and tensor takes choices_of(variable). */
+  template <typename ChoicesOf>
+  Assignment MakeAssignment(const ChoicesOf& choices_of) const {
+    Assignment assignment;
+    for (int variable : of_operator_) assignment.operators.push_back(choices_of(variable));
+    for (int variable : of_tensor_) assignment.tensors.push_back(choices_of(variable));
+    return assignment;
+  }
 
  private:
-  struct Subject {
-    bool is_tensor;
-    int id;
-  };
-
   /*! \brief Whether choices of later steps can meet the variable's hint after `history`. */
   bool CanMeetHint(int variable, std::vector<int> history) const;
   /*! \brief The choices of the next step after which the hint can be met. */
@@ -81,7 +86,6 @@ class SearchVariables {
   /*! \brief Finds the hints that can be met only if free steps before them replicate. */
   void FindHintsThatReplicate();
   void AddHint(const std::string& name, int variable, const std::vector<int>& hint, int num_steps);
-  const std::vector<int64_t>& Extents(int variable) const;
   std::vector<int> Choices(int variable, const std::vector<int>& history) const;
   std::vector<std::vector<int>> SequencesOf(int variable) const;
 

@@ -87,10 +87,7 @@ bool InferTypes(const nnvm::NodeAttrs& attrs, std::vector<int>*, std::vector<int
 
 std::vector<mxnet::NDArray*> Arrays(const std::vector<ObjectHandle>& handles) {
   std::vector<mxnet::NDArray*> arrays;
-  for (ObjectHandle handle : handles) {
-    CHECK(handle != 0) << "Need the handle of an array, got a null handle";
-    arrays.push_back(reinterpret_cast<mxnet::NDArray*>(handle));
-  }
+  for (ObjectHandle handle : handles) arrays.push_back(ArrayOf(handle));
   return arrays;
 }
 
@@ -141,7 +138,7 @@ void RecordCall(const std::vector<ObjectHandle>& inputs, const std::vector<Objec
 }
 
 bool NeedsGradient(ObjectHandle array) {
-  return !mxnet::Imperative::AGInfo::IsNone(*Arrays({array}).front());
+  return !mxnet::Imperative::AGInfo::IsNone(*ArrayOf(array));
 }
 
 }  // namespace nnvm_layer

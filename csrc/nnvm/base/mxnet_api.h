@@ -19,6 +19,7 @@
 #include <nnvm/pass_functions.h>
 #include <nnvm/symbolic.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -72,6 +73,38 @@ inline SymbolHandle NewHandle(std::vector<nnvm::NodeEntry> outputs) {
   auto symbol = std::make_unique<nnvm::Symbol>();
   symbol->outputs = std::move(outputs);
   return reinterpret_cast<SymbolHandle>(symbol.release());
+}
+
+/*! \brief The array behind a handle. */
+inline mxnet::NDArray* ArrayOf(ObjectHandle handle) {
+  CHECK(handle != 0) << "Need the handle of an array, got a null handle";
+  return reinterpret_cast<mxnet::NDArray*>(handle);
+}
+
+/*! \brief The text of a node's attribute, or null. */
+inline const std::string* FindText(const nnvm::NodeAttrs& attrs, const std::string& key) {
+  const auto found = attrs.dict.find(key);
+  return found == attrs.dict.end() ? nullptr : &found->second;
+}
+
+/*! \brief Return true if all shapes are known. */
+inline bool AreKnown(const mxnet::ShapeVector& shapes) {
+  return std::all_of(shapes.begin(), shapes.end(),
+                     [](const mxnet::TShape& shape) { return mxnet::shape_is_known(shape); });
+}
+
+template <typename T>
+void SetGraphAttr(nnvm::Graph* graph, const char* key, T value) {
+  graph->attrs[key] = std::make_shared<nnvm::any>(std::move(value));
+}
+
+/*! \brief Replaces the body of a pass that MXNet registered, once. `original` receives MXNet's. */
+inline void ReplacePass(const char* name, nnvm::PassFunction body, nnvm::PassFunction* original) {
+  if (*original != nullptr) return;
+  auto& pass = dmlc::Registry<nnvm::PassFunctionReg>::Get()->__REGISTER_OR_GET__(name);
+  CHECK(pass.body != nullptr) << "this MXNet has no pass " << name;
+  *original = pass.body;
+  pass.set_body(std::move(body));
 }
 
 }  // namespace nnvm_layer

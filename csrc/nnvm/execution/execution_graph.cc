@@ -9,7 +9,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "core/program/names.h"
 #include "nnvm/execution/layout_flow.h"
 #include "nnvm/execution/marked_outputs.h"
 #include "nnvm/execution/operator_clone.h"

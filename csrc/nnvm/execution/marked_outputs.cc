@@ -40,11 +40,20 @@ void MarkOutput(OutputMark mark, uint32_t output, nnvm::NodeAttrs* attrs) {
 
 std::vector<uint32_t> ListMarkedOutputs(OutputMark mark, const nnvm::NodeAttrs& attrs) {
   std::vector<uint32_t> outputs;
-  const auto found = attrs.dict.find(AttributeOf(mark));
-  if (found == attrs.dict.end()) return outputs;
-  std::istringstream text(found->second);
+  const std::string* marked = FindText(attrs, AttributeOf(mark));
+  if (marked == nullptr) return outputs;
+  std::istringstream text(*marked);
   for (uint32_t output; text >> output;) outputs.push_back(output);
   return outputs;
+}
+
+std::vector<uint32_t> ListMarkedEntries(OutputMark mark, const nnvm::IndexedGraph& index) {
+  std::vector<uint32_t> entries;
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    for (uint32_t output : ListMarkedOutputs(mark, index[id].source->attrs))
+      entries.push_back(index.entry_id(id, output));
+  }
+  return entries;
 }
 
 KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end) {

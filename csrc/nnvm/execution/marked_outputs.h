@@ -29,6 +29,9 @@ void MarkOutput(OutputMark mark, uint32_t output, nnvm::NodeAttrs* attrs);
 /*! \brief The outputs of a node that have a mark. */
 std::vector<uint32_t> ListMarkedOutputs(OutputMark mark, const nnvm::NodeAttrs& attrs);
 
+/*! \brief The entries of a graph that have a mark. */
+std::vector<uint32_t> ListMarkedEntries(OutputMark mark, const nnvm::IndexedGraph& index);
+
 /*! \brief An execution graph, and which of its outputs keep their memory, by position. */
 struct KeepingGraph {
   SymbolHandle symbol = 0;

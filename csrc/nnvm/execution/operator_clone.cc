@@ -75,8 +75,8 @@ std::vector<std::pair<int, int>> SoftmaxGradientInPlace(const NodeAttrs& attrs) 
  * learned slope, whose gradient the kernel works out of its output's afterwards.
  */
 std::vector<std::pair<int, int>> RectifierGradientInPlace(const NodeAttrs& attrs) {
-  const auto type = attrs.dict.find("act_type");
-  if (type != attrs.dict.end() && type->second == "prelu") return {};
+  const std::string* type = FindText(attrs, "act_type");
+  if (type != nullptr && *type == "prelu") return {};
   return FirstInPlace(attrs);
 }
 
@@ -147,10 +147,10 @@ void CopyExecution(const Op* from, Op* to) {
 }
 
 const std::string& TextOf(const NodeAttrs& attrs, const char* key) {
-  const auto found = attrs.dict.find(key);
-  CHECK(found != attrs.dict.end()) << attrs.name << ": " << attrs.op->name << " has no attribute "
-                                   << key << "; such nodes are made by tofu.partition alone";
-  return found->second;
+  const std::string* found = FindText(attrs, key);
+  CHECK(found != nullptr) << attrs.name << ": " << attrs.op->name << " has no attribute " << key
+                          << "; such nodes are made by tofu.partition alone";
+  return *found;
 }
 
 /*! \brief Read one value per output, each with a ";" after it. */
@@ -168,18 +168,12 @@ void ReadOutputs(const NodeAttrs& attrs, const char* key, std::vector<T>* output
 bool InferCloneShape(const NodeAttrs& attrs, mxnet::ShapeVector* inputs,
                      mxnet::ShapeVector* outputs) {
   ReadOutputs(attrs, kShapesAttribute, outputs);
-  for (const mxnet::TShape& shape : *inputs) {
-    if (!mxnet::shape_is_known(shape)) return false;
-  }
-  return true;
+  return AreKnown(*inputs);
 }
 
 bool InferCloneType(const NodeAttrs& attrs, std::vector<int>* inputs, std::vector<int>* outputs) {
   ReadOutputs(attrs, kTypesAttribute, outputs);
-  for (int type : *inputs) {
-    if (type == -1) return false;
-  }
-  return true;
+  return std::find(inputs->begin(), inputs->end(), -1) == inputs->end();
 }
 
 }  // namespace
@@ -233,8 +227,8 @@ const Op* OriginalOperator(const Op* op) {
 namespace {
 
 bool FixesGamma(const NodeAttrs& attrs) {
-  const auto found = attrs.dict.find("fix_gamma");
-  return found == attrs.dict.end() || found->second == "True" || found->second == "1";
+  const std::string* text = FindText(attrs, "fix_gamma");
+  return text == nullptr || *text == "True" || *text == "1";
 }
 
 }  // namespace
@@ -262,8 +256,8 @@ std::vector<uint32_t> ListSpoiledInputs(const NodeAttrs& attrs) {
   const auto found = kInputs.find(name);
   if (found == kInputs.end()) return {};
   if (name == "BatchNorm_v1" && !FixesGamma(attrs)) return {};
-  const auto mode = attrs.dict.find("mode");
-  if (mode != attrs.dict.end() && mode->second == "lstm") return {};  // of RNN: LSTM does not
+  const std::string* mode = FindText(attrs, "mode");
+  if (mode != nullptr && *mode == "lstm") return {};  // of RNN: LSTM does not
   return {found->second};
 }
 

@@ -6,7 +6,6 @@
 
 #include "nnvm/fetch/multi_fetch_gpu.h"
 #include "nnvm/fetch/multi_fetch_kernel.h"
-#include "nnvm/fetch/multi_fetch_text.h"
 
 namespace tofu {
 namespace nnvm_layer {
@@ -41,10 +40,7 @@ bool InferShape(const NodeAttrs& attrs, mxnet::ShapeVector* inputs, mxnet::Shape
       << attrs.name << " has shape " << param.shape << ", its reader expects " << output;
   output = param.shape;
   CheckSources(attrs, *inputs);
-  for (const mxnet::TShape& shape : *inputs) {
-    if (!mxnet::shape_is_known(shape)) return false;
-  }
-  return true;
+  return AreKnown(*inputs);
 }
 
 bool InferType(const NodeAttrs& attrs, std::vector<int>* inputs, std::vector<int>* outputs) {

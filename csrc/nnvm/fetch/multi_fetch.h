@@ -49,6 +49,12 @@ struct MultiFetchParam {
  */
 void SetMultiFetchAttributes(MultiFetchParam param, nnvm::NodeAttrs* attrs);
 
+/*!
+ * \brief Parses the text of a node's attributes.
+ * \throw dmlc::Error if a number cannot be read or a piece leaves the region
+ */
+void ParseMultiFetch(nnvm::NodeAttrs* attrs);
+
 /*! \brief The parsed attributes of a node of this operator. */
 const MultiFetchParam& MultiFetchParamOf(const nnvm::NodeAttrs& attrs);
 

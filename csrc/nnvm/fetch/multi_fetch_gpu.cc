@@ -29,8 +29,8 @@ bool IsSame(const FetchArrays& a, const FetchArrays& b) {
 }
 
 int DeviceOf(const nnvm::Node& node, const std::map<std::string, int>& devices) {
-  const auto group = node.attrs.dict.find(kGroupAttribute);
-  const auto device = group == node.attrs.dict.end() ? devices.end() : devices.find(group->second);
+  const std::string* group = FindText(node.attrs, kGroupAttribute);
+  const auto device = group == nullptr ? devices.end() : devices.find(*group);
   CHECK(device != devices.end()) << "there is no GPU for the worker of " << node.attrs.name;
   return device->second;
 }

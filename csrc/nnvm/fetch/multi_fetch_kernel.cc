@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "cuda/multi_fetch.cuh"
 #include "nnvm/fetch/multi_fetch.h"
 #include "nnvm/fetch/piece_runs.h"
 #include "nnvm/fetch/stream_copy.h"
@@ -50,35 +51,10 @@ struct SumType<mshadow::bfloat::bf16_t> {
   using type = float;
 };
 
-struct TakeSum {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a + b);
-  }
-};
-
-/*! \brief The larger one; no number if one of them is none. */
-struct TakeMaximum {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return a >= b || a != a ? a : b;
-  }
-};
-
-/*! \brief The smaller one; no number if one of them is none. */
-struct TakeMinimum {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return a <= b || a != a ? a : b;
-  }
-};
-
-struct TakeProduct {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a * b);
-  }
-};
+using cuda::TakeMaximum;
+using cuda::TakeMinimum;
+using cuda::TakeProduct;
+using cuda::TakeSum;
 
 /*! \brief destination (+)= the sources combined, over kSize elements from `begin`. */
 template <int64_t kSize, typename Combine, typename DType>

@@ -1,7 +1,6 @@
 /*!
  * \file multi_fetch_text.cc
  */
-#include "nnvm/fetch/multi_fetch_text.h"
 
 #include <limits>
 #include <memory>
@@ -34,8 +33,8 @@ std::string ToText(const T& value) {
 
 /*! \brief The text of an attribute, or a default where it is left out. */
 std::string TextOf(const nnvm::NodeAttrs& attrs, const char* key, const char* otherwise) {
-  const auto found = attrs.dict.find(key);
-  return found == attrs.dict.end() ? otherwise : found->second;
+  const std::string* found = FindText(attrs, key);
+  return found == nullptr ? otherwise : *found;
 }
 
 int ParseInt(const nnvm::NodeAttrs& attrs, const char* key, const char* otherwise, int64_t low,

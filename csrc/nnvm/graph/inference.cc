@@ -67,7 +67,7 @@ nnvm::Graph InferGraph(nnvm::Graph graph, const ShapesByName& shapes, const Type
   const bool has_variables = !graph.indexed_graph().input_nodes().empty();
   if (!types.empty() || !has_variables) return InferGraphTypes(std::move(graph), types);
   const size_t num_entries = graph.indexed_graph().num_node_entries();
-  graph.attrs["dtype"] = std::make_shared<nnvm::any>(nnvm::DTypeVector(num_entries, kUnknownType));
+  SetGraphAttr(&graph, "dtype", nnvm::DTypeVector(num_entries, kUnknownType));
   return graph;
 }
 

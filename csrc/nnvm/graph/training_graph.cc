@@ -18,11 +18,6 @@ using nnvm::NodeEntry;
 using nnvm::ObjectPtr;
 using nnvm::Op;
 
-template <typename T>
-void SetAttr(nnvm::Graph* graph, const char* key, T value) {
-  graph->attrs[key] = std::make_shared<nnvm::any>(std::move(value));
-}
-
 std::vector<NodeEntry> MakeHeadGradients(size_t num_outputs) {
   std::vector<NodeEntry> gradients;
   for (size_t i = 0; i < num_outputs; ++i) {
@@ -56,12 +51,13 @@ nnvm::Graph Differentiate(const std::vector<NodeEntry>& outputs,
   using Aggregate = std::function<NodeEntry(std::vector<NodeEntry> && parts)>;
   nnvm::Graph graph;
   graph.outputs = outputs;
-  SetAttr(&graph, "grad_ys", outputs);
-  SetAttr(&graph, "grad_xs", arguments);
-  SetAttr(&graph, "grad_ys_out_grad", MakeHeadGradients(outputs.size()));
-  SetAttr(&graph, "grad_aggregate_fun", Aggregate(mxnet::exec::AggregateGradient));
-  SetAttr(&graph, "zero_ops", std::vector<const Op*>{Op::Get("zeros_like"), Op::Get("_zeros")});
-  SetAttr(&graph, "copy_op", std::string("_copy"));
+  SetGraphAttr(&graph, "grad_ys", outputs);
+  SetGraphAttr(&graph, "grad_xs", arguments);
+  SetGraphAttr(&graph, "grad_ys_out_grad", MakeHeadGradients(outputs.size()));
+  SetGraphAttr(&graph, "grad_aggregate_fun", Aggregate(mxnet::exec::AggregateGradient));
+  SetGraphAttr(&graph, "zero_ops",
+               std::vector<const Op*>{Op::Get("zeros_like"), Op::Get("_zeros")});
+  SetGraphAttr(&graph, "copy_op", std::string("_copy"));
   return nnvm::ApplyPass(std::move(graph), "MXGradient");
 }
 

@@ -26,9 +26,8 @@ constexpr int kElsewhere = -2;
 void ListGroups(const IndexedGraph& index, PlannedGraph* planned) {
   std::map<std::string, int> numbers;
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
-    const auto& dict = index[id].source->attrs.dict;
-    const auto attribute = dict.find(kGroupAttribute);
-    const std::string name = attribute == dict.end() ? "" : attribute->second;
+    const std::string* group = FindText(index[id].source->attrs, kGroupAttribute);
+    const std::string name = group == nullptr ? "" : *group;
     const auto added = numbers.emplace(name, static_cast<int>(planned->groups.size()));
     if (added.second) planned->groups.push_back(name);
     planned->group_of_node.push_back(added.first->second);
@@ -57,11 +56,8 @@ EntryKind KindOf(const IndexedGraph& index, uint32_t id, const std::vector<uint3
 /*! \brief Where every entry lies before planning. */
 nnvm::StorageVector PlaceInAdvance(const IndexedGraph& index, bool holds_transit) {
   nnvm::StorageVector storage(index.num_node_entries(), kToBePlaced);
-  for (uint32_t id = 0; !holds_transit && id < index.num_nodes(); ++id) {
-    for (uint32_t output : ListMarkedOutputs(OutputMark::kTransit, index[id].source->attrs)) {
-      storage[index.entry_id(id, output)] = kElsewhere;
-    }
-  }
+  if (holds_transit) return storage;
+  for (uint32_t entry : ListMarkedEntries(OutputMark::kTransit, index)) storage[entry] = kElsewhere;
   return storage;
 }
 
@@ -73,9 +69,8 @@ PlannedGraph PlanGraph(SymbolHandle symbol, const ShapesByName& shapes, const Ty
   Graph graph = options.keeps_order ? GraphOf(symbol) : ForgetOrder(symbol, &planned.unordered);
   graph = InferGraphTypes(InferGraph(std::move(graph), shapes, {}), types);
   ListGroups(graph.indexed_graph(), &planned);
-  graph.attrs["device"] = std::make_shared<nnvm::any>(planned.group_of_node);
-  graph.attrs["storage"] =
-      std::make_shared<nnvm::any>(PlaceInAdvance(graph.indexed_graph(), options.holds_transit));
+  SetGraphAttr(&graph, "device", planned.group_of_node);
+  SetGraphAttr(&graph, "storage", PlaceInAdvance(graph.indexed_graph(), options.holds_transit));
   planned.graph =
       mxnet::exec::DetectInplaceAddTo(nnvm::ApplyPass(std::move(graph), "MXPlanMemory"));
   return planned;

@@ -33,10 +33,15 @@ struct Chain {
   std::vector<uint32_t> entries;
 };
 
-/*! \brief The body that MXNet registered. */
-nnvm::PassFunction& OriginalBody() {
-  static nnvm::PassFunction body;
-  return body;
+nnvm::PassFunction g_original_body;  // that MXNet registered
+
+/*! \brief Calls edit(index, &in_place): `in_place` is by entry the input in whose place it is
+ * computed. */
+template <typename Edit>
+void EditInPlace(Graph* graph, const Edit& edit) {
+  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
+  edit(graph->indexed_graph(), &in_place);
+  SetGraphAttr(graph, "storage_inplace_index", std::move(in_place));
 }
 
 /*! \brief The operator that MXNet sums gradients with in place. */
@@ -66,7 +71,7 @@ void SeparateChains(Graph* graph) {
                            : storage[index.entry_id(index[id].inputs[in_place[entry]])];
     }
   }
-  graph->attrs["storage_id"] = std::make_shared<nnvm::any>(std::move(storage));
+  SetGraphAttr(graph, "storage_id", std::move(storage));
 }
 
 /*! \brief Two gradients that MXNet sums in place of the first. */
@@ -100,11 +105,11 @@ void KeepFirstGradients(Graph* graph) {
       if (std::count(ignored.begin(), ignored.end(), input) == 0) found->second.is_read_late = true;
     }
   }
-  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
-  for (const auto& sum : sums) {
-    if (sum.second.is_read_late) in_place[index.entry_id(sum.second.sum, 0)] = kOwnBuffer;
-  }
-  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
+  EditInPlace(graph, [&sums](const IndexedGraph& index, std::vector<int>* in_place) {
+    for (const auto& sum : sums) {
+      if (sum.second.is_read_late) in_place->at(index.entry_id(sum.second.sum, 0)) = kOwnBuffer;
+    }
+  });
 }
 
 /*! \brief The chains of every device, in order of their first nodes. */
@@ -182,51 +187,40 @@ void PackChains(std::vector<Chain> chains, int* num_buffers, nnvm::StorageVector
 /*! \brief Have kernels compute the outputs that they are asked for. Where nobody reads an output,
  * the executor asks for nothing; the planner has given it a buffer for the time of its node. */
 void AskForOutputs(Graph* graph) {
-  const IndexedGraph& index = graph->indexed_graph();
-  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
-  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
-    for (uint32_t output : ListMarkedOutputs(OutputMark::kAsked, index[id].source->attrs)) {
-      int& place = in_place[index.entry_id(id, output)];
-      if (place == kUnread) place = kOwnBuffer;
+  EditInPlace(graph, [](const IndexedGraph& index, std::vector<int>* in_place) {
+    for (uint32_t entry : ListMarkedEntries(OutputMark::kAsked, index)) {
+      if (in_place->at(entry) == kUnread) in_place->at(entry) = kOwnBuffer;
     }
-  }
-  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
+  });
 }
 
 /*! \brief Nothing is computed in place of what is on another device, not even in a graph that is
  * wrong: no fetch is between the two. */
 void SeparateDevices(Graph* graph) {
-  const IndexedGraph& index = graph->indexed_graph();
   const auto& devices = graph->GetAttr<nnvm::DeviceVector>("device");
-  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
-  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
-    for (uint32_t output = 0; output < index[id].source->num_outputs(); ++output) {
-      int& place = in_place[index.entry_id(id, output)];
-      if (place < 0 || devices[index[id].inputs[place].node_id] == devices[id]) continue;
-      place = kOwnBuffer;
+  EditInPlace(graph, [&devices](const IndexedGraph& index, std::vector<int>* in_place) {
+    for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+      for (uint32_t output = 0; output < index[id].source->num_outputs(); ++output) {
+        int& place = in_place->at(index.entry_id(id, output));
+        if (place < 0 || devices[index[id].inputs[place].node_id] == devices[id]) continue;
+        place = kOwnBuffer;
+      }
     }
-  }
-  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
+  });
 }
 
 /*! \brief Kept outputs are computed in place of nothing: a later run would overwrite them when it
  * computes that, which may be in its forward pass. Returns whether there are any. */
 bool PartKeptOutputs(Graph* graph) {
-  const IndexedGraph& index = graph->indexed_graph();
-  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
-  bool has_kept = false;
-  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
-    for (uint32_t output : ListMarkedOutputs(OutputMark::kKept, index[id].source->attrs)) {
-      in_place[index.entry_id(id, output)] = kOwnBuffer;
-      has_kept = true;
-    }
-  }
-  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
-  return has_kept;
+  const std::vector<uint32_t> kept = ListMarkedEntries(OutputMark::kKept, graph->indexed_graph());
+  EditInPlace(graph, [&kept](const IndexedGraph&, std::vector<int>* in_place) {
+    for (uint32_t entry : kept) in_place->at(entry) = kOwnBuffer;
+  });
+  return !kept.empty();
 }
 
 Graph PackMemory(Graph graph) {
-  graph = OriginalBody()(std::move(graph));
+  graph = g_original_body(std::move(graph));
   if (graph.attrs.count("device") == 0) return graph;
   AskForOutputs(&graph);
   const bool has_kept = PartKeptOutputs(&graph);
@@ -245,19 +239,13 @@ Graph PackMemory(Graph graph) {
   for (size_t entry = 0; entry < storage.size(); ++entry) {
     if (is_added[entry]) storage[entry] = num_buffers++;
   }
-  graph.attrs["storage_id"] = std::make_shared<nnvm::any>(std::move(storage));
+  SetGraphAttr(&graph, "storage_id", std::move(storage));
   return graph;
 }
 
 }  // namespace
 
-void InstallPackMemory() {
-  if (OriginalBody() != nullptr) return;
-  auto& pass = dmlc::Registry<nnvm::PassFunctionReg>::Get()->__REGISTER_OR_GET__("MXPlanMemory");
-  CHECK(pass.body != nullptr) << "this MXNet has no pass MXPlanMemory";
-  OriginalBody() = pass.body;
-  pass.set_body(PackMemory);
-}
+void InstallPackMemory() { ReplacePass("MXPlanMemory", PackMemory, &g_original_body); }
 
 }  // namespace nnvm_layer
 }  // namespace tofu

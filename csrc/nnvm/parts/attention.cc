@@ -37,9 +37,9 @@ struct Attention {
 };
 
 int64_t HeadsOf(const NodeAttrs& attrs) {
-  const auto found = attrs.dict.find("heads");
-  CHECK(found != attrs.dict.end()) << attrs.name << ": attribute heads is missing";
-  return std::atoll(found->second.c_str());
+  const std::string* heads = FindText(attrs, "heads");
+  CHECK(heads != nullptr) << attrs.name << ": attribute heads is missing";
+  return std::atoll(heads->c_str());
 }
 
 /*! \brief Scores as MXNet's kernels have them; other tensors as they are. */
@@ -120,9 +120,7 @@ mxnet::TShape ShapeOfOutput(const NodeAttrs& attrs, const char* letters,
 
 mxnet::FInferShape InferShapeOf(const Attention& op) {
   return [op](const NodeAttrs& attrs, mxnet::ShapeVector* inputs, mxnet::ShapeVector* outputs) {
-    for (const mxnet::TShape& shape : *inputs) {
-      if (!mxnet::shape_is_known(shape)) return false;
-    }
+    if (!AreKnown(*inputs)) return false;
     CommonSizes(attrs, op.inputs, *inputs);
     mxnet::ShapeVector found(inputs->begin() + 1, inputs->end());
     if (!op.is_gradient) found = {ShapeOfOutput(attrs, op.inputs, *inputs)};

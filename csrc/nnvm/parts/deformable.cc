@@ -35,10 +35,10 @@ const nnvm::Op* StockBackward() {
 /*! \brief An attribute like "(3, 3)"; `otherwise` for both dimensions where it says none. */
 Space ReadSpace(const NodeAttrs& attrs, const char* key, int64_t otherwise) {
   mxnet::TShape values(0, -1);
-  const auto found = attrs.dict.find(key);
-  if (found != attrs.dict.end()) {
-    std::istringstream stream(found->second);
-    CHECK(stream >> values) << attrs.name << ": attribute " << key << " is \"" << found->second
+  const std::string* found = FindText(attrs, key);
+  if (found != nullptr) {
+    std::istringstream stream(*found);
+    CHECK(stream >> values) << attrs.name << ": attribute " << key << " is \"" << *found
                             << "\", no tuple";
   }
   CHECK(values.ndim() == 0 || values.ndim() == kSpace)
@@ -80,8 +80,8 @@ mxnet::OpStatePtr CreateBackward(const NodeAttrs& attrs, mxnet::Context context,
 
 /*! \brief A number of an attribute. */
 int64_t ReadNumber(const NodeAttrs& attrs, const char* key, int64_t otherwise) {
-  const auto found = attrs.dict.find(key);
-  return found == attrs.dict.end() ? otherwise : std::atoll(found->second.c_str());
+  const std::string* found = FindText(attrs, key);
+  return found == nullptr ? otherwise : std::atoll(found->c_str());
 }
 
 void CheckShape(const NodeAttrs& attrs, const char* name, const mxnet::TShape& found,

@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/base/vectorised.h"
+#include "core/base/byte_loops.h"
 #include "nnvm/base/mxnet_api.h"
 
 namespace tofu {
@@ -243,12 +243,6 @@ void MapElements(mxnet::OpReqType request, const mxnet::TBlob& out, const Value&
   if (request == mxnet::kNullOp) return;
   DType* cells = out.dptr<DType>();
   for (size_t n = 0; n < out.Size(); ++n) Store(cells + n, value(n), request == mxnet::kAddTo);
-}
-
-/*! \brief Hands out sums as they are. */
-inline void StoreSums(mxnet::OpReqType request, const mxnet::TBlob& out,
-                      const std::vector<double>& sums) {
-  MapElements<double>(request, out, [&](size_t n) { return sums[n]; });
 }
 
 }  // namespace nnvm_layer

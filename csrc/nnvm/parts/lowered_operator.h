@@ -59,27 +59,6 @@ bool ReadFlag(const NodeAttrs& attrs, const char* key, bool otherwise);
 /*! \brief The parsed attributes of a node of such an operator. */
 const LoweredParam& LoweredParamOf(const nnvm::NodeAttrs& attrs);
 
-/*! \brief Parser of BatchNorm's parts. */
-void ParseBatchNormPart(nnvm::NodeAttrs* attrs);
-
-/*! \brief Parser of LayerNorm's parts. */
-void ParseLayerNormPart(nnvm::NodeAttrs* attrs);
-
-/*! \brief Parser of the parts of softmax. */
-void ParseSoftmaxPart(nnvm::NodeAttrs* attrs);
-
-/*! \brief Parser of average pooling's part. */
-void ParsePoolingPart(nnvm::NodeAttrs* attrs);
-
-/*! \brief Parser of the parts of SoftmaxOutput's gradient. */
-void ParseSoftmaxOutputPart(nnvm::NodeAttrs* attrs);
-
-/*! \brief Parser of the parts of the gradients of MakeLoss and of regression outputs. */
-void ParseLossPart(nnvm::NodeAttrs* attrs);
-
-/*! \brief Parser of the parts that are given positions as data. */
-void ParsePositionsPart(nnvm::NodeAttrs* attrs);
-
 /*!
  * \brief Shapes and types of an operator, one letter for each tensor:
  *  d  like the data;
@@ -105,6 +84,7 @@ struct PartView {
   DimensionView loop;
   cuda::Positions positions;
 };
+
 using ViewOf = PartView (*)(const LoweredParam&, const Blobs& inputs, const Blobs& outputs);
 
 /*! \brief The first input, along its dimension `axis`. */
@@ -112,10 +92,73 @@ inline PartView ViewData(const LoweredParam& param, const Blobs& inputs, const B
   return {DimensionView(inputs[0].shape_, param.axis), param.positions};
 }
 
-/*! \brief Registers such an operator, for the CPU and for GPUs. */
-nnvm::Op& RegisterPart(const char* name, Signature signature, void (*parser)(nnvm::NodeAttrs*),
-                       mxnet::FCompute compute, std::vector<cuda::PartKernel> kernels,
-                       ViewOf view = ViewData);
+/*! \brief One run of an operator on a CPU. */
+struct PartCall {
+  const LoweredParam& param;
+  bool is_train;
+  const Blobs& inputs;
+  const Requests& requests;
+  const Blobs& outputs;
+  DimensionView view;
+  cuda::Positions positions;
+
+  template <typename DType>
+  DType* Input(size_t i) const {
+    return inputs[i].dptr<DType>();
+  }
+  /*! \brief Writes value(line, position, cell) to every cell of the first output. */
+  template <typename DType, typename Value>
+  void MapCells(const Value& value) const {
+    nnvm_layer::MapCells(view, requests[0], outputs[0].dptr<DType>(), value);
+  }
+  /*! \brief Writes value(n) to every element of output `i`, a small tensor. */
+  template <typename DType, typename Value>
+  void MapElements(size_t i, const Value& value) const {
+    nnvm_layer::MapElements<DType>(requests[i], outputs[i], value);
+  }
+  void StoreSums(size_t i, const std::vector<double>& sums) const {
+    MapElements<double>(i, [&](size_t n) { return sums[n]; });
+  }
+};
+
+/*! \brief What operators of one file of kernels share: the file, and defaults of attributes. */
+struct PartFamily {
+  const char* kernel_file;
+  int axis;
+  double eps = 0;
+  bool holds_eps_as_float = false;
+};
+
+/*! \brief An operator. Its GPU kernel has its name, and runs `loop`, unless it lists others. */
+struct Part {
+  const char* name;
+  Signature signature;
+  void (*compute)(const PartCall&);
+  PartLoop loop;
+  ViewOf view = ViewData;
+  std::vector<cuda::PartKernel> kernels = {};
+};
+
+/*! \brief Registers operators for the CPU and for GPUs. Returns true. */
+bool RegisterParts(const PartFamily& family, const std::vector<Part>& parts);
+
+/*! \brief Registers operators whose data is taken on CPUs as oneDNN lays it out. Returns true.
+ *
+ * Tensors with letter d are in blocks (DimensionView::block) if all inputs with it are and `axis`
+ * is dimension 1. Other inputs are converted to the plain layout.
+ */
+bool RegisterBlockedParts(const PartFamily& family, const std::vector<Part>& parts);
+
+/*! \brief Lets the first outputs of operators take the place of their first inputs. Returns true.
+ */
+bool AllowInPlace(const std::vector<const char*>& names);
+
+/*! \brief The call of a kernel over `block` neighbours, with the view of its operator. */
+PartCall MakeCall(const NodeAttrs& attrs, const OpContext& context, const Blobs& inputs,
+                  const Requests& requests, const Blobs& outputs, ViewOf view, int64_t block);
+
+/*! \brief FCompute<gpu> of an operator that runs these kernels over a view, one after the other. */
+mxnet::FCompute ComputeOnGpu(std::vector<cuda::PartKernel> kernels, ViewOf view);
 
 }  // namespace nnvm_layer
 }  // namespace tofu

@@ -18,23 +18,19 @@ namespace nnvm_layer {
 namespace {
 
 /*! \brief data -> data / cells of the window */
-void ComputeDivide(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                   const Requests& requests, const Blobs& outputs) {
-  const LoweredParam& param = LoweredParamOf(attrs);
-  const DimensionView view(inputs[0].shape_, param.axis);
-  MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
-    const DType* data = inputs[0].dptr<DType>();
-    MapCells(view, requests[0], outputs[0].dptr<DType>(), [&](int64_t, int64_t p, int64_t i) {
-      return static_cast<Real>(data[i]) / static_cast<Real>(param.window.CountCells(p));
+void ComputeDivide(const PartCall& call) {
+  MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
+    const DType* data = call.Input<DType>(0);
+    call.MapCells<DType>([&](int64_t, int64_t p, int64_t i) {
+      return static_cast<Real>(data[i]) / static_cast<Real>(call.param.window.CountCells(p));
     });
   });
 }
 
 [[maybe_unused]] const bool kRegistered =
-    (RegisterPart("_tofu_divide_by_window", {"d", "d"}, ParsePoolingPart, ComputeDivide,
-                  {{"pooling.cu", "tofu_divide_by_window", PartLoop::kMapPositions}})
-         .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace),
-     true);
+    RegisterParts({"pooling.cu", 2},
+                  {{"_tofu_divide_by_window", {"d", "d"}, ComputeDivide, PartLoop::kMapPositions}});
+[[maybe_unused]] const bool kInPlace = AllowInPlace({"_tofu_divide_by_window"});
 
 }  // namespace
 }  // namespace nnvm_layer

@@ -39,10 +39,10 @@ void ParseProposal(NodeAttrs* attrs) {
 mxnet::OpStatePtr CreateProposal(const NodeAttrs& attrs, mxnet::Context context,
                                  const mxnet::ShapeVector& shapes, const std::vector<int>& types) {
   const auto& create = nnvm::Op::GetAttr<mxnet::FCreateOpState>("FCreateOpState");
-  const auto first = attrs.dict.find(kFirst);
-  return mxnet::OpStatePtr::Create<ProposalState>(ProposalState{
-      create[StockProposal()](attrs, context, shapes, types),
-      first == attrs.dict.end() ? 0 : std::atoll(first->second.c_str()), shapes[0][0]});
+  const std::string* first = FindText(attrs, kFirst);
+  return mxnet::OpStatePtr::Create<ProposalState>(
+      ProposalState{create[StockProposal()](attrs, context, shapes, types),
+                    first == nullptr ? 0 : std::atoll(first->c_str()), shapes[0][0]});
 }
 
 /*! \brief Writes `number` into the first column of some rows, by MXNet's own kernel for it. */
