@@ -1,6 +1,6 @@
 /*!
  * \file bound.cc
- * \brief Sweeps, bounds and rounding.
+ * \brief Sweeps, bounds and rounding of message passing.
  */
 #include "core/bounds/bound.h"
 
@@ -32,7 +32,7 @@ int64_t SubtractLeast(std::vector<int64_t>* values) {
   return least;
 }
 
-/*! \brief By pair: equal for tables of equal entries, the same object or not. */
+/*! \brief Number the table of each pair: tables with equal entries have equal numbers. */
 std::vector<int> NumberTables(const PairwiseProblem& problem) {
   Numbering contents;
   std::map<const ByteMatrix*, int> known;
@@ -57,7 +57,7 @@ std::vector<int> FindAlike(const PairwiseProblem& problem, int radius) {
   Numbering unaries;
   for (const std::vector<Weight>& unary : problem.unary) alike.push_back(unaries.Of(unary));
   for (int step = 0; step < radius; ++step) {
-    using Edge = std::array<int, 3>;  // table, side, number of the variable at the other end
+    using Edge = std::array<int, 3>;  // table, side, number of the neighbour
     std::vector<std::vector<Edge>> edges(problem.size());
     for (size_t i = 0; i < problem.pairs.size(); ++i) {
       const PairTable& pair = problem.pairs[i];
@@ -122,7 +122,8 @@ std::vector<int64_t> MessagePassing::ComputeShare(int variable, std::vector<int6
   return sum;
 }
 
-/*! \brief message(y) = min over x of [share(x) - message back(x) + pair(x, y)], from 0 on. */
+/*! \brief Set message(y) = min over x of [share(x) - message back(x) + pair(x, y)], minus its least
+ * entry. */
 void MessagePassing::SendMessage(const Edge& edge, const std::vector<int64_t>& share) {
   const ByteMatrix& bytes = *problem_.pairs[edge.pair].bytes;
   const std::vector<int64_t>& back = Message(edge.pair, edge.is_first);

@@ -17,7 +17,7 @@ namespace tofu {
 
 namespace {
 
-/*! \brief Assignments that are worth a thread. */
+/*! \brief Assignments for which a thread pays. */
 size_t ChooseGrain(const BucketBlocks& blocks) {
   constexpr size_t kOperations = size_t{1} << 21;
   return kOperations / (blocks.rows() * blocks.columns()) + 1;
@@ -48,7 +48,7 @@ CostTable MinimiseOut(const std::vector<const CostTable*>& tables, int variable,
 
 namespace {
 
-/*! \brief The sum of tables of the variables in `scope` and no others. */
+/*! \brief The sum of tables whose variables are exactly `scope`. */
 CostTable Sum(const std::vector<const CostTable*>& tables, const std::vector<int>& scope,
               const std::vector<size_t>& domain_sizes) {
   size_t count = 1;
@@ -83,7 +83,7 @@ CostTable Project(std::vector<const CostTable*> tables, const std::vector<int>& 
 
 namespace {
 
-/*! \brief Of the number of entries, and of some of them. */
+/*! \brief Hash the number of entries and some of the entries. */
 size_t HashSome(const Costs& costs) {
   constexpr size_t kSome = 256;
   uint64_t hash = costs.size();

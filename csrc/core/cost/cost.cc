@@ -13,8 +13,8 @@ namespace tofu {
 
 namespace {
 
-/*! \brief The digits of the steps at which parts come together in one of these ways, as a number
- * for each worker. */
+/*! \brief By worker: its digits at the steps where parts are combined in one of these ways, as one
+ * number. */
 std::vector<int> NumberCombined(const Output& output, const WorkerGrid& grid,
                                 const std::vector<int>& choice,
                                 std::initializer_list<Combine> ways) {
@@ -155,12 +155,11 @@ PlacedLayout PlaceLayout(const Graph& graph, int tensor_id, const WorkerGrid& gr
 namespace {
 
 /*!
- * \brief Adds up, by level, the cells of access `i` that the level adds to those within reach below
- * it.
+ * \brief Add the elements of access `i` that each level adds to those within reach below it.
  *
- * The steps of a layout cut the box of those above them, so that the workers of equal digits hold
- * it together; copies are read within their own replica. On a single level, cells are those that a
- * worker's own shard lacks.
+ * The steps of a layout cut the box of the steps above, so workers with equal digits hold it
+ * together. Copies are read within their own replica. With a single level, these are the elements
+ * that the worker's shard lacks.
  */
 void AddReadCells(const PlacedAccess& access, size_t i, const PlacedLayout& layout, size_t levels,
                   int64_t* cells) {
@@ -177,7 +176,7 @@ void AddReadCells(const PlacedAccess& access, size_t i, const PlacedLayout& layo
   }
 }
 
-/*! \brief The cells of TakenBoxes, which are not listed where regions are as they are. */
+/*! \brief Count the elements of TakenBoxes. Lists no boxes if parts do not overlap. */
 int64_t TakenCells(const PlacedAccess& access, int worker, int holder, const Interval* box) {
   const Boxes& regions = access.regions.front();
   if (access.own.count() == 0) return IntersectionVolume(box, regions[holder], regions.rank());
@@ -186,7 +185,8 @@ int64_t TakenCells(const PlacedAccess& access, int worker, int holder, const Int
   return cells;
 }
 
-/*! \brief Cells of every worker's box that the other holders of its replica number produced. */
+/*! \brief Count elements of every worker's box that other workers with its replica number produced.
+ */
 int64_t GatherCells(const PlacedAccess& access, const Boxes& boxes) {
   const Boxes& regions = access.regions.front();
   int64_t cells = 0;
@@ -220,7 +220,7 @@ bool IsHeld(const PlacedAccess& access, const Boxes& shards) {
   return true;
 }
 
-/*! \brief Counts the cells that each level brings, and a fetch where there are any. */
+/*! \brief Add elements by level, and one fetch at each level that they cross. */
 void AddFetch(const std::vector<int64_t>& cells, LevelCounts* counts) {
   for (size_t level = 0; level < cells.size(); ++level) {
     counts->bytes[level] += cells[level];
@@ -228,8 +228,7 @@ void AddFetch(const std::vector<int64_t>& cells, LevelCounts* counts) {
   }
 }
 
-/*! \brief Cells of every worker's box that it takes from the regions of others across each level.
- */
+/*! \brief Count elements of every worker's box that it takes from other workers, by level. */
 void AddGatherCells(const PlacedAccess& access, const Boxes& boxes, const WorkerGrid& grid,
                     LevelCounts* counts) {
   std::vector<int64_t> cells(counts->bytes.size(), 0);
@@ -242,7 +241,8 @@ void AddGatherCells(const PlacedAccess& access, const Boxes& boxes, const Worker
   AddFetch(cells, counts);
 }
 
-/*! \brief Cells of every worker's shard that the other holders of that shard have summed. */
+/*! \brief Count elements of every worker's shard that other holders of the shard have summed, by
+ * level. */
 void AddJoinCells(const PlacedLayout& layout, const WorkerGrid& grid, LevelCounts* counts) {
   const int rank = layout.shards.rank();
   std::vector<int64_t> cells(counts->bytes.size(), 0);
@@ -315,8 +315,7 @@ int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
   } else if (!IsScattered(incidence, access, layout)) {
     cells = GatherCells(access, layout.shards);
   } else {
-    // Reduce-scatter of the parts, then every worker gathers the parts of its shard that it did
-    // not sum itself.
+    // Reduce-scatter, then every worker gathers the parts of its shard that it did not sum.
     cells = GatherCells(access, layout.scattered) + TotalVolume(layout.shards) -
             TotalVolume(layout.scattered);
   }

@@ -1,6 +1,6 @@
 /*!
  * \file tables.cc
- * \brief Signatures of incidences, and the tables that they share.
+ * \brief Signatures of incidences, and their tables.
  */
 #include "core/cost/tables.h"
 
@@ -27,8 +27,8 @@ void CostTables::SetGrid(WorkerGrid grid) {
 }
 
 ChoiceList CostTables::Intern(std::vector<std::vector<int>> choices) {
-  std::vector<int64_t> flat = {-1,
-                               static_cast<int64_t>(choices.size())};  // -1: no signature starts so
+  std::vector<int64_t> flat = {
+      -1, static_cast<int64_t>(choices.size())};  // no signature starts with -1
   for (const std::vector<int>& choice : choices)
     flat.insert(flat.end(), choice.begin(), choice.end());
   return {numbers_.Of(flat), std::move(choices)};

@@ -1,6 +1,6 @@
 /*!
  * \file contract.cc
- * \brief Minimising variables of few neighbours out, equal ones at once.
+ * \brief Elimination of variables with few neighbours. Equal tables are computed once.
  */
 #include "core/elimination/contract.h"
 
@@ -57,7 +57,7 @@ class Contractor {
     return known;
   }
 
-  /*! \brief The table with rows of v: those in `neighbours_[v]` are kept so. */
+  /*! \brief A table whose rows are values of v, as all in `neighbours_[v]` are. */
   SharedMatrix Turn(const SharedMatrix& table) {
     SharedMatrix& known = transposed_[table.get()];
     if (known != nullptr) return known;
@@ -113,7 +113,7 @@ class Contractor {
     unary_[other] = Share(std::move(sum));
   }
 
-  /*! \brief Over (u, w), from tables whose rows are values of the variable that goes. */
+  /*! \brief The table over (u, w), from tables whose rows are values of the eliminated variable. */
   SharedMatrix Minimise(const SharedMatrix& u, const SharedMatrix& w, const SharedVector& unary) {
     SharedMatrix& known = minima_[{u.get(), w.get(), unary.get()}];
     if (known != nullptr) return known;
@@ -154,7 +154,7 @@ class Contractor {
 
   double max_operations_;
   std::vector<SharedVector> unary_;
-  std::vector<std::map<int, SharedMatrix>> neighbours_;  // tables whose rows are the variable's own
+  std::vector<std::map<int, SharedMatrix>> neighbours_;  // rows are values of the variable itself
   std::vector<char> is_gone_;
   std::vector<int> waiting_;
   int64_t constant_ = 0;
@@ -162,7 +162,7 @@ class Contractor {
   std::map<const ByteMatrix*, SharedMatrix> transposed_;
   std::map<Key, SharedMatrix> sums_;
   std::map<Key, SharedMatrix> minima_;
-  std::vector<SharedMatrix> kept_;  // tables that keys point to stay alive
+  std::vector<SharedMatrix> kept_;  // keep tables alive that keys point to
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 /*!
  * \file dominance.cc
- * \brief The dominance test, with what is shared by equal tables computed once.
+ * \brief The dominance test. Work for equal tables is done once.
  */
 #include "core/elimination/dominance.h"
 
@@ -21,7 +21,7 @@ namespace tofu {
 
 namespace {
 
-/*! \brief The rows or the columns of one table, as the values of a variable. */
+/*! \brief The rows or columns of a table, as values of a variable. */
 struct Side {
   const ByteMatrix* bytes;
   bool of_rows;
@@ -42,15 +42,14 @@ struct Side {
   }
 };
 
-/*! \brief All variables whose values cost equal bytes beside equal tables: they differ in their
- * ties alone. */
+/*! \brief Variables with equal unary bytes and equal tables. Only their ties differ. */
 struct VariableClass {
   std::vector<int64_t> unary;
   std::vector<int> sides;
 
   struct Candidate {
     int value;
-    bool is_equal;  // it costs as many bytes, so that ties decide
+    bool is_equal;  // equal bytes: ties decide
   };
   std::vector<std::vector<Candidate>> no_worse = {};  // by value: others that never cost more bytes
 
@@ -130,8 +129,7 @@ class DominanceTest {
     return difference > 0 || (difference == 0 && b.value < a);
   }
 
-  /*! \brief Domination is transitive, so that a value that stays stands in at the end of each
-   * chain. */
+  /*! \brief Domination is transitive, so each chain ends at a value that stays. */
   std::vector<int> FindStandIns(int v) const {
     const size_t count = problem_.unary[v].size();
     std::vector<int> stand_in = CountUp(count);

@@ -3,12 +3,12 @@
  * \brief Exact minimisation of a sum of functions of one and two variables, by bucket elimination
  * in a min-fill order.
  *
- * Eliminating a variable v with neighbours N leaves one table over N:
- *     table(n) = min over x of [ unary(v = x) + sum of the factors that mention v, at (n, x) ]
- * and the best x for each n, to be read back in reverse order. Time and space are the sum over v of
- * the product of the domain sizes of v and N: exponential in the width of the order alone, linear
- * in the number of variables. Chains, fork-joins, residual connections and recurrent cells have
- * small width.
+ * Eliminating a variable v with neighbours N leaves one table over N,
+ *     table(n) = min over x of [unary(v = x) + sum of the functions of v at (n, x)],
+ * and the best x for each n, which are read back in reverse order. Time and space are the sum over
+ * v of the product of the domain sizes of v and N: exponential in the width of the order, linear in
+ * the number of variables. Chains, fork-joins, residual connections and recurrent cells have small
+ * width.
  */
 #ifndef TOFU_CORE_ELIMINATION_ELIMINATE_H_
 #define TOFU_CORE_ELIMINATION_ELIMINATE_H_
@@ -20,8 +20,8 @@
 
 namespace tofu {
 
-/*! \brief (bytes, tie) compared lexicographically, as bytes * 2^64 + tie; sums of ties must stay
- * below 2^64. */
+/*! \brief (bytes, tie) in lexicographic order, as bytes * 2^64 + tie. Sums of ties must stay below
+ * 2^64. */
 using Weight = __int128;
 
 inline Weight MakeWeight(int64_t bytes, uint64_t tie) {
@@ -40,7 +40,7 @@ struct ByteMatrix {
 
 using SharedMatrix = std::shared_ptr<const ByteMatrix>;
 
-/*! \brief Rows are values of `first`, columns those of `second`; the two differ. */
+/*! \brief Rows are values of `first`, columns those of `second`, another variable. */
 struct PairTable {
   int first = 0;
   int second = 0;
@@ -56,21 +56,21 @@ struct PairwiseProblem {
 };
 
 struct EliminationResult {
-  std::vector<int> values;  // index into each variable's domain
+  std::vector<int> values;  // a value of each variable
   Weight weight = 0;
   size_t largest_table = 0;  // entries
-  std::vector<int> order;    // in which the variables went
+  std::vector<int> order;    // in which variables were eliminated
 };
 
-/*! \brief More entries than this in one table is an error, not an out-of-memory. */
+/*! \brief A table with more entries is an error instead of running out of memory. */
 constexpr size_t kMaxTableEntries = size_t{1} << 24;
 
 /*!
- * \brief An order of small width: variables of at most two neighbours first, then by fewest fill
- * edges.
+ * \brief Return an order of small width: variables with at most two neighbours first, then by
+ * fewest fill edges.
  *
- * `neighbours` are the adjacency lists, each ascending. A variable of very many neighbours waits
- * until most of them are gone.
+ * `neighbours` are ascending adjacency lists. A variable with very many neighbours waits until most
+ * of them are gone.
  */
 std::vector<int> FindEliminationOrder(std::vector<std::vector<int>> neighbours);
 
@@ -78,9 +78,9 @@ std::vector<int> FindEliminationOrder(std::vector<std::vector<int>> neighbours);
 std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem);
 
 /*!
- * \brief Minimises a problem exactly.
- * \param order in which the variables are eliminated; chosen by FindEliminationOrder if it is empty
- * \throws std::runtime_error if a table would have more than `max_entries`
+ * \brief Minimise a problem exactly.
+ * \\param order of elimination; FindEliminationOrder chooses it if it is empty
+ * \\throws std::runtime_error if a table would have more than `max_entries`
  */
 EliminationResult Eliminate(const PairwiseProblem& problem, size_t max_entries = kMaxTableEntries,
                             std::vector<int> order = {});

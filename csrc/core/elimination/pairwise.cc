@@ -1,6 +1,6 @@
 /*!
  * \file pairwise.cc
- * \brief Evaluation, restriction and elimination of problems with shared tables.
+ * \brief Evaluation, restriction and elimination of pairwise problems.
  */
 #include "core/elimination/pairwise.h"
 
@@ -158,8 +158,7 @@ std::vector<size_t> CountValues(const std::vector<std::vector<Values>>& lists) {
   return counts;
 }
 
-/*! \brief Eliminates as the sizes of tables alone would have it. A variable of one value connects
- * nothing. */
+/*! \brief Simulate elimination by table sizes alone. Variables with one value connect nothing. */
 EliminationEstimate Estimate(const PairwiseProblem& problem, const std::vector<size_t>& counts) {
   PairwiseProblem connected{std::vector<std::vector<Weight>>(problem.size()), {}};
   for (const PairTable& pair : problem.pairs) {

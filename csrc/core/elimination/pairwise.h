@@ -1,11 +1,9 @@
 /*!
  * \file pairwise.h
- * \brief A sum of functions of one and two variables whose tables are shared: what the exact search
- * reduces until elimination can solve it.
+ * \brief Operations on pairwise problems whose tables are shared.
  *
- * A network repeats its blocks, so most pairs of variables have the same table as some other pair.
- * Tables are held once; whatever is computed from a table (a submatrix, a dominance test) is
- * computed once as well.
+ * A network repeats its blocks, so most pairs have the same table as another pair. Each table is
+ * held once, and whatever depends on it (a submatrix, a dominance test) is computed once.
  */
 #ifndef TOFU_CORE_ELIMINATION_PAIRWISE_H_
 #define TOFU_CORE_ELIMINATION_PAIRWISE_H_
@@ -20,16 +18,16 @@
 
 namespace tofu {
 
-/*! \brief The values that stay, ascending, for each variable. */
+/*! \brief By variable: the values that are kept, ascending. */
 using KeptValues = std::vector<std::vector<int>>;
 
-/*! \brief The weight of one assignment (an index into each variable's values). */
+/*! \brief The weight of an assignment, which has an index into each variable's values. */
 Weight EvaluatePairwise(const PairwiseProblem& problem, const std::vector<int>& values);
 
-/*! \brief The problem over the kept values alone; equal submatrices stay shared. */
+/*! \brief The problem over the kept values. Equal submatrices stay shared. */
 PairwiseProblem Restrict(const PairwiseProblem& problem, const KeptValues& kept);
 
-/*! \brief A problem over some of the values of a whole problem. */
+/*! \brief A problem over some values of a whole problem. */
 struct Part {
   PairwiseProblem problem;
   KeptValues originals;  // by variable and value: the value of the whole problem, ascending
@@ -44,13 +42,13 @@ KeptValues KeepAll(const PairwiseProblem& problem);
 /*! \brief The number of kept values. */
 size_t CountKept(const KeptValues& kept);
 
-/*! \brief The part that is the whole problem. */
+/*! \brief The whole problem as a part. */
 Part MakePart(PairwiseProblem problem);
 
-/*! \brief The part of a part over its kept values alone. */
+/*! \brief Restrict a part to some of its values. */
 Part Select(const Part& part, const KeptValues& kept);
 
-/*! \brief Values of the whole problem as values of a part that holds them. */
+/*! \brief Convert values of the whole problem to values of a part that holds them. */
 std::vector<int> FindPositions(const Part& part, const std::vector<int>& values);
 
 /*! \brief The bytes of weights, without their ties. */
@@ -61,7 +59,7 @@ std::vector<Weight> ToWeights(const std::vector<int64_t>& bytes);
 
 ByteMatrix Transpose(const ByteMatrix& matrix);
 
-/*! \brief The distinct tables of a problem, in the order of its pairs. */
+/*! \brief List the distinct tables of a problem, in the order of its pairs. */
 std::vector<const ByteMatrix*> ListTables(const PairwiseProblem& problem);
 
 /*! \brief Makes equal tables one object. */
@@ -73,25 +71,25 @@ class DistinctMatrices {
   std::map<std::pair<size_t, std::vector<int64_t>>, SharedMatrix> known_;  // by rows and entries
 };
 
-/*! \brief The entries of the distinct tables. */
+/*! \brief Entries of all distinct tables. */
 size_t CountDistinctEntries(const PairwiseProblem& problem);
 
-/*! \brief What eliminating the problem exactly would take. */
+/*! \brief Effort of eliminating a problem exactly. */
 struct EliminationEstimate {
   double largest_table = 0;  // entries
-  double entries = 0;        // of all tables, each of 18 bytes
+  double entries = 0;        // of all tables, 18 bytes each
   double operations = 0;     // entries times values of the eliminated variable
   std::vector<int> order;
 };
 
-/*! \brief Follows the elimination order without any table. Sizes are floating point: they may be
- * beyond all integers. */
+/*! \brief Simulate elimination without tables. Sizes are floating point, since they may exceed all
+ * integers. */
 EliminationEstimate EstimateElimination(const PairwiseProblem& problem);
 
-/*! \brief The same of what Restrict leaves. */
+/*! \brief The same after Restrict. */
 EliminationEstimate EstimateElimination(const PairwiseProblem& problem, const KeptValues& kept);
 
-/*! \brief Eliminates exactly (eliminate.h), in the order of an estimate if one is given. */
+/*! \brief Eliminate exactly (eliminate.h), in the order of an estimate if it is not empty. */
 EliminationResult EliminatePairwise(const PairwiseProblem& problem, size_t max_entries,
                                     std::vector<int> order = {});
 

@@ -172,7 +172,7 @@ int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<i
 bool CanSplit(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice, int dimension,
               int64_t parts, bool equally) {
   const int64_t smallest = SmallestPart(extent, grid, choice, dimension);
-  // The parts before are equal where all of them were made so.
+  // Earlier parts are equal if all earlier splits were.
   return smallest >= parts && !(equally && smallest % parts != 0);
 }
 

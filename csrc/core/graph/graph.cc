@@ -1,6 +1,6 @@
 /*!
  * \file graph.cc
- * \brief Building and checking the semantic graph.
+ * \brief Construction and checks of the semantic graph.
  */
 #include "core/graph/graph.h"
 

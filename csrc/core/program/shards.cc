@@ -1,6 +1,6 @@
 /*!
  * \file shards.cc
- * \brief Reading shards and assembling them.
+ * \brief Reading and assembly of shards.
  */
 #include "core/program/shards.h"
 
@@ -55,12 +55,12 @@ void TensorShards::AddRegion(int tensor, int worker, const Box& moved, const Mov
       continue;
     }
     std::vector<Box> rest;
-    Subtract(box, mine, &rest);  // what the worker has itself
+    Subtract(box, mine, &rest);  // without elements of its own shard
     for (const Box& part : rest) pieces->Add(part, Shard(tensor, owner), shard, movement);
   }
 }
 
-/*! \brief `box` of an output on one worker, summed over its holders; the worker's own entry where
+/*! \brief Sum `box` of an output over its holders on one worker. Return the worker's own entry if
  * that is all. */
 Entry TensorShards::Gather(const ProducedOutput& produced, const PlacedAccess& access, int worker,
                            const Interval* box) {
@@ -80,7 +80,7 @@ Entry TensorShards::Gather(const ProducedOutput& produced, const PlacedAccess& a
                             std::move(pieces));
 }
 
-/*! \brief A replicated shard out of the parts that the workers which hold it have summed. */
+/*! \brief Gather a replicated shard from the workers that have summed its parts. */
 Entry TensorShards::JoinParts(int tensor, int phase, int worker, const PlacedLayout& layout,
                               const std::vector<Entry>& parts) {
   const int rank = layout.shards.rank();

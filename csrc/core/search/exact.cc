@@ -1,6 +1,6 @@
 /*!
  * \file exact.cc
- * \brief The stages of the exact search.
+ * \brief Stages of the exact search.
  */
 #include "core/search/exact.h"
 
@@ -44,7 +44,7 @@ class ExactSearch {
     } catch (const std::length_error& error) {
       if (!has_plan()) throw std::runtime_error(error.what());
     } catch (const std::bad_alloc&) {
-      // Whatever was proved before stays true.
+      // What was proved before stays true.
       if (!has_plan()) throw;
     }
     return MakeResult();
@@ -55,19 +55,19 @@ class ExactSearch {
 
   int64_t Ceiling() const { return assignment_ ? result_.recursive_bytes + 1 : kForbiddenBytes; }
 
-  /*! \brief Of the tables. Where they alone would take longer than the whole search may, the
-   * recursion's plan has to do. */
+  /*! \brief The most entries of all tables. If tables take longer than the search may, the
+   * recursion's plan is the result. */
   size_t MostEntries() const {
-    constexpr double kLeast = 0.05;  // seconds: what is cheap is made at any time
+    constexpr double kLeast = 0.05;  // seconds: cheap tables are always made
     const double affordable =
         std::max(state_.SecondsLeft(), kLeast) * kAdditionsPerSecond / PerEntry();
     return assignment_ ? static_cast<size_t>(std::min<double>(affordable, kMaxExactEntries))
                        : kMaxExactEntries;
   }
 
-  /*! \brief Additions that an entry of a table takes. */
+  /*! \brief Additions per entry of a table. */
   double PerEntry() const {
-    constexpr double kAdditionsPerWorker = 24;  // of its box
+    constexpr double kAdditionsPerWorker = 24;  // for its box
     return kAdditionsPerWorker * static_cast<double>(grid_.num_workers());
   }
 
@@ -78,14 +78,13 @@ class ExactSearch {
       assignment_ = result_.plan.assignment;
       for (int64_t bytes : result_.plan.step_bytes) result_.recursive_bytes += bytes;
     } catch (const std::runtime_error&) {
-      // Too densely connected for elimination: a plan is left to message passing.
+      // Too densely connected for elimination: message passing will find a plan.
     } catch (const std::bad_alloc&) {
       // The same.
     }
   }
 
-  /*! \brief The tables take the effort and the memory that they take: nothing can be proved without
-   * them. */
+  /*! \brief Count the effort and memory of the tables, without which nothing can be proved. */
   void CountTables() {
     const auto entries = static_cast<double>(problem_.num_entries);
     state_.Spend(PerEntry() * entries);
@@ -113,8 +112,8 @@ class ExactSearch {
   ExactResult MakeResult() {
     if (state_.has_plan()) assignment_ = ToAssignment(problem_, variables_, state_.values());
     const PlanCost cost = EvaluatePlan(graph_, grid_, *assignment_);
-    // Operators of one group that happen to choose alike share fetches, which no pair of variables
-    // sees: the plan may cost less than was counted, and so may others.
+    // Operators of one group with equal choices by coincidence share fetches, which no pair of
+    // variables sees. The plan and others may cost less than was counted.
     const bool is_counted = !MayShareByChance(graph_);
     if (state_.has_plan() && is_counted && cost.total_bytes != state_.bytes()) {
       throw std::logic_error("the plan costs " + std::to_string(cost.total_bytes) +

@@ -1,6 +1,6 @@
 /*!
  * \file exact_state.cc
- * \brief Parts of a problem, and the best plan so far.
+ * \brief The best plan so far, and its proof.
  */
 #include "core/search/exact_state.h"
 
@@ -14,11 +14,11 @@ namespace tofu {
 
 namespace {
 
-/*! \brief What an operation of elimination counts for: it adds 128 bits for each table, wherever
- * they lie. */
+/*! \brief Additions that an operation of elimination counts for: it adds 128 bits per table, at any
+ * address. */
 constexpr double kAdditionsPerOperation = 40;
 
-/*! \brief Of an elimination table: the weight and the best value. */
+/*! \brief Bytes of an elimination table per entry: weight and best value. */
 constexpr double kBytesPerEntry = 18;
 
 }  // namespace
@@ -76,7 +76,7 @@ void ExactState::TakeEffort(const ExactState& other) {
 void ExactState::RaiseBound(int64_t bytes) { bound_ = std::max(bound_, bytes); }
 
 bool ExactState::Fits(const EliminationEstimate& estimate, double most_operations) const {
-  constexpr double kLeast = 0.05;  // seconds: what is cheap is tried at any time
+  constexpr double kLeast = 0.05;  // seconds: cheap eliminations are always tried
   const double operations =
       std::min(most_operations,
                std::max(SecondsLeft(), kLeast) * kAdditionsPerSecond / kAdditionsPerOperation);

@@ -1,6 +1,6 @@
 /*!
  * \file polish.cc
- * \brief Eliminations with all steps but two fixed.
+ * \brief Eliminations in which two steps are free.
  */
 #include "core/search/polish.h"
 
@@ -35,7 +35,7 @@ void ForEachTwoSteps(const ExactProblem& problem, const ExactState& state,
   if (!state.has_plan()) return;
   const int steps = static_cast<int>(problem.sequences.front()->front().size());
   const int pairs = steps * (steps - 1) / 2;
-  int idle = 0;  // pairs in a row that found nothing
+  int idle = 0;  // pairs in a row without an improvement
   while (steps > 2) {
     for (int first = 0; first < steps; ++first) {
       for (int second = first + 1; second < steps; ++second) {

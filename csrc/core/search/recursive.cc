@@ -1,6 +1,6 @@
 /*!
  * \file recursive.cc
- * \brief The steps of the recursive search.
+ * \brief Steps of the recursive search.
  */
 #include "core/search/recursive.h"
 
@@ -41,7 +41,7 @@ class RecursiveSearch {
     }
     result.assignment =
         variables_.MakeAssignment([this](int variable) { return histories_[variable]; });
-    // The steps count each read by itself, since what is shared is no sum over pairs.
+    // The steps count each read by itself: the cost of shared regions is no sum over pairs.
     if (graph_.shares_regions())
       result.step_bytes = EvaluatePlan(graph_, grid_, result.assignment).step_bytes;
     return result;
@@ -50,7 +50,7 @@ class RecursiveSearch {
  private:
   static constexpr int kSameVariable = -1;
 
-  /*! \brief Groups the incidences by the pair of variables that they connect. */
+  /*! \brief Group incidences by the pair of variables that they connect. */
   void FindPairs() {
     std::unordered_map<uint64_t, int> known;
     for (const Incidence& incidence : tables_.incidences()) {
@@ -67,7 +67,7 @@ class RecursiveSearch {
     }
   }
 
-  /*! \brief History + one more choice, for every value of the domain. */
+  /*! \brief By variable: its history with each value of its domain appended. */
   std::vector<ChoiceList> ExtendHistories(const std::vector<std::vector<int>>& domains) {
     std::vector<ChoiceList> lists;
     lists.reserve(domains.size());
@@ -124,7 +124,7 @@ class RecursiveSearch {
     }
   }
 
-  /*! \brief Fixes the next choice of every variable; returns the bytes of the geometry so far. */
+  /*! \brief Fix the next choice of every variable. Return the bytes of the steps so far. */
   int64_t RunStep(int step, SearchResult* result) {
     const std::vector<std::vector<int>> domains = variables_.Domains(step, histories_);
     tables_.SetGrid(grid_.Prefix(step + 1));
@@ -141,9 +141,7 @@ class RecursiveSearch {
     return bytes;
   }
 
-  /*! \brief Eliminates a step, as it is or, where that needs large tables, without dominated
-   * values.
-   */
+  /*! \brief Eliminate a step. If that needs large tables, remove dominated values first. */
   EliminationResult Solve(PairwiseProblem problem) {
     constexpr size_t kLargeTable = size_t{1} << 20;
     if (!is_dense_) {
@@ -183,8 +181,8 @@ class RecursiveSearch {
   std::vector<std::vector<int>> histories_;  // by variable: its choices so far
   std::vector<std::pair<int, int>> pairs_;   // (operator variable, tensor variable)
   std::vector<int> pair_of_;                 // by incidence, or kSameVariable
-  std::vector<int> order_;                   // of elimination: the same at each step
-  bool is_dense_ = false;                    // large tables are needed
+  std::vector<int> order_;                   // for elimination; the same at each step
+  bool is_dense_ = false;                    // a step needed large tables
   TieWeights ties_;
 };
 

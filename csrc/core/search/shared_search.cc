@@ -1,6 +1,6 @@
 /*!
  * \file shared_search.cc
- * \brief Bounds over stars, and searches among the values that they leave.
+ * \brief Bounds over stars, and searches among the remaining values.
  */
 #include "core/search/shared_search.h"
 
@@ -49,13 +49,13 @@ class SharedSearch {
   }
 
  private:
-  static constexpr double kAdditionsPerStep = 20;  // few of them lie in a row
-  static constexpr double kTrialShare = 0.1;       // of what may be spent yet
-  static constexpr double kTwoStepsShare = 0.02;   // the same
-  static constexpr double kPolishShare = 0.3;      // of all that may be spent
-  static constexpr double kDominanceShare = 0.05;  // of what a search may spend
-  static constexpr int64_t kNarrow = 200;          // a part of the bound: a gap for sweeps alone
-  static constexpr int64_t kTight = 5000;          // the same: a gap for the last search
+  static constexpr double kAdditionsPerStep = 20;  // they are not contiguous
+  static constexpr double kTrialShare = 0.1;       // of the remaining effort
+  static constexpr double kTwoStepsShare = 0.02;   // of the remaining effort
+  static constexpr double kPolishShare = 0.3;      // of the total effort
+  static constexpr double kDominanceShare = 0.05;  // of the effort of one search
+  static constexpr int64_t kNarrow = 200;  // fraction of the bound: the gap that polishing leaves
+  static constexpr int64_t kTight = 5000;  // fraction of the bound: the gap that sweeps leave
 
   static std::vector<Star> RestrictAll(const std::vector<Star>& stars, const KeptValues& kept) {
     std::vector<Star> restricted;
@@ -65,7 +65,7 @@ class SharedSearch {
 
   double SweepAdditions() const { return kAdditionsPerStep * passing_->CountSteps(); }
 
-  /*! \brief Sweeps as long as they close a good part of the gap. */
+  /*! \brief Sweep while this closes a good part of the gap. */
   int64_t BoundByStars() {
     constexpr int kSweeps = 5;
     constexpr int64_t kLeastPart = 10;
@@ -89,7 +89,7 @@ class SharedSearch {
     return bound;
   }
 
-  /*! \brief Leaves these of the kept values. */
+  /*! \brief Restrict the problem to some of its values. */
   void Prune(const KeptValues& below) {
     part_ = Select(part_, below);
     stars_ = RestrictAll(stars_, below);
@@ -98,8 +98,7 @@ class SharedSearch {
     state_.Report("pruning");
   }
 
-  /*! \brief The kept values that cost at most `most` above the bound, and those of the best plan.
-   */
+  /*! \brief Values that cost at most `most` above the bound, and those of the best plan. */
   KeptValues KeepBelow(int64_t most) const {
     KeptValues below(part_.originals.size());
     for (size_t v = 0; v < below.size(); ++v) {
@@ -112,8 +111,8 @@ class SharedSearch {
     return below;
   }
 
-  /*! \brief Searches among the values that may be in a better plan, or where these are too many,
-   * among the cheapest of them. Whether nothing is left to do. */
+  /*! \brief Search among the values that may be in a better plan or, if these are too many, among
+   * the cheapest. Return true if nothing is left to do. */
   bool SolveBelow(int64_t bound) {
     const std::vector<StarExcess> excess = passing_->FindExcess();
     const int64_t gap = std::max<int64_t>(state_.bytes() - bound, 0);
@@ -126,8 +125,8 @@ class SharedSearch {
     }
   }
 
-  /*! \brief Better plans from the best one, two steps at a time, where one pattern at most is
-   * fetched for several reads; until no two steps find anything or the gap is narrow. */
+  /*! \brief Improve the best plan two steps at a time, with at most one shared pattern per star,
+   * until nothing helps or the gap is narrow. */
   void Polish() {
     const std::vector<StarExcess> unknown(stars_.size());
     const auto is_over = [this] {
@@ -141,10 +140,9 @@ class SharedSearch {
   }
 
   /*!
-   * \brief Searches the best plan of some of the kept values, beginning with the best one, with a
-   * variable for each star. No bound that it finds holds above `cap`; where that is 0, plans alone
-   * are wanted.
-   * \return whether these are few enough.
+   * \brief Search the best plan over some values, starting from the best one, with a variable for
+   * each star. Bounds from this search are valid up to `cap`; 0 asks for plans only.
+   * \\return false if the values are too many
    */
   bool Search(const KeptValues& below, const std::vector<StarExcess>& excess, int64_t most,
               int64_t cap, double share) {
@@ -166,7 +164,7 @@ class SharedSearch {
     return true;
   }
 
-  /*! \brief Additions of a test which values dominate others. */
+  /*! \brief Additions of a dominance test. */
   static double CountDominance(const PairwiseProblem& problem) {
     double additions = 0;
     for (const ByteMatrix* table : ListTables(problem)) {
@@ -203,7 +201,7 @@ class SharedSearch {
     if (state_.bound() >= state_.bytes()) state_.Prove();
   }
 
-  /*! \brief The order of the variables, the one of a star just after its centre. */
+  /*! \brief The order of variables, with each star's just after its centre. */
   std::vector<int> OrderWithStars() const {
     std::vector<std::vector<int>> after(problem_.pairwise.size());
     for (size_t s = 0; s < problem_.stars.size(); ++s)
@@ -218,10 +216,10 @@ class SharedSearch {
 
   const ExactProblem& problem_;
   ExactState& state_;
-  Part part_;                // the values that may be in a better plan
+  Part part_;                // values that may be in a better plan
   std::vector<Star> stars_;  // over these
   std::unique_ptr<StarPassing> passing_;
-  Costs reduced_;  // what they cost above the bound at least
+  Costs reduced_;  // their costs above the bound
   BoundStatistics statistics_;
 };
 

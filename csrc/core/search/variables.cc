@@ -177,7 +177,7 @@ std::vector<int> SearchVariables::NumberSequences() const {
 }
 
 double SearchVariables::CountSequences(int variable) const {
-  // What may follow a history depends on the parts that each dimension is in, not on their order.
+  // Later choices depend on the number of parts of each dimension, not on their order.
   struct Histories {
     std::vector<int> first;
     double count = 0;
@@ -216,7 +216,7 @@ std::vector<std::vector<int>> SearchVariables::Domains(
     std::vector<int> choices = Choices(variable, histories[variable]);
     const int hint = hints_[variable].empty() ? kFree : hints_[variable][step];
     if (hint != kFree) {
-      // Replicating is always possible, though the search would not think of it.
+      // Replicating is always possible, though the search would not choose it.
       if (hint != kReplicated && std::find(choices.begin(), choices.end(), hint) == choices.end()) {
         problems += "\n  " + hint_names_[variable] + " is fixed to " + std::to_string(hint) +
                     " at step " + std::to_string(step) + ", where it can take one of " +
@@ -224,7 +224,7 @@ std::vector<std::vector<int>> SearchVariables::Domains(
       }
       choices = {hint};
     } else if (!hints_[variable].empty()) {
-      // If no choice leaves the hint for later steps possible, the step that it is for says so.
+      // If no choice leaves later hints possible, the step of the hint reports it.
       const std::vector<int> meeting = LeaveHintPossible(variable, histories[variable], choices);
       if (!meeting.empty()) choices = meeting;
     }

@@ -29,6 +29,7 @@ PartView ViewOneHot(const LoweredParam& param, const Blobs& inputs, const Blobs&
 
 /*! \brief Sequences, as [outer][time][inner], and their lengths. */
 PartView ViewSequences(const LoweredParam& param, const Blobs& inputs, const Blobs&) {
+  const DimensionView view(inputs[0].shape_, param.axis);
   return {view, DescribeIndices(param, view, inputs[1])};
 }
 
