@@ -11,7 +11,7 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-/*! \brief What both operators, the call and its backward, know. */
+/*! \brief Parameters of the call and of its backward operator. */
 struct CallShape {
   uint32_t num_inputs = 0;
   mxnet::ShapeVector output_shapes;
@@ -111,7 +111,7 @@ NNVM_REGISTER_OP(_tofu_recorded_call_backward)
     .set_num_outputs(CountInputs)
     .set_attr<bool>("TIsBackward", true)
     .set_attr<bool>("TIsLayerOpBackward", true)
-    // Run by the thread that issues it, as operators with subgraphs are.
+    // Run by the thread that issues it, like operators with subgraphs.
     .set_attr<mxnet::FExecType>("FExecType",
                                 [](const nnvm::NodeAttrs&) {
                                   return mxnet::ExecType::kSubgraphExec;

@@ -1,7 +1,7 @@
 /*!
  * \file mxnet_api.h
- * \brief What csrc/nnvm uses of MXNet 1.9.1: public headers, and functions that libmxnet.so exports
- *        but declares in private headers only (src/executor/exec_pass.h, graph_executor.h).
+ * \brief The parts of MXNet 1.9.1 that csrc/nnvm uses: public headers, and exported functions that
+ * only private headers declare (src/executor/exec_pass.h, graph_executor.h).
  */
 #ifndef TOFU_NNVM_BASE_MXNET_API_H_
 #define TOFU_NNVM_BASE_MXNET_API_H_
@@ -33,14 +33,14 @@ nnvm::Graph InferType(nnvm::Graph&& graph, nnvm::DTypeVector&& types, const std:
 nnvm::Graph DetectInplaceAddTo(nnvm::Graph graph);
 nnvm::NodeEntry AggregateGradient(std::vector<nnvm::NodeEntry>&& parts);
 
-/*! \brief What every mxnet::Executor is, which is its first and only base. */
+/*! \brief The first and only base of every mxnet::Executor. */
 class GraphExecutor {
  public:
-  /*! \brief Issue the nodes [begin, end), which must be nodes of the graph. */
+  /*! \brief Issue the nodes [begin, end) of the graph. */
   void RunOps(bool is_train, size_t begin, size_t end);
 
-  /*! \brief Have the nodes [begin, end), all of them on one device, run as operations of at most
-   * `max_nodes` of them. */
+  /*! \brief Run the nodes [begin, end), all on one device, as operations of at most `max_nodes`
+   * nodes. */
   void BulkOpSegs(size_t begin, size_t end, size_t max_nodes);
 };
 }  // namespace exec
@@ -49,26 +49,26 @@ class GraphExecutor {
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief A symbol as Python passes it: the integer value of `sym.handle`. */
+/*! \brief A symbol in Python: the integer value of `sym.handle`. */
 using SymbolHandle = std::uintptr_t;
 
 /*! \brief The integer value of an executor's or an array's handle. */
 using ObjectHandle = std::uintptr_t;
 
-/*! \brief The symbol behind a handle; its nodes live as long as the handle's owner. */
+/*! \brief The symbol of a handle. Its nodes live as long as the handle. */
 inline const nnvm::Symbol& SymbolOf(SymbolHandle handle) {
   CHECK(handle != 0) << "Need the handle of a symbol, got a null handle";
   return *reinterpret_cast<const nnvm::Symbol*>(handle);
 }
 
-/*! \brief A graph over the very nodes of the symbol, which must outlive it. */
+/*! \brief A graph that shares the nodes of a symbol, which must outlive it. */
 inline nnvm::Graph GraphOf(SymbolHandle handle) {
   nnvm::Graph graph;
   graph.outputs = SymbolOf(handle).outputs;
   return graph;
 }
 
-/*! \brief A new handle; whoever wraps it as mx.sym.Symbol owns it. */
+/*! \brief Return a new handle, which the caller owns. */
 inline SymbolHandle NewHandle(std::vector<nnvm::NodeEntry> outputs) {
   auto symbol = std::make_unique<nnvm::Symbol>();
   symbol->outputs = std::move(outputs);
@@ -98,7 +98,7 @@ void SetGraphAttr(nnvm::Graph* graph, const char* key, T value) {
   graph->attrs[key] = std::make_shared<nnvm::any>(std::move(value));
 }
 
-/*! \brief Replaces the body of a pass that MXNet registered, once. `original` receives MXNet's. */
+/*! \brief Replace the body of a pass once. `original` receives MXNet's body. */
 inline void ReplacePass(const char* name, nnvm::PassFunction body, nnvm::PassFunction* original) {
   if (*original != nullptr) return;
   auto& pass = dmlc::Registry<nnvm::PassFunctionReg>::Get()->__REGISTER_OR_GET__(name);

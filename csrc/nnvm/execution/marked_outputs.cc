@@ -18,7 +18,7 @@ namespace {
 using nnvm::Node;
 using nnvm::ObjectPtr;
 
-/*! \brief The attribute that lists the outputs with a mark, each with a space after it. */
+/*! \brief The attribute that lists marked outputs, each followed by a space. */
 const char* AttributeOf(OutputMark mark) {
   switch (mark) {
     case OutputMark::kTransit:
@@ -62,7 +62,7 @@ KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end) {
       << "outputs [" << begin << ", " << end << ") of " << outputs.size();
   KeepingGraph made;
   made.symbol = NewHandle(outputs);
-  std::unordered_set<const Node*> needed;  // by the outputs before
+  std::unordered_set<const Node*> needed;  // by earlier outputs
   nnvm::DFSVisit({outputs.begin(), outputs.begin() + begin},
                  [&](const ObjectPtr& node) { needed.insert(node.get()); });
   std::map<std::pair<const Node*, uint32_t>, int> uses;

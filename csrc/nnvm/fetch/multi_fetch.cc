@@ -1,6 +1,6 @@
 /*!
  * \file multi_fetch.cc
- * \brief Registration of _tofu_multi_fetch: inference and what MXNet asks of every operator.
+ * \brief Registration of _tofu_multi_fetch.
  */
 #include "nnvm/fetch/multi_fetch.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 using nnvm::NodeAttrs;
 
-/*! \brief Every source box has to lie inside its input. */
+/*! \brief Check that every source box is inside its input. */
 void CheckSources(const NodeAttrs& attrs, const mxnet::ShapeVector& inputs) {
   for (const Piece& piece : MultiFetchParamOf(attrs).pieces) {
     for (const Source& source : piece.sources) {

@@ -21,9 +21,9 @@ using nnvm::IndexedGraph;
 
 constexpr int kUnplaced = -1;
 
-nnvm::PassFunction g_original_body;  // that MXNet registered
+nnvm::PassFunction g_original_body;  // of MXNet
 
-/*! \brief The device of a node: that of its group, which a bound argument must already be on. */
+/*! \brief The device of a node's group. A bound argument must be on it. */
 int DeviceOf(const nnvm::Node& node, const std::string& group_key,
              const nnvm::DeviceAssignMap& devices, int bound) {
   const std::string* group = FindText(node.attrs, group_key);

@@ -1,6 +1,6 @@
 /*!
  * \file training_graph.cc
- * \brief Calls NNVM's pass MXGradient with the attributes that MXNet's executor gives it.
+ * \brief Calls NNVM's pass MXGradient with the attributes that MXNet's executor uses.
  */
 #include "nnvm/graph/training_graph.h"
 
@@ -28,8 +28,7 @@ std::vector<NodeEntry> MakeHeadGradients(size_t num_outputs) {
   return gradients;
 }
 
-/*! \brief The variables of these names among the arguments (not the auxiliary states) of the
- * symbol. */
+/*! \brief Find arguments (not auxiliary states) of the symbol by name. */
 std::vector<NodeEntry> FindArguments(const nnvm::Symbol& symbol,
                                      const std::vector<std::string>& names) {
   std::unordered_map<std::string, std::vector<ObjectPtr>> arguments;

@@ -17,9 +17,9 @@ namespace {
 using nnvm::Graph;
 using nnvm::IndexedGraph;
 
-// MXNet's pool arrays are float32 arrays: their sizes are multiples of its element.
+// MXNet's pool consists of float32 arrays, so sizes are multiples of 4 bytes.
 constexpr int64_t kPoolAlignment = 4;
-// What MXNet's planner writes for an entry that it has to place, and for one that lies elsewhere.
+// MXNet's planner marks: to be placed, and placed elsewhere.
 constexpr int kToBePlaced = -1;
 constexpr int kElsewhere = -2;
 
@@ -34,8 +34,8 @@ void ListGroups(const IndexedGraph& index, PlannedGraph* planned) {
   }
 }
 
-/*! \brief A copy of the graph without control dependencies. Clones carry their shapes, so inference
- * does not miss them. */
+/*! \brief Copy the graph without control dependencies. Clones carry their shapes, so inference does
+ * not need them. */
 Graph ForgetOrder(SymbolHandle symbol, nnvm::Symbol* copy) {
   *copy = SymbolOf(symbol).Copy();
   nnvm::DFSVisit(copy->outputs, [](const nnvm::ObjectPtr& node) { node->control_deps.clear(); });
@@ -53,7 +53,7 @@ EntryKind KindOf(const IndexedGraph& index, uint32_t id, const std::vector<uint3
   return passes ? EntryKind::kTransit : EntryKind::kTensor;
 }
 
-/*! \brief Where every entry lies before planning. */
+/*! \brief Marks of all entries before planning. */
 nnvm::StorageVector PlaceInAdvance(const IndexedGraph& index, bool holds_transit) {
   nnvm::StorageVector storage(index.num_node_entries(), kToBePlaced);
   if (holds_transit) return storage;

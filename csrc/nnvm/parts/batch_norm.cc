@@ -1,11 +1,11 @@
 /*!
  * \file batch_norm.cc
- * \brief BatchNorm in parts that may be split by batch and space: sums over the cells of each
- * channel, which the workers add up, and the rest from whole sums.
+ * \brief BatchNorm in parts that can be split by batch and space: sums over the elements of each
+ * channel, which are reduced over the workers, and the rest from whole sums.
  *
- * Two passes, the second around the mean of the whole tensor, so that the variance is right
- * whatever the mean. Sums are taken and kept in double precision. `count` is the number of cells of
- * the whole tensor in each channel.
+ * Two passes, the second around the mean of the whole tensor, keep the variance accurate for any
+ * mean. Sums are in double precision. `count` is the number of elements of the whole tensor per
+ * channel.
  */
 #include <algorithm>
 #include <cmath>
@@ -43,8 +43,8 @@ void ComputeSquares(const PartCall& call) {
   });
 }
 
-/*! \brief out, mean and 1 / std from the statistics, as the stock operator has them; a gamma that
- * is fixed becomes 1 in training. */
+/*! \brief Compute out, mean and 1 / std from the statistics, as the stock operator does. A fixed
+ * gamma becomes 1 in training. */
 void Normalize(const PartCall& call, const std::vector<double>& mean,
                const std::vector<double>& variance) {
   MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
@@ -119,7 +119,7 @@ void MoveStatistics(const LoweredParam& param, const Real* mean, const Real* inv
 }
 
 /*! \brief d_out, data, mean, 1 / std, gamma, moving mean, moving variance, sums of d_out, sums of
- * d_out * normalised data -> d_data, d_gamma, d_beta; the moving statistics change in place. */
+ * d_out * normalised data -> d_data, d_gamma, d_beta. Changes the moving statistics in place. */
 void ComputeBackwardApply(const PartCall& call) {
   const double* by_beta = call.Input<double>(7);
   const double* by_gamma = call.Input<double>(8);

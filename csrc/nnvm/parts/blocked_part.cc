@@ -15,7 +15,7 @@ using Arrays = std::vector<mxnet::NDArray>;
 
 constexpr char kData = 'd';
 
-/*! \brief The block of all data, 1 where it differs. */
+/*! \brief The block that all data has, or 1. */
 int64_t FindCommonBlock(const NodeAttrs& attrs, const Signature& signature, const Arrays& inputs) {
   if (PositiveAxis(inputs[0].shape(), LoweredParamOf(attrs).axis) != 1) return 1;
   const int64_t block = FindBlock(inputs[0]);
@@ -30,7 +30,7 @@ mxnet::FComputeEx ComputeInBlocks(const Part& part) {
                 const Requests& requests, const Arrays& outputs) {
     const Signature& signature = part.signature;
     const int64_t block = FindCommonBlock(attrs, signature, inputs);
-    Arrays plain;  // as long as their memory is in use
+    Arrays plain;  // keeps memory alive
     Blobs read, written;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (block > 1 && signature.inputs[i] == kData) {
@@ -72,7 +72,7 @@ bool RegisterBlockedParts(const PartFamily& family, const std::vector<Part>& par
         ->__REGISTER_OR_GET__(part.name)
         .set_attr<mxnet::FComputeEx>("FComputeEx<cpu>", ComputeInBlocks(part))
         .set_attr<mxnet::FInferStorageType>("FInferStorageType", InferStorage)
-        .set_attr<bool>("TIsMKLDNN", true);  // MXNet makes plain copies for all others
+        .set_attr<bool>("TIsMKLDNN", true);  // for all other operators MXNet makes plain copies
   }
   return true;
 }

@@ -1,7 +1,7 @@
 /*!
  * \file by_position.cc
- * \brief one_hot and SequenceMask, where a worker has a part of the dimension whose positions they
- * compare with numbers.
+ * \brief one_hot and SequenceMask for a part of the dimension whose positions are compared with
+ * numbers.
  */
 #include <cstdint>
 #include <vector>
@@ -21,7 +21,7 @@ mxnet::TShape ShapeOfOneHot(const LoweredParam& param, const mxnet::TShape& indi
   return mxnet::TShape(extents.begin(), extents.end());
 }
 
-/*! \brief What one_hot writes, as [indices][depth][1]. */
+/*! \brief The output of one_hot, as [indices][depth][1]. */
 PartView ViewOneHot(const LoweredParam& param, const Blobs& inputs, const Blobs& outputs) {
   const DimensionView view(outputs[0].shape_, -1);
   return {view, DescribeIndices(param, view, inputs[0])};

@@ -1,10 +1,9 @@
 /*!
  * \file layer_norm.cc
- * \brief LayerNorm in parts that may be split along the dimension that it normalises: sums along
- * each line, which the workers add up, and the rest from whole sums.
+ * \brief LayerNorm in parts that can be split along the normalised dimension: sums along each line,
+ * which are reduced over the workers, and the rest from whole sums.
  *
- * As for BatchNorm (batch_norm.cc): two passes, sums in double precision, `count` the extent of the
- * whole tensor.
+ * Two passes and double precision, as in batch_norm.cc. `count` is the extent of the whole tensor.
  */
 #include <cmath>
 #include <utility>
@@ -98,7 +97,7 @@ void ComputeBackwardApply(const PartCall& call) {
     const auto line_of = [&call](int64_t i) {
       return i / (call.view.extent * call.view.inner) * call.view.inner + i % call.view.inner;
     };
-    // Before d_data: it may take the place of d_out.
+    // Before d_data, which may replace d_out.
     const SumPairs sums = SumAcross(
         call.view,
         [=](int64_t, int64_t i) {
@@ -128,7 +127,7 @@ void ComputeBackwardApply(const PartCall& call) {
       {"ddvll", "LL"},
       ComputeBackwardSums,
       PartLoop::kReduceLines},
-     // d_data may take the place of d_out, so the gradients of the parameters are computed first.
+     // d_data may replace d_out, so the gradients of the parameters are computed first.
      {"_tofu_layer_norm_backward_apply",
       {"ddvllLL", "dvv"},
       ComputeBackwardApply,

@@ -1,8 +1,7 @@
 /*!
  * \file loss.cc
- * \brief The gradient of MakeLoss where it is divided by the number of valid cells: that number,
- * which the workers put together, and the rest from it. The gradient of a regression output from
- * its differences.
+ * \brief The gradient of MakeLoss divided by the number of valid elements, which is reduced over
+ * the workers, and the gradient of a regression output from its differences.
  */
 #include <algorithm>
 
@@ -13,7 +12,7 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-/*! \brief data -> how many cells are above the threshold */
+/*! \brief data -> number of elements above the threshold */
 void CountValidCells(const PartCall& call) {
   MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
     const DType threshold = static_cast<DType>(call.param.valid_thresh);
@@ -24,7 +23,7 @@ void CountValidCells(const PartCall& call) {
   });
 }
 
-/*! \brief data, that number -> d_data, the same for every cell */
+/*! \brief data, that number -> d_data, which is constant */
 void ComputeGradient(const PartCall& call) {
   const double count = std::max(1.0, *call.Input<double>(1));
   MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
@@ -33,7 +32,7 @@ void ComputeGradient(const PartCall& call) {
   });
 }
 
-/*! \brief data -> data times a number, which MXNet takes for one of the data's type */
+/*! \brief data -> data times a number, rounded to the data's type as MXNet does */
 void Scale(const PartCall& call) {
   MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
     const DType* data = call.Input<DType>(0);

@@ -38,7 +38,7 @@ double ReadNumber(const NodeAttrs& attrs, const char* key, double otherwise) {
   return value;
 }
 
-/*! \brief What indices mean, by the attribute `mode`: that of the stock operators, and two more. */
+/*! \brief Read the attribute `mode`: values of stock operators, and two more. */
 int ReadMeaning(const NodeAttrs& attrs) {
   const std::string* found = FindText(attrs, "mode");
   if (found == nullptr || *found == "clip") return cuda::kClipped;
@@ -49,8 +49,7 @@ int ReadMeaning(const NodeAttrs& attrs) {
   return mode == "wrap" ? cuda::kWrapped : mode == "exact" ? cuda::kExact : cuda::kLength;
 }
 
-/*! \brief Reads the attributes of all families: those that an operator lacks keep their defaults.
- */
+/*! \brief Read the attributes of all families. Missing ones keep their defaults. */
 void Parse(const PartFamily& family, NodeAttrs* attrs) {
   LoweredParam param;
   const auto read = [attrs](const char* key, auto* field) {
@@ -89,13 +88,12 @@ void Parse(const PartFamily& family, NodeAttrs* attrs) {
   attrs->parsed = param;
 }
 
-/*! \brief Gives every tensor of the list the shape of its letter; `given` is that of the letters n
- * and i.
- */
+/*! \brief Set or check the shape of every tensor by its letter. `given` is the shape of letters n
+ * and i. */
 void AssignShapes(const NodeAttrs& attrs, const Signature& signature, const char* letters,
                   const mxnet::TShape& data, const mxnet::TShape& given,
                   mxnet::ShapeVector* shapes) {
-  // Where a result has another shape, `axis` may be a dimension of that alone.
+  // If a result has another shape, `axis` may be a dimension of that.
   const bool has_axis = signature.result == nullptr;
   const int axis = has_axis ? PositiveAxis(data, LoweredParamOf(attrs).axis) : 0;
   for (size_t i = 0; i < shapes->size(); ++i) {
@@ -146,7 +144,7 @@ namespace {
 mxnet::FInferShape InferShapeOf(Signature signature) {
   return
       [signature](const NodeAttrs& attrs, mxnet::ShapeVector* inputs, mxnet::ShapeVector* outputs) {
-        const mxnet::TShape data = inputs->at(0);  // every operator has its data first
+        const mxnet::TShape data = inputs->at(0);  // the data is the first input of every operator
         const char* any = std::strpbrk(signature.inputs, "ni");
         const mxnet::TShape given = any == nullptr ? data : inputs->at(any - signature.inputs);
         if (!mxnet::shape_is_known(data) || !mxnet::shape_is_known(given)) return false;
@@ -190,7 +188,7 @@ bool RegisterParts(const PartFamily& family, const std::vector<Part>& parts) {
       part.compute(MakeCall(attrs, context, inputs, requests, outputs, part.view, 1));
     };
     std::vector<cuda::PartKernel> kernels = part.kernels;
-    if (kernels.empty()) kernels = {{family.kernel_file, part.name + 1, part.loop}};  // no "_"
+    if (kernels.empty()) kernels = {{family.kernel_file, part.name + 1, part.loop}};  // without "_"
     FindOperator(part.name)
         .set_num_inputs(static_cast<uint32_t>(std::strlen(part.signature.inputs)))
         .set_num_outputs(static_cast<uint32_t>(std::strlen(part.signature.outputs)))

@@ -1,10 +1,10 @@
 /*!
  * \file pooling.cc
- * \brief What makes an average of a sum over windows: each cell divided by the cells of its window
- * that count, along one dimension.
+ * \brief Division of window sums by the number of counted elements, along one dimension, for
+ * average pooling.
  *
- * A window of `kernel` cells begins at (first + position) * stride - pad; those from `begin` to
- * `end`, exclusive, count. `first` is where a worker's part begins.
+ * A window of `kernel` elements begins at (first + position) * stride - pad. Elements in [begin,
+ * end) count. `first` is where the worker's part begins.
  */
 #include <algorithm>
 #include <utility>
@@ -17,7 +17,7 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-/*! \brief data -> data / cells of the window */
+/*! \brief data -> data / elements of the window */
 void ComputeDivide(const PartCall& call) {
   MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
     const DType* data = call.Input<DType>(0);

@@ -1,10 +1,8 @@
 /*!
  * \file softmax.cc
- * \brief softmax and log_softmax in parts that may be split along their own dimension: the largest
- * number and the sum of exponentials of each line, which the workers put together, and the rest
- * from those.
- *
- * Sums are taken in double precision.
+ * \brief softmax and log_softmax in parts that can be split along the normalised dimension: maxima
+ * and sums of exponentials of each line, which are reduced over the workers, and the rest from
+ * those. Sums are in double precision.
  */
 #include <cmath>
 #include <limits>
@@ -27,14 +25,14 @@ std::vector<Real> FindLargest(const DimensionView& view, const DType* data) {
       for (int64_t i = 0; i < view.inner; ++i) {
         Real& line = largest[o * view.inner + i];
         const Real value = static_cast<Real>(data[(o * view.extent + p) * view.inner + i]);
-        line = line >= value || line != line ? line : value;  // keeps what is no number
+        line = line >= value || line != line ? line : value;  // keeps NaN
       }
     }
   }
   return largest;
 }
 
-/*! \brief data -> the largest of each line */
+/*! \brief data -> maximum of each line */
 void ComputeMaximum(const PartCall& call) {
   MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
     const auto largest = FindLargest<Real>(call.view, call.Input<DType>(0));
@@ -42,7 +40,7 @@ void ComputeMaximum(const PartCall& call) {
   });
 }
 
-/*! \brief data, largest -> sum of exp((data - largest) / temperature) */
+/*! \brief data, maximum -> sum of exp((data - maximum) / temperature) */
 void ComputeSum(const PartCall& call) {
   MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
     const DType* data = call.Input<DType>(0);
@@ -56,11 +54,12 @@ void ComputeSum(const PartCall& call) {
   });
 }
 
-/*! \brief data, largest, sum -> softmax; log_softmax if `kIsLog` */
+/*! \brief data, maximum, sum -> softmax; log_softmax if `kIsLog` */
 template <bool kIsLog>
 void ComputeApply(const PartCall& call) {
   const double* sums = call.Input<double>(2);
-  std::vector<double> divisors(sums, sums + call.view.num_lines());  // or what is subtracted
+  std::vector<double> divisors(
+      sums, sums + call.view.num_lines());  // subtracted as logarithms if `kIsLog`
   for (double& value : divisors) value = kIsLog ? std::log(value) : value;
   MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
     const DType* data = call.Input<DType>(0);
@@ -88,7 +87,7 @@ void ComputeBackwardSum(const PartCall& call) {
   });
 }
 
-/*! \brief d_out, out, sum -> d_data; of log_softmax where `kIsLog`. */
+/*! \brief d_out, out, sum -> d_data; of log_softmax if `kIsLog` */
 template <bool kIsLog>
 void ComputeBackwardApply(const PartCall& call) {
   const double* sums = call.Input<double>(2);

@@ -1,8 +1,7 @@
 /*!
  * \file softmax_output.cc
- * \brief SoftmaxOutput's gradient, which may be split by classes. Where it is divided by the number
- * of valid labels, it may be split by batch or position: that number, which the workers put
- * together, and the rest from it.
+ * \brief SoftmaxOutput's gradient, which can be split by classes. If it is divided by the number of
+ * valid labels, which is reduced over the workers, it can be split by batch or position.
  */
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-/*! \brief label -> how many are not to be ignored */
+/*! \brief label -> number of labels that are not ignored */
 void CountValidLabels(const PartCall& call) {
   const int ignored = call.param.labels.ignored;
   MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
@@ -27,8 +26,7 @@ void CountValidLabels(const PartCall& call) {
   });
 }
 
-/*! \brief out, label -> d_data; divided by the number of valid labels where that is a third input
- */
+/*! \brief out, label -> d_data, divided by the number of valid labels if that is the third input */
 void ComputeGradient(const PartCall& call) {
   const cuda::Labels& labels = call.param.labels;
   const double count = call.inputs.size() == 3 ? std::max(1.0, *call.Input<double>(2)) : 1;

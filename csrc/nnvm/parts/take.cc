@@ -1,10 +1,9 @@
 /*!
  * \file take.cc
- * \brief Embedding, take, pick and SequenceLast, and their gradients, where a worker has a part of
- * the rows.
+ * \brief Embedding, take, pick and SequenceLast, and their gradients, for a part of the rows.
  *
- * An index means a row of the whole table: out of range it is clipped, or begins anew. Rows of
- * other parts are zeros, for the parts' results are added up.
+ * An index refers to a row of the whole table. Out of range it is clipped or wraps around. Rows of
+ * other parts are zeros, since results are summed over the parts.
  */
 #include <algorithm>
 #include <cstdint>
@@ -40,12 +39,13 @@ mxnet::TShape ShapeOfTable(const LoweredParam& param, const mxnet::TShape& taken
   return Replace(taken, param.axis, indices.ndim(), mxnet::TShape(1, param.positions.extent));
 }
 
-/*! \brief `shape` with one cell in place of each line, whose dimension may stay, with extent 1. */
+/*! \brief `shape` with one element in place of each line; the dimension may stay with extent 1. */
 mxnet::TShape KeepLines(const mxnet::TShape& shape, int axis, bool stays) {
   return Replace(shape, axis, 1, mxnet::TShape(stays ? 1 : 0, 1));
 }
 
-/*! \brief There is an index for each line, or each of the first dimensions of lines. */
+/*! \brief Check that there is an index for each line, or for each of the lines' first dimensions.
+ */
 void CheckIndices(const mxnet::TShape& data, int axis, const mxnet::TShape& indices) {
   const mxnet::TShape lines = KeepLines(data, axis, false);
   const bool is_for_lines =
@@ -72,7 +72,7 @@ mxnet::TShape ShapeOfLines(const LoweredParam& param, const mxnet::TShape& picke
   return data;
 }
 
-/*! \brief What is looked up, as [outer][indices][inner]. */
+/*! \brief The result of a lookup, as [outer][indices][inner]. */
 PartView ViewTaken(const LoweredParam& param, const Blobs& inputs, const Blobs&) {
   DimensionView view(inputs[0].shape_, param.axis);
   const auto positions = DescribeIndices(param, view, inputs[1]);
@@ -80,7 +80,7 @@ PartView ViewTaken(const LoweredParam& param, const Blobs& inputs, const Blobs&)
   return {view, positions};
 }
 
-/*! \brief One cell of each line of the data, as [outer][1][inner]. */
+/*! \brief One element of each line of the data, as [outer][1][inner]. */
 PartView ViewPicked(const LoweredParam& param, const Blobs& inputs, const Blobs&) {
   DimensionView view(inputs[0].shape_, param.axis);
   const auto positions = DescribeIndices(param, view, inputs[1]);
@@ -94,7 +94,7 @@ PartView ViewRows(const LoweredParam& param, const Blobs& inputs, const Blobs& o
   return {view, DescribeIndices(param, view, inputs[1])};
 }
 
-/*! \brief Writes or adds the rows of the table, zeros for those of other parts. */
+/*! \brief Write or add rows of the table, zeros for rows of other parts. */
 template <typename DType>
 void CopyRows(const PartCall& call, const std::vector<int64_t>& rows, bool add, const DType* table,
               DType* out) {
@@ -114,7 +114,7 @@ void CopyRows(const PartCall& call, const std::vector<int64_t>& rows, bool add, 
   }
 }
 
-/*! \brief table, indices -> the rows that they mean */
+/*! \brief table, indices -> rows */
 void ComputeTake(const PartCall& call) {
   if (call.requests[0] == mxnet::kNullOp) return;
   const std::vector<int64_t> rows = FindRows(call.positions, call.inputs[1]);
@@ -143,7 +143,7 @@ void ComputeTakeBackward(const PartCall& call) {
   });
 }
 
-/*! \brief data, an index for lines -> the cells that they mean */
+/*! \brief data, an index per line -> elements */
 void ComputePick(const PartCall& call) {
   const std::vector<int64_t> rows = FindRows(call.positions, call.inputs[1]);
   MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
@@ -158,7 +158,7 @@ void ComputePick(const PartCall& call) {
   });
 }
 
-/*! \brief d_out, an index for lines -> d_data */
+/*! \brief d_out, an index per line -> d_data */
 void ComputePickBackward(const PartCall& call) {
   const std::vector<int64_t> rows = FindRows(call.positions, call.inputs[1]);
   MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
