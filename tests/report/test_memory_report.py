@@ -45,7 +45,7 @@ def plan(name):
     model = MODELS[name]
     symbol = tofu.partition(model.symbol, WORKERS, **model.shapes)
     partition = symbol.planned()
-    variables = worker_variables(partition.problem, partition.choices, partition.training)
+    variables = worker_variables(partition.choices, partition.training)
     return symbol, _mxnet.PlannedGraph(partition.training.symbol.handle.value, *variables).entries()
 
 

@@ -22,11 +22,11 @@ from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.pipeline import Observer, Partition, Task, observe_by_environment
 from tofu.planning.progress import search_progress
 from tofu.planning.settings import Settings
-from tofu.reading import MOST_WORKERS
 from tofu.report.compared_plans import compare_plans, print_plans
 from tofu.simulation.advise import Advice, advise
 from tofu.simulation.machine import Machine
 from tofu.simulation.simulate import DEFAULT_STATES
+from tofu.validation import MOST_WORKERS
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from tofu.mxnet.check import check_execution, check_traffic
 from tofu.mxnet.frontend.read_symbol import infer_operator_shapes
 from tofu.mxnet.frontend.refusals import draws_unsaid
 from tofu.mxnet.lowerings import LOWERINGS
-from tofu.program import Program
-from tofu.search import Choices, Problem
+from tofu.program import PlannedProgram, Program
+from tofu.search import Choices
 from tofu.search.geometry import find_shards
 
 DRAWN_IN_TRAINING = ("Dropout", "LeakyReLU", "RNN")
@@ -46,32 +46,30 @@ class MXNetBackend:
 
     measured = "memory"
 
-    def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> ExecutionGraph:
+    def build(self, source: Source, program: PlannedProgram) -> ExecutionGraph:
         """Nodes are copies of those of the model's training graph."""
-        return build_execution_graph(source, problem, choices, program)
+        return build_execution_graph(source, program)
 
-    def measure(self, execution: ExecutionGraph, problem: Problem, choices: Choices) -> Measured:
+    def measure(self, execution: ExecutionGraph, choices: Choices) -> Measured:
         """By the planner that binding uses."""
-        planned = plan_buffers(problem, choices, execution)
-        return Measured(plan_worker_bytes(problem, choices, execution, planned), planned)
+        planned = plan_buffers(choices, execution)
+        return Measured(plan_worker_bytes(choices, execution, planned), planned)
 
-    def predict_peak(self, execution: ExecutionGraph, measured: Measured) -> tuple[int, ...]:
-        """Return what was measured, which has all buffers in it."""
-        return measured.worker_bytes
+    def predict_peak(self, execution: ExecutionGraph) -> None:
+        """Predict nothing: the measured bytes include all buffers."""
 
     def check(
         self,
         execution: ExecutionGraph,
-        problem: Problem,
         choices: Choices,
         measured: Measured | None = None,
         communication_bytes: int | None = None,
     ) -> None:
         """The rules of `tofu.mxnet.check`, over the buffers that were planned already, or are planned now."""
-        planned = plan_buffers(problem, choices, execution) if measured is None else measured.planned
+        planned = plan_buffers(choices, execution) if measured is None else measured.planned
         shapes = []
         for output in execution.outputs:
-            boxes = find_shards(problem, output.tensor, output.layout)
+            boxes = find_shards(choices.problem, output.tensor, output.layout)
             shapes += [tuple(int(end - begin) for begin, end in box) for box in boxes]
         check_execution(planned, shapes)
         if communication_bytes is not None:

@@ -34,7 +34,7 @@ class Pair:
 
 def compare_runs(partition: Partition, found: Run, expected: Run, cancelled: float) -> Pair:
     """Every tensor but those that random numbers reach, and those of which one device has no numbers."""
-    excused = _by_name(partition, find_random(partition.searched.graph, partition.searched.accesses))
+    excused = _by_name(partition, find_random(partition.searched.problem.graph, partition.searched.problem.accesses))
     differences = []
     for ours, theirs in ((found.training, expected.training), (found.inference, expected.inference)):
         for name in (name for kind in theirs.by_kind.values() for name, one in kind.items() if not _is_finite(one)):

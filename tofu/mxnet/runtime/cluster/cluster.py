@@ -16,7 +16,7 @@ import mxnet as mx
 from tofu.errors import PlanError, UnsupportedError
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
-from tofu.reading import show
+from tofu.validation import show
 
 # Keys of the kvstore: the same on all machines, and far from those that a Trainer counts from 0.
 _keys = count(1 << 24)

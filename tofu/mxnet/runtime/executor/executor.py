@@ -27,7 +27,7 @@ from tofu.mxnet.runtime.executor.monitoring import watch_whole
 from tofu.mxnet.runtime.executor.repeating import draws_when_scoring, has_two_modes
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.pipeline import Partition
-from tofu.reading import show_with_type
+from tofu.validation import show_with_type
 
 # Shapes of the inputs -> a partition for them.
 Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]

@@ -16,7 +16,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.module.batch_pieces import cut_batch, find_batch_axis, join_batch
 from tofu.mxnet.runtime.module.binding import ShardedModule
 from tofu.mxnet.runtime.symbol.arguments import check_iterator
-from tofu.reading import show_with_type
+from tofu.validation import show_with_type
 
 
 class RunningModule(ShardedModule):

@@ -13,7 +13,7 @@ from tofu.errors import ArgumentTypeError, TofuError, UnsupportedError
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.module.module import Module
 from tofu.mxnet.runtime.module.shared_parameters import move
-from tofu.reading import show
+from tofu.validation import show
 
 
 class SVRGModule(Module):
