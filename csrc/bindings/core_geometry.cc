@@ -1,6 +1,6 @@
 /*!
  * \file core_geometry.cc
- * \brief Python bindings of worker boxes, shards and feasible choices.
+ * \brief Bindings of worker boxes, shards and feasible choices.
  */
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>

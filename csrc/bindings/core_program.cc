@@ -1,6 +1,6 @@
 /*!
  * \file core_program.cc
- * \brief Python bindings of emission.
+ * \brief Bindings of emission.
  */
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>

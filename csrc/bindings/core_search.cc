@@ -1,6 +1,6 @@
 /*!
  * \file core_search.cc
- * \brief Python bindings of the searches and of plan evaluation.
+ * \brief Bindings of searches and plan evaluation.
  */
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
@@ -26,7 +26,7 @@ namespace {
 
 using FixedChoices = std::unordered_map<int, std::vector<int>>;
 
-/*! \brief Calls `progress` if there is one, and raises KeyboardInterrupt after Ctrl-C. */
+/*! \brief Call `progress` if there is one. Raise KeyboardInterrupt after Ctrl-C. */
 template <typename... Values>
 void Report(const std::optional<py::function>& progress, const Values&... values) {
   py::gil_scoped_acquire acquire;
