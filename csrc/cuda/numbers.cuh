@@ -38,7 +38,7 @@ TOFU_DEVICE unsigned short HalfBits(float value) {  // NOLINT(runtime/int)
   } else if (bits >= kTooLarge) {
     half = 0x7c00u;
   } else if (bits < kFirstNormal) {
-    // Adding 1/2 aligns the last bit of a float with that of a subnormal half.
+    // Adding 1/2 aligns the last bit with the last bit of a subnormal half.
     half = BitsAs<unsigned>(BitsAs<float>(bits) + 0.5f) - BitsAs<unsigned>(0.5f);
   } else {
     half = (bits - ((127u - 15u) << 23) + 0xfffu + ((bits >> 13) & 1u)) >> 13;

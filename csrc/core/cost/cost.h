@@ -62,7 +62,7 @@ struct PlacedAccess {
       is_charged;            // reads: [access][worker]; false for repeated regions and for addends
   std::vector<Boxes> held;   // regions that must equal the shard, not clipped
   std::vector<int> replica;  // writes: workers with equal numbers exchange their parts
-  Boxes own;  // writes: what others take of each worker's region (OwnBoxes), clipped; empty if
+  Boxes own;  // writes: the part of each region that others take (OwnBoxes), clipped; empty if
               // parts do not overlap
   std::vector<int> addend;  // writes: workers with equal numbers have parts of one addend
   int64_t copies = 0;  // writes: how often the regions of each replica number cover every element
@@ -89,8 +89,8 @@ std::vector<Box> TakenBoxes(const PlacedAccess& access, int worker, int holder,
 /*! \brief Shards of an incidence at one layout of its tensor. */
 struct PlacedLayout {
   Boxes shards;
-  std::vector<Boxes> reach;  // with prices, [level][worker]: what workers with equal digits above
-                             // the level hold together
+  std::vector<Boxes> reach;  // with prices, [level][worker]: the elements that workers with equal
+                             // digits above the level hold together
   Boxes scattered;           // parts of the shards that are reduced before they are gathered
   bool can_scatter = false;  // partial results are reduced in two stages: some step replicates, and
                              // the tensor is large unless small sums are staged, too

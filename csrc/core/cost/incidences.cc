@@ -49,7 +49,7 @@ void AddRead(const Graph& graph, const Sharers& sharers, int op, size_t position
     incidence.phase = reader.phase;
     found = of_tensor->insert(of_tensor->end(), std::move(incidence));
   } else if (graph.shares_regions()) {
-    return;  // its regions are equal to those of the first reader
+    return;  // it reads the same regions as the first reader
   }
   for (const Input* other : found->reads) {
     if (DescribeAccess(*other) == DescribeAccess(input)) return;

@@ -210,7 +210,7 @@ class Elimination {
   void Minimise(int v, const std::vector<Rows>& tables, Table* joint,
                 std::vector<uint16_t>* best) const {
     const Walk walk = PlanWalk(tables, joint->scope);
-    constexpr size_t kOperations = size_t{1} << 18;  // for which a thread pays
+    constexpr size_t kOperations = size_t{1} << 18;  // enough work for a thread
     const size_t grain = kOperations / (walk.block * DomainSize(v) * (tables.size() + 1)) + 1;
     ParallelFor(joint->bytes.size() / walk.block, grain, [&](size_t begin, size_t end) {
       MinimiseBlocks(v, tables, walk, begin, end, joint, best->data());

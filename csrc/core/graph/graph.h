@@ -53,7 +53,7 @@ struct Row {
  * the part accesses the tensor if the row contains 0.
  */
 struct Absent {
-  int dimension = -1;  // its place among the dimensions of the others; -1: none is absent
+  int dimension = -1;  // position among the dimensions of the others, or -1 for none
   Row row;
 
   bool IsGiven() const { return dimension >= 0; }
@@ -69,7 +69,7 @@ struct Input {
                                  // others get zeros
   double fill = 0;               // value outside the tensor
   bool is_held = false;          // written in place: each worker's region must be its shard
-  bool is_read = true;           // false: only the shape is used, so zeros will do
+  bool is_read = true;           // false: only the shape matters, so zeros do
   bool is_clipped = false;       // elements outside the tensor are not needed
   Absent absent = {};            // if fetches move the tensor
 };
@@ -84,7 +84,7 @@ struct Output {
 struct Tensor {
   std::vector<int64_t> shape;
   int64_t element_bytes = 4;
-  int64_t times = 1;  // how often it is produced in a training step; all are in element_bytes
+  int64_t times = 1;           // computations per training step, all counted in element_bytes
   bool is_replicable = false;  // tiny: the search may keep a copy on every worker
   bool is_uneven = false;      // in a graph that splits equally: parts may overlap (SplitEqualPart)
   double holding_price = -1;   // per byte that a worker holds; if not negative, the search may
@@ -115,8 +115,8 @@ struct Operator {
 
   // Axes along which the operator only moves elements: if one is split, each output is assembled by
   // a fetch. An element of an output is the sum of the elements of read inputs at the distance of
-  // the rows' lower ends, or the fill if there are none. For a dimension that a tensor lacks, its
-  // Absent stands in place of the row.
+  // the rows' lower ends. Without such elements it is the fill. For a dimension that a tensor
+  // lacks, its Absent stands in place of the row.
   std::vector<int> fetched_axes;
 
   /*! \brief Return true if fetches replace the operator's copies. */

@@ -44,7 +44,7 @@ class ExactSearch {
     } catch (const std::length_error& error) {
       if (!has_plan()) throw std::runtime_error(error.what());
     } catch (const std::bad_alloc&) {
-      // What was proved before stays true.
+      // Bounds proved before stay valid.
       if (!has_plan()) throw;
     }
     return MakeResult();

@@ -63,7 +63,7 @@ void PartialForward(ObjectHandle handle, bool is_train, int64_t begin, int64_t e
       << "nodes [" << begin << ", " << end << ") are no part of a graph";
   if (begin == end) return;
   // MXNet's PartialForward issues one node and returns how many follow. Each call copies the shapes
-  // of the whole graph, so the others are issued at once.
+  // of the whole graph, so all others are issued in one call.
   int left = 0;
   auto* executor = reinterpret_cast<mxnet::Executor*>(handle);
   executor->PartialForward(is_train, static_cast<int>(begin), &left);

@@ -100,7 +100,7 @@ class Replay {
   }
 
   void CheckReads(size_t node) {
-    // The first gradient of a completed sum is no longer in its buffer, the second is the sum.
+    // Once a sum is complete, its first gradient is no longer in memory, and its second is the sum.
     const int64_t begin = view_.first_read[node] + (view_.is_skipped[node] ? 1 : 0);
     for (int64_t r = begin; r < view_.first_read[node + 1]; ++r) {
       if (IsShapeAlone(view_, r)) continue;
@@ -186,11 +186,10 @@ class Replay {
   }
 
   const EngineView& view_;
-  std::vector<int64_t> content_;  // by buffer: the value that it holds as a whole
-  std::vector<int64_t>
-      value_of_;                // by entry: itself, or the input that it is an in-place identity of
-  std::vector<int64_t> owner_;  // by buffer: its worker
-  std::vector<int64_t> first_of_;  // by added entry: what it is added to
+  std::vector<int64_t> content_;   // by buffer: the value that it holds as a whole
+  std::vector<int64_t> value_of_;  // by entry: itself, or its input if it is an in-place identity
+  std::vector<int64_t> owner_;     // by buffer: its worker
+  std::vector<int64_t> first_of_;  // by added entry: the entry that it is added to
   std::vector<size_t> node_of_;    // by entry
   std::vector<std::string> problems_;
 };
