@@ -54,7 +54,7 @@ def test_something_else(model, monkeypatch):
 
 
 def test_a_number_of_devices_that_is_given_twice():
-    with pytest.raises(ArgumentTypeError, match="given twice"):
+    with pytest.raises(ArgumentTypeError, match="passed twice"):
         tofu.partition(NET, 2, workers=2)
 
 

@@ -36,7 +36,7 @@ def test_one_number_at_a_time_is_changed(name):
 def test_an_unknown_name_is_told_the_known_ones():
     with pytest.raises(TofuError, match=r"no machine '9xH100'.*8xH100.*tofu calibrate"):
         read_machine("9xH100")
-    with pytest.raises(TofuError, match=r"not 8\. Known are"):
+    with pytest.raises(TofuError, match=r"not 8\. Known machines are"):
         read_machine(8)
 
 
@@ -57,7 +57,7 @@ WRONG = {
     ),
     "links that are numbers": ({"links": [8]}, "one of the links is 8, not an object with fields"),
     "links that are one": ({"links": {"parts": 8}}, "links is {'parts': 8}, not a list"),
-    "more reserved than there is": ({"reserved_bytes": 85899345920}, "not a whole number from 0 to 85899345919"),
+    "more reserved than there is": ({"reserved_bytes": 85899345920}, "not an integer from 0 to 85899345919"),
     "a text for a truth value": ({"fetches_overlap": "false"}, "fetches_overlap is 'false', neither true nor false"),
     "sources that are a text": ({"sources": "NVIDIA"}, "sources is 'NVIDIA', not a list"),
 }
@@ -77,7 +77,7 @@ def test_a_broken_file_is_refused_with_what_is_wrong(defect, tmp_path):
     path, whole = tmp_path / "machine.json", json.loads((FOLDER / "8xH100.json").read_text())
     change, message = WRONG.get(defect) or ({"rates": {**whole["rates"], **RATES[defect][0]}}, RATES[defect][1])
     path.write_text(json.dumps({**whole, **change}))
-    with pytest.raises(TofuError, match="is no machine") as raised:
+    with pytest.raises(TofuError, match="is not a machine") as raised:
         read_machine(path)
     assert message in str(raised.value)
 

@@ -277,11 +277,11 @@ def test_more_workers_than_devices_are_refused_before_any_plan_is_searched():
 
 WRONG_NUMBERS = {
     "one number": ({"workers": 4}, "workers is 4, not a list"),
-    "none": ({"workers": [0]}, "workers is 0, not a whole number from 2"),
-    "less than none": ({"workers": [-2]}, "workers is -2, not a whole number from 2"),
-    "a fraction": ({"workers": [2.0]}, r"workers is 2\.0, not a whole number from 2"),
-    "states less than none": ({"states": -1}, "it was given -1"),
-    "an optimizer's name": ({"states": "adam"}, "it was given 'adam'"),
+    "none": ({"workers": [0]}, "workers is 0, not an integer from 2"),
+    "less than none": ({"workers": [-2]}, "workers is -2, not an integer from 2"),
+    "a fraction": ({"workers": [2.0]}, r"workers is 2\.0, not an integer from 2"),
+    "states less than none": ({"states": -1}, "not -1"),
+    "an optimizer's name": ({"states": "adam"}, "not 'adam'"),
 }
 
 

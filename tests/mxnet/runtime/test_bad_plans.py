@@ -62,7 +62,7 @@ def test_plan_of_another_version(model):
 
 def test_plan_cut_short(model):
     text = tofu.partition(model.symbol, 2, data=(12, 17)).plan.to_json()
-    with refuses(tofu.PlanError, "cut short"):
+    with refuses(tofu.PlanError, "truncated"):
         tofu.Plan.from_json(text[: len(text) // 2])
 
 
