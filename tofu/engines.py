@@ -17,7 +17,7 @@ from tofu.errors import TofuError
 
 @dataclass(frozen=True)
 class Registration:
-    """Engine, as the rest of Tofu knows it.
+    """Entry of the table of engines.
 
     Attributes
     ----------

@@ -90,7 +90,7 @@ class InternalError(RuntimeError):
 
 
 def raise_together(error: type[TofuError], headline: str, problems: Iterable[str]) -> None:
-    """Raise `error` with one line for each problem. Return if there is none."""
+    """Raise `error` with one line for each problem. Does nothing without problems."""
     lines = list(problems)
     if lines:
         raise error("\n".join([headline, *(f"  - {line}" for line in lines)]))

@@ -11,7 +11,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import partial
 from math import prod
 from types import MappingProxyType
@@ -35,20 +35,6 @@ from tofu.validation import (
 
 FORMAT_VERSION = 1
 CHANGED = "changed after it was found; nothing is proved"
-OPTIONAL_FIELDS = {
-    "search_seconds",
-    "search_bytes",
-    "level_bytes",
-    "bandwidths",
-    "latencies",
-    "level_waits",
-    "kept",
-    "reread",
-    "inputs",
-    "digest",
-    "lines",
-    "undescribed",
-}  # a saved plan may lack these
 
 # Smaller tensors may be replicated.
 REPLICATION_LIMIT_BYTES = 64 * 1024
@@ -80,11 +66,11 @@ class Undescribed:
     @classmethod
     def read(cls, value: Any, what: str) -> Undescribed:
         """Return the value of a JSON object. Raises ValueError for anything else."""
-        fields = read_object(value, what, cls.__dataclass_fields__)
+        given = read_object(value, what, cls.__dataclass_fields__)
         return cls(
-            read_string(fields.get("reason"), f"reason in {what}"),
-            read_integer(fields.get("fetched_bytes"), f"fetched_bytes in {what}"),
-            read_not_negative(fields.get("work_share"), f"work_share in {what}"),
+            read_string(given.get("reason"), f"reason in {what}"),
+            read_integer(given.get("fetched_bytes"), f"fetched_bytes in {what}"),
+            read_not_negative(given.get("work_share"), f"work_share in {what}"),
         )
 
 
@@ -196,31 +182,14 @@ class Plan:
         return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()[:32]
 
     def _content(self) -> dict[str, Any]:
-        return {
-            "format": "tofu-plan",
-            "version": FORMAT_VERSION,
-            "workers": self.workers,
-            "factors": self.factors,
-            "tensors": dict(self.tensors),
-            "operators": dict(self.operators),
-            "communication_bytes": self.communication_bytes,
-            "step_bytes": self.step_bytes,
-            "worker_bytes": self.worker_bytes,
-            "algorithm": self.algorithm,
-            "optimality": self.optimality,
-            "fingerprint": self.fingerprint,
-            "level_bytes": self.level_bytes,
-            "bandwidths": self.bandwidths,
-            "kept": self.kept,
-            "reread": self.reread,
-            "inputs": dict(self.inputs),
-            **({"latencies": self.latencies, "level_waits": self.level_waits} if self.latencies else {}),
-            **(
-                {"undescribed": {name: asdict(cost) for name, cost in self.undescribed.items()}}
-                if self.undescribed
-                else {}
-            ),
-        }
+        left_out = {"digest"}
+        left_out |= set() if self.latencies else {"latencies", "level_waits"}
+        left_out |= set() if self.undescribed else {"undescribed"}
+        content = {name: getattr(self, name) for name in _READERS if name not in left_out}
+        content = {name: dict(value) if isinstance(value, Mapping) else value for name, value in content.items()}
+        if self.undescribed:
+            content["undescribed"] = {name: asdict(cost) for name, cost in self.undescribed.items()}
+        return {"format": "tofu-plan", "version": FORMAT_VERSION, **content}
 
     def to_json(self) -> str:
         """Return the plan as JSON with sorted keys: equal texts for equal plans."""
@@ -250,10 +219,10 @@ class Plan:
             raise PlanError(
                 f"The plan has version {show(value.get('version'))}, this Tofu reads version {FORMAT_VERSION}. Search again with this Tofu."
             )
-        fields = set(cls.__dataclass_fields__) - OPTIONAL_FIELDS
-        raise_together(PlanError, "The plan is incomplete. It lacks:", sorted(fields - value.keys()))
+        lacking = sorted(name for name in _REQUIRED if name not in value)
+        raise_together(PlanError, "The plan is incomplete. It lacks:", lacking)
         try:
-            plan = cls._of_fields(value)
+            plan = cls(**{name: read(value[name], name) for name, read in _READERS.items() if name in value})
             plan._check()
         except ValueError as error:
             if isinstance(error, PlanError):
@@ -271,38 +240,6 @@ class Plan:
             stacklevel=3,
         )
         return replace(self, optimality=CHANGED, digest="")
-
-    @classmethod
-    def _of_fields(cls, value: Mapping[str, Any]) -> Plan:
-        """Return the plan of JSON fields. Raises ValueError for values of another type."""
-
-        def read(name: str, kind: Callable[[Any, str], Any], otherwise: Any = None) -> Any:
-            return kind(value.get(name, otherwise), name)
-
-        counts, names = partial(read_list, read=read_integer), partial(read_list, read=read_string)
-        return cls(
-            workers=read("workers", partial(read_integer, least=1, most=MOST_WORKERS)),
-            factors=read("factors", partial(read_list, read=partial(read_integer, least=2, most=MOST_WORKERS))),
-            tensors=read("tensors", partial(read_mapping, read=partial(read_list, read=_read_dimension))),
-            operators=read("operators", partial(read_mapping, read=partial(read_list, read=_read_axis))),
-            communication_bytes=read("communication_bytes", read_integer),
-            step_bytes=read("step_bytes", partial(read_list, read=partial(read_integer, least=-LARGEST_COUNT))),
-            worker_bytes=read("worker_bytes", counts),
-            algorithm=read("algorithm", read_string),
-            optimality=read("optimality", read_string),
-            fingerprint=read("fingerprint", read_string),
-            level_bytes=read("level_bytes", counts, ()),
-            bandwidths=read("bandwidths", partial(read_list, read=read_positive), ()),
-            latencies=read("latencies", partial(read_list, read=read_not_negative), ()),
-            level_waits=read("level_waits", counts, ()),
-            kept=read("kept", names, ()),
-            reread=read("reread", names, ()),
-            inputs=read(
-                "inputs", partial(read_mapping, read=partial(read_list, read=partial(read_integer, least=1))), {}
-            ),
-            digest=read("digest", read_string, ""),
-            undescribed=read("undescribed", partial(read_mapping, read=Undescribed.read), {}),
-        )
 
     def _check(self) -> None:
         if prod(self.factors) != self.workers:
@@ -426,3 +363,29 @@ def align(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Return rows of cells as lines with aligned columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+_integers, _texts = partial(read_list, read=read_integer), partial(read_list, read=read_string)
+_READERS: Mapping[str, Callable[[Any, str], Any]] = {
+    "workers": partial(read_integer, least=1, most=MOST_WORKERS),
+    "factors": partial(read_list, read=partial(read_integer, least=2, most=MOST_WORKERS)),
+    "tensors": partial(read_mapping, read=partial(read_list, read=_read_dimension)),
+    "operators": partial(read_mapping, read=partial(read_list, read=_read_axis)),
+    "communication_bytes": read_integer,
+    "step_bytes": partial(read_list, read=partial(read_integer, least=-LARGEST_COUNT)),
+    "worker_bytes": _integers,
+    "algorithm": read_string,
+    "optimality": read_string,
+    "fingerprint": read_string,
+    "level_bytes": _integers,
+    "bandwidths": partial(read_list, read=read_positive),
+    "latencies": partial(read_list, read=read_not_negative),
+    "level_waits": _integers,
+    "kept": _texts,
+    "reread": _texts,
+    "inputs": partial(read_mapping, read=partial(read_list, read=partial(read_integer, least=1))),
+    "digest": read_string,
+    "undescribed": partial(read_mapping, read=Undescribed.read),
+}
+"""Fields that are saved, with functions that validate their JSON values."""
+_REQUIRED = [each.name for each in fields(Plan) if each.default is MISSING and each.default_factory is MISSING]

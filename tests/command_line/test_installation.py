@@ -111,7 +111,7 @@ def test_diff_shows_where_plans_differ(tmp_path):
         (tmp_path / f"{number}.json").write_text(plan.to_json())
     result = run("diff", *files)
     assert result.exit_code == 1
-    assert "bytes that move: " in result.output
+    assert "bytes moved: " in result.output
     assert re.search(r"^operator fc1: \w+ -> b$", result.output, re.M)
     assert re.search(r"^tensor out_weight: \d -> -$", result.output, re.M)
     assert run("diff", files[0], files[0]).output == "The plans are equal.\n"

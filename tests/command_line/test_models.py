@@ -55,7 +55,7 @@ def test_plan_says_why(model):
     assert result.exit_code == 0, result.output
     symbol = tofu.partition(plain_cnn().symbol, 4, data=(64, 5, 13, 13))
     for layer in ("fc", "conv2"):
-        after = result.output.split(f"{layer}, split at every step along")[1]
+        after = result.output.split(f"{layer}, split in every round along")[1]
         for one in find_alternatives(symbol.planned(), layer):
             (row,) = re.findall(rf"^{one.axis} +{one.meaning} +(.*)$", after.split("\n\n")[0], re.MULTILINE)
             assert row.startswith(format_bytes(one.communication_bytes) if one.communication_bytes else "-")
@@ -148,7 +148,7 @@ def test_long_tables_are_cut_in_the_middle(model):
         (("--shape", "dta:64,5,13,13"), ["no such inputs", "dta", "data"]),
         (("--shape", "data=64,5"), ["NAME:D0,D1", "data:64,3,224,224"]),
         (("--shape", "data:64,5,13,13", "--workers", "1"), ["--workers is 1"]),
-        (("--shape", "data:64,5,13,13", "--shape", "data:2,5,13,13"), ["--shape is given twice for data"]),
+        (("--shape", "data:64,5,13,13", "--shape", "data:2,5,13,13"), ["--shape occurs twice for data"]),
         (("--shape", "data:64,5,0,13"), ["positive whole numbers"]),
         (("--shape", "data:64,5,13,13", "--hint", "fc_weight"), ["NAME=CHOICE", "fc_weight"]),
         (("--shape", "data:64,5,13,13", "--hint", "fc_wieght=0"), ["fc_wieght", "fc_weight"]),
@@ -239,7 +239,7 @@ def test_memory_says_what_fits(model, tmp_path):
 @pytest.mark.parametrize("command", ["memory", "frontier"])
 def test_a_picture_of_no_known_kind_is_refused_first(model, tmp_path, command):
     result = run(command, model, "--shape", "data:64,5,13,13", "--workers", "2", "--plot", str(tmp_path / "a.xyz"))
-    refuses(result, "a.xyz: the ending of a picture says its format", ".png", ".svg")
+    refuses(result, "a.xyz: unknown picture format", ".png", ".svg")
     assert "worker" not in result.output
 
 

@@ -209,7 +209,7 @@ def test_the_command_group_of_version_0_3_still_works(file):
 @pytest.mark.skipif(not find_spec("mxnet"), reason="MXNet is not installed")
 def test_options_are_for_the_model_that_is_given(file):
     for arguments, message in (
-        (["plan", file, "--shape", "x:3"], "--shape: this is for an MXNet symbol, and"),
+        (["plan", file, "--shape", "x:3"], "--shape: for an MXNet symbol only, and"),
         (
             ["memory", "model-symbol.json", "--donate", 0],
             "--donate: this is for a step for JAX, and model-symbol.json is",

@@ -54,7 +54,7 @@ def test_a_plan_says_what_is_computed_whole_and_what_it_costs(made):
 def test_a_page_and_a_reason_name_it(made, tmp_path):
     made.save_report(tmp_path / "plan.html")
     page = (tmp_path / "plan.html").read_text()
-    assert "<h2>Not described</h2>" in page
+    assert "<h2>Without a description</h2>" in page
     assert "1.5 MiB</td></tr>" in page
     assert 'and undescribed="replicate" has every worker compute all of it' in " ".join(made.why("cumsum").split())
 

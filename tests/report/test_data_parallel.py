@@ -29,7 +29,7 @@ def test_large_images_and_small_filters():
     known, _, _ = net.infer_shape(**shapes)
     learned = [s for n, s in zip(net.list_arguments(), known, strict=True) if n not in ("data", "softmax_label")]
     cells = sum(int(mx.nd.zeros(shape).size) for shape in learned)
-    assert f"with all {format_bytes(4 * cells)} of parameters on every worker" in found
+    assert f"replicates all {format_bytes(4 * cells)} of parameters" in found
     assert "--memory-limit" in found
 
 

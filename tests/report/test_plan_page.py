@@ -128,7 +128,7 @@ def test_alternatives_of_what_is_not_there(partition):
 
 def test_page_says_how_long_a_step_takes_on_each_machine_that_is_large_enough(partition):
     text = render_page(partition, "a model")
-    part = text.partition("<h2>How long</h2>")[2].partition("<h2>")[0]
+    part = text.partition("<h2>Time</h2>")[2].partition("<h2>")[0]
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(<td>.*?)</tr>", part, re.DOTALL)]
     found = {row[0]: row for row in rows}
     assert list(found) == [one["machine"] for one in describe_durations(partition, untracked)]

@@ -67,7 +67,6 @@ class _Events:
             self._start_all(now, touched)
 
     def _finish(self, task: int, now: float) -> list[int]:
-        """Return the streams in which the end of a task makes another ready."""
         self.end[task] = now
         touched = []
         for reader in self._readers[task]:

@@ -100,7 +100,6 @@ class Work:
         return np.asarray(np.asarray(numbers, np.float64)[self.arithmetic])
 
     def _compute(self, rates: Rates) -> Floats:
-        """Return the seconds of arithmetic alone."""
         seconds = np.zeros(len(self.kind))
         for dtype in set(self.dtype.tolist()):
             of_type = [
@@ -235,8 +234,6 @@ def _count_rows(tables: ProgramTables, node: Column, extent: Column) -> Column:
 
 
 class _Counting:
-    """Arithmetic of all copies, with each distinct copy counted once."""
-
     def __init__(self, program: PlannedProgram) -> None:
         tables = program.tables
         self._problem, self._choices = program.problem, program.choices
