@@ -43,7 +43,7 @@ def test_doctor_needs_no_mxnet(monkeypatch):
     monkeypatch.setattr(doctor, "_find_version", lambda *packages: doctor.NOT_INSTALLED)
     result = run("doctor")
     assert result.exit_code == 0
-    assert "MXNet   not installed: the planner" in result.output
+    assert "MXNet   not installed; the planner" in result.output
 
 
 @pytest.mark.parametrize(("gpus", "remedy"), [(0, ""), (1, "pip install nvidia-cuda-nvrtc-cu11")])
@@ -73,14 +73,14 @@ def run_in(root, *arguments):
 def test_a_tree_that_is_not_built_says_what_it_is(bare_tree, option):
     result = run_in(bare_tree, option)
     assert result.returncode == 0, result.stderr
-    assert (tofu.__version__ if option == "--version" else "doctor  Say what is installed") in result.stdout
+    assert (tofu.__version__ if option == "--version" else "doctor  Check the installation") in result.stdout
 
 
 def test_doctor_says_that_a_tree_is_not_built(bare_tree):
     result = run_in(bare_tree, "doctor")
     assert result.returncode == 1
     assert result.stderr == ""
-    assert re.search(r"^core +is not there\n +-> Tofu's native code is not built .*: make build", result.stdout, re.M)
+    assert re.search(r"^core +missing\n +-> Tofu's native code is not built .*: make build", result.stdout, re.M)
 
 
 def test_other_commands_need_a_tree_that_is_built(bare_tree):

@@ -64,7 +64,7 @@ def test_a_plan_is_shown_and_saved_for_more_devices_than_there_are(file):
     assert result.output.startswith("32 workers (2 x 2 x 2 x 2 x 2)")
     assert "arguments of" in result.output
     shown = "".join(result.output.split())  # lines break anywhere in a long path
-    assert re.search(rf"{re.escape(product)},splitateverystepalong.*Itisat\S*train\.py:\d+\.", shown)
+    assert re.search(rf"{re.escape(product)},splitineveryroundalong.*Itisat\S*train\.py:\d+\.", shown)
     assert re.search(r"strategies +\d", result.output)
     assert "<title>train.py:step: 32 workers</title>" in page.read_text()
     plan = Plan.from_json(saved.read_text())
@@ -212,11 +212,11 @@ def test_options_are_for_the_model_that_is_given(file):
         (["plan", file, "--shape", "x:3"], "--shape: for an MXNet symbol only, and"),
         (
             ["memory", "model-symbol.json", "--donate", 0],
-            "--donate: this is for a step for JAX, and model-symbol.json is",
+            "--donate: for a step for JAX only, and model-symbol.json is",
         ),
         (
             ["compare", "model-symbol.json", "--batch", 3],
-            "--batch: this is for a step for JAX, and model-symbol.json is",
+            "--batch: for a step for JAX only, and model-symbol.json is",
         ),
         (["frontier", file], "frontier is for an MXNet symbol, and"),
         (["plan", "nothing.json"], "There is no file nothing.json. MODEL is a symbol that MXNet saved"),

@@ -385,7 +385,7 @@ def test_what_cannot_be_is_said():
     with pytest.raises(UnsupportedError, match="donate_argnums has -3"):
         tofu.jax.partition(step, 2, (state, data), donate_argnums=-3)
     with pytest.raises(
-        PlanError, match=r"dimension 1 has extent 24, already in 1 part; step 1 needs 5 more of each, all equal"
+        PlanError, match=r"dimension 1 has extent 24, already in 1 part; round 1 needs 5 more of each, all equal"
     ):
         tofu.jax.partition(step, 5, (state, data), hints={"state/0/2/w": 1})
     made = tofu.jax.partition(step, 2, (state, data))

@@ -122,7 +122,7 @@ def test_an_edited_plan_in_a_symbols_file_stays_with_the_symbol(model, tmp_path)
     value = json.loads(model_json["attrs"]["tofu"][1])
     value["plan"] = worse(value["plan"])
     model_json["attrs"]["tofu"][1] = json.dumps(value)
-    with pytest.warns(UserWarning, match="edited after it was saved") as warned:
+    with pytest.warns(UserWarning, match="edited after it was saved|not as it was saved") as warned:
         loaded = mx.sym.load_json(json.dumps(model_json))
     assert [re.split("[:,]", str(each.message))[0] for each in warned] == [
         "The plan was edited after it was saved",

@@ -103,9 +103,9 @@ def memory(request: ModelRequest, device_memory: str | None, optimizer: str, mem
 
 
 def _read_device_memory(text: str) -> int:
-    """Return a size in bytes. Raises TofuError for a bare number that is too small to be one."""
+    """Return a size in bytes. Raises TofuError for a number without a unit that is too small to be one."""
     count = read_bytes(text, "--device-memory")
-    if count < LEAST_DEVICE_BYTES:
+    if text.strip().isdecimal() and count < LEAST_DEVICE_BYTES:
         raise TofuError(
             f"--device-memory {text} is {count:,} bytes. Did you mean {count} GiB? Write --device-memory {count}GiB."
         )

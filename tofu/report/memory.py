@@ -122,11 +122,11 @@ def print_report(console: Console, report: Report) -> None:
 def name_workers(numbers: Sequence[int]) -> str:
     """Return a title for workers.
 
-    >>> name_workers([2]), name_workers([0, 1, 2]), name_workers([1, 3, 4, 5])
-    ('worker 2', 'workers 0 to 2', 'workers 1, 3 to 5')
+    >>> name_workers([2]), name_workers([0, 1]), name_workers([1, 3, 4, 5])
+    ('worker 2', 'workers 0, 1', 'workers 1, 3 to 5')
     """
     runs = ([n for _, n in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]))
-    texts = (str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+    texts = (f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
     return f"worker{'s' if len(numbers) > 1 else ''} {', '.join(texts)}"
 
 
