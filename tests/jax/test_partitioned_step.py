@@ -80,14 +80,14 @@ def test_page_and_table_explain_the_plan(tmp_path):
     assert "<title>step: 2 workers</title>" in page
     assert "arguments per worker, at most" in page
     assert "memory per worker" not in page
-    assert "<h2>How long</h2>" in page
+    assert "<h2>Time</h2>" in page
     assert "<th>memory</th>" in page  # of the simulation, with what a step holds for a while
     moved = [int(count) for count in re.findall(r'data-bytes="(\d+)"', page)]
     assert sum(moved) == made.plan.communication_bytes
     operator = max(made.plan.operators, key=len)
     table = made.why(operator)
     shown = " ".join(table.split())  # it may be broken into lines
-    assert shown.startswith(f"{operator}, split at every step along")
+    assert shown.startswith(f"{operator}, split in every round along")
     assert re.search(r"It is at \S+plain\.py:\d+\.$", shown)
     assert "(as planned)" in table
 
