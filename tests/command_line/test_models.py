@@ -23,8 +23,7 @@ def model(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "command"),
-    [("plan", ["plan", "--why", "fc"]), ("memory", ["memory"]), ("frontier", ["frontier"])],
+    ("name", "command"), [("plan", ["plan", "--why", "fc"]), ("memory", ["memory"]), ("frontier", ["frontier"])]
 )
 def test_tables_match_golden_files(model, check_golden, name, command):
     result = run(command[0], model, *command[1:], "--shape", "data:64,5,13,13", "--workers", "6")
@@ -136,11 +135,7 @@ def test_options_are_parsed():
 
 
 def test_unknown_commands_are_refused_with_suggestions():
-    for name, hint in (
-        ("doctr", " (did you mean doctor?)"),
-        ("why", "; --why is an option of plan"),
-        ("zzzz", ""),
-    ):
+    for name, hint in (("doctr", " (did you mean doctor?)"), ("why", "; --why is an option of plan"), ("zzzz", "")):
         refused = run(name)
         assert refused.exit_code == 2
         assert f"No such command '{name}'{hint}.\n" in refused.output

@@ -149,14 +149,8 @@ def test_help_without_mxnet():
 def test_options_of_other_models_are_refused(file):
     for arguments, message in (
         (["plan", file, "--shape", "x:3"], "--shape: for an MXNet symbol only, and"),
-        (
-            ["memory", "model-symbol.json", "--donate", 0],
-            "--donate: for a step for JAX only, and model-symbol.json is",
-        ),
-        (
-            ["compare", "model-symbol.json", "--batch", 3],
-            "--batch: for a step for JAX only, and model-symbol.json is",
-        ),
+        (["memory", "model-symbol.json", "--donate", 0], "--donate: for a step for JAX only, and model-symbol.json is"),
+        (["compare", "model-symbol.json", "--batch", 3], "--batch: for a step for JAX only, and model-symbol.json is"),
         (["frontier", file], "frontier is for an MXNet symbol, and"),
         (["plan", "nothing.json"], "There is no file nothing.json. MODEL is a symbol that MXNet saved"),
     ):
