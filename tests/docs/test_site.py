@@ -1,4 +1,4 @@
-"""The site of the documents, as far as it can be checked without MkDocs: `make docs` builds it."""
+"""The site of the documents, as far as it can be checked without building it by `make docs`."""
 
 import importlib.util
 import re
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tofu
+from tofu.command_line.main import FILES
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,15 +21,15 @@ def site():
     return module
 
 
-def test_the_navigation_names_documents(site):
+def test_the_navigation_lists_the_documents(site):
     named = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     documents = {str(path.relative_to(ROOT)) for path in site.list_documents()}
-    assert set(named) <= documents | set(site.REFERENCE)
+    assert set(named) <= documents | {*site.REFERENCE, site.COMMANDS}
     assert {name for name in documents if re.fullmatch(r"docs/[^/]+\.md", name)} <= set(named)
-    assert set(site.REFERENCE) <= set(named)
+    assert {*site.REFERENCE, site.COMMANDS} <= set(named)
 
 
-def test_the_reference_has_every_public_name(site):
+def test_the_reference_lists_every_public_name(site):
     shown = [path for module in ("tofu", "tofu.gluon", "tofu.mod") for path in site.list_public(module)]
     for path in shown:
         module, _, name = path.rpartition(".")
@@ -40,9 +41,7 @@ def test_the_reference_has_every_public_name(site):
     }
 
 
-def test_links_to_folders_lead_to_their_readmes(site):
-    source = ROOT / "ARCHITECTURE.md"
-    assert site._name_target(source, "docs/decisions/") == "docs/decisions/README.md"
-    assert site._name_target(source, "tofu/pipeline.py") == "tofu/pipeline.py"
-    assert site._name_target(source, "https://example.org/") == "https://example.org/"
-    assert ROOT / "tofu/pipeline.py" in list(site.list_linked(source))
+def test_the_reference_has_every_command(site):
+    page = site.write_commands()
+    assert [name for name in FILES if f"\n## {name}\n" not in page] == []
+    assert "--memory-limit SIZE" in page

@@ -1,6 +1,6 @@
 /*!
  * \file incidences.cc
- * \brief Which operators meet which tensors, and what their costs are found by.
+ * \brief Incidences of a graph, and keys of their costs.
  */
 #include <algorithm>
 #include <cstring>
@@ -49,7 +49,7 @@ void AddRead(const Graph& graph, const Sharers& sharers, int op, size_t position
     incidence.phase = reader.phase;
     found = of_tensor->insert(of_tensor->end(), std::move(incidence));
   } else if (graph.shares_regions()) {
-    return;  // of the same regions, whatever its operator
+    return;  // it reads the same regions as the first reader
   }
   for (const Input* other : found->reads) {
     if (DescribeAccess(*other) == DescribeAccess(input)) return;
@@ -68,8 +68,9 @@ std::vector<int64_t> DescribeRows(const std::vector<Row>& rows) {
 std::vector<int64_t> DescribeAccess(const Input& input) {
   int64_t fill_bits;
   std::memcpy(&fill_bits, &input.fill, sizeof(fill_bits));
-  std::vector<int64_t> described = {fill_bits, input.is_held, input.is_read, input.is_clipped, input.is_exact,
-                                    static_cast<int64_t>(input.addend_axes.size())};
+  std::vector<int64_t> described = {fill_bits,      input.is_held,
+                                    input.is_read,  input.is_clipped,
+                                    input.is_exact, static_cast<int64_t>(input.addend_axes.size())};
   described.insert(described.end(), input.addend_axes.begin(), input.addend_axes.end());
   PutRows(input.rows, &described);
   PutAbsent(input.absent, &described);

@@ -1,0 +1,92 @@
+"""Symbols that MXNet derives from a partitioned symbol are partitioned too, or refused in one line."""
+
+import copy
+import pickle
+
+import mxnet as mx
+import pytest
+
+import tofu
+from tofu import PartitionedSymbol
+from tofu.errors import UnsupportedError
+
+DATA = mx.sym.Variable("data")
+
+
+def build_net():
+    return mx.sym.FullyConnected(mx.sym.FullyConnected(DATA, num_hidden=8, name="fc1"), num_hidden=4, name="fc2")
+
+
+def run_block(symbol):
+    block = mx.gluon.SymbolBlock(symbol, [DATA])
+    block.initialize()
+    return block(mx.nd.ones((4, 6)))
+
+
+BUILDERS = {
+    "times a number": lambda symbol: symbol * 2,
+    "a number minus it": lambda symbol: 1 - symbol,
+    "plus a symbol": lambda symbol: DATA + symbol,
+    "minus": lambda symbol: -symbol,
+    "compared": lambda symbol: symbol > 0,
+    "an operator": mx.sym.sin,
+    "its method": lambda symbol: symbol.sum(),
+    "an input of another model": lambda symbol: build_net()(data=symbol),
+    "Group": lambda symbol: mx.sym.Group([DATA, symbol]),
+    "CachedOp": mx.nd.CachedOp,
+    "SymbolBlock": run_block,
+    "optimize_for": lambda symbol: symbol.optimize_for("MKLDNN"),
+    "a backend's symbol": lambda symbol: symbol.get_backend_symbol("MKLDNN"),
+    "NumPy": lambda symbol: symbol.as_np_ndarray(),
+}
+
+
+@pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
+@pytest.mark.filterwarnings("ignore:Cannot decide type")
+def test_derived_symbols_that_would_run_on_one_device_are_refused(build):
+    with pytest.raises(UnsupportedError) as error:
+        build(tofu.partition(build_net(), 2))
+    assert "tofu.partition(...)" in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_plain_symbols_and_one_worker_stay_unchanged():
+    partitioned = tofu.partition(build_net(), 2)
+    assert (partitioned.whole * 2).list_arguments() == build_net().list_arguments()
+    one_worker = tofu.partition(build_net(), 1)
+    assert (one_worker * 2).list_arguments() == build_net().list_arguments()
+    assert one_worker.as_np_ndarray().list_arguments() == build_net().list_arguments()
+    assert mx.sym.Group([DATA * 2, mx.sym.sin(DATA)]).list_arguments() == ["data"]
+
+
+PICKERS = {
+    "an output": lambda symbol: symbol[0],
+    "an output by name": lambda symbol: symbol["fc2_output"],
+    "each output": lambda symbol: next(iter(symbol)),
+    "a slice": lambda symbol: symbol[0:1],
+    "an inner layer": lambda symbol: symbol.get_internals()["fc1_output"],
+    "children": lambda symbol: symbol.get_children()["fc1_output"],
+    "composed": lambda symbol: symbol(data=DATA * 2),
+    "a copy": copy.copy,
+    "a deep copy": copy.deepcopy,
+    "a pickle": lambda symbol: pickle.loads(pickle.dumps(symbol)),
+}
+
+
+@pytest.mark.parametrize("pick", PICKERS.values(), ids=PICKERS)
+def test_outputs_layers_and_copies_stay_partitioned(pick):
+    picked = pick(tofu.partition(build_net(), 2))
+    assert isinstance(picked, PartitionedSymbol)
+    expected = pick(build_net()).bind(mx.cpu(), draw_arguments(picked)).forward()[0].asnumpy()
+    executor = picked.bind(mx.cpu(), draw_arguments(picked))
+    assert executor.plan.workers == 2
+    assert (executor.forward()[0].asnumpy() == expected).all()
+
+
+def draw_arguments(symbol):
+    """Draw small whole numbers, whose sums are exact."""
+    shapes, _, _ = symbol.infer_shape(data=(4, 6))
+    return {
+        name: mx.nd.array([[n % 5 - 2 for n in range(shape[-1])]] * shape[0] if len(shape) == 2 else range(shape[0]))
+        for name, shape in zip(symbol.list_arguments(), shapes, strict=True)
+    }
