@@ -4,7 +4,7 @@
     python -m benchmarks.simulation --machine machine.json --rounds 5 --output results.json
 
 The machine is calibrated first with other models (`python -m tofu calibrate`), or read from a file. A configuration is a model, a number of
-workers and a plan. It runs in a process of its own, with one thread for each worker. A step is forward, backward and the update by SGD with
+workers and a plan. It runs in a separate process, with one thread for each worker. A step is forward, backward and the update by SGD with
 momentum. "Fetches" is the share of a step that disappears if fetches move nothing (TOFU_SKIP_FETCH=1, as in section 7.3 of the paper).
 
 The simulator is compared with two null predictors: the measured time of one device, and this time divided by the processors in use.
@@ -96,7 +96,7 @@ CONFIGURATIONS: Sequence[tuple[str, int, str]] = [
 
 
 @dataclass(frozen=True)
-class Row:
+class SimulationRow:
     """Seconds of a step of one configuration, and the share of them that fetches take."""
 
     model: str
@@ -169,7 +169,7 @@ def run_module(name: str, workers: int, plan: str) -> list[float]:
 
 
 def run_apart(*arguments: str, **environment: str) -> Any:
-    """Run this program in a process of its own and return the JSON that it prints."""
+    """Run this program in a separate process and return the JSON that it prints."""
     command = [sys.executable, "-m", "benchmarks.simulation", *arguments]
     settings = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     ended = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
@@ -178,7 +178,7 @@ def run_apart(*arguments: str, **environment: str) -> Any:
     return json.loads(ended.stdout.splitlines()[-1])
 
 
-def measure(machine_file: str, rounds: int) -> list[Row]:
+def measure(machine_file: str, rounds: int) -> list[SimulationRow]:
     """Run all configurations once in each round, and predict each."""
     steps: dict[int, list[float]] = {number: [] for number in range(len(CONFIGURATIONS))}
     skipped: dict[int, list[float]] = {number: [] for number in range(len(CONFIGURATIONS))}
@@ -195,11 +195,13 @@ def measure(machine_file: str, rounds: int) -> list[Row]:
         low, high = np.quantile(steps[number], [0.1, 0.9])
         gone = 1 - median(skipped[number]) / took if skipped[number] else 0.0
         fetched = 1 - without / predicted if without else 0.0
-        rows.append(Row(name, workers, plan, predicted, took, float((high - low) / took), fetched, max(0.0, gone)))
+        rows.append(
+            SimulationRow(name, workers, plan, predicted, took, float((high - low) / took), fetched, max(0.0, gone))
+        )
     return rows
 
 
-def count_tau(rows: Sequence[Row]) -> tuple[float, int]:
+def count_tau(rows: Sequence[SimulationRow]) -> tuple[float, int]:
     """Return Kendall's tau over the pairs that differ by more than their spread, and the number of these pairs."""
     signs = []
     for a, b in combinations(rows, 2):
@@ -208,7 +210,7 @@ def count_tau(rows: Sequence[Row]) -> tuple[float, int]:
     return float(np.mean(signs)), len(signs)
 
 
-def compare_plans(rows: Sequence[Row]) -> tuple[float, int]:
+def compare_plans(rows: Sequence[SimulationRow]) -> tuple[float, int]:
     """Return Kendall's tau over pairs of plans for the same model, and the number of these pairs."""
     by_model = [[row for row in rows if row.model == name] for name in MODELS]
     counted = [count_tau(own) for own in by_model if len(own) > 1]
@@ -216,7 +218,7 @@ def compare_plans(rows: Sequence[Row]) -> tuple[float, int]:
     return sum(tau * count for tau, count in counted if count) / pairs, pairs
 
 
-def show(rows: Sequence[Row]) -> bool:
+def show(rows: Sequence[SimulationRow]) -> bool:
     """Print the table and the goals. Return True if all goals are met."""
     single = {row.model: row.measured for row in rows if row.workers == 1}
     processors = len(os.sched_getaffinity(0))

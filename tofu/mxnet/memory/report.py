@@ -10,15 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tofu.plan import format_bytes
-from tofu.report.memory import Report
+from tofu.report.memory import Report, name_workers
 
 GRADIENTS, ACTIVATIONS, FETCH_BUFFERS = range(3)
 USES = ("gradients", "activations", "fetch buffers")
-LEGEND = """
-Parts are what they take at the peak, the operator or fetch at which most is in use. Idle: buffers that are free just then. Parameters to
-idle are allocated, to the byte. The pool of GPU memory rounds each array up, which counts for what fits. Workspace, what convolutions ask
-for while they run, is an estimate.
-"""
+LEGEND = {
+    "": "The parts are counted at the peak, the operator or fetch at which most memory is in use, and are exact to the byte.",
+    "idle": "Idle: buffers that are free at the peak.",
+    "rounding on GPUs": "Rounding: the pool of GPU memory rounds each array up.",
+    "workspace, about": "Workspace: an estimate of temporary memory of convolutions.",
+}
 
 
 @dataclass(frozen=True)
@@ -143,8 +144,8 @@ class MemoryReport(Report):
         return "at the peak"
 
     @property
-    def legend(self) -> str:
-        """What the rows mean."""
+    def legend(self) -> dict[str, str]:
+        """Explanations of the rows."""
         return LEGEND
 
     @property
@@ -159,4 +160,4 @@ def _list_kinds(workers: tuple[DeviceMemory, ...]) -> Iterator[tuple[str, Device
     for number, worker in enumerate(workers):
         kinds.setdefault((*worker.at_peak.values(), worker.workspace_bytes), []).append(number)
     for numbers in kinds.values():
-        yield f"worker{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}", workers[numbers[0]]
+        yield name_workers(numbers), workers[numbers[0]]
