@@ -2,7 +2,7 @@
 
 A projection is (time, batch, numbers), its numbers being those of `h` heads, in each head some of queries, keys and values, in this
 order, and `d` numbers of each. MXNet's scores are (batch by heads, time, time of the keys), and split by batch. The operators that take
-their place (`tofu/mxnet/lowerings/heads.py`) have (batch, heads, time, time of the keys), and are split by heads as well.
+their place (`tofu/mxnet/lowerings/attention_heads.py`) have (batch, heads, time, time of the keys), and are split by heads as well.
 """
 
 from __future__ import annotations

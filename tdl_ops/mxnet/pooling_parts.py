@@ -1,4 +1,4 @@
-"""The part that average pooling runs as, beside a sum, where it is split in space: see `tofu/mxnet/lowerings/pooling.py`."""
+"""The part that average pooling runs as, beside a sum, where it is split in space: see `tofu/mxnet/lowerings/spatial.py`."""
 
 from __future__ import annotations
 

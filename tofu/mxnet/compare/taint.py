@@ -9,7 +9,7 @@ from tofu import _mxnet
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator
 from tofu.mxnet.compare.symbols import DROPOUT
-from tofu.mxnet.lowerings.unwritten import FILLED
+from tofu.mxnet.lowerings.completion import FILLED
 
 Reasons = dict[int, str]
 """Position of a tensor -> why it cannot be compared."""

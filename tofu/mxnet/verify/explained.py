@@ -45,7 +45,7 @@ EXPLANATIONS = (
     Explanation(
         "_backward_BatchNorm",
         r"inputs \(dimension \d, whole, whole, dimension \d, ",
-        "with use_global_stats; the plan has these axes in parts (tofu/mxnet/lowerings/batch_norm.py), and prices them there",
+        "with use_global_stats; the plan has these axes in parts (tofu/mxnet/lowerings/normalization.py), and prices them there",
     ),
     Explanation(
         "_backward_Pooling",
