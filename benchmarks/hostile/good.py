@@ -13,7 +13,7 @@ import mxnet as mx
 
 import tofu
 from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
-from tofu.mxnet.runtime.checkpoint.seal import read_seal, reading
+from tofu.mxnet.runtime.checkpoint.seal import open_regular, read_seal
 from tofu.mxnet.runtime.checkpoint.states import load_states, optimizer_types
 from tofu.mxnet.runtime.symbol.files import read_symbol
 from tofu.planning.settings import read_plan
@@ -179,6 +179,6 @@ def read_checkpoint(prefix: Path) -> Any:
     """A checkpoint of three files, as a module that is loaded from it has it."""
     module = tofu.mod.Module.load(str(prefix), 0, load_optimizer_states=True)
     states = prefix.parent / f"{prefix.name}-0000.states"
-    with reading(states) as file:
+    with open_regular(states) as file:
         seal = read_seal(file, str(states))
     return read_parameters(prefix.parent / f"{prefix.name}-0000.params"), module.symbol.tojson(), seal

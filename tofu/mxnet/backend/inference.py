@@ -1,4 +1,4 @@
-"""The forward graph alone, over the shards of a training step: MXNet runs inference with a graph of its own."""
+"""Inference: the forward graph alone over the shards of a training step. MXNet runs inference with a graph of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tofu.program import check_program, is_checked, write_program
 
 
 def emit_inference(partition: Partition) -> Emitted:
-    """Return the program of the forward operators, with the choices of the plan."""
+    """Return the program of the forward operators with the plan's choices."""
     task = partition.task
     settled = prepare_inference(
         partition.graph,
@@ -22,7 +22,7 @@ def emit_inference(partition: Partition) -> Emitted:
 
 
 def build_inference(partition: Partition) -> ExecutionGraph:
-    """Return the execution graph of that program. Raises InternalError if it breaks a rule."""
+    """Return the execution graph of that program. Raise InternalError if it breaks a rule."""
     backend, emitted = partition.task.engine.backend, emit_inference(partition)
     if is_checked():
         check_program(emitted.program)

@@ -142,14 +142,3 @@ def _largest(attributes: Mapping[str, str], name: str) -> int:
 
 def _name(node: Mapping[str, Any]) -> str:
     return f"variable {node['name']}" if node["op"] == "null" else f"{node['op']} {node['name']}"
-
-
-def draws_unsaid(operator: Operator, is_whole: bool) -> bool:
-    """Whether an operator draws random numbers of which its description says nothing: that of RNN does not, and what is computed whole
-    may have none.
-    """
-    if operator.op == "RNN":
-        return float(operator.attributes.get("p", 0)) > 0
-    if operator.op == "LeakyReLU":
-        return operator.attributes.get("act_type") == "rrelu"
-    return is_whole and not operator.op.startswith("_tofu_") and bool(_mxnet.operator_info(operator.op)["is_random"])

@@ -13,7 +13,7 @@ from mxnet import autograd
 
 from tofu.errors import DeviceError, UnsupportedError
 from tofu.mxnet.gluon.trainer import send_shards
-from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray, add, on_host, zeros_like
+from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray, add, on_host
 from tofu.mxnet.runtime.arrays.shards import as_legacy
 
 
@@ -106,7 +106,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._grad = None
         if self.grad_req != "null" and self.array is not None:
             self.array._fresh_grad = False
-            gradient = ParameterArray(zeros_like(self.array.layout), self._check_gradient_use)
+            gradient = ParameterArray(self.array.layout.zeros_like(), self._check_gradient_use)
             gradient.is_sparse = self.has_sparse_gradient
             self._grad = [gradient]
             self.array.gradient = self.gradient
@@ -143,7 +143,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         """Set the gradient to zeros."""
         if self.gradient is not None:
             self.settle()
-            self.gradient.put(zeros_like(self.gradient.layout))
+            self.gradient.put(self.gradient.layout.zeros_like())
 
     def cast(self, dtype: Any) -> None:
         """Another type for values and gradient; the model is planned anew."""

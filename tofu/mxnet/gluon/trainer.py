@@ -13,8 +13,8 @@ from typing import Any
 import mxnet as mx
 
 from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray
-from tofu.mxnet.runtime.cluster.agreed import AgreedLayout, agree, parameter_array
 from tofu.mxnet.runtime.cluster.cluster import compare_plans, make_key
+from tofu.mxnet.runtime.cluster.exchange import ExchangeLayout, agree, parameter_array
 from tofu.mxnet.runtime.cluster.horovod import HorovodShardTrainer, is_horovod_trainer
 
 # Optimizers that give each part of a weight what they give it in the whole, whatever else they update: no norms, no random numbers, and no
@@ -80,7 +80,7 @@ class ShardStore:
 
     def __init__(self, kvstore: Any) -> None:
         self._kvstore = kvstore
-        self._agreed: dict[int, AgreedLayout] = {}
+        self._agreed: dict[int, ExchangeLayout] = {}
         self._keys: dict[int, list[int]] = {}  # for each of a parameter's distinct shards
         self._is_settled: set[int] = set()
 
