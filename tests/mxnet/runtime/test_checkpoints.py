@@ -318,7 +318,7 @@ def test_parameters_under_other_names_are_named():
     *_, before, last = str(caught.value).splitlines()
     assert before == f"  - {max(arguments)}"
     more = f" and {len(named) - 5} more" if len(named) > 5 else ""
-    assert last == f"  - given, and not the model's: {', '.join(first)}{more}"
+    assert last == f"  - passed, but unknown to the model: {', '.join(first)}{more}"
 
 
 @pytest.mark.parametrize("length", [0, 7, 23])

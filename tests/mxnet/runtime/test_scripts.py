@@ -262,7 +262,7 @@ def test_states_are_carried_from_batch_to_batch():
 @pytest.mark.parametrize("given", [{}, {"states": [], "value": 1}, {"states": [mx.nd.ones((6, 4))]}])
 def test_states_that_are_wrong_are_named(given):
     module = start(tofu.mod.Module(model(), ngpus=2), SGD)
-    with pytest.raises(tofu.TofuError, match=r"set_states takes either|1 arrays are given for the 0 states"):
+    with pytest.raises(tofu.TofuError, match=r"set_states takes either|set_states got 1 arrays for the 0 states"):
         module.set_states(**given)
 
 
