@@ -165,7 +165,7 @@ def load(path: Path) -> list[Fetch]:
 
 def read_fetches(name: str, execution_symbol: Any, most: int) -> list[Fetch]:
     """The fetches of an execution graph with the most bytes, one for each geometry; none of what has other dimensions than they."""
-    from tofu.mxnet.check.tables import read_tables
+    from tofu.mxnet.check.traffic import read_tables
 
     tables = read_tables(execution_symbol)
     sources_of: dict[int, list[int]] = {}

@@ -20,7 +20,7 @@ from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.mxnet.verify.case import verify_case
+from tofu.mxnet.verify.cases import verify_case
 from tofu.mxnet.verify.cases import load_cases
 
 

@@ -11,7 +11,7 @@ from tofu import _mxnet
 from tofu.graph import Tensor, TensorKind
 from tofu.mxnet.backend.buffers import worker_variables
 from tofu.mxnet.memory.account import count_rounding
-from tofu.mxnet.memory.gpu_pool import round_up
+from tofu.mxnet.memory.account import round_up
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.memory.plot import plot_memory
 from tofu.mxnet.memory.report import DeviceMemory, MemoryReport

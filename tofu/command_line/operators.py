@@ -29,7 +29,7 @@ from tofu.mxnet.verify.coverage import NOT_DESCRIBED, count_coverage, count_kind
 from tofu.mxnet.verify.kernels import compose, describe_refusal
 from tofu.mxnet.verify.nodes import list_operators
 from tofu.mxnet.verify.record import Entry, make_entries, read_record, write_record
-from tofu.mxnet.verify.tables import coverage_lines, coverage_rows, kinds_line, results_table
+from tofu.mxnet.verify.coverage import coverage_lines, coverage_rows, kinds_line, results_table
 from tofu.report.console import make_console
 
 

@@ -118,7 +118,7 @@ def test_a_shape_of_another_type(model, shape):
 def test_an_option_that_is_misspelt(model):
     with refuses(tofu.ShapeError, "algorithms='exact'", "did you mean algorithm="):
         tofu.partition(model.symbol, 2, algorithms="exact", data=(12, 17))
-    options = r"it has data, softmax_label\), nor are there such options \(ngpus, contexts, plan, "
+    options = r"it has data, softmax_label\), and these are no options \(ngpus, contexts, plan, "
     with refuses(tofu.ShapeError, options, "- foo=3$", r"- dat=\(12, 17\) \(did you mean data=\?\)"):
         tofu.partition(model.symbol, 2, dat=(12, 17), foo=3)
     with refuses(tofu.ShapeError, r"- optimizr='adam' \(did you mean optimizer=\?\)"):
@@ -227,7 +227,7 @@ def test_a_context_that_there_is_not(model, ctx, message):
 def test_what_simple_bind_is_given_beside_shapes(model, caplog):
     symbol = tofu.partition(model.symbol, 2)
     symbol.simple_bind(mx.cpu(), data=(12, 17), layout="NC")
-    assert "simple_bind passes over layout" in caplog.text
+    assert "simple_bind ignores layout" in caplog.text
     with pytest.raises(tofu.ShapeError, match="A shape is a tuple"):
         symbol.simple_bind(mx.cpu(), data=12)
 
@@ -250,7 +250,7 @@ def test_placement_by_hand_says_where_whole_arrays_are(caplog):
     executor = tofu.partition(net, 2).simple_bind(mx.cpu(), group2ctx=groups, data=(4, 6))
     assert executor.arg_dict["fc0_weight"].context == mx.cpu(1)
     assert executor.grad_dict["fc1_weight"].context == mx.cpu(2)
-    assert "the plan says which worker computes what" in caplog.text
+    assert "the plan decides which worker computes what" in caplog.text
     executor.forward(is_train=True)
     executor.backward(mx.nd.ones((4, 4)))
     assert tofu.memory_report(net, 2, data=(4, 6)).one_device.pool_bytes > 0  # of a model that is in groups throughout

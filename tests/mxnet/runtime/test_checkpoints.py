@@ -98,7 +98,7 @@ def test_a_file_without_the_count_of_steps_says_so(tmp_path):
     single = start(mx.mod.Module(model()), ADAM)
     train(single, steps[:5])
     prefix = save(single, tmp_path)
-    with pytest.raises(UserWarning, match=r"no count of steps.*Adam reads that count.*begin_num_update"):
+    with pytest.raises(UserWarning, match=r"no count of steps.*Adam uses that count.*begin_num_update"):
         with_optimizer(bind(tofu.mod.Module.load(prefix, 3, True, ngpus=2)), ADAM)
     counted = Case("adam", {**ADAM.parameters, "begin_num_update": 5})
     found = train(with_optimizer(bind(tofu.mod.Module.load(prefix, 3, True, ngpus=2)), counted), steps[5:])
@@ -325,7 +325,7 @@ def test_parameters_under_other_names_are_named():
 def test_files_that_end_in_their_first_bytes_are_measured(length, tmp_path):
     path = tmp_path / "model-0003.params"
     path.write_bytes(b"x" * length)
-    with pytest.raises(tofu.TofuError, match=rf"model-0003\.params .*: it has {length} bytes, and would go on after"):
+    with pytest.raises(tofu.TofuError, match=rf"model-0003\.params .*: it ends after {length} bytes"):
         ParameterFile(path)
 
 
@@ -355,7 +355,7 @@ def test_sparse_arrays_are_read(stype, tmp_path):
     place = content.rindex(np.array([0, 2] if stype == "row_sparse" else [2, 0, 2], "int64").tobytes())
     content[place : place + 8] = (4).to_bytes(8, "little")
     (tmp_path / "a.params").write_bytes(content)
-    with pytest.raises(tofu.TofuError, match="cells outside"):
+    with pytest.raises(tofu.TofuError, match="elements outside"):
         ParameterFile(path)
 
 

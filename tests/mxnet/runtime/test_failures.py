@@ -37,7 +37,7 @@ def test_an_update_that_fails_names_the_weights_that_do_not_belong_together():
     module.update()
     fail_on(module.executor.variables["second_weight"].arrays[1])
     module.forward_backward(batch())
-    told = r"The last update failed: .* The parameters second_weight are .* no longer belong together"
+    told = r"The last update failed: .* The parameters second_weight are .* the model is inconsistent"
     with pytest.raises(tofu.ExecutionError, match=told):
         module.update()
     module.forward_backward(batch())

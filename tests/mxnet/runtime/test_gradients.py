@@ -130,7 +130,7 @@ def test_gradients_that_a_forward_may_have_overwritten_are_refused():
     before = parameters_of(module)
     for batch in (batches(1)[0], mx.io.DataBatch([mx.nd.ones((6, FEATURES))], [mx.nd.zeros(6)])):
         module.forward(batch, is_train=True)
-        with pytest.raises(tofu.TofuError, match=r"forward\(is_train=True\) came after the last backward\(\)"):
+        with pytest.raises(tofu.TofuError, match=r"came after the last backward\(\)"):
             module.update()
     assert largest_error(parameters_of(module), before) == 0
     module.forward_backward(batches(1)[0])

@@ -244,7 +244,7 @@ def test_gradients_of_inputs_lie_where_their_group_is_placed_by_hand(caplog):
         group2ctxs=[{"left": mx.cpu(1)}],
         work_load_list=[1],
     )
-    assert "the plan says which worker computes what" in caplog.text
+    assert "the plan decides which worker computes what" in caplog.text
     module.bind([("a", (4, 3)), ("b", (4, 3))], inputs_need_grad=True)
     module.init_params()
     module.forward(mx.io.DataBatch([mx.nd.ones((4, 3))] * 2), is_train=True)

@@ -1,24 +1,68 @@
-"""Bytes that an execution graph moves, counted from its fetch nodes: pieces, contexts and shapes, nothing else.
+"""Bytes that an execution graph transfers, counted from its fetch nodes: pieces, contexts and shapes.
 
-The first of the two counts that must equal `plan.communication_bytes` exactly; the other is kept by the running kernel.
+This is the first of two counts that must equal `plan.communication_bytes` exactly; the running kernel has the other.
 This module imports neither the search nor the analysis.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from tofu.mxnet.check.tables import read_tables
+from tofu import _mxnet
+
+Table = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ExecutionTables:
+    """Nodes in topological order, and their fetches; see `csrc/nnvm/execution/execution_tables.h`.
+
+    Entries refer to each other by position. `begin`, `extent` and `shape` have a column for each dimension of the
+    fetch with the most dimensions; in missing dimensions a fetch has the one element 0.
+    """
+
+    node_names: list[str]
+    group_names: list[str]
+    node_group: Table
+    edges: Table
+    control_deps: Table
+    fetch_node: Table
+    fetch_type: Table
+    fetch_shape: Table
+    piece_fetch: Table
+    piece_begin: Table
+    piece_extent: Table
+    source_piece: Table
+    source_node: Table
+    source_begin: Table
+    source_along: Table
+    source_shape: Table
+    output_node: Table
+    output_shapes: list[tuple[int, ...] | None]
+
+    @property
+    def piece_node(self) -> Table:
+        """Node of the fetch that each piece belongs to."""
+        node: Table = self.fetch_node[self.piece_fetch]
+        return node
+
+
+def read_tables(execution_symbol: Any, variable_shapes: Mapping[str, tuple[int, ...]] | None = None) -> ExecutionTables:
+    """Return the tables of a graph whose variables have shapes, unless `variable_shapes` overrides them."""
+    return ExecutionTables(**_mxnet.execution_tables(execution_symbol.handle.value, dict(variable_shapes or {})))
+
 
 ITEM_BYTES = np.array((4, 8, 2, 1, 4, 1, 8, 1))  # by MXNet's type flag
 
 
 @dataclass(frozen=True)
 class FetchTraffic:
-    """Bytes read by all fetches of one execution graph: out of other workers' memory, and out of the worker's own."""
+    """Bytes that all fetches of an execution graph read, from other workers and from the own worker."""
 
     remote_bytes: int
     local_bytes: int

@@ -6,8 +6,7 @@ reported. The paper leaves this check as an open problem (section 9).
 """
 
 from tdl_ops.mxnet.case import Case
-from tofu.mxnet.verify.case import verify_case
-from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.cases import load_cases, verify_case
 from tofu.mxnet.verify.missing import find_missing
 from tofu.mxnet.verify.operators import verify_operator
 from tofu.mxnet.verify.sandbox import Sandbox

@@ -11,10 +11,9 @@ from importlib import import_module
 from multiprocessing import get_context
 
 from tdl_ops.mxnet.case import Case
-from tofu.mxnet.verify.cuts import try_geometry
 from tofu.mxnet.verify.explained import EXPLANATIONS
 from tofu.mxnet.verify.kernels import describe_refusal
-from tofu.mxnet.verify.missing import find_missing
+from tofu.mxnet.verify.missing import find_missing, try_geometry
 from tofu.mxnet.verify.nodes import Node
 from tofu.mxnet.verify.sandbox import ProcessEndedError, Sandbox
 from tofu.mxnet.verify.trials import Trials, try_variants, verify_apart

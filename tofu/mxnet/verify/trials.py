@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from tdl_ops.mxnet.case import Case
 from tofu.errors import UnsupportedError
-from tofu.mxnet.verify.case import verify_case
+from tofu.mxnet.verify.cases import verify_case
 from tofu.mxnet.verify.defects import find_defect
 from tofu.mxnet.verify.kernels import describe_refusal, is_refusal
 from tofu.mxnet.verify.nodes import execute_training_graph

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu import _mxnet
 from tofu.errors import TofuError
-from tofu.mxnet.verify.declarations import list_choices
-from tofu.mxnet.verify.kernels import compose
+from tofu.mxnet.verify.kernels import compose, list_choices
 from tofu.verification.kernel import Shape
 from tofu.verification.numbers import Fixed, Numbers, uniform
 

@@ -29,7 +29,7 @@ class RunningModule(ShardedModule):
         if shapes == bound:
             return
         self._check_count(data_batch.data)
-        with self._keeping_what_was_bound():
+        with self._restoring_on_error():
             if shapes[: len(data_batch.data)] != bound[: len(data_batch.data)]:
                 self._data_shapes = _in_order_of(getattr(data_batch, "provide_data", None), self._data_shapes)
                 self._label_shapes = _in_order_of(getattr(data_batch, "provide_label", None), self._label_shapes)

@@ -16,7 +16,7 @@ from tofu.compare.agreement import Agreement
 from tofu.compare.numbers import CANCELLED, CANCELLED_IN_FLOAT32, Array
 from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
 from tofu.mxnet.compare import (
-    MENDINGS,
+    CORRECTIONS,
     Arrays,
     Run,
     draw_values,
@@ -26,7 +26,7 @@ from tofu.mxnet.compare import (
     widen_types,
     without_dropout,
 )
-from tofu.mxnet.compare.judgement import compare_runs, excuse_defects, find_mended, measure_traffic
+from tofu.mxnet.compare.comparison import compare_runs, excuse_defects, find_fixed, measure_traffic
 from tofu.mxnet.frontend.head_gradients import copy_repeats
 from tofu.mxnet.frontend.read_symbol import find_labels, read_training
 from tofu.mxnet.runtime.symbol.arguments import read_grad_requests
@@ -224,19 +224,19 @@ def _judge(
     cancelled = CANCELLED if setting.dtype == "float64" else CANCELLED_IN_FLOAT32
     tolerance = ROUNDING[setting.dtype]
     pair = compare_runs(partition, found, single, cancelled)
-    for mend, mistake in MENDINGS:
+    for correct, mistake in CORRECTIONS:
         if pair.largest <= tolerance:
             break
-        apart = replace(setting, symbol=mend(setting.symbol))
+        apart = replace(setting, symbol=correct(setting.symbol))
         if apart.symbol.tojson() == setting.symbol.tojson():
             continue
         with _timed(seconds, "one device again", report):
             other = apart.run(apart.symbol, context)
-            mended = compare_runs(partition, found, other, cancelled)
-        if names := find_mended(pair, mended, tolerance):
+            fixed = compare_runs(partition, found, other, cancelled)
+        if names := find_fixed(pair, fixed, tolerance):
             notes.append(f"one device has wrong gradients of {_list(names)}: {mistake} ({LIMITS}).")
             notes.append("The comparison uses one device without this mistake.")
-            setting, single, pair = apart, other, mended
+            setting, single, pair = apart, other, fixed
     if pair.largest > tolerance:
         with _timed(seconds, "one device again", report):
             again = setting.run(setting.symbol, context, _move_last_bits(setting))

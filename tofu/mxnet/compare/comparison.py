@@ -1,4 +1,4 @@
-"""Two runs held against each other: what is compared, what cannot be and why, and the bytes that moved."""
+"""Comparison of two runs: the differences, the tensors left out with the reason, and the bytes transferred."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tofu.compare.agreement import Traffic
 from tofu.compare.numbers import Array, Difference, Numbers, compare_numbers
 from tofu.mxnet.backend.inference import build_inference
 from tofu.mxnet.check import count_traffic
+from tofu.mxnet.compare.exclusions import find_defects, find_random
 from tofu.mxnet.compare.runs import Run
-from tofu.mxnet.compare.taint import find_defects, find_random
 from tofu.pipeline import Partition
 
-NOT_FINITE = "one device gives no finite numbers on these values; give values= of your own"
+NOT_FINITE = "one device computes no finite numbers from these values; pass your own values="
 
 
 @dataclass(frozen=True)
-class Pair:
-    """The differences of two runs, and the tensors that are left out, with the reason."""
+class ComparedRuns:
+    """Differences of two runs, and the tensors left out with the reason."""
 
     training: tuple[Difference, ...]
     inference: tuple[Difference, ...]
@@ -28,42 +28,43 @@ class Pair:
 
     @property
     def largest(self) -> float:
-        """The largest difference."""
-        return max((one.error for one in (*self.training, *self.inference)), default=0.0)
+        """Largest difference."""
+        return max((difference.error for difference in (*self.training, *self.inference)), default=0.0)
 
 
-def compare_runs(partition: Partition, found: Run, expected: Run, cancelled: float) -> Pair:
-    """Every tensor but those that random numbers reach, and those of which one device has no numbers."""
+def compare_runs(partition: Partition, found: Run, expected: Run, cancelled: float) -> ComparedRuns:
+    """Compare every tensor, except those that depend on random numbers and those with infinite or NaN values on one device."""
     excused = _by_name(partition, find_random(partition.searched.graph, partition.searched.accesses))
     differences = []
     for ours, theirs in ((found.training, expected.training), (found.inference, expected.inference)):
-        for name in (name for kind in theirs.by_kind.values() for name, one in kind.items() if not _is_finite(one)):
+        tensors = [item for kind in theirs.by_kind.values() for item in kind.items()]
+        for name in (name for name, tensor in tensors if not _is_finite(tensor)):
             excused.setdefault(name, NOT_FINITE)
         kept = Numbers(*({n: t for n, t in kind.items() if n not in excused} for kind in theirs.by_kind.values()))
         differences.append(compare_numbers(ours, kept, cancelled))
     training, inference = differences
-    return Pair(training, inference, excused)
+    return ComparedRuns(training, inference, excused)
 
 
-def find_mended(pair: Pair, mended: Pair, tolerance: float) -> list[str]:
-    """The tensors that differ in `pair` and agree in `mended`."""
-    right = {(one.kind, one.name) for one in (*mended.training, *mended.inference) if one.error <= tolerance}
-    return [one.name for one in pair.training if one.error > tolerance and (one.kind, one.name) in right]
+def find_fixed(pair: ComparedRuns, fixed: ComparedRuns, tolerance: float) -> list[str]:
+    """Return the tensors that differ in `pair` and agree in `fixed`."""
+    right = {(d.kind, d.name) for d in (*fixed.training, *fixed.inference) if d.error <= tolerance}
+    return [d.name for d in pair.training if d.error > tolerance and (d.kind, d.name) in right]
 
 
-def excuse_defects(partition: Partition, pair: Pair, tolerance: float) -> Pair:
-    """The same without the tensors that differ where MXNet itself is known to be wrong."""
+def excuse_defects(partition: Partition, pair: ComparedRuns, tolerance: float) -> ComparedRuns:
+    """Return the comparison without the tensors that differ where MXNet itself is known to be wrong."""
     known = _by_name(partition, find_defects(partition.source.graph))
-    wrong = [one for one in (*pair.training, *pair.inference) if one.error > tolerance and one.name in known]
-    excused = {one.name: f"differs by {one.error:.1e}; {known[one.name]} (docs/limits.md)" for one in wrong}
+    wrong = [d for d in (*pair.training, *pair.inference) if d.error > tolerance and d.name in known]
+    excused = {d.name: f"differs by {d.error:.1e}; {known[d.name]} (docs/limits.md)" for d in wrong}
     missing = [name for name, reason in pair.excused.items() if reason == NOT_FINITE and name in known]
-    excused |= {name: f"one device gives no finite numbers; {known[name]} (docs/limits.md)" for name in missing}
-    training, inference = (tuple(one for one in run if one not in wrong) for run in (pair.training, pair.inference))
-    return Pair(training, inference, {**pair.excused, **excused})
+    excused |= {name: f"one device computes no finite numbers; {known[name]} (docs/limits.md)" for name in missing}
+    training, inference = (tuple(d for d in run if d not in wrong) for run in (pair.training, pair.inference))
+    return ComparedRuns(training, inference, {**pair.excused, **excused})
 
 
 def measure_traffic(partition: Partition, found: Run, trains: bool) -> dict[str, Traffic]:
-    """The bytes of both graphs. A plan counts operators as they train, and some of them move less in inference."""
+    """Return the bytes of both graphs. A plan counts training, and some operators transfer less in inference."""
     emitted = count_traffic(build_inference(partition).symbol).remote_bytes
     inference = {"inference": Traffic(None, emitted, found.inference_bytes)}
     if not trains:
@@ -77,7 +78,7 @@ def _is_finite(tensor: Array) -> bool:
 
 
 def _by_name(partition: Partition, reasons: Mapping[int, str]) -> dict[str, str]:
-    """The reasons by the names under which runs hand tensors out: those of heads, arguments and states."""
+    """Return the reasons by the names of outputs, arguments and states, as runs use them."""
     graph = partition.graph
     heads = partition.source.native.list_outputs()[: len(graph.outputs)]
     named = {name: reasons[t] for name, t in zip(heads, graph.outputs, strict=True) if t in reasons}
