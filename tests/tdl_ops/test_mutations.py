@@ -126,7 +126,7 @@ def test_number_for_an_output_that_is_never_written_is_caught(broken):
 def test_output_that_is_falsely_called_unwritten_is_caught(broken):
     broken("_backward_mul", lambda d_out, lhs, rhs: (lambda *i: d_out[i] * rhs[i], unwritten("*i")))
     assert problems("elemwise_mul", {}, [(5, 7), (5, 7)]) == (
-        "_backward_mul: output 1 is called unwritten, but the kernel writes to 35 of its 35 cells",
+        "_backward_mul: output 1 is called unwritten, but the kernel writes 35 of its 35 elements",
     )
 
 

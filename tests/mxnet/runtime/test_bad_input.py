@@ -194,7 +194,7 @@ def test_unknown_names_in_bind(model):
 @pytest.mark.parametrize(
     ("given", "way"),
     [
-        (lambda net: net.tojson(), r"mx\.sym\.load_json\(text\) makes one of JSON"),
+        (lambda net: net.tojson(), r"mx\.sym\.load_json\(text\) reads JSON"),
         (lambda net: "lenet-symbol.json", r"mx\.sym\.load\('lenet-symbol.json'\) reads a file"),
         (lambda net: mx.nd.ones(2), "built of mx.sym.Variable"),
         (lambda net: mx.mod.Module(net), "or take module.symbol"),

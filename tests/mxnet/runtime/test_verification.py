@@ -318,8 +318,8 @@ def test_layers_of_a_recurrence_over_plain_data_are_no_fault_of_the_plan(mode):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dtype": "float16"}, "dtype= is one of float64, float32, or left out; it was given 'float16'"),
-        ({"values": {"weight": np.ones(3)}}, "values= has numbers for what the model does not have:\n  - weight"),
+        ({"dtype": "float16"}, "dtype= is one of float64, float32, or left out, not 'float16'"),
+        ({"values": {"weight": np.ones(3)}}, "values= has names that are not in the model:\n  - weight"),
         (
             {"values": {"fc1_bias": np.ones(3)}},
             r"values= has another shape .*:\n  - fc1_bias: \(3,\) given, \(7,\) needed",

@@ -91,7 +91,7 @@ def test_a_kernel_that_leaves_a_cell_is_noticed_where_no_number_is_expected(monk
         return outputs, after
 
     monkeypatch.setattr(nodes, "run_kernel", leave_last_cell)
-    assert "log: output 0: the kernel leaves 5 of 35 cells as they were in memory" in verify_case(case).problems
+    assert "log: output 0: the kernel does not write 5 of 35 elements" in verify_case(case).problems
 
 
 def test_a_kernel_that_changes_what_it_reads_is_noticed(monkeypatch):

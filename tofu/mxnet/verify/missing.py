@@ -1,4 +1,7 @@
-"""X"""
+"""Search for strategies that the analysis did not find: exact splits of the stock kernel's tensors.
+
+A backward operator is split by the geometry of its forward operator.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from tofu.verification.windows import list_window_geometries
 
 
 def try_geometry(node: Node, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
-    """How the outputs `asked` for come together, where they do and each part does less than the whole."""
+    """Return how the outputs `asked` for are combined, if they can be and each part computes less than the whole."""
     input_roles = [role for role in node.input_roles if role is not None]
     output_roles = [role for role in node.output_roles if role is not None]
 
@@ -58,12 +61,12 @@ def _check_saved(
     inputs: Sequence[Array],
     pieces: Sequence[Shape],
 ) -> None:
-    """Raise SplitError where the forward operator saves something else on a part than for it: an absolute position, say."""
+    """Raise SplitError if the forward operator saves something else on a part, for instance an absolute position."""
     assert node.gradient is not None
     outputs, _ = node.gradient.forward.run(attributes, forward_inputs, pieces)
     for position, output in node.gradient.saved.items():
         if not relative_error(outputs[output], inputs[position]) <= find_precision([inputs[position].dtype.name]):
-            raise SplitError(f"input {position} is not what the forward operator saves on a part")
+            raise SplitError(f"input {position} differs from the value that the forward operator saves on a part")
 
 
 Try = Callable[[Node, Geometry, Sequence[bool]], Cut | None]
@@ -73,10 +76,10 @@ Windowed = Callable[[Node, Collection[int], Collection[int], bool], list[Geometr
 def find_missing(
     case: Case, run: Try = try_geometry, list_windowed: Windowed = list_window_geometries
 ) -> tuple[Missing, ...]:
-    """What is missing of the strategies of one operator and of those of its gradient.
+    """Return the missing strategies of an operator and of its gradient.
 
-    Extents that data index into stay whole: cut, they would let a kernel read outside its tensor. `run` is where a cut is tried, and
-    `list_windowed` where inputs are changed to see what reads them; MXNet ends its process at some.
+    Extents that data index into stay whole, since a kernel could read outside of its tensor. `run` tries a split, and
+    `list_windowed` changes inputs to see what reads them; MXNet may end its process in both.
     """
     texts = {name: str(value) for name, value in case.attributes.items()}
     nodes = execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=1)
@@ -92,9 +95,9 @@ def find_missing(
 def _find_missing_cuts(node: Node, geometries: Sequence[Geometry], run: Try) -> list[Cut]:
     description = DESCRIPTIONS.get(node.op)
     if description is None or None in (*node.input_roles, *node.output_roles):
-        return []  # a step of a longer gradient, whose tensors are no input, output or gradient of the operator
+        return []  # an intermediate node of the gradient: its tensors are no input, output or gradient of the operator
     access = analyse_node(description, node)
-    # An output of zeros, as the gradient of a label, is so however it is cut.
+    # An output of zeros, such as the gradient of a label, is zero under any split.
     written = [
         output.is_written and bool(np.any(whole)) for output, whole in zip(access.outputs, node.outputs, strict=True)
     ]
