@@ -81,7 +81,6 @@ def load_cuda_libraries() -> None:
 
 
 def _try_load(path: Path) -> bool:
-    """Load the library at `path`; return True if that succeeded."""
     try:
         ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError:

@@ -139,12 +139,10 @@ def describe_point(plan: Plan) -> str:
 
 
 def _replicated(plan: Plan) -> list[str]:
-    """Return the tensors that are not split in some round."""
     return [name for name, steps in plan.tensors.items() if None in steps]
 
 
 def _describe_difference(before: Plan, plan: Plan) -> str:
-    """Return the first tensors that `plan` replicates, and keeps, beyond those of `before`."""
     known = {*_replicated(before)}
     parts = (
         ("", [name for name in _replicated(plan) if name not in known]),

@@ -116,7 +116,6 @@ def build_symbol(source: Source, problem: Problem, choices: Choices, program: Pr
 def _add_rewritten(
     rewritten: Sequence[Mapping[str, str]], table: list[dict[str, str]], index: npt.NDArray[np.int32]
 ) -> None:
-    """Add rows to the table of attributes for copies that differ from their nodes."""
     known: dict[tuple[tuple[tuple[str, str], ...], int], int] = {}
     for position, changed in enumerate(rewritten):
         if not changed:

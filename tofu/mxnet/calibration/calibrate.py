@@ -81,7 +81,6 @@ def _find_slowdowns(machine: Mapping[str, Any], steps: Sequence[float]) -> dict[
 
 
 def _run(program: str) -> Any:
-    """Return the output of a measuring program, run in a process of its own since MXNet reads its settings once."""
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "measured.json"
         command = [sys.executable, "-m", f"tofu.mxnet.calibration.{program}", str(written)]

@@ -35,7 +35,6 @@ def check_execution(planned: _mxnet.PlannedGraph, output_shapes: Sequence[Shape]
 
 
 def _compare_outputs(found: Sequence[tuple[str, Shape | None]], expected: Sequence[Shape]) -> Iterator[str]:
-    """Yield each output whose shape, inferred by MXNet through the whole graph, differs from the plan's."""
     # Further outputs only keep nodes running that nobody reads; the plan does not contain them.
     for (name, shape), planned in zip(found, expected, strict=False):
         if shape != tuple(planned):

@@ -78,7 +78,6 @@ def _is_finite(tensor: Array) -> bool:
 
 
 def _by_name(partition: Partition, reasons: Mapping[int, str]) -> dict[str, str]:
-    """Return the reasons by the names of outputs, arguments and states, as runs use them."""
     graph = partition.graph
     heads = partition.source.native.list_outputs()[: len(graph.outputs)]
     named = {name: reasons[t] for name, t in zip(heads, graph.outputs, strict=True) if t in reasons}

@@ -55,7 +55,6 @@ def find_defects(graph: Graph) -> Reasons:
 
 
 def _list_overwritten(operator: Operator) -> Sequence[int]:
-    """Return the inputs that MXNet's kernel changes while others may still read them."""
     if operator.op == "_backward_hard_sigmoid":
         return (0,)
     return () if operator.op.startswith("_tofu_") else _mxnet.overwritten_inputs(operator.op, operator.attributes)

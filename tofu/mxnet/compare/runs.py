@@ -89,7 +89,6 @@ def _bind(
 
 
 def _count(run: Any) -> tuple[Any, int]:
-    """Return the result of `run`, and the bytes that kernels read from other workers in it."""
     mx.nd.waitall()
     _mxnet.reset_counters()
     result = run()

@@ -48,7 +48,6 @@ def list_single(symbol: Any) -> list[str]:
 
 
 def _cast_around(symbol: Any) -> Any:
-    """Return the symbol with casts to float32 before those operators and to float64 after them."""
     model = json.loads(symbol.tojson())
     nodes = model["nodes"]
     for number in [number for number, node in enumerate(nodes) if node["op"] in SINGLE]:
@@ -62,7 +61,6 @@ def _cast_around(symbol: Any) -> Any:
 
 
 def _insert_after(model: dict[str, Any], number: int, op: str, name: str, attributes: dict[str, str]) -> None:
-    """Insert an operator after the first output of a node, for all its readers."""
     nodes = model["nodes"]
     for entries in (model["heads"], *(node["inputs"] for node in nodes)):
         entries[:] = [[len(nodes), 0, 0] if entry[:2] == [number, 0] else entry for entry in entries]
@@ -124,7 +122,6 @@ CORRECTIONS: tuple[tuple[Callable[[Any], Any], str], ...] = (
 
 
 def _rewrite(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:
-    """Return the symbol with changed attributes, and the names of the changed nodes."""
     model, changed = json.loads(symbol.tojson()), []
     for node in model["nodes"]:
         before = node.get("attrs", {})
@@ -135,7 +132,6 @@ def _rewrite(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:
 
 @cache
 def _default_dtype(op: str) -> str:
-    """Return the default of an operator's attribute `dtype`; empty if it has none."""
     declared = dict(list_declarations(op)).get("dtype", "")
     found = re.search(r"default='?(\w+)", declared)
     return found[1] if found else ""

@@ -21,7 +21,6 @@ Reader = Callable[[Mapping[str, str], Sequence[Shape]], Bounds]
 
 
 def _extent(of: int, default: int) -> Reader:
-    """Return a reader of the positions along the dimension `axis` of input `of`."""
     return lambda attributes, shapes: (0, shapes[of][int(attributes.get("axis", default))])
 
 
@@ -120,7 +119,6 @@ def find_positions(symbol: Any, shapes: Mapping[str, Shape], dtypes: Mapping[str
 
 
 def _sources(nodes: Sequence[Mapping[str, Any]], start: int) -> list[str]:
-    """Return the variables whose numbers a node passes on unchanged."""
     names, stack = [], [start]
     while stack:
         node = nodes[stack.pop()]
@@ -182,7 +180,6 @@ def draw_values(
 
 
 def _find_readers(symbol: Any) -> tuple[set[str], dict[str, float]]:
-    """Return the variables to draw around 1, and the bounds of the parameter vectors of fused recurrences."""
     nodes = _mxnet.nodes(symbol.handle.value)
     ones: set[str] = set()
     recurrent: dict[str, float] = {}

@@ -56,7 +56,6 @@ def _find_needed(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -
 
 
 def _infer(symbol: Any, shapes: Shapes) -> dict[str, tuple[int, ...]] | None:
-    """Return the shapes of arguments as far as MXNet infers them; None if the given shapes contradict each other."""
     try:
         found, _, _ = symbol.infer_shape_partial(**shapes)
     except (mx.base.MXNetError, ValueError):

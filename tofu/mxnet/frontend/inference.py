@@ -86,7 +86,6 @@ def check_shapes(shapes: Shapes) -> None:
 
 
 def _advise_shape(name: str, given: Any) -> str:
-    """Return a hint if an array was passed instead of its shape."""
     shape = getattr(given, "shape", None)
     return f" (pass its shape: {name}={shape})" if isinstance(shape, tuple) and len(shape) > 1 else ""
 
@@ -99,7 +98,6 @@ def is_shape(shape: Any) -> bool:
 
 
 def _declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
-    """Return name -> type flag that the model itself declares for a variable."""
     declared = {name: attributes.get("__dtype__", "-1") for name, attributes in symbol.attr_dict().items()}
     flags = {str(code): code for code in range(-1, len(DTYPE_NAMES))}
     wrong = [f"{name}: {show(text)}" for name, text in declared.items() if name in names and text not in flags]
@@ -140,7 +138,6 @@ def infer_arguments(
 def _infer(
     symbol: Any, shapes: Shapes, codes: Mapping[str, int]
 ) -> tuple[dict[str, tuple[int, ...] | None], dict[str, int]]:
-    """Return shapes and types of the variables, and of the outputs under their head gradients' names."""
     handle = symbol.handle.value
     try:
         entry_shapes, entry_types = _mxnet.infer(handle, {n: tuple(s) for n, s in shapes.items()}, dict(codes))
@@ -168,7 +165,6 @@ def _infer(
 
 
 def _shapes_fit(symbol: Any, shapes: Shapes) -> bool:
-    """Return True if MXNet's inference of shapes alone, without types, succeeds."""
     try:
         symbol.infer_shape_partial(**{name: tuple(shape) for name, shape in shapes.items()})
     except (mx.base.MXNetError, ValueError):

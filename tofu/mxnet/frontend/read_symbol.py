@@ -112,8 +112,6 @@ def _differentiate(symbol: Any, wanted: Sequence[str]) -> tuple[Any, Any]:
 
 
 class _Reader:
-    """One pass over the nodes of a training graph."""
-
     def __init__(
         self,
         symbol: Any,

@@ -139,7 +139,6 @@ def _refuse_other_sizes(graph: Graph) -> None:
 
 
 def _largest(attributes: Mapping[str, str], name: str) -> int:
-    """Return the largest number in an attribute such as "(2, 1)"; 1 if it is not given."""
     return max(map(int, re.findall(r"\d+", attributes.get(name, ""))), default=1)
 
 

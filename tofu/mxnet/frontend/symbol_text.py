@@ -76,7 +76,6 @@ def _check_node(node: Any, position: int) -> None:
 
 
 def _check_entry(entry: Any, what: str, nodes: int) -> None:
-    """Check an entry, [node, output] or [node, output, version], of one of the first `nodes`."""
     if not isinstance(entry, list) or not 2 <= len(entry) <= 3 or not all(map(is_whole, entry)):
         raise ValueError(f"{what} is {show(entry)}, not the numbers of a node and of its output")
     read_whole(entry[0], f"the node of {what}", 0, nodes - 1)

@@ -131,7 +131,6 @@ class Recurrence:
     def _run_layer(
         self, data: Any, weights: Sequence[Any], biases: Sequence[Any], states: list[Any], is_reversed: bool
     ) -> tuple[Any, list[Any]]:
-        """Return the outputs of all time steps, and the last states."""
         time = self.data[0]
         read = mx.sym.FullyConnected(data, weights[0], biases[0], num_hidden=self.rows, flatten=False)
         steps = mx.sym.SliceChannel(read, num_outputs=time, axis=0, squeeze_axis=True)
@@ -144,14 +143,12 @@ class Recurrence:
         return mx.sym.stack(*outputs, axis=0), states
 
     def _split(self, rows: Any) -> list[Any]:
-        """Return one tensor of units for each gate."""
         if self.gates == 1:
             return [rows]
         units = mx.sym.reshape(rows, shape=(0, self.units, self.gates))
         return list(mx.sym.SliceChannel(units, num_outputs=self.gates, axis=2, squeeze_axis=True))
 
     def _cell(self, read: Sequence[Any], own: Sequence[Any], states: Sequence[Any]) -> list[Any]:
-        """Return the states after a step, from the projections of the data and of the previous state."""
         if self.gates == 1:
             return [mx.sym.tanh(read[0] + own[0])]
         sigmoid, tanh = mx.sym.sigmoid, mx.sym.tanh

@@ -117,7 +117,6 @@ def partition(
 
 
 def _advise_block(given: Any) -> str:
-    """Return how to get a block that can be partitioned."""
     if isinstance(given, gluon.Block):
         return "Derive it from HybridBlock, with hybrid_forward(self, F, x), or partition its hybrid children"
     if isinstance(given, type) and issubclass(given, gluon.Block):
@@ -184,7 +183,6 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         self._cached_op = PartitionedOperator(PartitionedSymbol(symbol, self._settings, self._devices), parameters)
 
     def __deepcopy__(self, memo: Any) -> Any:
-        """Raise UnsupportedError: executors and Trainers cannot be copied."""
         raise UnsupportedError(
             f"{self.name} is partitioned and cannot be copied. Create and partition another block of its kind, and transfer the parameters "
             "with save_parameters() and load_parameters(), or keep copies of the parameters' data()."

@@ -198,7 +198,6 @@ class PartitionedOperator:
         return {*self._states, *executor.changed_arguments}.intersection(self.parameters)
 
     def _note_changes(self, executor: ShardedExecutor) -> None:
-        """Note that states, and other tensors that operators change in place, have changed."""
         for name in self._list_changed(executor):
             array = self.parameters[name].array
             assert array is not None
@@ -332,7 +331,6 @@ class PartitionedOperator:
                 )
 
     def _share_parameters(self, bound: BoundExecutor) -> None:
-        """Move the parameters to this executor's shards."""
         for name, array in self._arrays().items():
             array.move(bound.executor.variables[name])
 

@@ -102,7 +102,6 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._ctx_map[context.device_typeid & 1] = [None] * context.device_id + [0]
 
     def _init_grad(self) -> None:
-        """Create zero gradients, which autograd does not know and Trainers need not use."""
         self._grad = None
         if self.grad_req != "null" and self.array is not None:
             self.array._fresh_grad = False

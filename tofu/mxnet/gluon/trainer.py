@@ -62,7 +62,6 @@ class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
         super()._allreduce_grads()
 
     def _list_arrays(self, parameters: Any) -> dict[int, ParameterArray]:
-        """Return the sharded values, by the index of their parameter."""
         arrays = {self._param2idx[parameter.name]: parameter_array(parameter) for parameter in parameters}
         return {index: array for index, array in arrays.items() if array is not None}
 

@@ -31,7 +31,6 @@ def unmerge_heads(graph: Graph) -> Graph:
 
 
 def _own_name(operator: Operator) -> str | None:
-    """Return the replacement of an attention operator; None for other operators."""
     for prefix, own in _PREFIXES.items():
         if operator.op.startswith(prefix):
             return own.format(operator.op.removeprefix(prefix))
@@ -66,7 +65,6 @@ class _Scores:
                 self.users.setdefault(tensor, []).append(number)
 
     def find(self) -> _Group:
-        """Return all groups of connected tensors in which scores reach the values, with the same number of heads everywhere."""
         found, seen = _Group(), set[int]()
         for operator in self.graph.operators:
             own = _own_name(operator)
@@ -165,7 +163,6 @@ class _Rewriting:
         )
 
     def _list_other(self, number: int) -> list[int]:
-        """Return the inputs that an operator needs in the other shape."""
         operator, is_inside = self.graph.operators[number], number in self.group.operators
         wanted = [t for t in dict.fromkeys(operator.inputs) if t in self.group.heads]
         return [t for t in wanted if is_inside != (t in self.apart)]
@@ -176,7 +173,6 @@ class _Rewriting:
         return (first // heads, heads, *rest)
 
     def _reshape(self, tensor: int, phase: Phase) -> None:
-        """Add the reshaped copy of a tensor, once."""
         if tensor in self.other:
             return
         whole = self.graph.tensors[tensor]
@@ -190,7 +186,6 @@ class _Rewriting:
 
 
 def _change(operator: Operator) -> Operator:
-    """Return the operator over tensors with a dimension for the heads."""
     own = _own_name(operator)
     if own is not None:
         origin = Origin(replaced=find_origin(operator).node)

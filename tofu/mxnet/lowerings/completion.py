@@ -41,7 +41,6 @@ def _reads_scratch(operator: Operator, tensors: tuple[Tensor, ...]) -> bool:
 
 
 def _give_lengths(operator: Operator, tensors: list[Tensor]) -> tuple[Operator, Operator]:
-    """Return the operator that writes the lengths, whose tensor is appended, and the gradient that reads them."""
     data = tensors[operator.outputs[0]]
     time = positive_axis(operator.attributes, 2, 0)
     name, batch = f"{operator.name}/lengths", (data.shape[1 - time],)

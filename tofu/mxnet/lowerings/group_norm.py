@@ -26,7 +26,6 @@ class _Layout:
 
     @property
     def spread(self) -> tuple[str, ...]:
-        """Dimensions of the parameters, broadcast against the elements."""
         return tuple(name if name == self.parameter else ONE for name in self.elements)
 
 
@@ -51,7 +50,6 @@ def _start(parts: Parts, slot: int) -> tuple[Composition, _Layout]:
 
 
 def _read_elements(steps: Composition, slot: int, layout: _Layout, name: str) -> Value:
-    """Return the operator's input `slot` in the dimensions of the elements."""
     data = steps.read(slot, layout.data)
     return data if data.names == layout.elements else steps.reshape(name, data, layout.elements)
 
@@ -66,7 +64,6 @@ def _read_parameter(steps: Composition, slot: int, layout: _Layout, name: str) -
 
 
 def _finish(steps: Composition, layout: _Layout, op: str, inputs: tuple[Value, Value]) -> None:
-    """Add the last operators, whose result has the shape of the data."""
     if tuple(layout.data.split()) == layout.elements:
         steps.finish(op, inputs, layout.data)
         return
@@ -107,7 +104,6 @@ def _expand_group_backward(parts: Parts) -> None:
 def _expand_gradient(
     steps: Composition, layout: _Layout, data_slot: int, gamma_slot: int, mean: Value, std: Value
 ) -> None:
-    """Compute the gradients of data, gamma and beta; the operator's first input is the gradient of its output."""
     elements, lines = layout.elements, layout.lines
     d_out = _read_elements(steps, 0, layout, "d_out")
     data = _read_elements(steps, data_slot, layout, "data")
@@ -144,7 +140,6 @@ def _start_l2(parts: Parts, slot: int) -> tuple[Composition, list[str], list[str
 
 
 def _list_saved(parts: Parts, elements: list[str]) -> list[str]:
-    """Return the dimensions of the norms that L2Normalization saves."""
     kept = {"instance": ["b"], "channel": ["b", ONE, *elements[2:]], "spatial": ["b", "c"]}
     return kept[parts.whole.attributes.get("mode", "instance")]
 

@@ -72,7 +72,6 @@ def _take_attributes(parts: Parts, table: tuple[int, ...], rank: int) -> dict[st
 
 
 def _is_clear(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if there is one dimension to pick from, of floating-point numbers."""
     return inputs[0].dtype in TYPES and operator.attributes.get("axis", "-1") != "None"
 
 
@@ -98,7 +97,6 @@ EXACT = {"float16": 1 << 11, "float32": 1 << 24, "float64": 1 << 53}
 
 
 def _is_exact(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if the type of the result has a kernel and represents every position."""
     return int(operator.attributes["depth"]) <= EXACT.get(_one_hot_type(operator), 0)
 
 
@@ -136,7 +134,6 @@ def _convert_indices(parts: Parts, dtype: str) -> int:
 
 
 def _has_lengths(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if the input has a floating-point type and a length for each sequence."""
     return len(inputs) == 2 and inputs[0].dtype in TYPES
 
 

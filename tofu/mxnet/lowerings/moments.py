@@ -14,7 +14,6 @@ from tofu.mxnet.lowerings.conventions import is_true
 
 
 def _is_possible(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if the result has the type of the inputs."""
     return are_summed(inputs) and operator.attributes.get("dtype", "None") in ("None", inputs[0].dtype)
 
 
@@ -43,7 +42,6 @@ class _Reduction:
         self.data = self.steps.read(slot, " ".join(self.elements))
 
     def read_lines(self, slot: int, name: str) -> Value:
-        """Return the operator's input `slot`, one number per line, broadcast against the elements."""
         names = self.kept or [ONE] * len(self.steps.parts.shape(slot))
         return self.steps.reshape(name, self.steps.read(slot, " ".join(names)), self.lines)
 

@@ -60,7 +60,6 @@ def _expand_batch_norm_backward(parts: Parts) -> None:
 
 
 def _use_moving_statistics(attributes: Attributes) -> Attributes:
-    """Return attributes by which the moving statistics are used, as in inference."""
     return {**attributes, "use_global_stats": "True"}
 
 

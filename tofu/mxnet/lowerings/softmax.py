@@ -24,7 +24,6 @@ def _is_plain(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _softmax_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], tuple[int, ...]]:
-    """Return the attributes of the parts and the shape of one number per line of the operator's input `slot`."""
     shape = parts.shape(slot)
     kept = select_attributes(parts.whole.attributes, "axis", "temperature")
     return kept, reduce_shape(shape, positive_axis(kept, len(shape), -1))

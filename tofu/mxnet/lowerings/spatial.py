@@ -36,12 +36,10 @@ Size = tuple[int, ...]
 
 
 def _read_extents(attributes: Attributes, name: str) -> tuple[int, ...]:
-    """Return an attribute with one number per dimension of space; empty if it is not given."""
     return tuple(parse_attribute(attributes.get(name, "()"), ()))
 
 
 def _is_uneven(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if some windows may have fewer elements than others."""
     attributes = operator.attributes
     if attributes.get("pool_type") != "avg" or is_true(attributes, "global_pool", False):
         return False
@@ -105,7 +103,6 @@ def _has_one_gradient(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _resize_attributes(parts: Parts, size: Size) -> dict[str, str]:
-    """Return the attributes of a pass to images of this size."""
     kept = select_attributes(parts.whole.attributes, "align_corners")
     return {"height": str(size[0]), "width": str(size[1]), **kept}
 
@@ -186,7 +183,6 @@ def _expand_deformable_gradient(parts: Parts) -> None:
 
 
 def _is_single(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if all inputs are float32, the only type of MXNet's kernel."""
     return all(tensor.dtype == "float32" for tensor in inputs)
 
 

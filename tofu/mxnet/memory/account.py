@@ -114,8 +114,6 @@ def _account(
 
 
 class _Entries:
-    """Planned entries of a graph, as lifetimes of buffers."""
-
     def __init__(self, table: Mapping[str, Any], gradients: list[tuple[int, int]]) -> None:
         self._names = table["nodes"]
         self._groups = {group: number for number, group in enumerate(table["groups"])}
@@ -129,7 +127,6 @@ class _Entries:
         return np.asarray(self._is_pooled & (self._columns["group"] == self._groups[group]))
 
     def buffers_of(self, group: str) -> list[int]:
-        """Return the bytes of each buffer of the pool: those of its largest entry."""
         rows = self._rows(group) & (self._columns["buffer"] >= 0)
         numbers, place = np.unique(self._columns["buffer"][rows], return_inverse=True)
         largest = np.zeros(len(numbers), np.int64)

@@ -160,7 +160,6 @@ def coverage_lines(
 
 
 def _explain_missing(operator: str) -> str:
-    """Return the operator and, if it should have no strategy, the reason."""
     reason = (NOT_DESCRIBED | NOTHING_TO_SPLIT).get(operator)
     return f"      {operator}: {reason}" if reason else f"      {operator}"
 

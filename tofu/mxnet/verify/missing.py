@@ -61,7 +61,6 @@ def _check_saved(
     inputs: Sequence[Array],
     pieces: Sequence[Shape],
 ) -> None:
-    """Raise SplitError if the forward operator saves something else on a part, for instance an absolute position."""
     assert node.gradient is not None
     outputs, _ = node.gradient.forward.run(attributes, forward_inputs, pieces)
     for position, output in node.gradient.saved.items():

@@ -155,7 +155,6 @@ def list_operators(op: str, attributes: Mapping[str, str], count: int, wrt: Sequ
 def _build_training_graph(
     op: str, attributes: Mapping[str, str], count: int, wrt: Sequence[int] | None
 ) -> tuple[Any, Any, Sequence[int]]:
-    """Return the operator as a symbol, its training graph, and the inputs with respect to which it is differentiated."""
     symbol = compose(op, attributes, count)
     states = set(symbol.list_auxiliary_states())
     if wrt is None:

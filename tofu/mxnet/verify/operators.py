@@ -89,8 +89,6 @@ def verify_operator(
 
 
 class _Verification:
-    """Checks of one node."""
-
     def __init__(self, node: Node, parts: Sequence[int], relation: Relation | None, tolerance: float) -> None:
         self.node = node
         self.precision = find_precision(array.dtype.name for array in (*node.inputs, *node.outputs))
@@ -145,7 +143,6 @@ class _Verification:
         return tuple(axis for axis in access.axes if axis not in shared)
 
     def _check_strategy(self, access: OperatorAccess, axis: int) -> StrategyReport:
-        """Compare the kernel on the parts of one axis with the kernel on the whole."""
         tried = [n for n in self.parts if n <= access.extents[axis]]
         errors, problems, before = [0.0], list[str](), self.compared_elements.total()
         for count in tried:
@@ -166,7 +163,6 @@ class _Verification:
         return self.tolerance if rescales else self.precision
 
     def _run_in_parts(self, access: OperatorAccess, axis: int, ranges: Sequence[Range]) -> list[float]:
-        """Return the relative errors of all written outputs, and of the inputs that the kernel mutates."""
         done = [self._run_part(access, axis, part) for part in ranges]
         errors = []
         for number, (whole, written) in enumerate(zip(self.node.outputs, access.outputs, strict=True)):
@@ -222,7 +218,6 @@ class _Verification:
     def _run_part_with_forward(
         self, axis_name: str, part: Range, inputs: Sequence[Array], shapes: Sequence[Shape]
     ) -> list[Array]:
-        """Run a part of a backward operator with the same part of its forward operator."""
         gradient = self.node.gradient
         assert gradient is not None
         forward = gradient.forward

@@ -134,7 +134,6 @@ def _find_weakest(kinds: Sequence[Compared]) -> Compared:
 
 
 def _read_entry(fields: Mapping[str, object]) -> Entry | None:
-    """Return an entry; None if another version wrote it."""
     if fields.keys() != {field.name for field in dataclass_fields(Entry)}:
         return None
     return Entry(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})  # type: ignore[arg-type]
@@ -200,7 +199,6 @@ def _read_module(path: Path) -> _Module:
 
 
 def _find_file(path: Path, statement: ast.ImportFrom) -> Path | None:
-    """Return the file in the package of descriptions that a statement imports from; None for any other module."""
     parts = (statement.module or "").split(".")
     root = next(folder for folder in path.parents if folder.name == _PACKAGE)
     found = root.joinpath(*parts[1:]).with_suffix(".py")
@@ -228,7 +226,6 @@ def _digest_description(path: Path, line: int) -> str:
 
 
 def _registers_itself(statements: Sequence[ast.stmt]) -> bool:
-    """Return True if a statement is a function that a decorator registers."""
     return any(isinstance(s, ast.FunctionDef) and s.decorator_list for s in statements)
 
 
@@ -242,7 +239,6 @@ def _list_names(tree: ast.AST) -> set[str]:
 
 
 def _dump(statement: ast.stmt) -> str:
-    """Return a statement as text, without docstrings."""
     copy = ast.parse(ast.unparse(statement))
     for node in ast.walk(copy):
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
@@ -258,7 +254,6 @@ def _digest(texts: Iterable[bytes]) -> str:
 
 
 def _close(paths: Iterable[Path], find_more: Callable[[Path], Iterable[Path]]) -> set[Path]:
-    """Return the files and all that they need, transitively."""
     waiting, seen = list(paths), set[Path]()
     while waiting:
         path = waiting.pop()

@@ -73,7 +73,6 @@ class Sandbox:
 
 
 def _serve(pipe: Connection, modules: Sequence[str]) -> None:
-    """Answer calls until the other side is gone."""
     # A sanitizer needs terabytes of address space.
     if read_address_bytes() < MOST_BYTES:
         setrlimit(RLIMIT_AS, (MOST_BYTES, getrlimit(RLIMIT_AS)[1]))

@@ -111,7 +111,6 @@ def complete_inputs(case: Case, attributes: Mapping[str, Any], inputs: Sequence[
 
 
 def _find_variables(symbol: Any) -> dict[str, int]:
-    """Return the entries of a symbol's variables by name, in order."""
     return {node["name"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value) if node["op"] == "null"}
 
 
@@ -120,7 +119,6 @@ def _with_shape(given: Given, shape: Shape) -> Given:
 
 
 def _compose(op: str, attributes: Mapping[str, Any], count: int) -> Any:
-    """Return the operator over as many variables as its attributes require, or else over `count`."""
     texts = {name: str(value) for name, value in attributes.items()}
     for wanted in (None, count):
         try:
@@ -131,7 +129,6 @@ def _compose(op: str, attributes: Mapping[str, Any], count: int) -> Any:
 
 
 def _infer(symbol: Any, known: Mapping[str, Shape]) -> list[Shape] | None:
-    """Return the shapes of all entries; None if MXNet refuses or does not know them all."""
     try:
         shapes, _ = _mxnet.infer(symbol.handle.value, known, {})
     except (TofuError, RuntimeError):

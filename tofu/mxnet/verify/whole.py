@@ -81,7 +81,6 @@ def _compare_numbers(node: Node, description: Description, numbers: Sequence[int
 def _compare_relation(
     node: Node, relation: Relation, expected: Sequence[Array | None], numbers: Sequence[int], tolerance: float
 ) -> WholeComparison:
-    """Check the relation, and that it would notice other outputs."""
     result = WholeComparison(None, "a relation between all that it reads and writes")
     off = find_mismatches(expected, node.outputs, tolerance)
     if off:
@@ -96,7 +95,6 @@ def _compare_relation(
 
 
 def _check_unwritten(node: Node, numbers: Sequence[int]) -> tuple[list[str], list[Comparison]]:
-    """Check outputs described as unwritten: the kernel leaves the memory unchanged, or writes zeros."""
     counts = {n: find_overwritten(node.outputs[n], node.left[n]) for n in numbers}
     problems = [
         f"output {n} is called unwritten, but the kernel writes {count} of its {node.outputs[n].size} elements"

@@ -86,7 +86,6 @@ class _Reader(pickle.Unpickler):
         self._modules = {kind.__module__ for kind in own}
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the class of this name. Raise ValueError for one that a file of states does not need."""
         if name in ALLOWED_CLASSES.get(module, ()):
             return super().find_class(module, name)
         if (module + ".").startswith(MXNET_MODULES) or module in self._modules:

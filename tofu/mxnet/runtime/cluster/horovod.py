@@ -70,7 +70,6 @@ def average_gradients(optimizer: Any, indices: Sequence[Any], gradients: Sequenc
 
 
 def _copy_to_others(shards: Iterable[Sequence[Any]]) -> None:
-    """Copy the first worker's shard to all workers that hold the same region."""
     for first, *copies in shards:
         for copied in copies:
             first.copyto(copied)
@@ -134,7 +133,6 @@ class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is u
             agreed[i].write(gradient, sent[i])
 
     def _agree(self, arrays: Mapping[int, ParameterArray]) -> dict[int, ExchangeLayout]:
-        """Return how each parameter is exchanged. Raise PlanError, the first time, if machines have different plans."""
         known: dict[int, ExchangeLayout] = self.__dict__.setdefault("_agreed", {})
         added = {i: array for i, array in arrays.items() if i not in known}
         if added:

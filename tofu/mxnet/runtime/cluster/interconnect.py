@@ -84,7 +84,6 @@ def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _is_level(block: int, size: int, count: int, rates: dict[Pair, float]) -> bool:
-    """Return True if the blocks inside each group of `size` workers read from each other at about the same speed."""
     across = [rate for (a, b), rate in rates.items() if a // block != b // block and a // size == b // size]
     fastest = max(rate for (a, b), rate in rates.items() if a // block != b // block)
     return min(across) >= SAME_LEVEL * fastest
@@ -108,8 +107,6 @@ def measure_with_cupy() -> tuple[int, Measure]:
 
 
 class _CupyMeasure:
-    """Copies between GPUs by CuPy, timed by the median of several runs."""
-
     def __init__(self, cupy: Any, count: int) -> None:
         self.cupy, self.arrays, self.streams = cupy, [], []
         for device in range(count):

@@ -211,7 +211,6 @@ class Executor:
         copy_into(staying, written)
 
     def _gather_changed(self, name: str, whole: Any) -> None:
-        """Gather a tensor that operators changed, and note that its shards are up to date."""
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
             whole.note_change()
@@ -351,7 +350,6 @@ def _resize(arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) ->
 
 
 def _resize_array(array: Any, shape: tuple[int, ...]) -> Any:
-    """Return the array if it has this shape, its beginning if it is large enough, else zeros."""
     if tuple(array.shape) == shape:
         return array
     if array.stype != "default" or array.size < prod(shape):

@@ -43,7 +43,6 @@ def check_gpus(contexts: Sequence[Any]) -> None:
 
 
 def _describe(context: Any) -> tuple[str, int]:
-    """Return name and compute capability, 8.6 as 86."""
     try:
         return _mxnet.describe_gpu(context.device_id)
     except RuntimeError as error:

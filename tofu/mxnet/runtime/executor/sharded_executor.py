@@ -242,7 +242,6 @@ class ShardedExecutor:
         )
 
     def _recover(self) -> None:
-        """Make MXNet forget a failure everywhere: it refuses to run operators on an array that another operator failed to write."""
         for graph in (self._training, self.__dict__.get("_inference")):
             if graph is not None:
                 graph.release()
@@ -261,12 +260,10 @@ class ShardedExecutor:
             logger.warning("The results of the last run were not read. %s", self._explain(torn, failure))
 
     def _list_outputs(self) -> list[Any]:
-        """Return the shards of the model's outputs, of the last forward."""
         graph = self._current or self._training
         return list(graph.bound.outputs[: len(self.partition.graph.outputs) * len(self.contexts)])
 
     def _list_results(self) -> list[Any]:
-        """Return the arrays that the last run wrote."""
         is_whole_step = self._current is self._training and self._gradients is Gradients.CURRENT
         return (
             [*self._training.bound.outputs, *self._training.bound.aux_arrays] if is_whole_step else self._list_outputs()
@@ -375,7 +372,6 @@ class ShardedExecutor:
             self.sums[name] = made if made is not None and made.matches(fresh) else fresh
 
     def _own_gradient(self, name: str) -> ShardedTensor:
-        """Return the gradient that the last backward computed."""
         return self._result(self._training, len(self.partition.graph.outputs) + self.differentiated.index(name))
 
     def _gradient_layout(self, name: str) -> ShardedTensor:

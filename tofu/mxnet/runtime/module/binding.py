@@ -232,14 +232,13 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             self._join(shared_module)
 
     def _join(self, module: ShardedModule) -> None:
-        """Share the parameters of another module from now on."""
         if module._shared is None:
             module._shared = SharedParameters(module.executor)
         self._shared = module._shared
         self.params_initialized = module.params_initialized
 
     def _after_bind(self) -> None:
-        """Do what has to follow each bind."""
+        pass
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Bind for other input shapes, with the same types, parameters, gradients and optimizer, and the same plan if it is feasible.
@@ -257,7 +256,6 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     @contextmanager
     def _restoring_on_error(self) -> Iterator[None]:
-        """After an error or an interrupt inside the context, restore what was bound before."""
         before = self._data_shapes, self._label_shapes, self._requests, self._plans, self._executor
         try:
             yield
@@ -349,6 +347,5 @@ def _with_type(desc: Any, types: dict[str, Any]) -> Any:
 
 
 def _of_first(group2ctxs: Any) -> dict[str, Any]:
-    """Return group -> its context, the first one if MXNet's argument is a list or contains lists."""
     groups = group2ctxs[0] if isinstance(group2ctxs, (list, tuple)) else group2ctxs or {}
     return {name: place[0] if isinstance(place, (list, tuple)) else place for name, place in groups.items()}

@@ -132,7 +132,6 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         self._buckets[self._require_bound()].save_params(fname)
 
     def _require_bound(self) -> Any:
-        """Return the key of the default bucket, which is bound first."""
         if not self.binded:
             raise NotReadyError("The module is not bound: call bind(data_shapes=..., label_shapes=...) first.")
         return self._default_bucket_key

@@ -84,7 +84,6 @@ class Module(RunningModule):
 
     @property
     def _is_loaded_unbound(self) -> bool:
-        """True if the parameters are in a checkpoint's file that `bind` will read."""
         return self._parameter_file is not None and not self.binded
 
     def fit(self, *args: Any, **kwargs: Any) -> None:
@@ -310,27 +309,22 @@ class Module(RunningModule):
 
     @property
     def _optimizer(self) -> Any:
-        """MXNet's optimizer, or None before `init_optimizer`."""
         return None if self._shard_optimizer is None else self._shard_optimizer.optimizer
 
     @property
     def _updater(self) -> Any:
-        """MXNet's updater, or None before `init_optimizer`; its states are sharded."""
         return None if self._shard_optimizer is None else self._shard_optimizer.updater
 
     @property
     def _arg_params(self) -> Mapping[str, Any] | None:
-        """Parameters, each gathered on access; None before there are any."""
         return self._gather_lazily(self._param_names) if self.params_initialized else None
 
     @property
     def _aux_params(self) -> Mapping[str, Any] | None:
-        """Auxiliary states, each gathered on access; None before there are any."""
         return self._gather_lazily(self._symbol.list_auxiliary_states()) if self.params_initialized else None
 
     @property
     def _grad_req(self) -> str | dict[str, str]:
-        """One word if it is the same for all gradients."""
         kinds = set(self._requests.values())
         return kinds.pop() if len(kinds) == 1 else self._requests
 
@@ -344,7 +338,6 @@ class Module(RunningModule):
 
     @property
     def _exec_group(self) -> ExecutorGroup:
-        """Arrays of MXNet's executors, sharded."""
         return ExecutorGroup(self.executor, self._data_shapes, self._param_names, self._requests)
 
     def update(self) -> None:

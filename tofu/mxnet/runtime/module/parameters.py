@@ -100,7 +100,6 @@ def fill_parameters(
 def _fill(
     shards: ShardedTensor, given: Mapping[str, Any] | None, initializer: Any, attributes: Mapping[str, str] | None
 ) -> None:
-    """Fill one tensor; the host's memory for it is free when this returns."""
     if given is not None and shards.name in given:
         shards.scatter(given.elements(shards.name) if isinstance(given, ParameterFile) else given[shards.name])
     elif initializer is not None:

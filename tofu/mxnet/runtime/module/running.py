@@ -65,7 +65,6 @@ class RunningModule(ShardedModule):
 
     @property
     def _fed_labels(self) -> list[str]:
-        """Names of the label inputs in the order of a batch's arrays."""
         return [desc.name for desc in self._label_shapes] or self._label_names
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
@@ -141,7 +140,6 @@ class RunningModule(ShardedModule):
         return [self._cut(array, layout) for array, layout in zip(whole, layouts, strict=True)]
 
     def _cut(self, whole: Any, layout: str | None) -> list[Any]:
-        """Return an array's slices of the batch, one for each named context, as in MXNet."""
         if self._contexts_named == 1:
             return [whole]
         return cut_batch(whole, find_batch_axis(layout), self._exec_group.batch_size, self._contexts_named)
@@ -201,7 +199,6 @@ class RunningModule(ShardedModule):
 
 
 def _in_order_of(provided: Any, bound: list[Any]) -> list[Any]:
-    """Return the bound shapes in the order in which a batch provides them, or unchanged if the batch does not tell."""
     names, by_name = [entry[0] for entry in provided or ()], {desc.name: desc for desc in bound}
     return [by_name[name] for name in names] if sorted(names) == sorted(by_name) else bound
 

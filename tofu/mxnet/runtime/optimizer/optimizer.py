@@ -172,7 +172,6 @@ class ShardOptimizer:
             self.place_states(executor)
 
     def _check_states(self, states: Mapping[Any, Any], optimizer: Any, executor: ShardedExecutor) -> None:
-        """Raise TofuError for states in another form than the optimizer's, or of other weights."""
         for index, name in self.names.items():
             if index not in states:
                 continue
@@ -262,7 +261,6 @@ def place_state(state: Any, weight: ShardedTensor) -> Any:
 
 
 def _describe_form(state: Any) -> str:
-    """Return the structure of a state, without shapes and types."""
     if isinstance(state, (tuple, list)):
         return f"[{', '.join(map(_describe_form, state))}]"
     if isinstance(state, mx.nd.NDArray):

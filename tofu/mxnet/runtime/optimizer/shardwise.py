@@ -41,8 +41,6 @@ Invocation = Callable[[list[Any], Any], Any]  # (inputs, outputs or None) -> MXN
 
 
 class _Depth(threading.local):
-    """Number of `on_shards` contexts that the thread is inside."""
-
     here = 0
 
 
@@ -77,7 +75,6 @@ def _count(change: int) -> None:
 
 
 def _set_item(array: Any, key: Any, value: Any) -> None:
-    """Write into a part of an ordinary array."""
     _write_item(array, key, value.tensor.gather() if isinstance(value, ShardedArray) else value)
 
 
@@ -200,7 +197,6 @@ def _run_each(
 
 
 def _region_of(array: Any, region: Region) -> Region:
-    """Return the part of a whole array that is broadcast over a region."""
     aligned = region[len(region) - len(array.shape) :]
     return tuple((0, 1) if extent == 1 else span for extent, span in zip(array.shape, aligned, strict=True))
 
@@ -246,7 +242,6 @@ def _sum_of_squares(array: Any) -> Any:
 
 
 def _run_whole(run: Invocation, inputs: list[Any], out: Any, outputs: list[Any]) -> Any:
-    """Run the operator on gathered arrays, and scatter those that it wrote."""
     wholes: dict[int, tuple[ShardedArray, Any]] = {}
     for array in inputs:
         if isinstance(array, ShardedArray):

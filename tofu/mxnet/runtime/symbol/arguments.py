@@ -122,7 +122,6 @@ def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str]
 
 
 def _advise_name(name: str, names: Collection[str], options: Collection[str]) -> str:
-    """Return a hint for an unknown argument."""
     if name not in WRITTEN_OTHERWISE or name in options:
         return suggest(name, [*names, *options], "=")
     return WRITTEN_OTHERWISE["ngpus" if name in COUNTS_OF_WORKERS and "ngpus" not in options else name]

@@ -67,7 +67,6 @@ def read_symbol(path: str) -> Any:
 
 
 def _find_version(model: dict[str, Any]) -> str:
-    """Return the version of MXNet that saved a model, such as 1.9.1; the required one if the file does not tell."""
     kept = model.get("attrs", {}).get("mxnet_version")
     number = kept[1] if isinstance(kept, list) and len(kept) == 2 else None
     if isinstance(number, bool) or not isinstance(number, int):

@@ -113,14 +113,12 @@ def _read_settings(value: Mapping[str, Any], contexts: Sequence[Any]) -> Setting
 
 
 def _read_context(value: Any) -> Any:
-    """Return a context from [device, number]."""
     if not isinstance(value, list) or len(value) != 2 or value[0] not in list(mx.Context.devstr2type):
         raise ValueError(f"a context is {show(value)}, not a device and its number")
     return mx.Context(value[0], read_whole(value[1], "the number of a device", most=MOST_WORKERS))
 
 
 def _digest(model: Mapping[str, Any], value: Mapping[str, Any]) -> str:
-    """Return a digest of the model's nodes and of everything saved with them."""
     parts = [model.get(name) for name in ("nodes", "arg_nodes", "heads")]
     kept = {name: part for name, part in value.items() if name != "digest"}
     return hashlib.sha256(json.dumps([parts, kept], sort_keys=True).encode()).hexdigest()[:32]

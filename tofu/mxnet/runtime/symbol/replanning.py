@@ -92,7 +92,6 @@ class Replanner:
 
 
 def _apply(plan: Plan, settings: Settings, compile_with: Callable[[Settings], Partition]) -> Partition | PlanError:
-    """Return the partition by a plan of other shapes, or the error if it does not fit."""
     try:
         return compile_with(replace(settings, plan=plan, strict_plan=False))
     except PlanError as error:

@@ -50,8 +50,6 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class _RunSetup:
-    """Model, type, values and wanted gradients of a run."""
-
     symbol: Any
     shapes: Shapes
     dtype: str
@@ -116,14 +114,12 @@ def _without_dropout(model: Any, notes: list[str]) -> Any:
 
 
 def _shorten(error: Exception) -> str:
-    """Return the part of an error that names the problem, on one line."""
     first, *_, last = str(error).strip().splitlines() * 2
     line = last if first.startswith("Traceback") else first.rpartition("MXNet says: ")[2]
     return line if len(line) <= MOST_LETTERS else f"{line[:MOST_LETTERS]} ..."
 
 
 def _read_values(values: Any) -> dict[str, Any]:
-    """Return the values as NumPy arrays. Raise TofuError for values that are no numbers."""
     if not isinstance(values or {}, Mapping):
         raise TofuError(f"values= maps names to arrays, for example values={{'data': array}}, not {show(values)}.")
     arrays = {name: _read_array(value) for name, value in (values or {}).items()}
@@ -163,7 +159,6 @@ def _check(split: Any, model: Any, given: Mapping[str, Any], dtype: str | None) 
 def _prepare(
     model: Any, shapes: Shapes, dtype: str, given: Mapping[str, Any], grad_req: Any, trains: bool, seed: int
 ) -> _RunSetup:
-    """Return the model in a type, with values for it. Integer inputs keep their type."""
     symbol = widen_types(model) if dtype == "float64" else model
     inputs, learned = read_training(model, shapes)
     arguments = symbol.list_arguments()
@@ -263,7 +258,6 @@ def _list(names: list[str]) -> str:
 
 
 def _move_last_bits(setting: _RunSetup) -> Arrays:
-    """Return the values with the last bit of every number changed; positions stay."""
     positions = find_positions(setting.symbol, setting.shapes, {n: v.dtype for n, v in setting.values.items()})
     generator = np.random.RandomState(0)
     moved: dict[str, Array] = {}
