@@ -1,4 +1,4 @@
-# make build | demo | demo-jax | docs | test | test-jax | fuzz | lint | bench | bench-search | reproduce | clean. Everything happens inside .venv and build; nothing is
+# make build | demo | demo-jax | docs | test | test-jax | fuzz | mutate | lint | bench | bench-search | reproduce | clean. Everything happens inside .venv and build; nothing is
 # rebuilt without a reason.
 # MXNet 1.9.1 runs on Python 3.10 to 3.12. What needs JAX alone runs on 3.13 too. The first suitable Python that is there is taken.
 JAX_ALONE := $(filter demo-jax test-jax,$(MAKECMDGOALS))
@@ -25,7 +25,7 @@ FIND_SOURCES := import pathlib, sys, sysconfig; pathlib.Path(sysconfig.get_path(
 # A test that hangs is a failure: C++ tests get this many seconds each.
 CORE_TEST_TIMEOUT := 120
 
-.PHONY: build demo demo-jax docs test test-jax fuzz lint bench bench-search reproduce clean
+.PHONY: build demo demo-jax docs test test-jax fuzz mutate coverage sanitize lint bench bench-search reproduce clean
 
 build: $(BUILT)
 
@@ -66,6 +66,18 @@ lint: $(TOOLS) $(CORE_TIDIED)
 $(CORE_TIDIED): $(wildcard csrc/core/*/*.cc csrc/core/*/*.h) .clang-tidy | $(TOOLS)
 	$(VENV)/clang-tidy --quiet $(filter %.cc,$^) -- -std=c++17 -Icsrc
 	@mkdir -p build && touch $@
+
+# The mutation score of core modules: MODULE names some, COUNT is the number of mutants of each, ROOT is another checkout.
+MUTATE := build/mutate
+COUNT ?= 20
+ROOT ?= .
+mutate: $(TOOLS) $(BUILT) $(MUTATE)/.installed
+	$(MUTATE)/bin/python tests/campaigns/mutate.py --root $(ROOT) --count $(COUNT) $(MODULE)
+
+$(MUTATE)/.installed:
+	$(VENV)/python -m venv $(MUTATE)
+	$(MUTATE)/bin/pip install --quiet --disable-pip-version-check cosmic-ray==8.7.0
+	@touch $@
 
 # All tests over modules that count what runs, and over modules that watch memory; in copies below build. Much longer than make test.
 coverage sanitize: $(TOOLS) $(BUILT)

@@ -77,7 +77,7 @@ def compare(model: Model, workers: int, search_seconds: float) -> list[Row]:
         differing = -1
         if recursive is not None and recursive.operators.shape == choices.operators.shape:
             differing = int(np.any(recursive.operators != choices.operators, axis=1).sum())
-        rows.append(Row(model.name, name, evaluate(problem, choices).total_bytes, seconds, differing))
+        rows.append(Row(model.name, name, evaluate(choices).total_bytes, seconds, differing))
     return rows
 
 

@@ -42,7 +42,7 @@ MODELS: dict[str, Callable[[], Model]] = {
     "Transformer-6": lambda: transformer(6, 64, 8, 16, length=16, vocabulary=64),
 }
 STEPS = ("first step", "second step")
-EMISSION = ("settled", "program", "execution", "bind")  # from choices to an executor
+EMISSION = ("restored", "program", "execution", "bind")  # from choices to an executor
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,11 @@ def run_once(name: str, workers: int, seed: int | None) -> Run:
     stages = Stages()
     task = model.read(Settings(workers, algorithm="recursive", cache=False), stages)
     if seed is not None:
-        drawn = SimpleNamespace(searched=task.problem, graph=task.source.graph, plan=SimpleNamespace(workers=workers))
+        drawn = SimpleNamespace(
+            searched=SimpleNamespace(problem=task.problem),
+            graph=task.source.graph,
+            plan=SimpleNamespace(workers=workers),
+        )
         plan = stages("random plan", random_plan(drawn, seed))
         task = replace(task, settings=replace(task.settings, plan=plan))
     partition = plan_task(task, observe=stages)

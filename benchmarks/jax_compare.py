@@ -29,7 +29,7 @@ import click
 from rich.console import Console
 
 if TYPE_CHECKING:  # JAX looks at its devices when it is first used, and the options say how many there are
-    from tofu.jax.compare.comparison import Comparison, Row
+    from tofu.jax.compare.comparison import PlanComparison, PlanRow
 
 MOST_HLO_OVER_PLAN = 1.02
 MOST_OF_BEST_PEER = 1.0
@@ -79,10 +79,10 @@ H100 = Path(__file__).parent / "jax_peers" / "h100.pbtxt"
 XLA_CHOOSES = "XLA's auto-sharding"
 
 
-def compare(name: str, workers: int, platform: str, search_seconds: float, auto_seconds: float) -> list[Row]:
+def compare(name: str, workers: int, platform: str, search_seconds: float, auto_seconds: float) -> list[PlanRow]:
     """The rows of a model."""
     from benchmarks.jax_peers.peers import list_peers
-    from tofu.jax.compare.comparison import Row
+    from tofu.jax.compare.comparison import PlanRow
 
     rows = []
     told = count_work(name, workers, search_seconds) if platform == "gpu" else {}
@@ -98,7 +98,7 @@ def compare(name: str, workers: int, platform: str, search_seconds: float, auto_
                 pool.close()
                 pool.join()  # else it is ended by a signal, of which XLA says much
             except multiprocessing.TimeoutError:
-                rows.append(Row(XLA_CHOOSES, None, -1, -1, 0.0, 0.0, f"not compiled in {auto_seconds:.0f} s"))
+                rows.append(PlanRow(XLA_CHOOSES, None, -1, -1, 0.0, 0.0, f"not compiled in {auto_seconds:.0f} s"))
     return rows
 
 
@@ -111,7 +111,7 @@ def count_work(name: str, workers: int, search_seconds: float) -> dict[str, floa
     return {row.name: row.work for row in rows}
 
 
-def compare_with_xla(name: str, workers: int, search_seconds: float) -> list[Row]:
+def compare_with_xla(name: str, workers: int, search_seconds: float) -> list[PlanRow]:
     """What XLA chooses, and Tofu's plan within the memory of that."""
     set_environment(workers, "tpu")
     from benchmarks.jax_peers.peers import choose_by_xla
@@ -121,10 +121,10 @@ def compare_with_xla(name: str, workers: int, search_seconds: float) -> list[Row
     return [found, *comparison.plan_within([found])]
 
 
-def make_comparison(name: str, workers: int, platform: str, search_seconds: float) -> Comparison:
+def make_comparison(name: str, workers: int, platform: str, search_seconds: float) -> PlanComparison:
     """A model on the devices of a platform."""
     from tests.models.jax.language import MODELS, REAL_MODELS
-    from tofu.jax.compare.comparison import Comparison
+    from tofu.jax.compare.comparison import PlanComparison
     from tofu.jax.compare.peers import split_arguments
     from tofu.jax.frontend.read_step import read_step
     from tofu.jax.planning import read_settings
@@ -133,7 +133,7 @@ def make_comparison(name: str, workers: int, platform: str, search_seconds: floa
     arguments = split_arguments((model.state, model.data), model.batch)
     source = read_step(model.step, arguments.all)
     settings = read_settings(workers, {"search_seconds": search_seconds, "cache": False})
-    return Comparison(model.step, source, arguments, settings, list_devices(workers, platform))
+    return PlanComparison(model.step, source, arguments, settings, list_devices(workers, platform))
 
 
 def list_devices(workers: int, platform: str) -> Sequence[Any]:
@@ -167,7 +167,7 @@ def set_environment(workers: int, platform: str) -> None:
     }
 
 
-def show(name: str, rows: list[Row], console: Console) -> bool:
+def show(name: str, rows: list[PlanRow], console: Console) -> bool:
     """Prints a table; whether everything is as it should be."""
     from tofu.jax.compare.comparison import print_rows
 
@@ -193,7 +193,7 @@ def show(name: str, rows: list[Row], console: Console) -> bool:
     return not faults
 
 
-def check_stated(name: str, setting: tuple[str, int], rows: list[Row], console: Console) -> bool:
+def check_stated(name: str, setting: tuple[str, int], rows: list[PlanRow], console: Console) -> bool:
     """Whether the figures of docs/jax.md are those that were measured."""
     moved = {row.name: row.moved_bytes for row in rows}
     megatron = [row.moved_bytes for row in rows if row.name.startswith("Megatron") and row.is_peer]

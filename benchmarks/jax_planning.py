@@ -115,7 +115,9 @@ def main(
             found = [run_cold(plan_cold, layers, workers, replicate, uneven, scanned, is_apart) for _ in range(runs)]
             seconds = [
                 median(seconds)
-                for seconds in zip(*((r.tracing, r.reading, r.planning, r.passes["found"]) for r in found), strict=True)
+                for seconds in zip(
+                    *((r.tracing, r.reading, r.planning, r.passes["selected"]) for r in found), strict=True
+                )
             ]
             table.add_row(
                 f"{layers}{' apart' if is_apart else ''}",

@@ -70,7 +70,7 @@ def measure(name: str, model: Model, workers: int, algorithm: str) -> Row:
     symbol = tofu.partition(model.symbol, workers, algorithm=algorithm, **model.shapes)
     report = tofu.memory_report(symbol)
     partition = symbol.planned()
-    variables = worker_variables(partition.problem, partition.choices, partition.training)
+    variables = worker_variables(partition.choices, partition.training)
 
     def ratio(**options: bool) -> float:
         planned = _mxnet.PlannedGraph(partition.training.symbol.handle.value, *variables, **options).memory()

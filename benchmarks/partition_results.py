@@ -25,9 +25,9 @@ from tofu.graph import Graph, Phase, TensorKind
 from tofu.planning.settings import Settings
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, SEARCHES
+from tofu.search.choices import name_choices
 from tofu.search.cost import evaluate
 from tofu.search.solve import Effort
-from tofu.search.steps import list_operator_steps
 
 CONVOLUTION = re.compile(r"group(\d+)_block(\d+)_(1|2|3|project)_conv")
 FOLDER = Path("demo-output")
@@ -64,7 +64,7 @@ class Group:
 def list_groups(problem: Problem, choices: Choices) -> dict[int, Group]:
     """The groups of a plan."""
     graph = problem.graph
-    axes = list_operator_steps(problem, choices)
+    axes = name_choices(choices).operators
     blocks: dict[tuple[int, int], list[tuple[str, tuple[str | None, ...]]]] = defaultdict(list)
     groups: dict[int, Group] = defaultdict(Group)
     for operator in graph.operators:
@@ -75,7 +75,7 @@ def list_groups(problem: Problem, choices: Choices) -> dict[int, Group]:
         groups[group].blocks[block] = tuple(sorted(splits))
     weights = {t for t, tensor in enumerate(graph.tensors) if tensor.kind is TensorKind.PARAMETER}
     weights |= {gradient for parameter, gradient in graph.gradients.items() if parameter in weights}
-    for owner, tensor, _, count, _ in evaluate(problem, choices).items:
+    for owner, tensor, _, count, _ in evaluate(choices).items:
         match = CONVOLUTION.match(_forward_name(graph, owner))
         if match and tensor in weights:
             groups[int(match[1])].weight_bytes += count
@@ -123,7 +123,7 @@ def main(workers: int, search_seconds: float, folder: Path) -> None:
         choices = ALGORITHMS[algorithm].solve(problem, effort=Effort(search_seconds)).choices
         groups = list_groups(problem, choices)
         kinds = ", ".join(f"{count} by {kind}" for kind, count in count_kinds(groups).most_common())
-        total = evaluate(problem, choices).total_bytes
+        total = evaluate(choices).total_bytes
         table = Table(
             title=f"{model.name}, {algorithm}: {total / 2**30:.2f} GiB per step; forward convolutions: {kinds}"
         )

@@ -61,7 +61,7 @@ def run_once(family: str, size: int, workers: int, search_seconds: float) -> Run
         started = time.process_time()
         solution = ALGORITHMS[algorithm].solve(problem, effort=Effort(search_seconds))
         seconds[algorithm] = time.process_time() - started
-        proved = ALGORITHMS[algorithm].describe_optimality(solution, price(problem, solution.choices))
+        proved = ALGORITHMS[algorithm].describe_optimality(solution, price(solution.choices))
     return Run(len(problem.graph.operators), seconds, proved)
 
 

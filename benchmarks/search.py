@@ -2,7 +2,7 @@
 
     python -m benchmarks.search        (make bench-search)
 
-Everything is from shapes alone. Stages are the passes of the pipeline (tofu/pipeline.py), "found" with the exact search, and before it
+Everything is from shapes alone. Stages are the passes of the pipeline (tofu/pipeline.py), "selected" with the exact search, and before it
 the coarse problem; the recursive search, which is a part of it, is timed once more. Seconds are medians of several runs, each in a process
 of its own, with the spread (largest minus smallest) beside them; "whole" is from the symbol to the plan, before binding.
 It ends with an error where the exact search of WResNet-152-10 holds more memory than docs/search.md states.
@@ -63,14 +63,14 @@ def run_once(name: str, workers: int, search_seconds: float) -> Run:
     task = model.read(Settings(workers, search_seconds=search_seconds, cache=False), stages)
     stages("coarse problem", task.problem.coarse)
     partition = plan_task(task, observe=stages)
-    found, seconds = stages.values["found"], dict(stages.seconds)
-    recursive = stages(RECURSIVE, ALGORITHMS["recursive"].solve(found.problem))
+    found, seconds = stages.values["selected"], dict(stages.seconds)
+    recursive = stages(RECURSIVE, ALGORITHMS["recursive"].solve(found.choices.problem))
     return Run(
         seconds=seconds,
         recursive_seconds=stages.seconds[RECURSIVE],
         operators=len(task.problem.graph.operators),
-        recursive_bytes=price(found.problem, recursive.choices),
-        exact_bytes=price(found.problem, found.choices),
+        recursive_bytes=price(recursive.choices),
+        exact_bytes=price(found.choices),
         bound_bytes=found.lower_bound,
         held_bytes=found.search_bytes,
         optimality=partition.plan.optimality,

@@ -137,8 +137,8 @@ def predict(name: str, workers: int, plan: str, machine_file: str) -> tuple[floa
     if workers == 1:
         return simulate_one_device(model.read(Settings(workers=2)), machine).seconds, 0.0
     settings = Settings(workers=workers, plan=make_plan(model, workers, plan), cache=False)
-    emitted = plan_task(model.read(settings)).whole_step
-    return simulate(emitted, machine).seconds, simulate(emitted, machine, with_fetches=False).seconds
+    program = plan_task(model.read(settings)).program
+    return simulate(program, machine).seconds, simulate(program, machine, with_fetches=False).seconds
 
 
 def run_module(name: str, workers: int, plan: str) -> list[float]:

@@ -142,8 +142,7 @@ def run_workers(model: Model, setting: Setting) -> Seconds:
 
 def take_apart(partition: Any) -> Any:
     """The partition with an execution graph whose fetches read nothing. All operators' copies still run."""
-    problem, choices = partition.problem, partition.choices
-    program = write_program(problem, choices)
+    program = write_program(partition.choices)
     writer = ProgramWriter(program.workers)
     for node in program.nodes:
         inputs = () if node.kind is NodeKind.FETCH else node.inputs
@@ -154,7 +153,7 @@ def take_apart(partition: Any) -> Any:
     read.update(program.handed_out)
     # Nobody computes what nobody reads.
     writer.outputs = [*program.handed_out, *(entry for entry in fetched if entry not in read)]
-    symbol = build_symbol(partition.source, problem, choices, replace(program, code=writer.encode()))
+    symbol = build_symbol(partition.source, replace(program, code=writer.encode()))
     return replace(partition, training=replace(partition.training, symbol=symbol))
 
 

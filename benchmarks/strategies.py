@@ -20,8 +20,7 @@ from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.mxnet.verify.cases import verify_case
-from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.cases import load_cases, verify_case
 
 
 @click.command(help=__doc__)

@@ -10,8 +10,8 @@ from tofu.pipeline import Observer, show_value
 from tofu.planning.settings import Settings
 
 PASSES = [
-    *("read", "completed", "lowered", "strategies", "stock", "problem", "found"),
-    *("settled", "cost", "program", "program-checked", "execution", "memory", "checked", "plan"),
+    *("read", "completed", "lowered", "strategies", "stock", "problem", "selected"),
+    *("restored", "cost", "program", "program-checked", "execution", "memory", "checked", "plan"),
 ]
 
 

@@ -10,10 +10,10 @@ from tofu.analysis import OperatorAccess, analyse
 from tofu.engine import Backend, Engine, FrontEnd, Measured, Source
 from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
 from tofu.lowering import Lowering, Parts
-from tofu.pipeline import Observer, Partition, Task, analyse_step, build_found, make_partition
+from tofu.pipeline import Observer, Partition, Task, analyse_step, build_partition, make_partition
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
-from tofu.program import OutputShards, Program, worker_attributes, write_program
+from tofu.program import OutputShards, PlannedProgram, Program, worker_attributes, write_program
 from tofu.search import Choices, Problem, find_strategies, pose_problem
 from tofu.search.native import COLLECTIVES, Moves
 from tofu.search.topology import Topology
@@ -37,6 +37,7 @@ __all__ = [
     "Parts",
     "Phase",
     "Plan",
+    "PlannedProgram",
     "Problem",
     "Program",
     "Registry",
@@ -48,7 +49,7 @@ __all__ = [
     "Topology",
     "analyse",
     "analyse_step",
-    "build_found",
+    "build_partition",
     "find_strategies",
     "interpret",
     "make_partition",

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from tofu.graph import Graph, Operator
 from tofu.lowering import LowerableOperators
-from tofu.program import Program
-from tofu.search import Choices, Problem
+from tofu.program import PlannedProgram, Program
+from tofu.search import Choices
 from tofu.search.native import FETCHES, Moves
 
 
@@ -26,10 +26,31 @@ class Source:
 
 @dataclass(frozen=True)
 class Measured:
-    """What an execution graph needs: `worker_bytes`, of each worker, shards and buffers; `planned`, what the backend knows it from."""
+    """Memory that an execution graph needs, in bytes of each worker.
+
+    Attributes
+    ----------
+    worker_bytes
+        Shards and buffers that the backend plans.
+    planned
+        The backend's own plan of them, for its checks.
+    predicted_bytes
+        The predicted peak, if the planned bytes lack some.
+    """
 
     worker_bytes: tuple[int, ...]
     planned: Any = None
+    predicted_bytes: tuple[int, ...] | None = None
+
+    @property
+    def peak_bytes(self) -> tuple[int, ...]:
+        """The most bytes at any time."""
+        return self.worker_bytes if self.predicted_bytes is None else self.predicted_bytes
+
+    @property
+    def is_predicted(self) -> bool:
+        """True if the peak is a prediction."""
+        return self.predicted_bytes is not None
 
 
 class FrontEnd(LowerableOperators, Protocol):
@@ -40,39 +61,38 @@ class FrontEnd(LowerableOperators, Protocol):
 
 
 class Backend(Protocol):
-    """What runs plans: built from programs, measured and checked before they run. `measured`, in a word: what the bytes are of."""
+    """Builder of execution graphs, which measures and checks them before they run. `measured` names in a word what it measures."""
 
     measured: str
 
-    def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> Any:
-        """The execution graph of a program."""
+    def build(self, source: Source, program: PlannedProgram) -> Any:
+        """Return the execution graph of a program."""
 
-    def measure(self, execution: Any, problem: Problem, choices: Choices) -> Measured:
-        """The memory that the workers need, without allocating any."""
+    def measure(self, execution: Any, choices: Choices) -> Measured:
+        """Return the memory that the workers need, without allocating any."""
 
-    def predict_peak(self, execution: Any, measured: Measured) -> tuple[int, ...]:
-        """Return the bytes that each worker needs at most at any time: the measured ones themselves, or a prediction if these lack some."""
+    def predict_peak(self, execution: Any) -> tuple[int, ...] | None:
+        """Return the predicted peak of each worker in bytes, or None if the measured bytes are the peak."""
 
     def check(
         self,
         execution: Any,
-        problem: Problem,
         choices: Choices,
         measured: Measured | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Raise InternalError where an execution graph breaks a rule, or does not read just the bytes that are counted."""
+        """Raise InternalError if an execution graph breaks a rule, or reads other bytes than those counted."""
 
     def measure_whole(self, source: Source) -> int:
-        """The bytes that one device needs for the whole step."""
+        """Return the bytes that one device needs for the whole step."""
 
     def predict_whole_peak(self, source: Source) -> int:
-        """Return the bytes that one device needs at most at any time: the measured ones, or a prediction if these lack some."""
+        """Return the peak bytes of one device: measured, or predicted if the measured bytes lack some."""
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
-        """Return the bytes that a worker's kernels read and write, by operator. An operator that is computed in other kernels is left out.
+        """Return the bytes that a worker's kernels read and write, by operator, without operators that are computed in other kernels.
 
-        None if each operator is a kernel, which reads its inputs and writes its outputs.
+        None if each operator is one kernel, which reads its inputs and writes its outputs.
         """
 
 

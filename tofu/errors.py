@@ -7,8 +7,14 @@ catch them as usual. `InternalError` is ours and asks for a report.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class TofuError(ValueError):
@@ -109,3 +115,37 @@ def suggest(name: str, known: Iterable[str], ending: str = "") -> str:
     """What to add to a message about an unknown name: the known one that was probably meant, if there is any."""
     near = get_close_matches(name, list(known), n=1)
     return f" (did you mean {near[0]}{ending}?)" if near else ""
+
+
+def explain_call(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator that replaces the TypeError of a wrong call by an ArgumentTypeError with an example."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        parameters = signature(function)
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                parameters.bind(*args, **kwargs)
+            except TypeError as error:
+                unknown = [name for name in kwargs if name not in parameters.parameters]
+                near = suggest(unknown[0], parameters.parameters) if unknown else ""
+                raise ArgumentTypeError(f"This call {_reword(str(error))}{near}. Write {example}.") from None
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def _reword(problem: str) -> str:
+    problem = problem.replace("got an unexpected keyword argument", "has no argument")
+    if "missing" in problem:
+        return problem.replace("missing a required argument:", "lacks")
+    return problem.replace("too", "has too")
+
+
+def list_keyword_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of a function's keyword-only arguments."""
+    parameters = signature(function).parameters.values()
+    return tuple(parameter.name for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY)

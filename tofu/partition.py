@@ -7,7 +7,7 @@ from typing import Any
 
 from tofu.engines import JAX, MXNET, Registration, find_engine
 from tofu.errors import ArgumentTypeError
-from tofu.reading import show_with_type
+from tofu.validation import show_with_type
 
 MISSING: Any = object()
 

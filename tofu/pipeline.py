@@ -1,7 +1,7 @@
-"""The pipeline: from a training step that was read to a plan and an execution graph, one line a pass.
+"""The pipeline: from a training step to a plan and an execution graph, one line for each pass.
 
-A pass is a function from values to one frozen value, which `observe` is told by name: it prints those that TOFU_PRINT lists, and takes
-the time of each (`python -m tofu plan --timings`).
+A pass is a function from values to one frozen value. `observe` receives each value by name: it measures the time of each pass
+(`python -m tofu plan --timings`), and prints the values that TOFU_PRINT lists.
 """
 
 from __future__ import annotations
@@ -9,37 +9,41 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from tofu import _core
 from tofu.analysis import OperatorAccess
-from tofu.collector import collecting_rarely
-from tofu.engine import Engine, Source
+from tofu.engine import Engine, Measured, Source
 from tofu.graph import Graph, Lines, TensorKind
-from tofu.lowering import Settled, lower, settle
+from tofu.host.garbage_collection import collect_rarely
+from tofu.lowering import lower, restore_whole_operators
 from tofu.plan import Plan
-from tofu.planning.find import Found, check_limit, find_plan, remember_plan
-from tofu.planning.memory_limit import Needs
+from tofu.planning.selection import Selection, check_limit, remember_plan, select_plan
 from tofu.planning.settings import Settings
 from tofu.planning.undescribed import list_undescribed
-from tofu.program import Program, check_program, is_checked, write_program
+from tofu.program import PlannedProgram, check_program, is_checked, write_program
 from tofu.search import Choices, Problem, find_strategies, pose_problem
+from tofu.search.choices import name_choices
 from tofu.search.cost import count_levels, evaluate
+from tofu.search.feasibility import check_drawn
 from tofu.search.geometry import count_state_bytes
 from tofu.search.solve import Progress
 from tofu.search.strategies import mark_drawing
-from tofu.search.validation import check_drawn
 
 T = TypeVar("T")
 
 
 @dataclass
 class Observer:
-    """Told each pass's name and value as it ends; hands the value on.
+    """Callback that each pass calls with its name and value.
 
-    `seconds`: what each pass took, by name, in their order. `shown`: the passes whose values are printed, "all" for every one.
+    Attributes
+    ----------
+    shown
+        The passes whose values are printed; "all" prints every one.
+    seconds
+        The time of each pass, by name, in their order.
     """
 
     shown: frozenset[str] = frozenset()
@@ -47,7 +51,7 @@ class Observer:
     _last: float = field(default_factory=time.perf_counter)
 
     def __call__(self, name: str, value: T) -> T:
-        """The value, whose pass has ended."""
+        """Record the end of a pass, and return its value."""
         now = time.perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
         if name in self.shown or "all" in self.shown:
@@ -57,23 +61,32 @@ class Observer:
 
 
 def show_value(value: Any) -> str:
-    """A pass's value as text: of several, one a line."""
+    """Return the value of a pass as text, with one line for each item of a sequence."""
     return "\n".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
 def observe_by_environment() -> Observer:
-    """The observer that prints the passes that TOFU_PRINT names, comma separated."""
+    """Return an observer that prints the passes in TOFU_PRINT, separated by commas."""
     names = os.environ.get("TOFU_PRINT", "").split(",")
     return Observer(frozenset(name.strip() for name in names if name.strip()))
 
 
 @dataclass(frozen=True)
 class Task:
-    """A model that is read and analysed, before anything is decided: what any number of plans are made for.
+    """A training step, read and analysed: any number of plans can be made for it.
 
-    `stock` are the strategies of the graph as it was read, whose operators are whole; `problem` is that of the fully lowered graph, in
-    the first arrangement of its steps. `states`: tensors that the optimizer keeps for each weight, which plans within a memory limit leave
-    room for.
+    Attributes
+    ----------
+    source
+        The step as the engine read it.
+    stock
+        The strategies of the graph's whole operators.
+    problem
+        The problem of the fully lowered graph, in the first arrangement of the settings.
+    settings, engine
+        The user's settings, and the framework.
+    states
+        Arrays that the optimizer keeps for each weight. Plans within a memory limit leave room for them.
     """
 
     source: Source
@@ -83,64 +96,56 @@ class Task:
     engine: Engine
     states: int = 0
 
-    def measure(self, problem: Problem, choices: Choices) -> Needs:
-        """Return the bytes that each worker needs for a plan, the optimizer's states included."""
-        settled, backend = self.settle(problem, choices), self.engine.backend
-        execution = backend.build(
-            self.source, settled.problem, settled.choices, write_program(settled.problem, settled.choices)
-        )
-        measured = backend.measure(execution, settled.problem, settled.choices)
-        states = count_state_bytes(problem, choices, self.states)
+    def measure(self, choices: Choices) -> Measured:
+        """Return the memory that each worker needs for a plan, optimizer states included."""
+        restored, backend = self.restore_whole_operators(choices), self.engine.backend
+        execution = backend.build(self.source, write_program(restored))
+        measured, predicted = backend.measure(execution, restored), backend.predict_peak(execution)
+        states = count_state_bytes(choices, self.states)
 
-        def add_states(own: tuple[int, ...]) -> tuple[int, ...]:
-            return tuple(one + more for one, more in zip(own, states, strict=True))
+        def add_states(counts: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(count + more for count, more in zip(counts, states, strict=True))
 
-        peak = backend.predict_peak(execution, measured)
-        return Needs(add_states(measured.worker_bytes), add_states(peak), peak is not measured.worker_bytes)
+        return Measured(add_states(measured.worker_bytes), None, None if predicted is None else add_states(predicted))
 
-    def emit(self, problem: Problem, choices: Choices) -> Emitted:
-        """Return the program of a plan of the graph that is emitted."""
-        program = write_program(problem, choices)
-        return Emitted(problem, choices, program, self.engine.backend.find_kernel_bytes(program))
+    def write_program(self, choices: Choices) -> PlannedProgram:
+        """Return the program of a plan, with the bytes that its kernels read and write."""
+        program = write_program(choices)
+        return replace(program, kernel_bytes=self.engine.backend.find_kernel_bytes(program))
 
-    def settle(self, problem: Problem, choices: Choices) -> Settled:
-        """The graph of the model with those operators in parts that need it, for a plan of the lowered one."""
+    def restore_whole_operators(self, choices: Choices) -> Choices:
+        """Return the choices for the graph to emit, in which only the operators that need it are in parts."""
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
-        return settle(self.source.graph, self.stock, problem, choices, front_end, undescribed)
-
-
-@dataclass(frozen=True)
-class Emitted:
-    """The program that is emitted for a plan, with the graph, and the choices for it, that it is of.
-
-    `kernel_bytes` is what `Backend.find_kernel_bytes` returns.
-    """
-
-    problem: Problem
-    choices: Choices
-    program: Program
-    kernel_bytes: Mapping[int, int] | None = None
+        return restore_whole_operators(self.source.graph, self.stock, choices, front_end, undescribed)
 
 
 @dataclass(frozen=True)
 class Partition:
     """The result of the pipeline: everything that a runtime needs to train on the workers.
 
-    `problem` and `choices` are of the graph that is emitted, `training` is the backend's execution graph of it. `searched` is the problem
-    that plans are made for: its graph has in parts whatever can be.
+    Attributes
+    ----------
+    choices
+        The choices for the graph that is program.
+    plan
+        The same by name, with what the plan costs.
+    training
+        The backend's execution graph.
+    task
+        The step that was planned.
+    selection
+        The choices for the fully lowered graph, and how they were found.
     """
 
-    problem: Problem
     choices: Choices
     plan: Plan
     training: Any
     task: Task
-    searched: Problem
-    searched_choices: Choices
+    selection: Selection
 
     @property
     def source(self) -> Source:
-        """The training step as it was read."""
+        """The training step as the engine read it."""
         return self.task.source
 
     @property
@@ -149,18 +154,28 @@ class Partition:
         return self.source.graph
 
     @property
-    def whole_step(self) -> Emitted:
-        """What `training` was made of."""
-        return self.task.emit(self.problem, self.choices)
+    def problem(self) -> Problem:
+        """The problem of the graph that is program."""
+        return self.choices.problem
+
+    @property
+    def searched(self) -> Choices:
+        """The choices for the fully lowered graph."""
+        return self.selection.choices
+
+    @property
+    def program(self) -> PlannedProgram:
+        """The program of `training`, written again at each access: it may be large."""
+        return self.task.write_program(self.choices)
 
     def measure_whole(self) -> int:
-        """What one device needs for the same step, in bytes; nothing is allocated."""
+        """Return the bytes that one device needs for the same step. Nothing is allocated."""
         return self.task.engine.backend.measure_whole(self.source)
 
 
-@collecting_rarely()
+@collect_rarely()
 def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Observer) -> Task:
-    """The first half: what can be split, and how. Raises a TofuError of the pass that fails."""
+    """Run the first half of the pipeline: find how each operator can be split. Raises a TofuError of the pass that fails."""
     lowered = observe("lowered", lower(source.graph, engine.front_end.lowerings))
     found = find_strategies(lowered, engine.front_end, settings.undescribed)
     strategies = observe("strategies", mark_drawing(lowered, found, engine.front_end))
@@ -172,47 +187,44 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
     return Task(source, stock, problem, settings, engine)
 
 
-@collecting_rarely()
+@collect_rarely()
 def make_partition(task: Task, observe: Observer, progress: Progress | None = None) -> Partition:
-    """The second half: the plan that the settings ask for, and everything that is made of it."""
+    """Run the second half: select a plan by the settings, and build everything from it."""
     started = time.perf_counter()
-    found = observe("found", find_plan(task.source.graph, task.problem, task.settings, progress, task.measure))
-    partition = build_found(task, found, observe, time.perf_counter() - started)
-    check_limit(partition.plan, task.settings, lambda: task.measure(found.problem, found.choices))
-    if task.settings.cache and found.claimed_bytes is None and not found.is_predicted:
+    selection = observe("selected", select_plan(task.source.graph, task.problem, task.settings, progress, task.measure))
+    partition = build_partition(task, selection, observe, time.perf_counter() - started)
+    check_limit(partition.plan, task.settings, lambda: task.measure(selection.choices))
+    if task.settings.cache and selection.claimed_bytes is None and not selection.is_predicted:
         remember_plan(partition.plan, task.problem, task.settings)
     return partition
 
 
-def build_found(task: Task, found: Found, observe: Observer, seconds: float = 0.0) -> Partition:
-    """Everything for a plan that was found in `seconds`."""
+def build_partition(task: Task, selection: Selection, observe: Observer, seconds: float = 0.0) -> Partition:
+    """Return the partition for selected choices. `seconds` is the time of the search."""
     front_end, backend = task.engine.front_end, task.engine.backend
-    check_drawn(found.problem, found.choices, lambda operator: front_end.draws(operator, task.settings.for_training))
-    settled = observe("settled", task.settle(found.problem, found.choices))
-    problem, choices = settled.problem, settled.choices
-    cost = observe("cost", evaluate(problem, choices))
-    program = observe("program", write_program(problem, choices))
+    check_drawn(selection.choices, lambda operator: front_end.draws(operator, task.settings.for_training))
+    choices = observe("restored", task.restore_whole_operators(selection.choices))
+    cost = observe("cost", evaluate(choices))
+    program = observe("program", write_program(choices))
     if is_checked():
         check_program(program, cost.total_bytes)
-        observe(
-            "program-checked", f"every rule is kept, and {program.remote_bytes} bytes are read, as they were counted"
-        )
-    execution = observe("execution", backend.build(task.source, problem, choices, program))
-    measured = observe("memory", backend.measure(execution, problem, choices))
+        observe("program-checked", f"every rule holds, and the program reads the {program.remote_bytes} bytes counted")
+    execution = observe("execution", backend.build(task.source, program))
+    measured = observe("memory", backend.measure(execution, choices))
     if is_checked():
-        backend.check(execution, problem, choices, measured, cost.total_bytes)
-        observe("checked", "every rule is kept, and the bytes read are those counted")
-    plan = observe("plan", describe(task, found, settled, cost, measured.worker_bytes, seconds))
-    return Partition(problem, choices, plan, execution, task, found.problem, found.choices)
+        backend.check(execution, choices, measured, cost.total_bytes)
+        observe("checked", "every rule holds, and the execution graph reads the bytes counted")
+    plan = observe("plan", describe(task, selection, choices, cost, measured.worker_bytes, seconds))
+    return Partition(choices, plan, execution, task, selection)
 
 
 def describe(
-    task: Task, found: Found, settled: Settled, cost: _core.Cost, worker_bytes: tuple[int, ...], seconds: float
+    task: Task, selection: Selection, choices: Choices, cost: _core.Cost, worker_bytes: tuple[int, ...], seconds: float
 ) -> Plan:
-    """The plan as a value of names and numbers."""
-    problem, choices, named, graph = settled.problem, settled.choices, settled.named, task.source.graph
-    level_bytes, level_waits = count_levels(problem, choices)
-    arrangement = found.problem.arrangement
+    """Return the plan of choices, as names and numbers."""
+    problem, named, graph = choices.problem, name_choices(choices), task.source.graph
+    level_bytes, level_waits = count_levels(choices)
+    arrangement = selection.choices.problem.arrangement
     return Plan(
         workers=task.settings.workers,
         factors=problem.factors,
@@ -227,12 +239,12 @@ def describe(
         level_waits=level_waits if arrangement.latencies else (),
         kept=named.kept,
         reread=named.reread,
-        algorithm=found.algorithm,
-        optimality=found.describe_optimality(cost.total_bytes),
+        algorithm=selection.algorithm,
+        optimality=selection.describe_optimality(cost.total_bytes),
         fingerprint=graph.fingerprint,
         inputs={tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT},
         search_seconds=seconds,
-        search_bytes=found.search_bytes,
+        search_bytes=selection.search_bytes,
         undescribed=list_undescribed(problem, cost),
         lines=Lines(graph.operators),
     ).sealed()

@@ -18,18 +18,18 @@ from types import MappingProxyType
 from typing import Any
 
 from tofu.errors import PlanError, raise_together
-from tofu.reading import (
+from tofu.validation import (
     LARGEST_COUNT,
     MOST_DIMENSIONS,
     MOST_WORKERS,
     parse_json,
+    read_integer,
     read_list,
     read_mapping,
     read_not_negative,
     read_object,
     read_positive,
     read_string,
-    read_whole,
     show,
 )
 
@@ -55,8 +55,8 @@ REPLICATION_LIMIT_BYTES = 64 * 1024
 
 MOST_NAMES = 4  # of operators without a description, in a line
 
-Steps = tuple[int | None, ...]
-AxisSteps = tuple[str | None, ...]
+DimensionChoice = tuple[int | None, ...]
+AxisChoice = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Undescribed:
         fields = read_object(value, what, cls.__dataclass_fields__)
         return cls(
             read_string(fields.get("reason"), f"reason in {what}"),
-            read_whole(fields.get("fetched_bytes"), f"fetched_bytes in {what}"),
+            read_integer(fields.get("fetched_bytes"), f"fetched_bytes in {what}"),
             read_not_negative(fields.get("work_share"), f"work_share in {what}"),
         )
 
@@ -143,8 +143,8 @@ class Plan:
 
     workers: int
     factors: tuple[int, ...]
-    tensors: Mapping[str, Steps]
-    operators: Mapping[str, AxisSteps]
+    tensors: Mapping[str, DimensionChoice]
+    operators: Mapping[str, AxisChoice]
     communication_bytes: int
     step_bytes: tuple[int, ...]
     worker_bytes: tuple[int, ...]
@@ -284,14 +284,14 @@ class Plan:
         def read(name: str, kind: Callable[[Any, str], Any], otherwise: Any = None) -> Any:
             return kind(value.get(name, otherwise), name)
 
-        counts, names = partial(read_list, read=read_whole), partial(read_list, read=read_string)
+        counts, names = partial(read_list, read=read_integer), partial(read_list, read=read_string)
         return cls(
-            workers=read("workers", partial(read_whole, least=1, most=MOST_WORKERS)),
-            factors=read("factors", partial(read_list, read=partial(read_whole, least=2, most=MOST_WORKERS))),
+            workers=read("workers", partial(read_integer, least=1, most=MOST_WORKERS)),
+            factors=read("factors", partial(read_list, read=partial(read_integer, least=2, most=MOST_WORKERS))),
             tensors=read("tensors", partial(read_mapping, read=partial(read_list, read=_read_dimension))),
             operators=read("operators", partial(read_mapping, read=partial(read_list, read=_read_axis))),
-            communication_bytes=read("communication_bytes", read_whole),
-            step_bytes=read("step_bytes", partial(read_list, read=partial(read_whole, least=-LARGEST_COUNT))),
+            communication_bytes=read("communication_bytes", read_integer),
+            step_bytes=read("step_bytes", partial(read_list, read=partial(read_integer, least=-LARGEST_COUNT))),
             worker_bytes=read("worker_bytes", counts),
             algorithm=read("algorithm", read_string),
             optimality=read("optimality", read_string),
@@ -303,7 +303,7 @@ class Plan:
             kept=read("kept", names, ()),
             reread=read("reread", names, ()),
             inputs=read(
-                "inputs", partial(read_mapping, read=partial(read_list, read=partial(read_whole, least=1))), {}
+                "inputs", partial(read_mapping, read=partial(read_list, read=partial(read_integer, least=1))), {}
             ),
             digest=read("digest", read_string, ""),
             undescribed=read("undescribed", partial(read_mapping, read=Undescribed.read), {}),
@@ -420,7 +420,7 @@ def format_rate(per_second: float) -> str:
 
 
 def _read_dimension(value: Any, what: str) -> int | None:
-    return None if value is None else read_whole(value, what, most=MOST_DIMENSIONS)
+    return None if value is None else read_integer(value, what, most=MOST_DIMENSIONS)
 
 
 def _read_axis(value: Any, what: str) -> str | None:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from tofu.errors import PlanError
-from tofu.reading import LARGEST_COUNT, show
+from tofu.validation import LARGEST_COUNT, show
 
 UNITS = {
     "B": 1,

@@ -36,8 +36,7 @@ from benchmarks.evaluation.policies import Outcome
 from benchmarks.evaluation.programs import Programs
 from benchmarks.evaluation.tables import write_table
 from tests.shared.commits import name_tree, note_commit
-from tofu.pipeline import Emitted
-from tofu.program import write_program
+from tofu.program import PlannedProgram, write_program
 from tofu.simulation.machine import Machine, read_machine
 
 # Of Figure 10, the plans that claims are about.
@@ -79,18 +78,18 @@ def _change_programs(programs: Programs, change: Change) -> Programs:
         return programs
     freed = change.freed
 
-    def measure(emitted: Emitted) -> list[int]:
-        return measure_held(emitted, emitted.program.tables.node_worker.tolist(), freed)
+    def measure(program: PlannedProgram) -> list[int]:
+        return measure_held(program, program.tables.node_worker.tolist(), freed)
 
     return programs.measure_by(measure)
 
 
-def _reread(emitted: Emitted) -> Emitted:
+def _reread(program: PlannedProgram) -> PlannedProgram:
     """The same plan, in which operators share no fetches."""
-    graph = emitted.problem.graph
+    graph = program.graph
     shared = (t for t, one in enumerate(graph.tensors) if not one.is_inner and t not in graph.written_in_place)
-    choices = replace(emitted.choices, reread=tuple(shared))
-    return Emitted(emitted.problem, choices, write_program(emitted.problem, choices))
+    choices = replace(program.choices, reread=tuple(shared))
+    return write_program(choices)
 
 
 def _measure_plans(machine: Machine, base: Sequence[Planned], changes: Sequence[Change]) -> list[Sequence[Planned]]:

@@ -109,7 +109,7 @@ class Decisions:
             )
         )
         updates = [weight for weight, _ in self.problem.graph.updates]
-        return Choices(np.concatenate([operators, tensors[updates]]), tensors)
+        return Choices(self.problem, np.concatenate([operators, tensors[updates]]), tensors)
 
     @cached_property
     def _stacked(self) -> dict[str, tuple[dict[int, int], npt.NDArray[np.int32]]]:

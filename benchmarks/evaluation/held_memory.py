@@ -10,8 +10,7 @@ import numpy as np
 
 from benchmarks.evaluation.programs import STATES
 from tofu.graph import Phase
-from tofu.pipeline import Emitted
-from tofu.program import NodeKind
+from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.work import Column
 
 SUMS = ("_grad_add", "add_n")  # by which the gradients of several uses are added up
@@ -36,21 +35,21 @@ class Added(Enum):
 
 
 def measure_held(
-    emitted: Emitted, placed: Sequence[int], freed: Freed = Freed.AFTER_LAST_USE, added: Added = Added.APART
+    program: PlannedProgram, placed: Sequence[int], freed: Freed = Freed.AFTER_LAST_USE, added: Added = Added.APART
 ) -> list[int]:
     """The bytes that each device holds at most: variables, gradients, states, and what is computed while it is held.
 
     `placed`: the device of each node of the program.
     """
-    tables, graph = emitted.program.tables, emitted.problem.graph
+    tables, graph = program.tables, program.graph
     weights = set(graph.updated)
     gradients = {graph.gradients[t] for t in weights}
-    last = _find_last(emitted, freed, added)
+    last = _find_last(program, freed, added)
     entry_node, kinds = tables.entry_node.tolist(), tables.node_kind
-    rows = zip(entry_node, emitted.program.entry_bytes.tolist(), emitted.program.entry_tensor.tolist(), strict=True)
+    rows = zip(entry_node, program.entry_bytes.tolist(), program.entry_tensor.tolist(), strict=True)
     held = [0] * (1 + max(placed))
     pools: list[list[dict[int, int]]] = [[defaultdict(int) for _ in held] for _ in range(2)]
-    sums = _find_sums(emitted) if added is not Added.APART else set()
+    sums = _find_sums(program) if added is not Added.APART else set()
     for entry, (node, size, tensor) in enumerate(rows):
         device = placed[node]
         if kinds[node] == NodeKind.VARIABLE:
@@ -65,16 +64,16 @@ def measure_held(
     return [sum(own) for own in zip(held, *peaks, strict=True)]
 
 
-def _find_sums(emitted: Emitted) -> set[int]:
+def _find_sums(program: PlannedProgram) -> set[int]:
     """The nodes that add a gradient to others."""
-    tables, operators = emitted.program.tables, emitted.problem.graph.operators
+    tables, operators = program.tables, program.graph.operators
     of_operators = np.flatnonzero(tables.node_kind == NodeKind.OPERATOR).tolist()
     return {node for node in of_operators if operators[int(tables.node_id[node])].op in SUMS}
 
 
-def _find_last(emitted: Emitted, freed: Freed, added: Added) -> Column:
+def _find_last(program: PlannedProgram, freed: Freed, added: Added) -> Column:
     """The node after which each entry is not needed."""
-    tables = emitted.program.tables
+    tables = program.tables
     end = len(tables.node_kind) - 1
     last = tables.entry_node.copy()
     if freed is Freed.AT_END:
@@ -82,22 +81,22 @@ def _find_last(emitted: Emitted, freed: Freed, added: Added) -> Column:
     ready = np.arange(end + 1)  # when what a node reads has been read
     if added is Added.TOGETHER:
         reader = dict(zip(tables.entry_node[tables.read_entry].tolist(), tables.read_node.tolist(), strict=True))
-        sums = _find_sums(emitted)
+        sums = _find_sums(program)
         for node in sorted(sums, reverse=True):
             if reader.get(node) in sums:
                 ready[node] = ready[reader[node]]
     np.maximum.at(last, tables.read_entry, ready[tables.read_node])
     is_fetched = tables.node_kind[tables.entry_node] == NodeKind.FETCH
     if freed is Freed.FETCHED_AFTER_PHASE:
-        middle = _find_last_forward(emitted)
+        middle = _find_last_forward(program)
         last[is_fetched] = np.where(last[is_fetched] <= middle, middle, end)
     elif freed is Freed.FETCHED_AT_END:
         last[is_fetched] = end
     return np.asarray(last, np.int64)
 
 
-def _find_last_forward(emitted: Emitted) -> int:
+def _find_last_forward(program: PlannedProgram) -> int:
     """The last node of the forward pass."""
-    tables, operators = emitted.program.tables, emitted.problem.graph.operators
+    tables, operators = program.tables, program.graph.operators
     of_operators = np.flatnonzero(tables.node_kind == NodeKind.OPERATOR).tolist()
     return max(int(node) for node in of_operators if operators[int(tables.node_id[node])].phase == Phase.FORWARD)

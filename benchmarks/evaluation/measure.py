@@ -104,8 +104,8 @@ def measure_algorithm(programs: Programs, batch: int, algorithm: str, machine: M
     planned = programs.partition(batch, algorithm)
     if isinstance(planned, TofuError):
         return Planned(programs.model, algorithm, 0.0, 0.0, 0, False, str(planned).split(". ")[0])
-    emitted, needed = planned
+    program, needed = planned
     seconds, computing = (
-        simulate(emitted, machine, states=STATES, with_fetches=with_).seconds for with_ in (True, False)
+        simulate(program, machine, states=STATES, with_fetches=with_).seconds for with_ in (True, False)
     )
     return Planned(programs.model, algorithm, seconds, computing, max(needed), max(needed) <= machine.usable_bytes)

@@ -14,8 +14,7 @@ from benchmarks.evaluation.held_memory import Added, Freed, measure_held
 from benchmarks.evaluation.programs import DEVICES, STATES, Programs
 from benchmarks.evaluation.swapping import Swapping, swap
 from tofu.errors import TofuError
-from tofu.pipeline import Emitted
-from tofu.program import NodeKind
+from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.events import run_tasks
 from tofu.simulation.machine import Machine
 from tofu.simulation.simulate import simulate
@@ -79,21 +78,21 @@ class Outcome:
 
 def run_ideal(programs: Programs, batch: int, machine: Machine) -> Outcome:
     """One device with memory without end, times 8."""
-    emitted, needed = programs.one_device(batch)
-    return Outcome(programs.model, "ideal", batch, DEVICES * _throughput(emitted, machine), 0.0, needed)
+    program, needed = programs.one_device(batch)
+    return Outcome(programs.model, "ideal", batch, DEVICES * _throughput(program, machine), 0.0, needed)
 
 
 def run_small_batch(programs: Programs, batches: Sequence[int], machine: Machine) -> Outcome:
     """One device at the largest batch that fits, times 8; no gradients are exchanged."""
     for batch in batches:
-        emitted, needed = programs.one_device(batch)
+        program, needed = programs.one_device(batch)
         if needed <= machine.usable_bytes:
-            return Outcome(programs.model, "small batch", batch, DEVICES * _throughput(emitted, machine), 0.0, needed)
+            return Outcome(programs.model, "small batch", batch, DEVICES * _throughput(program, machine), 0.0, needed)
     return Outcome(programs.model, "small batch")
 
 
-def _throughput(emitted: Emitted, machine: Machine) -> float:
-    return simulate(emitted, machine, states=STATES).throughput
+def _throughput(program: PlannedProgram, machine: Machine) -> float:
+    return simulate(program, machine, states=STATES).throughput
 
 
 def run_partitioned(
@@ -104,9 +103,9 @@ def run_partitioned(
         planned = programs.partition(batch, algorithm)
         if isinstance(planned, TofuError):
             continue
-        emitted, needed = planned
+        program, needed = planned
         if max(needed) <= machine.usable_bytes:
-            found = simulate(emitted, machine, states=STATES)
+            found = simulate(program, machine, states=STATES)
             return Outcome(programs.model, name, batch, found.throughput, found.waiting_share, max(needed))
     return Outcome(programs.model, name)
 
@@ -122,9 +121,9 @@ def run_swapping(
 
 
 def _swap(programs: Programs, batch: int, machine: Machine, way: Swapping) -> Outcome:
-    emitted, _ = programs.one_device(batch)
-    tasks = make_tasks(emitted, machine, STATES)
-    swapped = swap(emitted, tasks, machine.usable_bytes, machine.host / DEVICES, STATES, way)
+    program, _ = programs.one_device(batch)
+    tasks = make_tasks(program, machine, STATES)
+    swapped = swap(program, tasks, machine.usable_bytes, machine.host / DEVICES, STATES, way)
     if swapped is None:
         return Outcome(programs.model, "swapping")
     computed = float(tasks.seconds.sum())
@@ -138,11 +137,11 @@ def run_placement(
 ) -> Outcome:
     """Layers on devices, round robin, the steps of a recurrence pipelined, at the largest batch that fits."""
     for batch in (one for one in batches if one <= way.largest_batch):
-        emitted, _ = programs.one_device(batch)
-        placed = _place(emitted)
-        needed = measure_held(emitted, placed, way.freed, way.added)
+        program, _ = programs.one_device(batch)
+        placed = _place(program)
+        needed = measure_held(program, placed, way.freed, way.added)
         if max(needed) <= machine.usable_bytes:
-            tasks = _spread(emitted, placed, machine)
+            tasks = _spread(program, placed, machine)
             busy = np.bincount(tasks.worker, tasks.seconds * ~tasks.is_fetch, DEVICES)
             seconds = float(_take_seconds(tasks, busy, way))
             return Outcome(
@@ -157,9 +156,9 @@ def _take_seconds(tasks: Tasks, busy: Any, way: Placement) -> float:
     return float(busy.max() if way.overlap is Overlap.FULL else run_tasks(tasks)[1].max())
 
 
-def _place(emitted: Emitted) -> list[int]:
+def _place(program: PlannedProgram) -> list[int]:
     """The device of each node: that of its layer, in turn."""
-    tables, graph = emitted.program.tables, emitted.problem.graph
+    tables, graph = program.tables, program.graph
     kinds, numbers = tables.node_kind.tolist(), tables.node_id.tolist()
     read: list[list[int]] = [[] for _ in kinds]
     for node, before in zip(tables.read_node.tolist(), tables.entry_node[tables.read_entry].tolist(), strict=True):
@@ -183,10 +182,10 @@ def _place(emitted: Emitted) -> list[int]:
     return [(layer or 0) % DEVICES for layer in layers]
 
 
-def _spread(emitted: Emitted, placed: Sequence[int], machine: Machine) -> Tasks:
+def _spread(program: PlannedProgram, placed: Sequence[int], machine: Machine) -> Tasks:
     """The tasks of one device on several, with a copy for each tensor that another device reads."""
-    own = make_tasks(emitted, machine, STATES, shares_buffers=False)
-    node_bytes = np.bincount(emitted.program.tables.entry_node, emitted.program.entry_bytes, len(placed))
+    own = make_tasks(program, machine, STATES, shares_buffers=False)
+    node_bytes = np.bincount(program.tables.entry_node, program.entry_bytes, len(placed))
     worker = [*placed, *(placed[own.waits_for[task][0]] for task in range(len(placed), len(own)))]
     waits = [list(before) for before in own.waits_for]
     seconds, streams, is_fetch = own.seconds.tolist(), [2 * device for device in worker], own.is_fetch.tolist()

@@ -10,14 +10,14 @@ from typing import TypeAlias
 from tests.models.paper import Model
 from tofu.errors import TofuError
 from tofu.mxnet.planning import plan_task
-from tofu.pipeline import Emitted
 from tofu.planning.settings import Settings
+from tofu.program import PlannedProgram
 from tofu.simulation.simulate import emit_one_device, measure_one_device, measure_partition
 
 STATES = 1  # the paper counts three times the weights: themselves, gradients and a history
 DEVICES = 8
 
-Plan: TypeAlias = "tuple[Emitted, tuple[int, ...]] | TofuError"
+Plan: TypeAlias = "tuple[PlannedProgram, tuple[int, ...]] | TofuError"
 Build = Callable[[int], Model]  # a model of a batch size
 
 
@@ -26,24 +26,28 @@ class Programs:
 
     def __init__(self, model: str, build: Build) -> None:
         self.model = model
-        self.one_device: Callable[[int], tuple[Emitted, int]] = cache(lambda batch: _emit_one_device(build(batch)))
+        self.one_device: Callable[[int], tuple[PlannedProgram, int]] = cache(
+            lambda batch: _emit_one_device(build(batch))
+        )
         self.partition: Callable[[int, str], Plan] = cache(lambda batch, algorithm: _plan(build(batch), algorithm))
 
-    def measure_by(self, measure: Callable[[Emitted], Sequence[int]]) -> Programs:
+    def measure_by(self, measure: Callable[[PlannedProgram], Sequence[int]]) -> Programs:
         """The same programs, with the bytes that each worker needs by another measure."""
-        return self._change(lambda emitted, _: (emitted, tuple(measure(emitted))))
+        return self._change(lambda program, _: (program, tuple(measure(program))))
 
-    def emit_by(self, emit: Callable[[Emitted], Emitted]) -> Programs:
+    def emit_by(self, emit: Callable[[PlannedProgram], PlannedProgram]) -> Programs:
         """Other programs for the same plans, with the bytes of these."""
-        return self._change(lambda emitted, needed: (emit(emitted), needed))
+        return self._change(lambda program, needed: (emit(program), needed))
 
-    def _change(self, change: Callable[[Emitted, tuple[int, ...]], tuple[Emitted, tuple[int, ...]]]) -> Programs:
+    def _change(
+        self, change: Callable[[PlannedProgram, tuple[int, ...]], tuple[PlannedProgram, tuple[int, ...]]]
+    ) -> Programs:
         other = copy(self)
 
-        def emit_one_device(batch: int) -> tuple[Emitted, int]:
-            emitted, needed = self.one_device(batch)
-            emitted, changed = change(emitted, (needed,))
-            return emitted, max(changed)
+        def emit_one_device(batch: int) -> tuple[PlannedProgram, int]:
+            program, needed = self.one_device(batch)
+            program, changed = change(program, (needed,))
+            return program, max(changed)
 
         def plan(batch: int, algorithm: str) -> Plan:
             planned = self.partition(batch, algorithm)
@@ -53,7 +57,7 @@ class Programs:
         return other
 
 
-def _emit_one_device(model: Model) -> tuple[Emitted, int]:
+def _emit_one_device(model: Model) -> tuple[PlannedProgram, int]:
     """The program of a single device, and the bytes that it needs."""
     task = model.read(Settings(workers=2, cache=False))
     return emit_one_device(task), measure_one_device(task, STATES)
@@ -65,4 +69,4 @@ def _plan(model: Model, algorithm: str) -> Plan:
         partition = plan_task(model.read(Settings(workers=DEVICES, algorithm=algorithm, cache=False)))
     except TofuError as error:
         return error
-    return partition.whole_step, measure_partition(partition, STATES)
+    return partition.program, measure_partition(partition, STATES)

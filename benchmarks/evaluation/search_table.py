@@ -73,7 +73,7 @@ def time_search(name: str, algorithm: str) -> tuple[float, int]:
     problem = _read(name)
     started = time.perf_counter()
     found = ALGORITHMS[algorithm].solve(problem, effort=Effort(60)).choices
-    return time.perf_counter() - started, evaluate(problem, found).total_bytes
+    return time.perf_counter() - started, evaluate(found).total_bytes
 
 
 def time_solver(solver: str, tables: dict[Pair, Table], limit: float) -> tuple[float, Solved, int]:

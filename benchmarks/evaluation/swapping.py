@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tofu.pipeline import Emitted
-from tofu.program import NodeKind
+from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.tasks import Tasks
 from tofu.simulation.work import list_updates
 
@@ -47,13 +46,13 @@ class Swapping:
 
 
 def swap(
-    emitted: Emitted, tasks: Tasks, memory_bytes: int, bandwidth: float, states: int, way: Swapping
+    program: PlannedProgram, tasks: Tasks, memory_bytes: int, bandwidth: float, states: int, way: Swapping
 ) -> float | None:
     """The seconds of a step in a steady state, or None where a single kernel needs more than the memory."""
-    uses, size, writes = _list_uses(emitted, tasks, states)
+    uses, size, writes = _list_uses(program, tasks, states)
     order = _order_by_reuse(tasks, uses, size) if way.reuses else list(range(len(tasks)))
     order = [task for task in order if tasks.seconds[task] > 0]
-    lasting = _list_lasting(emitted)
+    lasting = _list_lasting(program)
     device = _Device(memory_bytes, bandwidth, size, _find_uses(order, uses), lasting, way, len(order))
     first = None
     for step in range(2):  # the second begins with what the first one leaves
@@ -68,21 +67,19 @@ def swap(
     return device.computed - (first or 0.0)
 
 
-def _list_lasting(emitted: Emitted) -> set[tuple[str, int]]:
+def _list_lasting(program: PlannedProgram) -> set[tuple[str, int]]:
     """What a step leaves for the next: variables and the states of the optimizer."""
-    tables = emitted.program.tables
+    tables = program.tables
     variables = np.flatnonzero(tables.node_kind[tables.entry_node] == NodeKind.VARIABLE).tolist()
-    return {("entry", entry) for entry in variables} | {
-        ("state", parameter) for parameter in emitted.problem.graph.updated
-    }
+    return {("entry", entry) for entry in variables} | {("state", parameter) for parameter in program.graph.updated}
 
 
 def _list_uses(
-    emitted: Emitted, tasks: Tasks, states: int
+    program: PlannedProgram, tasks: Tasks, states: int
 ) -> tuple[list[list[tuple[str, int]]], dict[tuple[str, int], int], list[set[tuple[str, int]]]]:
     """What each task touches, the bytes of everything, and what each task writes."""
-    tables, graph = emitted.program.tables, emitted.problem.graph
-    entry_bytes, entry_tensor = emitted.program.entry_bytes, emitted.program.entry_tensor
+    tables, graph = program.tables, program.graph
+    entry_bytes, entry_tensor = program.entry_bytes, program.entry_tensor
     size: dict[tuple[str, int], int] = {
         ("entry", entry): int(count) for entry, count in enumerate(entry_bytes.tolist())
     }
@@ -98,7 +95,7 @@ def _list_uses(
         for entry, node in enumerate(tables.entry_node.tolist())
         if tables.node_kind[node] == NodeKind.VARIABLE
     }
-    for task, update in enumerate(list_updates(emitted.problem, emitted.program), start=len(tables.node_kind)):
+    for task, update in enumerate(list_updates(program), start=len(tables.node_kind)):
         touched = [of_variable[update.parameter]]
         if states:
             state = "state", update.parameter

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh, NamedSharding
 
-from tofu.jax.compare.peers import PEERS, Arguments, Peer, lay, lay_data
+from tofu.jax.compare.peers import PEERS, Arguments, Peer, make_sharding, shard_batch
 from tofu.search import factorize
 
 SPLIT_BY_MEGATRON = {"q": 1, "k": 1, "v": 1, "o": 0, "up": 1, "down": 0, "embed": 0, "out": 1, "x": 1, "h": 1}
@@ -31,11 +31,11 @@ def megatron(tensor_axes: int) -> Peer:
             is_stacked = [getattr(key, "key", None) for key in path[-2:-1]] == ["blocks"]  # of all layers, for a scan
             dimension = None if dimension is None else dimension + is_stacked
             if dimension is None or a.ndim < 2 or a.shape[dimension] % degree:
-                return lay(mesh, a.ndim, {})
-            return lay(mesh, a.ndim, {dimension: columns})
+                return make_sharding(mesh, a.ndim, {})
+            return make_sharding(mesh, a.ndim, {dimension: columns})
 
         state = jax.tree_util.tree_map_with_path(place, arguments.state)
-        return state, *lay_data(mesh, arguments, rows)
+        return state, *shard_batch(mesh, arguments, rows)
 
     return plan
 

@@ -40,7 +40,7 @@ def test_extent_one():
 def test_two_accesses_that_move_differently():
     reasons = rejected(lambda x: lambda i, j: exp(x[i, j]) / Sum(lambda k: exp(x[i, k])), MATRIX, MATRIX)
     assert reasons == {
-        "j": "dimension 1 of x is read at j and elsewhere, so a part of j needs more than its own cells",
+        "j": "dimension 1 of x is read at j and elsewhere, so a part of j needs more than its own elements",
         "k": "the sum over k is inside divide, which is not linear",
     }
 
@@ -49,8 +49,8 @@ def test_two_accesses_that_move_differently():
 def test_reading_over_either_border(shift, span):
     reasons = rejected(lambda x: lambda i: x[i] + 2 * x[i + shift], [(6,)], [(6,)])
     assert reasons == {
-        "i": f"padding: dimension 0 of x is accessed from {span} of 6, and no bound attribute is declared (pads=) that takes the border "
-        "off the copies"
+        "i": f"padding: dimension 0 of x is accessed from {span} of 6, and no bound attribute (pads=) removes the border "
+        "from the copies"
     }
 
 
@@ -150,12 +150,12 @@ def test_a_term_beside_a_sum_may_vanish_with_one_of_its_factors():
 def test_inner_variables_of_a_merged_dimension():
     flat = lambda x: output("(i j)", lambda i, j: x[i, j])  # noqa: E731
     assert rejected(flat, MATRIX, [(24,)]) == {
-        "j": "j is not the outermost variable of (i j), so a part of it is no box"
+        "j": "j is not the outermost variable of (i j), so a part of it is not a box"
     }
     unflat = lambda x: lambda i, j: x[merge(i, j)]  # noqa: E731
     assert rejected(unflat, [(24,)], MATRIX) == {
-        "j": "the stride of i is 6, but 1 in a part of j; where j is not the outermost variable of a merged "
-        "dimension its parts are no boxes, else write strides with merge()"
+        "j": "the stride of i is 6, but 1 in a part of j; if j is not the outermost variable of a merged "
+        "dimension, its parts are not boxes; else write strides with merge()"
     }
 
 
@@ -165,14 +165,14 @@ def test_windows_and_borders():
 
     reasons = rejected(pool, [(8,)], [(8,)])
     assert reasons["y"] == (
-        "padding: dimension 0 of x is accessed from -1 to 9 of 8, and no bound attribute is declared (pads=) that "
-        "takes the border off the copies"
+        "padding: dimension 0 of x is accessed from -1 to 9 of 8, and no bound attribute (pads=) removes "
+        "the border from the copies"
     )
     window = rejected(lambda x: lambda y: Sum(lambda k: x[y + k], extents={"k": 3}), [(8,)], [(6,)])
     assert window == {"k": "the extent of k is fixed by an attribute (3) that no bound= rewrites"}
     shift = rejected(lambda x: lambda y: 2 * x[y + 2], [(8,)], [(6,)])
     assert shift == {
-        "y": "offset: dimension 0 of x is accessed from 2 to 8 of 8, and a copy would skip 2 cells of its own part"
+        "y": "offset: dimension 0 of x is accessed from 2 to 8 of 8, and a copy would skip 2 elements of its own part"
     }
 
 
@@ -190,7 +190,7 @@ def test_an_index_that_depends_on_a_local_extent():
 
 def test_a_diagonal_moves_two_dimensions():
     assert rejected(lambda x: scatter(lambda i: ((i, i), x[i])), VECTOR, [(4, 4)]) == {
-        "i": "i moves two dimensions of an output at once, so that its parts are no boxes"
+        "i": "i moves two dimensions of an output at once, so its parts are not boxes"
     }
     assert rejected(lambda x: lambda i: x[i, i], [(4, 4)], VECTOR) == {}
 
@@ -239,7 +239,7 @@ def test_extents_that_contradict_each_other():
 
 def test_groups_that_do_not_divide():
     grouped = describe(lambda x: output("(g c)", lambda g, c: x[merge(g, c)], extents={"g": 4}))
-    with pytest.raises(DescriptionError, match=r"output\.shape\[0\]/g\.extent = 10 / 4 is no integer"):
+    with pytest.raises(DescriptionError, match=r"output\.shape\[0\]/g\.extent = 10 / 4 is not an integer"):
         analyse(grouped, {}, [(10,)], [(10,)])
 
 

@@ -199,7 +199,7 @@ def _run_plan(
 
 def count_strategies(partition: Partition, taken: Counter[tuple[str, str]]) -> None:
     """Count the axes that the plan takes, once each, of the operators that can run in parts or read halos; the rest count 0."""
-    searched = partition.searched
+    searched = partition.searched.problem
     axes = {o.name: access.axes for o, access in zip(searched.graph.operators, searched.accesses, strict=True)}
     found, tensors = set(), partition.graph.tensors
     for operator in partition.graph.operators:

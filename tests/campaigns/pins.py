@@ -82,7 +82,7 @@ class Pinned:
             plan = plan_task(read_task(self.symbol, self.shapes, settings, **named), observe=stages).plan
         except tofu.TofuError:
             return Pin(is_refused=True)
-        is_proved = stages.values["found"].lower_bound >= plan.communication_bytes
+        is_proved = stages.values["selected"].lower_bound >= plan.communication_bytes
         return Pin(False, is_proved, plan.communication_bytes, max(plan.worker_bytes), digest_splits(plan))
 
 

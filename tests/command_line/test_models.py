@@ -249,7 +249,7 @@ def test_memory_names_the_operator_that_stays_whole(tmp_path):
     result = run("memory", str(path), "--shape", "data:5,8,32", "--workers", "2", "--device-memory", "20kB")
     assert result.exit_code == 0, result.output
     assert "with which 20 kB (20,000 bytes) each are enough (11 to 22 were tried)" in result.output
-    assert "however many there are" in result.output
+    assert "because none of its axes splits them" in result.output
     assert "unroll those (cell.unroll)" in result.output
 
 

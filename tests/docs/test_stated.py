@@ -132,7 +132,9 @@ def test_commands_are_understood(line):
 
 def test_options_of_the_text_are_there():
     """`--name` in the text is an option of a command, `name=` an argument of a function or an attribute of an operator."""
-    benchmarks = {name for text in TEXTS.values() for name in re.findall(r"python -m (benchmarks\.\w+)", text)}
+    benchmarks = {
+        name for text in TEXTS.values() for name in re.findall(r"python -m ((?:benchmarks|tests)[.\w]+)", text)
+    }
     mains = [main for main in map(load_main, sorted(benchmarks)) if isinstance(main, click.Command)]
     commands = [command for each in [main, *mains] for command in list_commands(each)]
     options = {name for command in commands for option in command.params for name in option.opts}
@@ -274,6 +276,6 @@ AXES = {
 def test_dimensions_that_stay_whole(case):
     """docs/limits.md says which. All others are strategies: data is (6, 4, 8)."""
     symbol, op, expected = AXES[case]
-    problem = tofu.partition(symbol, 2, data=(6, 4, 8)).planned().searched
+    problem = tofu.partition(symbol, 2, data=(6, 4, 8)).planned().searched.problem
     operators = problem.graph.operators
     assert {problem.accesses[i].axes for i, operator in enumerate(operators) if operator.op == op} == expected

@@ -13,8 +13,8 @@ from tests.shared.training import bind_partitioned, random_values, run_single
 from tofu.errors import PlanError
 from tofu.plan import REPLICATION_LIMIT_BYTES, Plan
 from tofu.search.algorithms import BASELINES
+from tofu.search.choices import name_tensors
 from tofu.search.cost import list_worth_keeping, list_worth_rereading
-from tofu.search.steps import name_tensors
 
 WORKERS = 4
 
@@ -73,7 +73,7 @@ def test_plans_that_keep_what_they_fetch_equal_one_device(reference, name, worke
     model, values, step, weights = reference(name, "float64")
     default = bind_partitioned(model, workers, "float64").partition
     fetching = bind_partitioned(model, workers, "float64", random_plan(default, seed=1)).partition
-    worth = tuple(list_worth_keeping(fetching.problem, fetching.choices))
+    worth = tuple(list_worth_keeping(fetching.choices))
     kept = replace(fetching.plan, kept=name_tensors(fetching.problem.graph, worth))
     executor = bind_partitioned(model, workers, "float64", Plan.from_json(kept.to_json()))
     assert executor.partition.plan.kept == kept.kept
@@ -86,7 +86,7 @@ def test_plans_that_share_no_fetch_equal_one_device():
     values = random_values(model, "float64")
     step, weights = run_single(model, values, "float64", STEPS)
     sharing = bind_partitioned(model, workers, "float64").partition
-    worth = name_tensors(sharing.problem.graph, list_worth_rereading(sharing.problem, sharing.choices))
+    worth = name_tensors(sharing.problem.graph, list_worth_rereading(sharing.choices))
     assert "lstm0_h2h_weight" in worth
     reread = Plan.from_json(replace(sharing.plan, reread=worth).to_json())
     executor = bind_partitioned(model, workers, "float64", reread)
@@ -98,9 +98,9 @@ def test_plans_that_share_no_fetch_equal_one_device():
 def test_what_is_kept_or_read_again_has_to_be_there_and_to_stay_as_it_is():
     model = MODELS["residual_cnn"]()
     partition = bind_partitioned(model, 2, "float64").partition
-    with pytest.raises(PlanError, match="nothing is kept, and not in the graph"):
+    with pytest.raises(PlanError, match="nothing is kept, but not in the graph"):
         bind_partitioned(model, 2, "float64", replace(partition.plan, kept=("nothing",)))
-    with pytest.raises(PlanError, match="nothing is read again, and not in the graph"):
+    with pytest.raises(PlanError, match="nothing is read again, but not in the graph"):
         bind_partitioned(model, 2, "float64", replace(partition.plan, reread=("nothing",)))
     with pytest.raises(PlanError, match=r"kept or read again, not both:\n.*data"):
         bind_partitioned(model, 2, "float64", replace(partition.plan, kept=("data",), reread=("data",)))

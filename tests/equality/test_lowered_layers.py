@@ -25,7 +25,7 @@ CASES = [
 
 def list_hints(partition):
     """The axes of the layer and its gradient, if there is one; both have one choice where MXNet's kernels share a state."""
-    graph = partition.searched.graph
+    graph = partition.searched.problem.graph
     names = [name for name in ("layer", "layer_backward") if name in graph.operator_index]
     is_shared = any(graph.operators[graph.operator_index[name]].stateful for name in names)
     for axes in product(*(feasible_axes(partition, name) for name in names)):
@@ -51,7 +51,7 @@ def test_each_axis(case):
 def test_sums_in_half_precision_are_left_to_the_operator(dtype, is_lowered):
     data = mx.sym.Variable("data", dtype=dtype)
     net = mx.sym.GroupNorm(data, mx.sym.Variable("gamma"), mx.sym.Variable("beta"), num_groups=2, name="layer")
-    searched = tofu.partition(net, 2, data=(4, 6, 5)).planned().searched.graph
+    searched = tofu.partition(net, 2, data=(4, 6, 5)).planned().searched.problem.graph
     assert ("layer/mean" in searched.operator_index) == is_lowered
 
 

@@ -57,14 +57,14 @@ def test_the_fused_operator_in_float32(workers):
 def test_the_search_prices_what_the_plan_moves(name):
     problem = bind_partitioned(RECURRENT_MODELS[name]("float64"), 6, "float64").partition.problem
     solution = ALGORITHMS["recursive"].solve(problem)
-    assert solution.result.step_bytes == evaluate(problem, solution.choices).step_bytes
+    assert solution.result.step_bytes == evaluate(solution.choices).step_bytes
 
 
 def weight_reads(partition, operators, tensors, parameter):
     """Bytes moved to read one parameter, once for each group that shares its fetches."""
     problem, tensor = partition.problem, partition.graph.tensor_index[parameter]
-    choices = make_choices(problem.graph, problem.factors, operators[: len(partition.graph.operators)], tensors)
-    return [item[3] for item in evaluate(problem, choices).items if item[1] == tensor]
+    choices = make_choices(problem, operators[: len(partition.graph.operators)], tensors)
+    return [item[3] for item in evaluate(choices).items if item[1] == tensor]
 
 
 def test_equal_steps_fetch_a_weight_once():

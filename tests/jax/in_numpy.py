@@ -22,8 +22,8 @@ class JaxExecution(Execution):
 class InNumpy(NumpyBackend):
     """Builds them."""
 
-    def build(self, source, problem, choices, program):
-        made = super().build(source, problem, choices, program)
+    def build(self, source, program):
+        made = super().build(source, program)
         return JaxExecution(made.graph, made.program, made.attributes, made.boxes, made.result_boxes)
 
 

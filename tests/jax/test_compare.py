@@ -13,7 +13,7 @@ import pytest
 
 import tofu.jax
 from tofu.errors import UnsupportedError
-from tofu.jax.compare.comparison import FREE, GIVEN, SPLIT, Comparison, find_devices
+from tofu.jax.compare.comparison import FREE, GIVEN, SPLIT, PlanComparison, find_devices
 from tofu.jax.compare.peers import split_arguments
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.planning import read_settings
@@ -38,7 +38,7 @@ def make_arguments(batch=BATCH):
 
 def compare(arguments, **options):
     settings = read_settings(WORKERS, {"cache": False, **options})
-    comparison = Comparison(step, read_step(step, arguments.all), arguments, settings, find_devices(WORKERS))
+    comparison = PlanComparison(step, read_step(step, arguments.all), arguments, settings, find_devices(WORKERS))
     return {row.name: row for row in comparison.run()}
 
 

@@ -18,7 +18,7 @@ from tests.models.jax.plain import STEPS
 from tofu.jax import JAX, UnevenArray, read_step
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.versions import in_double_precision, in_precision
-from tofu.jax.verify.cases import load_cases
+from tofu.jax.verify.campaign import load_cases
 from tofu.plan import Plan
 from tofu.report.console import print_to_text
 from tofu.report.plan_table import print_partition

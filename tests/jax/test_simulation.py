@@ -36,8 +36,8 @@ def step(weight, batch):
 def find_kernels(function, *arguments, workers=1):
     """By operator, the bytes of the kernels of a step on one device, or on each of several."""
     partition = tofu.jax.partition(function, max(workers, 2), arguments).partition
-    emitted = emit_one_device(partition.task) if workers == 1 else partition.whole_step
-    return {emitted.program.graph.operators[n].name: size for n, size in emitted.kernel_bytes.items()}
+    program = emit_one_device(partition.task) if workers == 1 else partition.program
+    return {program.graph.operators[n].name: size for n, size in program.kernel_bytes.items()}
 
 
 def test_what_xla_fuses_is_one_kernel():

@@ -45,7 +45,7 @@ FAMILIES = {
 def shards_overlap(made, tensor):
     """Whether workers have elements of a tensor that others have too, in shards that are not equal ones or replicas."""
     problem = made.partition.problem
-    boxes = list_shards(problem, made.partition.choices, tensor)
+    boxes = list_shards(made.partition.choices, tensor)
     return find_layout(boxes, problem.graph.tensors[tensor].shape, problem.factors) is None
 
 

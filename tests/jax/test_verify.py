@@ -21,8 +21,7 @@ from tofu.command_line.main import main
 from tofu.jax.backend import local_calls
 from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.verify import primitives
-from tofu.jax.verify.campaign import list_wanted, verify_case
-from tofu.jax.verify.cases import load_cases
+from tofu.jax.verify.campaign import list_wanted, load_cases, verify_case
 from tofu.jax.verify.nodes import trace_case
 from tofu.jax.verify.summary import summarize
 

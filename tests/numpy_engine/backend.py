@@ -95,8 +95,10 @@ class NumpyBackend:
 
     measured = "memory"
 
-    def build(self, source, problem, choices, program):
-        table, index = worker_attributes(problem, choices, program.phases)
+    def build(self, source, program):
+        choices = program.choices
+        problem = choices.problem
+        table, index = worker_attributes(choices, program.phases)
         graph = problem.graph
         variables = [t for t, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE]
         return Execution(
@@ -107,11 +109,10 @@ class NumpyBackend:
             [find_shards(problem, output.tensor, output.layout) for output in program.outputs],
         )
 
-    def predict_peak(self, execution, measured):
-        """All that was measured."""
-        return measured.worker_bytes
+    def predict_peak(self, execution):
+        """Predict nothing: the measured bytes include all buffers."""
 
-    def measure(self, execution, problem, choices):
+    def measure(self, execution, choices):
         """A worker holds its shards of all variables, and each value from the node that makes it to the last that reads it."""
         graph, program = execution.graph, execution.program
         held = np.zeros(program.workers, np.int64)
@@ -142,7 +143,7 @@ class NumpyBackend:
     def find_kernel_bytes(self, program):
         """NumPy computes each operator by itself."""
 
-    def check(self, execution, problem, choices, measured=None, communication_bytes=None):
+    def check(self, execution, choices, measured=None, communication_bytes=None):
         """The rules of programs; and results have the sizes of the plan's shards."""
         program = execution.program
         check_program(program, communication_bytes)

@@ -58,11 +58,11 @@ class LockstepExecution(Execution):
 class LockstepBackend(NumpyBackend):
     """Builds such executions."""
 
-    def build(self, source, problem, choices, program):
-        made = super().build(source, problem, choices, program)
+    def build(self, source, program):
+        made = super().build(source, program)
         execution = LockstepExecution(made.graph, made.program, made.attributes, made.boxes, made.result_boxes)
-        execution.factors = problem.factors
-        execution.find_shards = lambda tensor: list_shards(problem, choices, tensor)
+        execution.factors = program.problem.factors
+        execution.find_shards = lambda tensor: list_shards(program.choices, tensor)
         return execution
 
 

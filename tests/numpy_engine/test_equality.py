@@ -124,9 +124,9 @@ def test_weights_are_updated_where_they_lie(name, workers):
 @pytest.mark.parametrize("name", ["perceptron", "updated perceptron", "convolutions"])
 def test_the_forward_graph_alone(name):
     made = partition(name, 4)
-    settled = prepare_inference(made.graph, made.searched, made.searched_choices, NUMPY.front_end, "error")
-    program = write_program(settled.problem, settled.choices, inference=True)
-    execution = NUMPY.backend.build(made.source, settled.problem, settled.choices, program)
+    choices = prepare_inference(made.graph, made.searched, NUMPY.front_end, "error")
+    program = write_program(choices, inference=True)
+    execution = NUMPY.backend.build(made.source, program)
     assert {node.phase.name for node in execution.program.nodes} == {"FORWARD"}
     assert len(execution.program.outputs) == len(made.graph.outputs)
     compare(execution, execution.run_whole(draw_values(name)), compute(name))

@@ -71,4 +71,4 @@ def test_results_of_another_size_are_refused():
         execution.result_boxes[::-1],
     )
     with pytest.raises(InternalError, match="The shards of a result have the shapes"):
-        NUMPY.backend.check(wrong, made.problem, made.choices)
+        NUMPY.backend.check(wrong, made.choices)

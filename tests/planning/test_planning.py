@@ -9,8 +9,8 @@ import pytest
 import tofu
 from tests.models.plain import mlp
 from tofu.plan import format_bytes
-from tofu.planning import find as planning
-from tofu.planning.find import AS_GIVEN, NO_PART_OF_THE_KEY
+from tofu.planning import selection as planning
+from tofu.planning.selection import AS_GIVEN, NO_PART_OF_THE_KEY
 from tofu.planning.settings import Settings
 
 
@@ -59,7 +59,7 @@ def test_a_longer_search_is_not_answered_by_a_shorter_one(model, searches):
 def test_every_setting_is_part_of_what_is_remembered(model):
     """A setting that is added later is, too."""
     partition = tofu.partition(model.symbol, 4, **model.shapes)
-    problem, settings = partition.planned().searched, Settings(4)
+    problem, settings = partition.planned().searched.problem, Settings(4)
     other = object()
     for field in fields(Settings):
         same = planning._cache_key("", problem, settings) == planning._cache_key(

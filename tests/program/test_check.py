@@ -140,31 +140,31 @@ def fetch_into_other_elements(nodes):
 
 
 DEFECTS = [
-    (set_worker, "a worker, a phase, a tensor or an operator that there is not: node 2"),
-    (set_phase, "a worker, a phase, a tensor or an operator that there is not: node 4"),
-    (set_number, "a worker, a phase, a tensor or an operator that there is not: node 4"),
-    (drop_input, "inputs, outputs or a phase that its operator has not: node 5"),
-    (add_output, "inputs, outputs or a phase that its operator has not: node 4"),
-    (run_in_another_phase, "inputs, outputs or a phase that its operator has not: node 4"),
+    (set_worker, "a worker, a phase, a tensor or an operator that does not exist: node 2"),
+    (set_phase, "a worker, a phase, a tensor or an operator that does not exist: node 4"),
+    (set_number, "a worker, a phase, a tensor or an operator that does not exist: node 4"),
+    (drop_input, "other inputs, outputs or another phase than its operator: node 5"),
+    (add_output, "other inputs, outputs or another phase than its operator: node 4"),
+    (run_in_another_phase, "other inputs, outputs or another phase than its operator: node 4"),
     (repeat_a_copy, "twice on one worker, or not on every one: node 4, 5"),
     (leave_a_worker_out, "twice on one worker, or not on every one: node 4"),
     (repeat_a_variable, "twice on one worker, or not on every one: node 0, 1"),
     (declare_a_result, "a variable that an operator writes: node 0"),
-    (flatten_a_variable, "other dimensions than its tensor has: node 1"),
+    (flatten_a_variable, "other dimensions than its tensor: node 1"),
     (read_ahead, "reads what is written later: node 2, 3"),
     (read_itself, "reads what is written later: node 4"),
     (read_across, "reads another worker's memory without a fetch: node 5"),
-    (begin_before_the_region, "a piece outside of its region: node 2"),
-    (end_after_the_region, "a piece outside of its region: node 2"),
-    (fetch_nothing, "a piece outside of its region: node 2"),
-    (begin_before_the_source, "a piece outside of what it is read from: node 3"),
-    (end_after_the_source, "a piece outside of what it is read from: node 3"),
+    (begin_before_the_region, "a piece outside its region: node 2"),
+    (end_after_the_region, "a piece outside its region: node 2"),
+    (fetch_nothing, "a piece outside its region: node 2"),
+    (begin_before_the_source, "a piece outside its source: node 3"),
+    (end_after_the_source, "a piece outside its source: node 3"),
     (leave_a_piece_without_source, "a piece without a source: node 3"),
-    (write_cells_twice, "two pieces that write one cell: node 2"),
-    (write_cells_of_the_next_piece_but_one, "two pieces that write one cell: node 2"),
+    (write_cells_twice, "two pieces that write one element: node 2"),
+    (write_cells_of_the_next_piece_but_one, "two pieces that write one element: node 2"),
     (read_the_other_half, "elements from another place of the tensor: node 2"),
     (leave_out_a_row, "elements that no piece writes: node 3"),
-    (fetch_into_other_elements, "elements unlike those that it reads: node 2"),
+    (fetch_into_other_elements, "elements of another size than its source: node 2"),
 ]
 
 
@@ -181,8 +181,8 @@ def test_a_rule_that_is_broken_is_named(spoil, message):
     ("outputs", "message"),
     [
         ([(4, 0)], "1 entries for 1 results on 2 workers"),
-        ([(5, 0), (4, 0)], "result y has not a shard of its own on each worker"),
-        ([(2, 0), (3, 0)], "result y has not a shard of its own on each worker"),
+        ([(5, 0), (4, 0)], "result y has no shard on some worker"),
+        ([(2, 0), (3, 0)], "result y has no shard on some worker"),
     ],
 )
 def test_results_that_are_not_there(outputs, message):

@@ -24,7 +24,8 @@ from tofu.program.collectives import (
     find_rounds,
     recognize,
 )
-from tofu.program.lockstep import Lockstep, Piece, Read, Transfer, Value
+from tofu.program.lockstep import Lockstep, Read, Transfer, Value
+from tofu.program.lockstep import TransferPiece as Piece
 
 SHAPE = (24, 24)
 GRAPH = Graph((Tensor("x", SHAPE, "float32", 4, TensorKind.INPUT),), (), ())
@@ -154,8 +155,8 @@ def test_collectives_are_recognized(held, summed, wanted, expected):
 @pytest.mark.parametrize(
     ("collectives", "message"),
     [
-        ([AllGather(0, 0)], "worker 0 has ((0, 24), (0, 12)), and is to have ((0, 12), (0, 24))"),
-        ([AllToAll(1, 1, 1)], "put side by side along dimension 1"),
+        ([AllGather(0, 0)], "worker 0 has ((0, 24), (0, 12)) instead of ((0, 12), (0, 24))"),
+        ([AllToAll(1, 1, 1)], "concatenated along dimension 1"),
         ([AllReduce((1,), "Sum")], "partial results of"),
         ([Slice(0, 1)], "worker 0 has"),
     ],
@@ -171,7 +172,7 @@ def test_other_collectives_are_found(collectives, message):
 def test_a_sum_that_is_left_out_or_done_twice_is_found():
     program, transfer = make_program(lay_out((REPLICATED, 0), (2, 2)), lay_out((1, 0), (2, 2)), (2, 2), (0,))
     for collectives, message in (
-        ([Slice(0, 1)], "1 partial results are put together, where its pieces have [2]"),
+        ([Slice(0, 1)], "1 partial results are reduced, but its pieces have [2]"),
         ([ReduceScatter(0, 1, "Sum"), AllReduce((0,), "Sum")], "partial results of"),
     ):
         with pytest.raises(InternalError) as caught:
@@ -198,7 +199,11 @@ def test_pieces_that_are_sent_otherwise_are_found():
 def test_what_a_piece_reads_is_put_together_in_order():
     """Whatever pieces come before: replicas of a sum add in one order."""
     reads = [Read(0, owner, (0,), (0,)) for owner in (2, 0, 1)]
-    pieces = [Piece(3, (0,), (4,), (reads[1],)), Piece(0, (0,), (4,), tuple(reads)), Piece(1, (0,), (4,), tuple(reads))]
+    pieces = [
+        Piece(3, (0,), (4,), (reads[1],)),
+        Piece(0, (0,), (4,), tuple(reads)),
+        Piece(1, (0,), (4,), tuple(reads)),
+    ]
     rounds = find_rounds(pieces)
     for reader in (0, 1):
         assert [one.moves[reader][0] for one in rounds if reader in one.moves] == [2, 0, 1]

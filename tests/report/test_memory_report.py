@@ -10,8 +10,7 @@ from tests.models.plain import mlp, plain_cnn, residual_cnn
 from tofu import _mxnet
 from tofu.graph import Tensor, TensorKind
 from tofu.mxnet.backend.buffers import worker_variables
-from tofu.mxnet.memory.account import count_rounding
-from tofu.mxnet.memory.account import round_up
+from tofu.mxnet.memory.account import count_rounding, round_up
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.memory.plot import plot_memory
 from tofu.mxnet.memory.report import DeviceMemory, MemoryReport
@@ -45,7 +44,7 @@ def plan(name):
     model = MODELS[name]
     symbol = tofu.partition(model.symbol, WORKERS, **model.shapes)
     partition = symbol.planned()
-    variables = worker_variables(partition.problem, partition.choices, partition.training)
+    variables = worker_variables(partition.choices, partition.training)
     return symbol, _mxnet.PlannedGraph(partition.training.symbol.handle.value, *variables).entries()
 
 

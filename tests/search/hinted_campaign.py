@@ -150,7 +150,7 @@ def judge(case, rng):
     result = solution.exact
     if result is None:
         return "", seen
-    cost = price(problem, solution.choices)
+    cost = price(solution.choices.apply_to(problem))
     if not honours(solution.choices, fixed):
         return "the plan does not honour its hints", seen
     bound = cost if result.is_optimal else result.lower_bound
@@ -182,7 +182,7 @@ def list_rivals(case, solution, fixed, rng):
     """Yield names and costs of other plans that honour the hints, and that the claim covers."""
     problem = case.problem
     rival = search(problem, tie(case, fixed) if solution.ties else case.untie(), fixed).plan
-    yield "the search without ties", price(problem, Choices(rival.operators, rival.tensors))
+    yield "the search without ties", price(Choices(problem, rival.operators, rival.tensors))
     for _ in range(MORE_SEARCHES):
         more = draw_hints(problem, rng, rng.randint(1, 3), case.hints)
         try:
@@ -192,14 +192,14 @@ def list_rivals(case, solution, fixed, rng):
         more_fixed = resolve_hints(problem, more)
         is_covered = other.ties == solution.ties and is_tied_alike(problem, fixed, more_fixed)
         if other.exact is not None and is_covered and not asks_more(case, fixed, more_fixed, other.choices):
-            yield "a search under more hints", price(problem, other.choices)
+            yield "a search under more hints", price(other.choices.apply_to(problem))
     if not solution.ties:
         yield from list_edits(problem, solution.choices, fixed, rng)
 
 
 def is_tied_alike(problem, fixed, more):
     """Return True if searches under both tie the same time steps, so that the claim of one covers the plan of the other."""
-    return problem.keep_apart(fixed).tied_steps == problem.keep_apart(more).tied_steps
+    return problem.keep_apart(*fixed).tied_steps == problem.keep_apart(*more).tied_steps
 
 
 def asks_more(case, fixed, more, choices):
@@ -231,13 +231,13 @@ def list_edits(problem, choices, fixed, rng):
                 if rng.random() < 0.7:
                     free[position] = [int(step) for step in taken[position]]
         try:
-            yield "an edited plan", price(problem, complete(problem, Fixed(operators, tensors)))
+            yield "an edited plan", price(complete(problem, Fixed(operators, tensors)))
         except PlanError:
             continue
 
 
 def judge_recursion(case, fixed, seen):
-    """Return what is false about "each step optimal, given the steps before"."""
+    """Return what is false about "each round optimal, given the rounds before"."""
     problem = case.problem
     try:
         solution = ALGORITHMS["recursive"].solve(case.searched, case.hints)

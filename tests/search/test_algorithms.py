@@ -31,7 +31,7 @@ def plan_of(model, **asked):
 
 def test_the_exact_plan_is_no_worse_and_proved(model):
     recursive, exact = plan_of(model, algorithm="recursive"), plan_of(model)  # the exact search is the default
-    assert (recursive.algorithm, recursive.optimality) == ("recursive", "each step optimal, given the steps before")
+    assert (recursive.algorithm, recursive.optimality) == ("recursive", "each round optimal, given the rounds before")
     assert (exact.algorithm, exact.optimality) == ("exact", "optimal")
     assert exact.communication_bytes < recursive.communication_bytes
 
@@ -80,7 +80,7 @@ def test_a_hint_for_single_steps_leaves_other_orders_out(model):
     name = next(name for name, axes in plan_of(model).operators.items() if len(set(axes)) > 1)
     axes = tofu.partition(model.symbol, ngpus=6, cache=False, **model.shapes).plan.operators[name]
     plan = tofu.partition(model.symbol, ngpus=6, hints={name: (axes[0], ...)}, **model.shapes).plan
-    assert plan.optimality == "optimal, of 1 of 2 orders of the steps"
+    assert plan.optimality == "optimal, of 1 of 2 orders of the rounds"
 
 
 def test_tables_that_take_longer_than_the_search_are_left_out():
@@ -106,8 +106,8 @@ def test_all_orders_of_the_factors_are_searched(algorithm, workers, width, best)
     partition = tofu.partition(dense_pair(width), workers, **asked).planned()
     moved = {}
     for order in set(itertools.permutations(best)):
-        problem = partition.searched.arrange(Arrangement(order))
-        moved[order] = price(problem, ALGORITHMS[algorithm].solve(problem).choices)
+        problem = partition.searched.problem.arrange(Arrangement(order))
+        moved[order] = price(ALGORITHMS[algorithm].solve(problem).choices)
     assert partition.plan.communication_bytes == min(moved.values()) == moved[partition.plan.factors]
     if algorithm == "exact":
         assert partition.plan.factors == best

@@ -54,12 +54,12 @@ def test_plans_are_ordinary_and_no_better_than_the_best(name, algorithm):
 @pytest.mark.parametrize("name", MODELS)
 def test_allrow_takes_the_first_dimension_and_the_best_operators(name):
     made = partition(MODELS[name], "allrow-greedy")
-    problem, choices = made.searched, made.searched_choices
+    problem, choices = made.searched.problem, made.searched
     for position, tensor in enumerate(problem.graph.tensors):
         if not tensor.is_inner and position not in problem.graph.written_in_place:
             first = next((d for d, extent in enumerate(tensor.shape) if extent >= WORKERS), -1)
             assert list(choices.tensors[position]) == [first]
-    cost = evaluate(problem, choices).total_bytes
+    cost = evaluate(choices).total_bytes
     rng = random.Random(0)
     for position in rng.sample(range(len(problem.graph.operators)), 20):
         shared = [
@@ -90,9 +90,9 @@ def test_equalchop_is_the_best_of_the_one_step_baselines():
 @pytest.mark.parametrize("name", MODELS)
 def test_icml18_adds_nothing_up(name):
     made = partition(MODELS[name], "icml18")
-    graph, accesses = made.searched.graph, made.searched.accesses
+    graph, accesses = made.searched.problem.graph, made.searched.problem.accesses
     read = {*graph.outputs, *graph.gradients.values(), *(t for operator in graph.operators for t in operator.inputs)}
-    for operator, access, choice in zip(graph.operators, accesses, made.searched_choices.operators, strict=False):
+    for operator, access, choice in zip(graph.operators, accesses, made.searched.operators, strict=False):
         for tensor, written in zip(operator.outputs, access.outputs, strict=True):
             if tensor in read and not graph.tensors[tensor].is_inner:
                 assert not any(
@@ -143,7 +143,7 @@ def test_megatron_splits_pairs_by_columns_and_rows():
     assert {tensors[f"{name}_weight"] for name in ("layer0_output", "layer0_narrow", "embedding")} == {(1, 1, 1)}
     assert {tensors[f"layer0_{name}_norm_gamma"] for name in ("attention", "feed")} == {(None, None, None)}
     assert tensors["layer0_scores_output"] == (0, 0, 0)
-    moved = {made.problem.graph.tensors[tensor].name for _, tensor, *_ in evaluate(made.problem, made.choices).items}
+    moved = {made.problem.graph.tensors[tensor].name for _, tensor, *_ in evaluate(made.choices).items}
     assert "layer0_narrow_output" in moved  # the sum behind the rows
     assert not any(name.startswith(("layer0_gelu", "layer0_weights", "layer0_scores")) for name in moved)
 
@@ -234,7 +234,7 @@ def test_operators_may_be_replicated_but_for_random_ones():
     symbol = mx.sym.Dropout(net, name="drop")
     plan = tofu.partition(symbol, ngpus=2, hints={"fc_weight": None}, data=(8, 8)).plan
     assert plan.tensors["fc_weight"] == (None,)
-    with pytest.raises(PlanError, match="every worker would draw its own random numbers"):
+    with pytest.raises(PlanError, match="each worker would draw other random numbers"):
         tofu.partition(symbol, ngpus=2, plan=replicate(tofu.partition(symbol, ngpus=2, data=(8, 8)).plan), data=(8, 8))
 
 

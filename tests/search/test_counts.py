@@ -34,7 +34,7 @@ def test_the_largest_tensor_is_planned():
     problem = pose((2**29, 2**28))
     solution = ALGORITHMS["exact"].solve(problem)
     assert solution.exact.is_optimal
-    assert price(problem, solution.choices) == 0
+    assert price(solution.choices) == 0
 
 
 def test_a_plan_that_moves_too_much_to_count_is_refused():

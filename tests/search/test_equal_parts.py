@@ -67,7 +67,7 @@ def test_within_a_step_parts_may_overlap(workers):
 
 def test_what_has_no_equal_parts_is_refused_by_name():
     with pytest.raises(
-        PlanError, match="dimension 0 has extent 90, already in 2 parts; step 2 needs 2 more of each, all equal"
+        PlanError, match="dimension 0 has extent 90, already in 2 parts; round 2 needs 2 more of each, all equal"
     ):
         plan(EQUAL, hints={"weight0": 0})
     remedy = "Use a number of workers that divides 121, or a batch that 2 divides"

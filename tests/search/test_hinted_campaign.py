@@ -34,7 +34,7 @@ def pose(graph, moves, factors=(2,)):
 
 def solve(problem, hints):
     solution = ALGORITHMS["exact"].solve(problem, hints)
-    return solution, price(problem, solution.choices)
+    return solution, price(solution.choices)
 
 
 @pytest.mark.parametrize("moves", RULES.values(), ids=RULES)

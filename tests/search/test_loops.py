@@ -34,8 +34,8 @@ def solve(times, **hints):
     graph = loop(times)
     problem = pose_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
     choices = ALGORITHMS["exact"].solve(problem, hints).choices
-    moved = evaluate(problem, choices).total_bytes
-    program = write_program(problem, choices)
+    moved = evaluate(choices).total_bytes
+    program = write_program(choices)
     check_program(program, moved)
     return problem, choices, program
 
@@ -62,7 +62,7 @@ def test_the_search_weighs_what_each_step_moves():
     ("algorithm", "claim"),
     [
         ("exact", "optimal among plans with one layout per loop"),
-        ("recursive", "each step optimal, given the steps before, among plans with one layout per loop"),
+        ("recursive", "each round optimal, given the rounds before, among plans with one layout per loop"),
         ("equalchop", "everything split once; optimal, given that, among plans with one layout per loop"),
         ("spartan", "greedy, the largest tensor first; nothing is proved"),
     ],
@@ -71,7 +71,7 @@ def test_claims_name_loops(algorithm, claim):
     graph = loop(7)
     problem = pose_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
     solution = ALGORITHMS[algorithm].solve(problem)
-    assert ALGORITHMS[algorithm].describe_optimality(solution, price(problem, solution.choices)) == claim
+    assert ALGORITHMS[algorithm].describe_optimality(solution, price(solution.choices)) == claim
 
 
 def test_claims_name_loops_and_layers_in_one_phrase():

@@ -105,9 +105,9 @@ def test_small_graphs_are_searched_as_they_are(monkeypatch):
 
 def test_layers_that_are_alike_have_one_choice():
     made = plan(TYING, deep_perceptron(12), workers=8)
-    for family in made.searched.layers.tensors:
+    for family in made.searched.problem.layers.tensors:
         assert len({made.plan.tensors[made.graph.tensors[t].name] for t in family}) == 1
-    for family in made.searched.layers.operators:
+    for family in made.searched.problem.layers.operators:
         assert len({made.plan.operators[made.graph.operators[o].name] for o in family}) == 1
 
 

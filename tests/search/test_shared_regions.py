@@ -134,9 +134,9 @@ def test_nothing_is_kept_or_read_again_for_single_workers():
     task = core.analyse_step(core.Source(perceptron(120, 100, 90)), engine, core.Settings(4), observe)
     made = core.make_partition(task, observe)
     sharing = replace(made.problem, moves=core.Moves(shares_regions=True))
-    assert list_worth_keeping(made.problem, made.choices)
-    assert not list_worth_keeping(sharing, made.choices)
-    assert not list_worth_rereading(sharing, made.choices)
+    assert list_worth_keeping(made.choices)
+    assert not list_worth_keeping(made.choices.apply_to(sharing))
+    assert not list_worth_rereading(made.choices.apply_to(sharing))
 
 
 def test_borders_of_different_numbers_are_fetched_apart():

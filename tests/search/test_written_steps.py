@@ -24,7 +24,7 @@ def pose(graph, **rest):
 def solve(problem, algorithm="exact", **rest):
     """The choices, and the bytes that they move."""
     choices = ALGORITHMS[algorithm].solve(problem, **rest).choices
-    return choices, evaluate(problem, choices).total_bytes
+    return choices, evaluate(choices).total_bytes
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "recursive"])
@@ -40,13 +40,13 @@ def test_updates_within_the_step_cost_what_updates_after_it_do(algorithm):
 def test_results_that_replace_variables_are_handed_out_in_their_layouts():
     problem = pose(perceptron("in the step"))
     choices, _ = solve(problem)
-    program = write_program(problem, choices)
+    program = write_program(choices)
     asked = {output.tensor: output.layout for output in program.outputs}
     assert len(program.outputs) == 1 + 4
     assert {t: asked[t] for t in problem.graph.next_values.values()} == {
         value: tuple(choices.layout(variable)) for variable, value in problem.graph.next_values.items()
     }
-    forward = write_program(problem, choices, inference=True)
+    forward = write_program(choices, inference=True)
     assert [output.tensor for output in forward.outputs] == list(problem.graph.outputs)
 
 
@@ -63,20 +63,16 @@ def test_a_next_value_that_lies_otherwise_is_fetched_into_place():
     alone = replace(
         graph, next_values={v: t for v, t in graph.next_values.items() if v != weight}, outputs=(*graph.outputs, value)
     )
-    kept = evaluate(pose(alone), drop_update(problem, choices, weight)).total_bytes
+    kept = evaluate(drop_update(choices, weight, pose(alone))).total_bytes
     assert moved - kept == graph.tensors[weight].size_bytes * 3 // 4
-    assert count_moved(problem, choices) == moved
+    assert write_program(choices).remote_bytes == moved
 
 
-def drop_update(problem, choices, variable):
-    """The same choices without the row of a variable's update."""
-    row = len(problem.graph.operators) + [v for v, _ in problem.graph.updates].index(variable)
-    return Choices(np.delete(choices.operators, row, axis=0), choices.tensors)
-
-
-def count_moved(problem, choices):
-    """The bytes that the program of a plan reads from other workers."""
-    return write_program(problem, choices).remote_bytes
+def drop_update(choices, variable, problem):
+    """Return the same choices for `problem`, which does not update a variable."""
+    graph = choices.problem.graph
+    row = len(graph.operators) + [v for v, _ in graph.updates].index(variable)
+    return Choices(problem, np.delete(choices.operators, row, axis=0), choices.tensors)
 
 
 def test_what_a_step_makes_anew_is_no_dead_code():
@@ -89,7 +85,7 @@ def find_running(graph):
     """The operators that have copies in a program that read anything."""
     problem = pose(graph)
     choices, _ = solve(problem)
-    nodes = write_program(problem, choices).nodes
+    nodes = write_program(choices).nodes
     return {graph.operators[node.id].name for node in nodes if node.kind is NodeKind.OPERATOR}
 
 

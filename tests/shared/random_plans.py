@@ -11,9 +11,8 @@ from tofu import _core
 from tofu.pipeline import Partition
 from tofu.plan import Plan
 from tofu.search import Problem
-from tofu.search.choices import REPLICATED, make_choices
+from tofu.search.choices import REPLICATED, make_choices, name_choices
 from tofu.search.cost import evaluate
-from tofu.search.steps import list_operator_steps, list_tensor_steps
 
 Taken = Counter[tuple[str, str]]
 """Operator's MXNet name, axis -> how many operators of earlier plans took it."""
@@ -26,7 +25,7 @@ def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> 
     tensors inside lowered operators out. With `taken`, which is kept up, every other choice of an operator is the axis that was taken least
     often.
     """
-    problem, rng = partition.searched, random.Random(seed)
+    problem, rng = partition.searched.problem, random.Random(seed)
     graph = problem.graph
     operators = np.array([_random_axes(problem, o, rng, taken) for o in range(len(graph.operators))], np.int32)
     tensors = np.array([_random_dimensions(problem, t, rng) for t in range(len(graph.tensors))], np.int32)
@@ -40,16 +39,17 @@ def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> 
             tensors[operator.inputs[slot]] = [dimension_of.get(axis, REPLICATED) for axis in operators[position]]
     for carry in graph.carries:
         tensors[carry.last] = tensors[carry.tensor]
-    choices = make_choices(problem.graph, problem.factors, operators, tensors)
-    cost = evaluate(problem, choices)
-    steps = list_tensor_steps(problem, choices)
+    choices = make_choices(problem, operators, tensors)
+    cost = evaluate(choices)
+    named = name_choices(choices)
+    steps = named.tensors
     if seed % 2:
         steps = {tensor.name: steps[tensor.name] for tensor in graph.tensors if not tensor.is_inner}
     return Plan(
         workers=partition.plan.workers,
         factors=problem.factors,
         tensors=steps,
-        operators=list_operator_steps(problem, choices),
+        operators=named.operators,
         communication_bytes=cost.total_bytes,
         step_bytes=tuple(cost.step_bytes),
         worker_bytes=(),
@@ -61,7 +61,7 @@ def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> 
 
 def feasible_axes(partition: Partition, name: str) -> list[str | None]:
     """The axes that an operator can be split along in the first step, None for those that compute it whole."""
-    problem = partition.searched
+    problem = partition.searched.problem
     operator = problem.graph.operator_index[name]
     axes = problem.accesses[operator].axes
     return [None if axis == REPLICATED else axes[axis] for axis in _feasible(problem, "operator", operator, [])]

@@ -33,8 +33,8 @@ def plan(name, workers, **settings):
     return plan_task(MODELS[name]().read(Settings(workers=workers, cache=False, **settings)))
 
 
-def work_of(emitted, states=1):
-    return find_work(emitted, states)
+def work_of(program, states=1):
+    return find_work(program, states)
 
 
 def count_contracted(work):
@@ -47,10 +47,10 @@ def test_parts_whose_axes_have_other_names_than_in_their_descriptions_are_divide
     net = mx.sym.MakeLoss(mx.sym.InstanceNorm(net, name="norm").sum())
     model = Model("norm", net, {"data": (2, 4, 16, 16)})
     hints = {"norm": "s0", "norm_backward": "s0"}
-    emitted = plan_task(model.read(Settings(workers=2, cache=False, hints=hints))).whole_step
-    work = work_of(emitted)
-    square = emitted.problem.graph.operator_index["norm/square"]
-    nodes = enumerate(emitted.program.nodes)
+    program = plan_task(model.read(Settings(workers=2, cache=False, hints=hints))).program
+    work = work_of(program)
+    square = program.graph.operator_index["norm/square"]
+    nodes = enumerate(program.nodes)
     copies = [n for n, node in nodes if node.kind is NodeKind.OPERATOR and node.id == square]
     assert [work.computed[work.arithmetic[n]].other for n in copies] == [2 * 8 * 16 * 16 // 2] * 2
 
@@ -61,15 +61,15 @@ def test_the_arithmetic_of_all_workers_is_that_of_one_device(name, workers):
     """Products are divided, never repeated: every plan here splits all of them. Border cells that halos share are in no product twice."""
     partition = plan(name, workers)
     whole = count_contracted(work_of(emit_one_device(partition.task)))
-    assert count_contracted(work_of(partition.whole_step)) == whole > 0
+    assert count_contracted(work_of(partition.program)) == whole > 0
 
 
 def test_the_bytes_of_kernels_and_fetches_are_those_of_their_tensors():
     partition = plan("perceptron", 2)
-    emitted = partition.whole_step
-    work = work_of(emitted, states=0)
-    for number, node in enumerate(emitted.program.nodes):
-        tensors = emitted.problem.graph.tensors
+    program = partition.program
+    work = work_of(program, states=0)
+    for number, node in enumerate(program.nodes):
+        tensors = program.graph.tensors
         item = 4
         written = sum(item * int(np.prod(shape)) for shape in node.shapes)
         if node.kind is NodeKind.VARIABLE:
@@ -84,13 +84,13 @@ def test_the_bytes_of_kernels_and_fetches_are_those_of_their_tensors():
             )
             assert work.added[number] == added
         else:
-            shapes = [emitted.program.nodes[entry.node].shapes[entry.output] for entry in node.inputs]
+            shapes = [program.nodes[entry.node].shapes[entry.output] for entry in node.inputs]
             assert work.size[number] == written + sum(item * int(np.prod(shape)) for shape in shapes)
 
 
 def test_every_shard_of_every_weight_is_updated():
     partition = plan("perceptron", 4)
-    work = work_of(partition.whole_step, states=2)
+    work = work_of(partition.program, states=2)
     is_update = work.kind == work.kinds.index(UPDATE)
     graph = partition.problem.graph
     whole = sum(graph.tensors[t].size_bytes for t in graph.updated)
@@ -112,21 +112,21 @@ def test_nothing_ends_before_what_it_reads_and_streams_do_not_overlap(name):
 @pytest.mark.parametrize("change", ["arithmetic", "memory", "links"])
 def test_a_faster_machine_takes_no_longer(change):
     """Of these programs; a list schedule may lose a little where the order changes."""
-    emitted = plan("convolutions", 4).whole_step
-    slow, fast = (simulate(emitted, MACHINE.scale(change, factor)).seconds for factor in (0.5, 4))
-    assert fast <= 1.01 * simulate(emitted, MACHINE).seconds <= 1.02 * slow
+    program = plan("convolutions", 4).program
+    slow, fast = (simulate(program, MACHINE.scale(change, factor)).seconds for factor in (0.5, 4))
+    assert fast <= 1.01 * simulate(program, MACHINE).seconds <= 1.02 * slow
 
 
 def test_latency_is_waited_for_by_each_fetch_of_a_chain():
-    emitted = plan("perceptron", 2).whole_step
-    near, far = (simulate(emitted, MACHINE.scale("latency", factor)).seconds for factor in (1, 1000))
+    program = plan("perceptron", 2).program
+    near, far = (simulate(program, MACHINE.scale("latency", factor)).seconds for factor in (1, 1000))
     assert far - near > 999 * MACHINE.links[0].seconds
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_memory_is_taken_again_after_its_readers_alone(name):
     """Whoever takes a buffer waits for nodes before it, which have all read what was there; some buffers are taken again."""
-    program = plan(name, 4).whole_step.program
+    program = plan(name, 4).program
     waits = order_by_memory(program)
     assert all(before < node for node, some in enumerate(waits) for before in some)
     assert any(waits)
@@ -134,29 +134,29 @@ def test_memory_is_taken_again_after_its_readers_alone(name):
 
 def test_links_are_shared():
     """Fetches of several workers that cross one level at the same time slow each other down."""
-    emitted = plan("perceptron", 8).whole_step
+    program = plan("perceptron", 8).program
     (link,) = MACHINE.links
     narrow = replace(MACHINE, links=(replace(link, shared=link.bytes_per_second / 100),))
-    assert simulate(emitted, narrow).seconds > simulate(emitted, MACHINE).seconds
+    assert simulate(program, narrow).seconds > simulate(program, MACHINE).seconds
 
 
 def test_without_fetches_computation_is_left():
-    found = plan("perceptron", 8).whole_step
+    found = plan("perceptron", 8).program
     left = simulate(found, MACHINE, with_fetches=False)
     assert left.fetch_seconds.sum() == 0
     assert left.compute_seconds == pytest.approx(simulate(found, MACHINE).compute_seconds)
 
 
 def test_on_few_processors_workers_take_turns():
-    emitted = plan("convolutions", 8).whole_step
+    program = plan("convolutions", 8).program
     shared = replace(MACHINE, links=(), processors=2.0, fetches_overlap=False)
     apart = replace(shared, processors=8.0)
-    assert simulate(emitted, shared).seconds > 3 * simulate(emitted, apart).seconds
+    assert simulate(program, shared).seconds > 3 * simulate(program, apart).seconds
 
 
 def test_the_same_program_takes_the_same_time_again():
-    emitted = plan("recurrence", 4).whole_step
-    assert simulate(emitted, MACHINE).seconds == simulate(emitted, MACHINE).seconds
+    program = plan("recurrence", 4).program
+    assert simulate(program, MACHINE).seconds == simulate(program, MACHINE).seconds
 
 
 def test_the_trace_has_every_kernel_and_fetch():
@@ -184,7 +184,7 @@ def test_what_does_not_fit_says_so():
 
 def test_more_workers_than_devices_are_refused():
     with pytest.raises(TofuError, match="8 devices, and the plan 16 workers"):
-        simulate(plan("perceptron", 16).whole_step, MACHINE)
+        simulate(plan("perceptron", 16).program, MACHINE)
 
 
 def test_advice_ranks_what_fits_and_says_why_the_rest_does_not():

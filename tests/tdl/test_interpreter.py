@@ -165,9 +165,9 @@ def test_zero_dimensions():
     [
         (
             lambda x: lambda i: Opaque()(x[:])[i],
-            "operator cannot be executed, for the description does not show what opaque",
+            "operator cannot be executed: the description does not show what opaque",
         ),
-        (lambda x: lambda i: x[Any], "operator cannot be executed, for an index is Any; write Any"),
+        (lambda x: lambda i: x[Any], "operator cannot be executed, because an index is Any; write Any"),
         (lambda x: lambda i: Random()(x[i]), "operator is random and cannot be executed"),
     ],
 )

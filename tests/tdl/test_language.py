@@ -30,7 +30,7 @@ def message_of(error, function, inputs, ranks, attributes=None):
 
 FIGURE_4 = (
     "; interval analysis covers affine index expressions only (paper section 4.2, Figure 4). "
-    "Write Any in its place, which reads the whole dimension"
+    "Write Any instead, which reads the whole dimension"
 )
 
 
@@ -128,7 +128,7 @@ def test_branching_on_traced_values():
         "a traced value has no truth value; choose between values with where(condition, a, b)"
     )
     assert message_of(DescriptionError, g, [(9,)], [1]) == (
-        "x.shape[0] is symbolic, for a description is traced once for all shapes. Where the numbers decide what "
+        "x.shape[0] is symbolic: a description is traced once for all shapes. If the numbers decide what "
         "the operator does, register it with op(..., concrete=True)"
     )
 
@@ -141,10 +141,10 @@ def test_extents_that_are_not_known():
         return output("(a b)", lambda a, b: x[merge(a, b)])
 
     assert message_of(DescriptionError, f, [(9,)], [1]) == (
-        'the extent of k is not known, for k alone indexes no tensor\'s dimension; declare it with extents={"k": ...}'
+        'the extent of k is unknown: k alone indexes no tensor\'s dimension; declare it with extents={"k": ...}'
     )
     assert message_of(DescriptionError, g, [(9,)], [1]) == (
-        "the extents of a and b in (a b) are not known; declare all but one with extents="
+        "the extents of a and b in (a b) are unknown; declare all but one with extents="
     )
 
 

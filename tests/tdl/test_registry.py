@@ -45,7 +45,7 @@ def test_registering_twice_names_both_places():
     with pytest.raises(DescriptionError) as caught:
         registry.op("Same")(second)
     assert re.fullmatch(
-        r"\S*test_registry\.py:\d+: Same is described already at \S*test_registry\.py:\d+; "
+        r"\S*test_registry\.py:\d+: Same is already described at \S*test_registry\.py:\d+; "
         r"op\(\.\.\., override=True\) replaces it",
         str(caught.value),
     )
@@ -122,7 +122,7 @@ def test_one_file_of_a_package_registers_its_own_alone(package):
 
 def test_descriptions_of_users_come_after_those_of_the_package(package):
     own = lambda x: lambda i: 2 * x[i]  # noqa: E731
-    with pytest.raises(DescriptionError, match=r"Basic is described already at \S*basic\.py:3"):
+    with pytest.raises(DescriptionError, match=r"Basic is already described at \S*basic\.py:3"):
         package.op("Basic")(own)
     replaced = package.op("Basic", override=True)(own)
     assert package["Basic"] is replaced

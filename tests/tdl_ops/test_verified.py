@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.mxnet.verify.cases import verify_case
-from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.cases import load_cases, verify_case
 from tofu.mxnet.verify.nodes import execute_training_graph, list_operators
 
 # They give the cells that were not chosen.

@@ -1,7 +1,7 @@
-"""The analysis of descriptions: strategies and regions from symbolic intervals (paper section 4.2).
+"""Analysis of descriptions: strategies and regions from symbolic intervals (section 4.2).
 
-`analyse` is the entry. A signature is analysed symbolically once (`symbolic`, `linearity`, `interval`), compiled to a
-function of the shapes (`evaluator`), and judged at concrete shapes (`strategies`), which gives an `OperatorAccess`.
+`analyse` is the entry point. Each signature is analysed symbolically once (`symbolic`, `linearity`, `interval`),
+compiled to a function of the shapes (`evaluator`), and evaluated at concrete shapes (`axes`) into an `OperatorAccess`.
 """
 
 from tofu.analysis.access import Absent, Combine, InputAccess, OperatorAccess, OutputAccess, Row

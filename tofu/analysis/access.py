@@ -1,4 +1,4 @@
-"""What the analysis says about an operator at concrete shapes: its strategies, and the regions that a part touches."""
+"""Results of the analysis at concrete shapes: an operator's strategies, and the regions that each part reads and writes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ MOST_REASONS = 3  # in a message
 
 
 class Combine(IntEnum):
-    """How the parts of an output come together when an axis is split."""
+    """How the parts of an output are combined when an axis is split."""
 
-    CONCAT = 0  # the axis moves the region, the parts are disjoint
-    REDUCE = 1  # every part is a partial result; they are put together by the output's reducer
-    REPLICATE = 2  # every part computes the same
-    OVERLAP_ADD = 3  # the axis moves the region, the parts overlap and are added
+    CONCAT = 0  # the axis moves the region, and the parts are disjoint
+    REDUCE = 1  # the parts are partial results, which the output's reducer combines
+    REPLICATE = 2  # the parts are equal
+    OVERLAP_ADD = 3  # the axis moves the region, and overlapping parts are summed
 
 
 class Row(NamedTuple):
-    """The range of one dimension that a part touches, affine in the part's axes.
+    """Range of one dimension that a part touches, affine in the part's axes.
 
     With axis a from begin_a to end_a, exclusive, the range is
         [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
-    over `terms` (a, c). All other index variables are contained in `lower` and `upper`. Without terms, or when none of
-    its axes is split, the whole dimension is meant.
+    over `terms` (a, c). `lower` and `upper` include all other index variables. Without terms, or if none of its axes is
+    split, the range is the whole dimension.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -39,10 +39,10 @@ class Row(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A dimension that a tensor lacks, of those of the tensors that its cells move to or from, as each input of a stack does.
+    """Dimension that a tensor lacks, but that the tensors on the other side of a move have, as the inputs of a stack do.
 
-    `dimension` is its place there. `row` is where a part of the operator is along it, seen from the one cell that the tensor is of it: a
-    part touches the tensor where the row has the cell 0.
+    The tensor is a single element of that dimension, which is number `dimension` there. `row` is the position of a part
+    along the dimension, relative to that element: a part touches the tensor if its row contains 0.
     """
 
     dimension: int
@@ -51,11 +51,18 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True)
 class InputAccess:
-    """The region of an input that a part reads.
+    """Region of an input that a part reads.
 
-    `addend_axes`: axes under whose split only the first part may read it; the others get zeros (a bias under a
-    reduction). `fill`: the number in cells outside the tensor. `is_read`: False where the kernel takes the input for
-    its shape only. `absent`: of cells that are moved.
+    Attributes
+    ----------
+    addend_axes
+        Axes along which only the first part may read the input. The others read zeros, as for a bias beside a sum.
+    fill
+        The value of elements outside the tensor.
+    is_read
+        False if the kernel uses only the input's shape.
+    absent
+        The dimension that the input lacks, if the operator only moves elements.
     """
 
     rows: tuple[Row, ...]
@@ -67,10 +74,16 @@ class InputAccess:
 
 @dataclass(frozen=True)
 class OutputAccess:
-    """The region of an output that a part computes, and for each axis how the parts come together.
+    """Region of an output that a part computes, and how the parts along each axis are combined.
 
-    `reducer`: what makes the result of partial ones, "Sum", "Max", "Min" or "Prod". `absent`: of cells that are moved.
-    `has_zero_terms`: the terms of its sums are zero if what they read is zero.
+    Attributes
+    ----------
+    reducer
+        Combines partial results: "Sum", "Max", "Min" or "Prod".
+    absent
+        The dimension that the output lacks, if the operator only moves elements.
+    has_zero_terms
+        True if the terms of its sums are zero when the elements that they read are zero.
     """
 
     rows: tuple[Row, ...]
@@ -83,16 +96,29 @@ class OutputAccess:
 
 @dataclass(frozen=True)
 class OperatorAccess:
-    """An operator's strategies at concrete shapes: `axes` with their `extents`, and what each input and output sees of them.
+    """Strategies of an operator at concrete shapes.
 
-    `fetched_axes` are those of `axes` along which the operator's own kernel cannot compute a part. The operator only moves cells there: a
-    part of an output is the sum of the inputs that are read, each at the distance between its rows' lower ends and the output's, with
-    `fill` around it. Where a tensor lacks a dimension, its `absent` has the row of it.
-    `rejected` has every other index variable with the reason why it is no strategy. `elementwise`: each cell of each
-    output depends on the same cell of each input alone, so that all of them may be laid out alike. `is_random`: it draws
-    numbers, so that two workers that compute the same cell would not agree. `own_names`: the description's names of axes that are
-    called otherwise here; an axis that has none there is not the description's.
-    `undescribed`: why the operator has no description that holds for it; "" if it has one.
+    Attributes
+    ----------
+    axes, extents
+        The axes along which the operator can be split, and their extents.
+    inputs, outputs
+        The regions of each input and output.
+    elementwise
+        True if each element of each output depends only on the same element of each input, so that all may have one
+        layout.
+    rejected
+        Every other index variable, with the reason why it cannot be split.
+    is_random
+        True if the operator draws random numbers, so that replicated copies would differ.
+    fetched_axes
+        Axes along which the operator's own kernel cannot compute a part, but the operator only moves elements. A part
+        of an output is then the sum of its inputs, each shifted by the distance between its rows' lower ends and the
+        output's, with `fill` around it.
+    own_names
+        The description's names of axes that have other names here. Axes without a name there are left out.
+    undescribed
+        The reason why no description holds for the operator; "" if one does.
     """
 
     axes: tuple[str, ...]
@@ -118,7 +144,7 @@ class OperatorAccess:
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def by_own_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """What is said of axes, under the description's names for them; without those that it does not have."""
+        """Return a mapping of axes under the description's names, without axes that the description lacks."""
         if self.own_names is None:
             return ranges
         return {self.own_names[axis]: value for axis, value in ranges.items() if axis in self.own_names}
@@ -129,9 +155,10 @@ class OperatorAccess:
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
     ) -> dict[str, Anything]:
-        """The attributes in which a worker's copy differs from the operator, as the framework writes them.
+        """Return the attributes in which a worker's copy differs from the operator, in the framework's form.
 
-        `local_ranges` has the axes' first values on this worker and those after their last; axes left out are whole.
+        `local_ranges` has each axis's first value and the value after its last on this worker. Axes left out are not
+        split.
         """
         local_ranges = self.by_own_names(local_ranges)
         local = Local(self.attributes, self.variable_extents, local_ranges, local_input_shapes, local_output_shapes)

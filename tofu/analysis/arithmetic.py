@@ -1,10 +1,11 @@
-"""The arithmetic of an operator, counted from its description: what a cost model of its kernel starts from.
+"""Arithmetic of an operator, counted from its description, for the cost model of its kernel.
 
-A cell of an output takes the operations of its value; a reduction takes those of its body and one more at every point of its variables.
-A *contraction* is a sum of products of which each factor is used again at other points: a matrix product, a convolution, but no sum of
-squares. Kernels keep such factors near the arithmetic units, so their speed is that of the units, while all others wait for memory.
-What does not depend on a variable (a mean that each cell subtracts) is computed once for all of its points. Where a description picks
-cells by `where(position(v) == x, value, 0)`, kernels look them up, so the points of v do not count.
+An element of an output takes the operations of its value. A reduction takes those of its body and one more at every
+point of its variables. A *contraction* is a sum of products whose factors are all used again at other points, as in a
+matrix product or a convolution, but not in a sum of squares. Kernels keep these factors near the arithmetic units and
+run at the units' speed, while all others wait for memory. A value that does not depend on a variable (a mean that each
+element subtracts) is computed once for all points of the variable. If a description selects elements by
+`where(position(v) == x, value, 0)`, kernels look them up, so the points of v do not count.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ Variables = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Operations:
-    """So many operations at every point of some index variables.
+    """Operations at every point of some index variables.
 
-    Of a product under a sum, `absent` has the variables that each of its factors lacks, and `depth` those that are summed over.
+    For a product under a sum, `absent` lists the variables that each factor lacks, and `depth` the summed variables.
     """
 
     per_point: int
@@ -34,15 +35,15 @@ class Operations:
     depth: Variables = ()
 
     def count(self, extents: Mapping[str, int]) -> int:
-        """How many they are where the variables have these extents."""
+        """Return the number of operations for variables of these extents."""
         return self.per_point * _volume(self.variables, extents)
 
     def count_depth(self, extents: Mapping[str, int]) -> int:
-        """How many products each sum adds up."""
+        """Return the number of products in each sum."""
         return _volume(self.depth, extents)
 
     def is_contraction(self, extents: Mapping[str, int]) -> bool:
-        """Whether each factor is used more than once."""
+        """Return True if each factor is used more than once."""
         return bool(self.absent) and all(_volume(lacking, extents) > 1 for lacking in self.absent)
 
     def __str__(self) -> str:
@@ -59,7 +60,7 @@ def _volume(variables: Variables, extents: Mapping[str, int]) -> int:
 
 
 def count_arithmetic(trace: Trace) -> Arithmetic:
-    """The operations that each output of a traced description takes; none for what an opaque function computes.
+    """Return the operations of each output of a traced description. Opaque functions count as none.
 
     >>> from tofu.tdl import Sum, describe
     >>> from tofu.tdl.tracing import trace
@@ -80,7 +81,7 @@ def _count_output(output: Output) -> Iterator[Operations]:
 
 
 def _count_value(value: Value, scope: Variables) -> Iterator[Operations]:
-    """The operations of a value at every point of `scope` that it depends on."""
+    """Yield the operations of a value at every point of `scope` that it depends on."""
     known = _list_variables(value) | _list_positions(value)
     scope = _without_picked(value, tuple(name for name in scope if name in known))
     if isinstance(value, Call):
@@ -93,7 +94,7 @@ def _count_value(value: Value, scope: Variables) -> Iterator[Operations]:
 
 
 def _count_sum(body: Value, scope: Variables, variables: Variables, reducer: str) -> Iterator[Operations]:
-    """The operations of a reduction, whose variables are in `scope` too. A product that it adds up counts with it."""
+    """Yield the operations of a reduction, whose variables are in `scope`, including a product that it sums."""
     scope = _without_picked(body, scope)
     absent = _find_absent(body, scope) if reducer == "Sum" else ()
     below = list(_count_value(body, scope))
@@ -104,7 +105,7 @@ def _count_sum(body: Value, scope: Variables, variables: Variables, reducer: str
 
 
 def _find_absent(value: Value, scope: Variables) -> tuple[Variables, ...]:
-    """What each factor of a product in `value` lacks of `scope`; nothing where there is no product of two factors that are read."""
+    """Return the variables of `scope` that each factor of a product in `value` lacks; empty without a product of two reads."""
     for node in walk(value):
         if isinstance(node, Reduction):  # what is inside is counted with it
             break
@@ -117,7 +118,7 @@ def _find_absent(value: Value, scope: Variables) -> tuple[Variables, ...]:
 
 
 def _without_picked(value: Value, scope: Variables) -> Variables:
-    """`scope` without the variables of which `value` is zero at all positions but one, which numbers say."""
+    """Return `scope` without the variables at whose positions, but for one chosen by numbers, `value` is zero."""
     if not (isinstance(value, Call) and value.function == "where" and _is_zero(value.arguments[2])):
         return scope
     picked: set[str] = set()
@@ -134,26 +135,26 @@ def _is_zero(value: Value) -> bool:
 
 
 def _list_positions(value: Value) -> frozenset[str]:
-    """The index variables whose positions a value computes with."""
+    """Return the index variables whose positions a value computes with."""
     return frozenset().union(*(node.index.variables for node in walk(value) if isinstance(node, Position)))
 
 
 def _list_variables(value: Value) -> frozenset[str]:
-    """The index variables by which a value reads tensors."""
+    """Return the index variables by which a value reads tensors."""
     found: set[str] = set()
     for node in walk(value):
         read: list[Element | Slice] = [node] if isinstance(node, Element) else []
         if isinstance(node, OpaqueElement):
             read += [argument for argument in node.arguments if isinstance(argument, Slice)]
-        for one in read:
-            found.update(*(index.variables for index in one.indices if isinstance(index, Index)))
+        for access in read:
+            found.update(*(index.variables for index in access.indices if isinstance(index, Index)))
     return frozenset(found)
 
 
 def _join(operations: Iterator[Operations] | list[Operations]) -> tuple[Operations, ...]:
-    """Those at the same points as one; none that come to nothing."""
+    """Merge operations at the same points, and drop those that cancel out."""
     counts: dict[tuple[Variables, tuple[Variables, ...], Variables], int] = {}
-    for one in operations:
-        key = one.variables, one.absent, one.depth
-        counts[key] = counts.get(key, 0) + one.per_point
+    for counted in operations:
+        key = counted.variables, counted.absent, counted.depth
+        counts[key] = counts.get(key, 0) + counted.per_point
     return tuple(Operations(count, *key) for key, count in counts.items() if count > 0)

@@ -1,9 +1,9 @@
-"""The numeric half of the analysis: which axes are strategies at concrete shapes, and the rows of every region.
+"""The numeric half of the analysis: the axes that can be split at concrete shapes, and the rows of every region.
 
-An axis is a strategy when the framework's own kernel, run on a part of it, computes that part of the result. The kernel
-sees local shapes only and counts from zero, so a split must leave everything else in the description as it is: the
-description is evaluated at the shapes of a part too, and compared. Most axes are plain (`Pattern.plain_axes`): nothing
-else can depend on them. Where the operator only moves cells (`movement`), no kernel need compute the part.
+An axis can be split if the framework's own kernel, run on a part of it, computes that part of the result. The kernel
+sees local shapes and counts from zero. So a split must not change anything else in the description: this evaluates the
+description at the shapes of a part, too, and compares. For most axes (`Pattern.plain_axes`) nothing else can change. If
+the operator only moves elements (`movement`), no kernel needs to compute the part.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tofu.tdl.local import Local
 
 @dataclass(frozen=True)
 class Signature:
-    """One signature's pattern and its evaluator."""
+    """Pattern of one signature, and its evaluator."""
 
     pattern: Pattern
     evaluator: Evaluator
 
     def evaluate(self, input_shapes: Shapes, output_shapes: Shapes) -> OperatorAccess:
-        """The strategies and regions at these shapes. Raises DescriptionError where the shapes contradict the description."""
+        """Return the strategies and regions at these shapes. Raises DescriptionError if the shapes contradict the description."""
         return _Evaluation(self, input_shapes, output_shapes).result()
 
     @cached_property
@@ -40,7 +40,7 @@ class Signature:
 
 
 class _Evaluation:
-    """The analysis of one signature at one set of shapes."""
+    """Analysis of one signature at one set of shapes."""
 
     def __init__(self, signature: Signature, input_shapes: Shapes, output_shapes: Shapes) -> None:
         self.pattern = signature.pattern
@@ -55,7 +55,7 @@ class _Evaluation:
         self.absent = find_absent(self.pattern, self.evaluator, self.numbers, shapes)
 
     def result(self) -> OperatorAccess:
-        """All index variables judged, and the rows for those that are strategies."""
+        """Judge all index variables, and return the rows of those that can be split."""
         rejected, fetched = self._judge()
         axes = tuple(axis for axis in self.pattern.variables if axis not in rejected)
         rows = self._rows(axes)
@@ -74,7 +74,7 @@ class _Evaluation:
         )
 
     def _judge(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """The index variables that are no strategies, with the reasons, and those along which fetches take the place of copies."""
+        """Return the rejected index variables with the reasons, and those along which fetches replace copies."""
         rejected = dict(self.pattern.rejected)
         fetched = []
         bound = self._find_bound()
@@ -108,7 +108,7 @@ class _Evaluation:
                 )
 
     def _find_bound(self) -> set[str]:
-        """The index variables whose extent a bound attribute follows: those that it names or asks for."""
+        """Return the index variables whose extents bound attributes name or ask for."""
         description = self.pattern.trace.description
         bound: set[str] = set()
         for attribute, rule in description.bound.items():
@@ -127,7 +127,7 @@ class _Evaluation:
         return bound
 
     def _find_hazards(self, axis: str) -> Iterator[str]:
-        """The reasons why the parts of `axis` are none of the outputs', the most telling one first."""
+        """Yield the reasons why parts of `axis` are not parts of the outputs, the most specific reason first."""
         if self.extents[axis] == 1:
             yield f"the extent of {axis} is 1"
             return
@@ -136,8 +136,9 @@ class _Evaluation:
             yield f"no output depends on {axis}"
 
     def _find_copy_hazards(self, axis: str, is_bound: bool, can_be_fetched: bool) -> Iterator[str]:
-        """The reasons why a copy of the operator would not compute a part of `axis`, the most telling one first. Where a fetch can, no
-        copy is padded.
+        """Yield the reasons why a copy of the operator would not compute a part of `axis`, the most specific reason first.
+
+        No copy is padded if a fetch can replace it.
         """
         description = self.pattern.trace.description
         is_padded = axis in description.pads and not can_be_fetched
@@ -162,7 +163,7 @@ class _Evaluation:
             for group in output.groups or ():
                 outer = group[: group.index(axis)] if axis in group else ()
                 if any(self.extents[name] > 1 for name in outer):
-                    yield f"{axis} is not the outermost variable of ({' '.join(group)}), so a part of it is no box"
+                    yield f"{axis} is not the outermost variable of ({' '.join(group)}), so a part of it is not a box"
 
     def _value_extents(self, axis: str) -> Iterator[str]:
         changed = {extent_symbol(f"{axis}.extent")}
@@ -179,13 +180,11 @@ class _Evaluation:
             end = max(_span(index, self.extents)[1] for index in indices) + 1
             where = f"dimension {d} of {tensor} is accessed from {begin} to {end} of {extent}"
             if begin < 0 or end > extent:
-                yield (
-                    f"padding: {where}, and no bound attribute is declared (pads=) that takes the border off the copies"
-                )
+                yield (f"padding: {where}, and no bound attribute (pads=) removes the border from the copies")
             elif begin > 0:
-                yield f"offset: {where}, and a copy would skip {begin} cells of its own part"
+                yield f"offset: {where}, and a copy would skip {begin} elements of its own part"
             elif end < extent and axis in self.pattern.plain_axes and not self.pattern.trace.description.bound:
-                yield f"cut: {where}, and a copy would leave out {extent - end} cells of its own part"
+                yield f"cut: {where}, and a copy would leave out {extent - end} elements of its own part"
 
     def _dimensions_moved_by(self, axis: str) -> Iterator[tuple[str, int, int, tuple[IndexNumbers, ...]]]:
         trace = self.pattern.trace
@@ -197,7 +196,7 @@ class _Evaluation:
                 yield name, d, extent, indices
 
     def _local_copy(self, axis: str, part: int, is_bound: bool, is_padded: bool) -> Iterator[str]:
-        """What would be different in a copy that has `part` of the extent of `axis`."""
+        """Yield the differences of a copy that has `part` of the extent of `axis`."""
         extents = {**self.extents, axis: part}
         sizes = [
             _size(indices, extents) if any(axis == name for i in indices for name, _ in i.terms) else size
@@ -206,7 +205,7 @@ class _Evaluation:
         try:
             local = self.evaluator.evaluate(sizes, {axis: part} if is_bound else None)
         except DescriptionError:
-            yield f"a part of {axis} would have extents that are no integers"
+            yield f"a part of {axis} would have extents that are not integers"
             return
         for name, value in local.definitions:
             if value != extents[name] and not (is_bound and name == axis):
@@ -223,12 +222,12 @@ class _Evaluation:
                 for (name, stride), (_, local_stride) in zip(before.terms, after.terms, strict=True):
                     if stride != local_stride and extents[name] > 1:
                         yield (
-                            f"the stride of {name} is {stride}, but {local_stride} in a part of {axis}; where {axis} is not the "
-                            "outermost variable of a merged dimension its parts are no boxes, else write strides with merge()"
+                            f"the stride of {name} is {stride}, but {local_stride} in a part of {axis}; if {axis} is not the "
+                            "outermost variable of a merged dimension, its parts are not boxes; else write strides with merge()"
                         )
                 moved = _span(after, extents)[0] - _span(before, self.extents)[0]
                 if moved or after.upper - after.lower != before.upper - before.lower:
-                    yield f"a part of {axis} would be read at other places than the same cells of the whole"
+                    yield f"a part of {axis} would be read at other positions than the same elements of the whole"
 
     def _rows(self, axes: tuple[str, ...]) -> Iterator[Row]:
         numbering = {axis: number for number, axis in enumerate(axes)}
@@ -268,7 +267,7 @@ class _Evaluation:
         return tuple(outputs)
 
     def _absent(self, number: int, axes: tuple[str, ...]) -> Absent | None:
-        """The dimension that a tensor lacks: `number` is its place among the inputs, then the outputs."""
+        """Return the dimension that a tensor lacks. `number` counts the inputs, then the outputs."""
         found = None if self.absent is None else self.absent[number]
         if found is None:
             return None
@@ -306,7 +305,7 @@ class _Evaluation:
 
 
 def _span(index: IndexNumbers, extents: Mapping[str, int], left_out: Container[str] = ()) -> tuple[int, int]:
-    """The first and last value of an index, both inclusive, while the variables run over their extents but `left_out` are zero."""
+    """Return the first and last value of an index, inclusive, while the variables run over their extents and `left_out` are zero."""
     low, high = index.lower, index.upper
     for name, coefficient in index.terms:
         if name not in left_out:
@@ -316,6 +315,6 @@ def _span(index: IndexNumbers, extents: Mapping[str, int], left_out: Container[s
 
 
 def _size(indices: Sequence[IndexNumbers], extents: dict[str, int]) -> int:
-    """How many cells a dimension's accesses reach over, all together."""
+    """Return the number of elements that all accesses of a dimension span together."""
     spans = [_span(index, extents) for index in indices]
     return max(high for _, high in spans) - min(low for low, _ in spans) + 1

@@ -1,6 +1,6 @@
-"""Turns a signature's symbolic extents and indices into one plain Python function of the shapes.
+"""Compiler from a signature's symbolic extents and indices to one plain Python function of the shapes.
 
-The function's text is generated once per signature; calling it costs microseconds where substituting in SymPy costs
+The function's text is generated once per signature. A call takes microseconds; substitution in SymPy takes
 milliseconds.
 """
 
@@ -19,7 +19,7 @@ from tofu.tdl.expression import ExtentSymbol, extent_symbol
 
 
 class IndexNumbers(NamedTuple):
-    """An affine index at concrete extents: coefficients of the axes, and the range of all the rest, inclusive."""
+    """Affine index at concrete extents: the coefficients of the axes, and the inclusive range of the rest."""
 
     terms: tuple[tuple[str, int], ...]
     lower: int
@@ -28,7 +28,7 @@ class IndexNumbers(NamedTuple):
 
 @dataclass(frozen=True)
 class Numbers:
-    """What a signature's expressions are at concrete shapes. Dimensions are in the pattern's order: inputs, outputs."""
+    """Values of a signature's expressions at concrete shapes. Dimensions are in the pattern's order: inputs, then outputs."""
 
     extents: Mapping[str, int]
     definitions: tuple[tuple[str, int], ...]
@@ -36,7 +36,7 @@ class Numbers:
 
 
 class Evaluator:
-    """Evaluates a `Pattern` at concrete shapes."""
+    """Evaluator of a `Pattern` at concrete shapes."""
 
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
@@ -64,9 +64,9 @@ class Evaluator:
         return self._layout
 
     def evaluate(self, sizes: Sequence[int], overrides: Mapping[str, int] | None = None) -> Numbers:
-        """The numbers at the extents `sizes` of all inputs' and outputs' dimensions, one after the other.
+        """Return the values at `sizes`, the extents of all dimensions of inputs and outputs in order.
 
-        `overrides` sets extents of index variables. Raises DescriptionError where an extent is no integer.
+        `overrides` sets extents of index variables. Raises DescriptionError if an extent is not an integer.
         """
         try:
             extents, definitions, values = self._function(sizes, overrides or {})
@@ -96,7 +96,7 @@ _Evaluated = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 def _compile(
     pattern: Pattern, definitions: Sequence[sympy.Expr], expressions: Sequence[sympy.Expr]
 ) -> Callable[[Sequence[int], Mapping[str, int]], _Evaluated]:
-    """A function of all dimensions' extents and overrides, returning extents, definitions and expressions."""
+    """Return a function of all dimensions' extents and overrides to extents, definitions and expressions."""
     trace = pattern.trace
     dimensions = [extent for tensor in trace.tensors for extent in tensor.extents]
     dimensions += [extent for output in trace.output_extents for extent in output]
@@ -126,7 +126,7 @@ def _print_tuple(items: Sequence[str]) -> str:
 
 
 def _in_order(pattern: Pattern) -> list[str]:
-    """Index variables so that each one's extent depends on earlier ones only."""
+    """Return the index variables in an order in which each extent depends only on earlier ones."""
     waiting = dict(pattern.trace.definitions)
     known: list[str] = []
     while waiting:
@@ -135,7 +135,7 @@ def _in_order(pattern: Pattern) -> list[str]:
         if not ready:
             description = pattern.trace.description
             raise DescriptionError(
-                f"{description.place}: the extents of {' and '.join(waiting)} are given by each other; declare one "
+                f"{description.place}: the extents of {' and '.join(waiting)} depend on each other; declare one "
                 "with extents="
             )
         for name in ready:
@@ -145,7 +145,7 @@ def _in_order(pattern: Pattern) -> list[str]:
 
 
 def _print(expression: sympy.Expr, names: Mapping[ExtentSymbol, str]) -> str:
-    """Python text for an expression of extents, exact in integers."""
+    """Return Python text for an expression of extents, exact in integers."""
     if expression.is_Integer:
         return str(int(expression))
     if expression in names:
@@ -168,10 +168,10 @@ def _print(expression: sympy.Expr, names: Mapping[ExtentSymbol, str]) -> str:
 
 
 class _NoIntegerError(Exception):
-    """A division of extents that leaves a remainder."""
+    """Division of extents with a remainder."""
 
 
 def _divide(numerator: int, denominator: int, text: str) -> int:
     if denominator == 0 or numerator % denominator:
-        raise _NoIntegerError(f"{text} = {numerator} / {denominator} is no integer")
+        raise _NoIntegerError(f"{text} = {numerator} / {denominator} is not an integer")
     return numerator // denominator

@@ -1,12 +1,12 @@
-"""Symbolic intervals: the range of an index expression while its variables run over theirs (paper section 4.2, Figure 4).
+"""Symbolic intervals: ranges of index expressions while their variables run over their extents (section 4.2, Figure 4).
 
-An interval [lower, upper] has both ends inclusive. Each end is affine in the symbolic extents of the index variables,
+Both ends of an interval [lower, upper] are inclusive, and affine in the symbolic extents of the index variables:
 
-    lower = sum_i l_i X_i + c,   upper = sum_i u_i X_i + c',
+    lower = sum_i l_i X_i + c,   upper = sum_i u_i X_i + c'
 
-and the vectors <l_1 ... l_n, u_1 ... u_n, c, c'> are what the arithmetic works on. (The paper has continuous intervals
-[0, X] and one constant; cells are counted here, so the last index is X - 1 and the ends have constants of their own.) A
-coefficient may itself be a product of extents, as in the row-major position g * CO + co. SymPy does the algebra.
+The arithmetic works on the vectors <l_1 ... l_n, u_1 ... u_n, c, c'>. The paper has continuous intervals [0, X] and one
+constant. Elements are discrete here, so the last index is X - 1 and each end has its own constant. A coefficient may be
+a product of extents, as in the row-major position g * CO + co. SymPy does the algebra.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class Interval:
 
     @classmethod
     def single_point(cls, at: sympy.Expr | int) -> Interval:
-        """The interval that holds one number, which may be an extent."""
+        """Return the interval that holds one number, which may be an extent."""
         return cls(sympy.sympify(at), sympy.sympify(at))
 
     @classmethod
     def whole_range(cls, variable: str) -> Interval:
-        """The range [0, X - 1] of an index variable of extent X: ZV[u = 1] in the paper."""
+        """Return the range [0, X - 1] of an index variable of extent X: ZV[u = 1] in the paper."""
         return cls.part(variable, 0, 1)
 
     @classmethod
     def part(cls, variable: str, begin: sympy.Expr | int, end: sympy.Expr | int) -> Interval:
-        """The part of an index variable's range from the fraction `begin` to the fraction `end` of its extent, exclusive."""
+        """Return the range of an index variable from the fraction `begin` of its extent to the fraction `end`, exclusive."""
         extent = extent_symbol(f"{variable}.extent")
         return cls(sympy.sympify(begin) * extent, sympy.sympify(end) * extent - 1)
 
@@ -75,7 +75,7 @@ class Interval:
     __le__ = __gt__ = __ge__ = __lt__
 
     def vector(self, extents: Sequence[ExtentSymbol]) -> tuple[sympy.Expr, ...]:
-        """<l_1 ... l_n, u_1 ... u_n, c, c'> over `extents`."""
+        """Return <l_1 ... l_n, u_1 ... u_n, c, c'> over `extents`."""
         zero = dict.fromkeys(extents, 0)
         lower = tuple(self.lower.coeff(extent) for extent in extents)
         upper = tuple(self.upper.coeff(extent) for extent in extents)
@@ -87,25 +87,25 @@ class Interval:
 
 @dataclass(frozen=True)
 class AffineIndex:
-    """An index expression taken apart: the sum of coefficient * variable over `terms`, plus `constant`."""
+    """Index expression in parts: the sum of coefficient * variable over `terms`, plus `constant`."""
 
     terms: Mapping[str, sympy.Expr]
     constant: sympy.Expr
 
     def infer_interval(self, ranges: Mapping[str, Interval] | None = None) -> Interval:
-        """The interval of the index while each variable runs over its range, by default from 0 to its extent."""
+        """Return the interval of the index while each variable runs over its range, by default from 0 to its extent."""
         interval = Interval.single_point(self.constant)
         for name, coefficient in self.terms.items():
             interval = interval + (ranges or {}).get(name, Interval.whole_range(name)) * coefficient
         return interval
 
     def without(self, names: set[str] | frozenset[str]) -> AffineIndex:
-        """The index with the terms of `names` left out."""
+        """Return the index without the terms of `names`."""
         return AffineIndex({n: c for n, c in self.terms.items() if n not in names}, self.constant)
 
 
 def split_affine(index: Index) -> AffineIndex:
-    """Take an index expression apart. Raises NotAffineError where it is not affine in the index variables."""
+    """Split an index expression into its terms. Raises NotAffineError if it is not affine in the index variables."""
     terms: dict[str, sympy.Expr] = {}
     constant = sympy.Integer(0)
     for term in sympy.Add.make_args(sympy.expand(index.expression)):

@@ -1,9 +1,9 @@
-"""Which sums may be taken in parts: whether an output is linear in its sum over an axis.
+"""Linearity of an output in its sum over an axis: whether the sum may be computed in parts.
 
-Splitting a reduction axis gives each worker the whole expression with a part of the sum, and the results are added.
-That is right where the sum stands in linear position: under +, -, negation, and multiplication or division by factors
-that do not depend on the axis. Terms beside the sum would be added once per worker; they are allowed where one input,
-used nowhere else, is a factor of the term and can be zero on all workers but one (a bias).
+Splitting a reduction axis gives each worker the whole expression with a part of the sum, and the results are reduced.
+That is correct if the sum is in linear position: under +, -, negation, and multiplication or division by factors that
+do not depend on the axis. Terms beside the sum would be added once per worker. They are allowed if one input, used
+nowhere else, is a factor of the term and can be zero on all workers but one (a bias).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Nonlinear:
 
 @dataclass
 class Mentions:
-    """Which index variables a value depends on, those of its reductions included; remembered by identity."""
+    """Index variables that each value depends on, including those of its reductions; cached by identity."""
 
     _known: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def of(self, value: Value) -> frozenset[str]:
-        """The names of the index variables below `value`."""
+        """Return the names of the index variables below `value`."""
         known = self._known.get(id(value))
         if known is None:
             known = _own_variables(value).union(*(self.of(child) for child in children(value)))
@@ -70,7 +70,7 @@ def _own_variables(value: Value) -> frozenset[str]:
 
 
 def classify_sum(value: Value, axis: str, mentions: Mentions) -> Linear | Nonlinear:
-    """How `value`, which mentions `axis`, depends on the sum over it."""
+    """Return how `value`, which mentions `axis`, depends on the sum over it."""
     if isinstance(value, Reduction):
         return _classify_reduction(value, axis, mentions)
     if isinstance(value, Call):
@@ -87,7 +87,7 @@ def classify_sum(value: Value, axis: str, mentions: Mentions) -> Linear | Nonlin
 
 
 def find_whole_reducer(value: Value, axis: str) -> str | None:
-    """The reducer, where `value` as a whole is reduced over the axis: partial results come together by the same one."""
+    """Return the reducer if `value` as a whole is reduced over the axis, so that the same reducer combines partial results."""
     return value.reducer if isinstance(value, Reduction) and axis in value.variables else None
 
 
@@ -123,7 +123,7 @@ def _classify_factors(factors: tuple[Value, ...], axis: str, mentions: Mentions)
 
 
 def is_zero(value: Value) -> bool:
-    """Whether `value` is zero whatever the inputs are."""
+    """Return True if `value` is zero for all inputs."""
     if isinstance(value, Call):
         if value.function in ("add", "subtract", "negative"):
             return all(map(is_zero, value.arguments))
@@ -133,32 +133,32 @@ def is_zero(value: Value) -> bool:
     return isinstance(value, Unread) or (isinstance(value, Constant) and value.number == 0)
 
 
-class MovedCell(NamedTuple):
-    """A cell that is moved; `chosen`: only where an index variable has this value, (variable, value), elsewhere it is zero."""
+class MovedElement(NamedTuple):
+    """Element that is moved. With `chosen` (variable, value), it is zero unless the index variable has this value."""
 
     cell: Element
     chosen: tuple[str, int] | None = None
 
 
-def find_moved_cells(value: Value) -> tuple[MovedCell, ...] | None:
-    """The cells that `value` is the plain sum of, as in data that is moved; None where anything is computed from them."""
+def find_moved_elements(value: Value) -> tuple[MovedElement, ...] | None:
+    """Return the elements that `value` plainly sums, as in data that is moved; None if anything is computed from them."""
     if isinstance(value, Element):
-        return (MovedCell(value),)
+        return (MovedElement(value),)
     if is_zero(value):
         return ()
     if isinstance(value, Call) and value.function == "where":
         condition, cell, otherwise = value.arguments
         chosen = _read_choice(condition)
         is_chosen = isinstance(cell, Element) and chosen is not None and is_zero(otherwise)
-        return (MovedCell(cell, chosen),) if is_chosen and isinstance(cell, Element) else None
+        return (MovedElement(cell, chosen),) if is_chosen and isinstance(cell, Element) else None
     if not (isinstance(value, Call) and value.function == "add"):
         return None
-    terms = [find_moved_cells(argument) for argument in value.arguments]
+    terms = [find_moved_elements(argument) for argument in value.arguments]
     return None if None in terms else tuple(cell for cells in terms for cell in cells or ())
 
 
 def _read_choice(condition: Value) -> tuple[str, int] | None:
-    """Of `position(v) == n`: v and n."""
+    """Return v and n of `position(v) == n`."""
     if not (isinstance(condition, Call) and condition.function == "equal"):
         return None
     place, number = condition.arguments
@@ -172,7 +172,7 @@ def _read_choice(condition: Value) -> tuple[str, int] | None:
 
 
 def find_factors(value: Value) -> frozenset[int]:
-    """The positions of the inputs that make `value` zero when they are zero."""
+    """Return the positions of the inputs that make `value` zero when they are zero."""
     if isinstance(value, Element):
         return frozenset((value.tensor.position,))
     if isinstance(value, Reduction) and value.reducer == "Sum":

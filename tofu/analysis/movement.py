@@ -1,8 +1,9 @@
-"""Operators that only move cells (concatenation, slices, padding, stacks): along which of them fetches can take the place of a kernel.
+"""Operators that only move elements (concatenation, slices, padding, stacks), and the axes along which fetches replace their kernels.
 
-A kernel that runs on a part of such an operator would count from its part's first cell. Where that is wrong, as along the dimension
-that a concatenation joins, a worker's part of an output is still nothing but cells of the inputs, each input's at one distance: one
-fetch puts it together. A tensor may lack a dimension of the others, as those that are stacked do: it is one cell of that dimension.
+A kernel that runs on a part of such an operator would count from the part's first element. That is wrong along the
+dimension that a concatenation joins, for example. But a worker's part of an output only consists of elements of the
+inputs, each input's at one distance, so a single fetch assembles it. A tensor may lack a dimension that the others
+have, as the inputs of a stack do: it is one element of that dimension.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from tofu.analysis.symbolic import Pattern
 
 Shapes = tuple[tuple[int, ...], ...]
 Indices = Sequence[IndexNumbers] | None
-"""How a dimension is indexed; None where it is read whole."""
+"""The indices of a dimension; None if it is read whole."""
 
 
-class AbsentCell(NamedTuple):
-    """The dimension that a tensor lacks, the index variable that runs along it, and the one cell of it that the tensor is."""
+class AbsentElement(NamedTuple):
+    """The dimension that a tensor lacks, the index variable along it, and the tensor's position in it."""
 
     dimension: int
     axis: str
@@ -28,10 +29,10 @@ class AbsentCell(NamedTuple):
 
 def find_absent(
     pattern: Pattern, evaluator: Evaluator, numbers: Numbers, shapes: Shapes
-) -> tuple[AbsentCell | None, ...] | None:
-    """What each tensor lacks, where all cells of an input that is read move by one distance to each output; else None.
+) -> tuple[AbsentElement | None, ...] | None:
+    """Return what each tensor lacks if all elements of each read input move by one distance to each output; None otherwise.
 
-    `shapes`, like what is found, are those of inputs, then outputs.
+    `shapes` and the result list inputs, then outputs.
     """
     if pattern.moved is None:
         return None
@@ -42,7 +43,7 @@ def find_absent(
     is_zero_outside = len(read) > 1 or any(one.chosen is not None for cells in pattern.moved for one in cells)
     if is_zero_outside and fills != {0.0}:
         return None
-    found: list[set[AbsentCell | None]] = [set() for _ in shapes]
+    found: list[set[AbsentElement | None]] = [set() for _ in shapes]
     for number, cells in enumerate(pattern.moved, len(pattern.inputs)):
         for one in cells:
             slot = one.cell.tensor.position
@@ -60,8 +61,8 @@ def find_absent(
 
 def _match(
     source: list[Indices], target: list[Indices], chosen: tuple[str, int] | None, extents: Mapping[str, int]
-) -> tuple[AbsentCell | None, AbsentCell | None] | None:
-    """What the source and the target lack where they have the same cells in the same order; None where they have not."""
+) -> tuple[AbsentElement | None, AbsentElement | None] | None:
+    """Return what the source and the target lack if they have the same elements in the same order; None otherwise."""
     if chosen is None:
         return (None, None) if _are_moved(source, target, extents) else None
     axis, cell = chosen
@@ -73,19 +74,19 @@ def _match(
     rest = [indices for d, indices in enumerate(larger) if d != dimension]
     if not (_are_moved(source, rest, extents) if larger is target else _are_moved(rest, target, extents)):
         return None
-    absent = AbsentCell(dimension, axis, cell)
+    absent = AbsentElement(dimension, axis, cell)
     return (absent, None) if larger is target else (None, absent)
 
 
 def _list_indices(evaluator: Evaluator, numbers: Numbers, shapes: Shapes) -> list[list[Indices]]:
-    """Those of each dimension of each tensor."""
+    """Return the indices of each dimension of each tensor."""
     dimensions = zip(evaluator.dimensions, numbers.dimensions, strict=True)
     rest = iter([None if dimension.is_whole else indices for dimension, indices in dimensions])
     return [[next(rest) for _ in shape] for shape in shapes]
 
 
 def _is_bare(indices: Indices, axis: str) -> bool:
-    """Whether a dimension is indexed by a variable and nothing else."""
+    """Return True if a variable alone indexes a dimension."""
     return indices is not None and len(indices) == 1 and indices[0] == IndexNumbers(((axis, 1),), 0, 0)
 
 
@@ -94,11 +95,13 @@ def _are_moved(source: Sequence[Indices], target: Sequence[Indices], extents: Ma
 
 
 def _is_moved(source: Indices, target: Indices, extents: Mapping[str, int]) -> bool:
-    """Whether two dimensions have the same cells in the same order, and their rows keep the distance between them."""
+    """Return True if two dimensions have the same elements in the same order, and their rows keep the distance between them."""
     if source is None or target is None or len(source) != 1 or len(target) != 1:
         return False
     (a,), (b,) = source, target
     if a.terms != b.terms or [factor for _, factor in a.terms] != [1] or a.lower != a.upper or b.lower != b.upper:
         return False
     ((variable, _),) = a.terms
-    return a.lower == b.lower or extents[variable] > 1  # else it is no axis, and the rows are whole dimensions
+    return (
+        a.lower == b.lower or extents[variable] > 1
+    )  # otherwise the variable is not an axis, and the rows are whole dimensions

@@ -1,7 +1,7 @@
-"""The entry, `analyse`: an operator's strategies from its description, found once per signature and kept per shapes.
+"""The entry point `analyse`: strategies of an operator from its description, found once per signature and cached per shapes.
 
-A signature is the operator, the attributes that its description lists, the tensors' ranks, and which input extents are
-1; for a concrete description the input shapes too.
+A signature is the operator, the described attributes, the ranks of the tensors, and which input extents are 1; for a
+concrete description, also the input shapes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def analyse(
     input_shapes: Sequence[Sequence[int]],
     output_shapes: Sequence[Sequence[int]],
 ) -> OperatorAccess:
-    """The strategies of an operator with these attributes and shapes, and the regions that each part touches.
+    """Return the strategies of an operator with these attributes and shapes, and the regions of each part.
 
-    Raises DescriptionError, with the description's file and line, where it is malformed or contradicts the shapes.
+    Raises DescriptionError, with the description's file and line, if it is malformed or contradicts the shapes.
 
     >>> from tofu.tdl import describe, Sum
     >>> dot = describe(lambda a, b: lambda i, j: Sum(lambda k: a[i, k] * b[k, j]))
@@ -51,7 +51,7 @@ def find_arithmetic(
     input_shapes: Sequence[Sequence[int]],
     output_shapes: Sequence[Sequence[int]],
 ) -> Arithmetic:
-    """The operations of each output of an operator that `analyse` was given."""
+    """Return the operations of each output of an analysed operator."""
     inputs: Shapes = tuple(map(tuple, input_shapes))
     outputs: Shapes = tuple(map(tuple, output_shapes))
     listed = _list_attributes(description, attributes)
@@ -59,7 +59,6 @@ def find_arithmetic(
 
 
 def _list_attributes(description: Description, attributes: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    """The attributes that a description knows."""
     return tuple((name, repr(attributes[name])) for name in description.defaults if name in attributes)
 
 

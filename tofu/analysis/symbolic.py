@@ -1,8 +1,8 @@
-"""The symbolic half of the analysis, done once per signature: where each tensor is indexed, by what, and what rules axes out.
+"""The symbolic half of the analysis, once per signature: the indices of each tensor, and the axes that cannot be split.
 
-An index variable is ruled out here for what the description says, whatever the extents are: its position is used as a
-number, it indexes into an opaque result, the sum over it is not linear, or a tensor's dimension is indexed by it in two
-ways. Rules that need numbers are in `strategies`.
+Some index variables cannot be split for any extents: their position is used as a number, they index an opaque result,
+the sum over them is not linear, or they index a tensor's dimension in two ways. The rules that need numbers are in
+`axes`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tofu.analysis.interval import AffineIndex, split_affine
 from tofu.analysis.linearity import (
     Linear,
     Mentions,
-    MovedCell,
+    MovedElement,
     Nonlinear,
     classify_sum,
     find_factors,
-    find_moved_cells,
+    find_moved_elements,
     find_whole_reducer,
     is_zero,
 )
@@ -43,7 +43,7 @@ from tofu.tdl.walk import accesses, walk
 
 @dataclass(frozen=True)
 class Dimension:
-    """How one dimension of a tensor is indexed, by all accesses together. `is_whole`: one of them takes the whole dimension."""
+    """All indices of one dimension of a tensor. `is_whole` is True if an access reads the whole dimension."""
 
     indices: tuple[AffineIndex, ...]
     is_whole: bool
@@ -51,7 +51,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class InputPattern:
-    """How an input is indexed; `is_read` is False where it is only taken for its shape."""
+    """Indices of an input. `is_read` is False if only its shape is used."""
 
     dimensions: tuple[Dimension, ...]
     is_read: bool
@@ -59,8 +59,16 @@ class InputPattern:
 
 @dataclass(frozen=True)
 class OutputPattern:
-    """How an output is indexed. `summed`: the axes whose parts are partial results, put together by `reducer`; `moving`: those in its
-    coordinates. `has_zero_terms`: the terms of its sums are zero if what they read is zero.
+    """Indices of an output.
+
+    Attributes
+    ----------
+    summed
+        The axes whose parts are partial results, which `reducer` combines.
+    moving
+        The axes in its coordinates.
+    has_zero_terms
+        True if the terms of its sums are zero when the elements that they read are zero.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -73,13 +81,22 @@ class OutputPattern:
 
 @dataclass
 class Pattern:
-    """What is known of a signature without numbers.
+    """Everything that is known of a signature without numbers.
 
-    `rejected` maps index variables that cannot be strategies to the reason; `addends` maps an input's position to the
-    axes under whose split it must be zero on all parts but one; `value_extents` are the extents that take part in
-    values; `plain_axes` only ever index dimensions alone, and no other index or extent depends on those.
-    `moved`: where a cell of an output is the sum of one cell of each input that is read, those cells by output. `choosing`: the
-    variables whose positions do nothing but choose one of them.
+    Attributes
+    ----------
+    rejected
+        Index variables that cannot be split, with the reason.
+    addends
+        Input position -> the axes along which it must be zero on all parts but one.
+    value_extents
+        Extents that are used in values.
+    plain_axes
+        Axes that index dimensions alone. No other index or extent depends on these dimensions.
+    moved
+        The elements whose sum is an element of each output, if it is the sum of one element of each read input.
+    choosing
+        Variables whose positions only choose one of these elements.
     """
 
     trace: Trace
@@ -90,7 +107,7 @@ class Pattern:
     value_extents: frozenset[ExtentSymbol]
     is_elementwise: bool
     plain_axes: frozenset[str]
-    moved: tuple[tuple[MovedCell, ...], ...] | None
+    moved: tuple[tuple[MovedElement, ...], ...] | None
     choosing: frozenset[str]
     is_random: bool
 
@@ -101,7 +118,7 @@ class Pattern:
 
 
 def analyse_symbolically(trace: Trace) -> Pattern:
-    """Everything about a traced description that holds whatever the extents are."""
+    """Return everything about a traced description that holds for all extents."""
     mentions = Mentions()
     rejected: dict[str, str] = {}
     addends: dict[int, set[str]] = {}
@@ -161,7 +178,7 @@ def _output_pattern(
     dimensions = tuple(_join([coordinate]) for coordinate in output.coordinates)
     moving = [name for dimension in dimensions for index in dimension.indices for name in index.terms]
     for name in {name for name in moving if moving.count(name) > 1}:
-        rejected.setdefault(name, f"{name} moves two dimensions of an output at once, so that its parts are no boxes")
+        rejected.setdefault(name, f"{name} moves two dimensions of an output at once, so its parts are not boxes")
     summed = set(output.variables) - set(moving)
     reducer = "Sum"
     if output.value is not None:
@@ -181,8 +198,9 @@ def _output_pattern(
 
 
 def _has_zero_terms(trace: Trace, output: Output, moving: Collection[str]) -> bool:
-    """Return True if a term that reads zeros adds nothing to the sums of an output. A copy that knows where it starts chooses its terms
-    by their positions.
+    """Return True if a term that reads zeros adds nothing to the sums of an output.
+
+    Sums over axes in `starts` are exempt: a copy that knows its start chooses its terms by their positions.
     """
     if output.value is None:
         return True
@@ -197,7 +215,7 @@ def _has_zero_terms(trace: Trace, output: Output, moving: Collection[str]) -> bo
 def _find_addends(
     trace: Trace, output: Output, axis: str, kind: Linear, rejected: dict[str, str], addends: dict[int, set[str]]
 ) -> None:
-    """For each term beside a sum over `axis`, the input that is a factor of it and used nowhere else."""
+    """Record, for each term beside a sum over `axis`, the input that is a factor of it and is used nowhere else."""
     inside: dict[int, int] = {}
     for addend in kind.addends:
         for access in accesses(addend):
@@ -235,7 +253,7 @@ def _opaque_results(trace: Trace) -> Iterator[tuple[str, str]]:
 
 
 def _shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Axes along which the parts share a random output, for every part would draw its own."""
+    """Yield the axes along which the parts share a random output, because each part would draw its own numbers."""
     for output, pattern in zip(trace.outputs, outputs, strict=True):
         if output.value is not None and any(isinstance(node, RandomElement) for node in walk(output.value)):
             for name in trace.definitions:
@@ -247,7 +265,7 @@ def _shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) -> Iter
 
 
 def _inconsistent(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Axes by which the accesses of one dimension would have to move by different amounts."""
+    """Yield the axes along which the accesses of one dimension would move by different amounts."""
     for tensor, pattern in zip(trace.tensors, inputs, strict=True):
         for d, dimension in enumerate(pattern.dimensions):
             names = dict.fromkeys(name for index in dimension.indices for name in index.terms)
@@ -258,13 +276,13 @@ def _inconsistent(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tu
                         name,
                         (
                             f"dimension {d} of {tensor.name} is read at {name} and elsewhere, so a part of {name} "
-                            "needs more than its own cells"
+                            "needs more than its own elements"
                         ),
                     )
 
 
 def _is_plain(trace: Trace, inputs: tuple[InputPattern, ...], outputs: tuple[OutputPattern, ...], axis: str) -> bool:
-    """Whether a split of `axis` plainly leaves all other extents, strides and offsets as they are."""
+    """Return True if a split of `axis` certainly leaves all other extents, strides and offsets unchanged."""
     symbols = [extent for tensor in trace.tensors for extent in tensor.extents]
     symbols += [extent for extents in trace.output_extents for extent in extents]
     dimensions = [d for read in inputs for d in read.dimensions] + [
@@ -308,25 +326,25 @@ def _is_elementwise(trace: Trace) -> bool:
     )
 
 
-def _find_moved(trace: Trace, inputs: tuple[InputPattern, ...]) -> tuple[tuple[MovedCell, ...], ...] | None:
+def _find_moved(trace: Trace, inputs: tuple[InputPattern, ...]) -> tuple[tuple[MovedElement, ...], ...] | None:
     read = [position for position, pattern in enumerate(inputs) if pattern.is_read]
     moved = []
     for output in trace.outputs:
-        cells = None if output.value is None else find_moved_cells(output.value)
+        cells = None if output.value is None else find_moved_elements(output.value)
         if not read or cells is None or sorted(one.cell.tensor.position for one in cells) != read:
             return None
         moved.append(cells)
     return tuple(moved)
 
 
-def _find_choosing(trace: Trace, moved: tuple[tuple[MovedCell, ...], ...] | None) -> frozenset[str]:
-    """The variables whose positions choose cells that are moved, and are used nowhere else: those cells are sums of nothing more."""
+def _find_choosing(trace: Trace, moved: tuple[tuple[MovedElement, ...], ...] | None) -> frozenset[str]:
+    """Return the variables whose positions choose moved elements."""
     chosen = [one.chosen for cells in moved or () for one in cells if one.chosen is not None]
     return frozenset(name for name, _ in chosen)
 
 
 def _values(trace: Trace) -> Iterator[Value]:
-    """All values of the trace, those in data-dependent coordinates of a scatter too."""
+    """Yield all values of the trace, including those in data-dependent coordinates of a scatter."""
     for output in trace.outputs:
         if output.value is not None:
             yield output.value

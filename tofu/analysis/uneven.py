@@ -1,8 +1,9 @@
-"""Axes whose parts may overlap: how an engine that needs equal parts splits what has none.
+"""Axes whose parts may overlap, for engines that need equal parts of extents that do not divide.
 
-Of extent 10 in 3 parts of 4 cells each, the parts are [0, 4), [3, 7) and [6, 10): each is rounded up, and has the first cell of the next
-one as well. All cells are those of the tensor, so that nothing needs padding; what two workers compute of a result is the same. A
-reduction must count a cell once: of what it reads, cells that the next part has are replaced by what changes nothing.
+An extent of 10 in 3 parts of 4 elements gives [0, 4), [3, 7) and [6, 10): each part is rounded up, and also has the
+first element of the next one. All elements belong to the tensor, so nothing is padded, and elements that two workers
+compute are equal. A reduction must count each element once: elements that the next part has are replaced by a neutral
+number.
 """
 
 from __future__ import annotations
@@ -10,27 +11,27 @@ from __future__ import annotations
 from tofu.analysis.access import Combine, OperatorAccess, Row
 
 NEUTRAL = {"Sum": 0, "Prod": 1}
-"""What stands for a cell that another part counts. A maximum or a minimum may count it twice."""
+"""Replaces an element that another part counts. A maximum or a minimum may count it twice."""
 
 
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
-    """The axes, by number, whose parts may overlap.
+    """Return the numbers of the axes whose parts may overlap.
 
-    Where a result is added up, the cells that are counted twice must be plain ones: lines of each input across the axis. Regions that
-    overlap by themselves (windows, and gradients of windows) have none. Zeros in their place must add nothing to a sum, which is not
-    known of an opaque function.
+    If a result is summed, the elements counted twice must be plain: lines of each input across the axis. Regions that
+    overlap by themselves (windows, and gradients of windows) have none. Zeros in their place must add nothing to a sum,
+    which is unknown for an opaque function.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """What stands for a cell that the next part of `axis` has as well; None where it may be read twice."""
+    """Return the number that replaces an element that the next part of `axis` has, too; None if it may be read twice."""
     found = {NEUTRAL.get(one.reducer) for one in access.outputs if one.combine[axis] is Combine.REDUCE}
     return next((number for number in found if number is not None), None)
 
 
 def find_dimension(rows: tuple[Row, ...], axis: int) -> int | None:
-    """The dimension along which cells follow each other as the positions of an axis do; None where there is none."""
+    """Return the dimension whose elements follow the positions of an axis; None without one."""
     return next((d for d, row in enumerate(rows) if row == Row(((axis, 1),), 0, 1)), None)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tofu.command_line.requests import Request, takes_model
+from tofu.command_line.requests import ModelRequest, takes_model
 from tofu.planning.progress import stage_progress
 from tofu.report.console import make_console
 
@@ -17,7 +17,7 @@ from tofu.report.console import make_console
     metavar="N",
     help="JAX: the extent of the batch, which the peers split; by default what most arguments after the first begin with.",
 )
-def compare(request: Request, batch: int | None) -> None:
+def compare(request: ModelRequest, batch: int | None) -> None:
     """Compare plans of MODEL with those that people write by hand: bytes that move, and bytes that each device holds.
 
     Of an MXNet symbol these are data parallelism and Megatron's plan. Of a step for JAX they are data parallelism and FSDP (ZeRO-3). Each

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from tofu.command_line.planning_options import FILE
-from tofu.command_line.requests import Request, takes_model
+from tofu.command_line.requests import ModelRequest, takes_model
 from tofu.errors import TofuError
 
 TYPES = ("float64", "float32")
@@ -40,7 +40,7 @@ TYPES = ("float64", "float32")
 )
 @click.option("--seed", default=0, show_default=True, help="Of what is drawn.")
 def verify_model(
-    request: Request, inference: bool, dtype: str | None, path: Path | None, grad_req: str, seed: int
+    request: ModelRequest, inference: bool, dtype: str | None, path: Path | None, grad_req: str, seed: int
 ) -> None:
     """Run MODEL on one device and on --workers, and compare.
 

@@ -12,7 +12,7 @@ import click
 from tofu.command_line.arguments import read_optimizer
 from tofu.command_line.plan_output import SHOWN, show_plan
 from tofu.command_line.planning_options import OUTPUT, check_plot, takes
-from tofu.command_line.requests import Request, takes_model
+from tofu.command_line.requests import ModelRequest, takes_model
 from tofu.engines import MXNET
 from tofu.plan import format_bytes
 from tofu.planning.fitting import explain_none, find_fitting
@@ -65,7 +65,7 @@ def plan(request: Any, inference: bool, **shown: Any) -> None:
     help="MXNet: the optimizer whose states are counted; none for no states.",
 )
 @click.option("--plot", "memory_plot", type=OUTPUT, help="MXNet: draw what is in use over a step: m.png.")
-def memory(request: Request, device_memory: str | None, optimizer: str, memory_plot: Path | None) -> None:
+def memory(request: ModelRequest, device_memory: str | None, optimizer: str, memory_plot: Path | None) -> None:
     """Show what a training step of MODEL needs on one device and on every worker.
 
     Everything comes from shapes; neither parameters nor memory of the model are needed. Of an MXNet symbol, sizes are those that binding
@@ -93,7 +93,7 @@ def memory(request: Request, device_memory: str | None, optimizer: str, memory_p
         click.echo(_find_fewest(request, report, device_bytes, optimizer=states))
 
 
-def _find_fewest(request: Request, report: Report, device_bytes: int, **options: Any) -> str:
+def _find_fewest(request: ModelRequest, report: Report, device_bytes: int, **options: Any) -> str:
     """Return the fewest workers that fit, from those whose share of one device's bytes does; or why there are none."""
     whole = report.columns[0][1]
     least = max(1, ceil(whole.total[1] / device_bytes))

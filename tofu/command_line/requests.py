@@ -67,7 +67,7 @@ STORING: tuple[Decorator, ...] = (
 )
 
 
-class Request(Protocol):
+class ModelRequest(Protocol):
     """A model that was read from a file, and the settings for its plan. Each engine's `commands.py` has one."""
 
     @property
@@ -88,7 +88,7 @@ class Request(Protocol):
     def compile(self, observe: Observer | None = None) -> Partition:
         """Return the partition; `observe` is told of every pass."""
 
-    def over(self, workers: int) -> Request:
+    def over(self, workers: int) -> ModelRequest:
         """Return the request for another number of workers."""
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
@@ -107,7 +107,7 @@ class Request(Protocol):
 def takes_model(
     *, only: Registration | None = None, stores: bool = True, **context: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the argument MODEL and the options that say how to plan it. It is called with the `Request`, and with its own options.
+    """Pass a command the argument MODEL and the options of planning, as a `ModelRequest`, and its own options.
 
     `only` is the engine that the command is for; it may be any if left out. If not `stores`, options that say how the arguments of a
     step are stored are left out. `context` is passed to what reads the model.

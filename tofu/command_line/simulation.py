@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from tofu.command_line.planning_options import OUTPUT, SPELLED, check_folder, check_plot, spell_as_options
-from tofu.command_line.requests import Request, takes_model
+from tofu.command_line.requests import ModelRequest, takes_model
 from tofu.engines import MXNET
 from tofu.errors import TofuError
 from tofu.host.writing import write_atomically
@@ -39,7 +39,7 @@ takes_states = click.option(
 @takes_states
 @click.option("--trace", type=OUTPUT, help="Write the timeline to this file, for chrome://tracing or Perfetto: t.json.")
 @click.option("--plot", type=OUTPUT, help="Draw the timeline into this file (.png, .svg).")
-def simulate(request: Request, machine: str, states: int | None, trace: Path | None, plot: Path | None) -> None:
+def simulate(request: ModelRequest, machine: str, states: int | None, trace: Path | None, plot: Path | None) -> None:
     """Predict what a training step of MODEL takes on a machine: seconds, samples per second, and what the workers wait for.
 
     The program that would run is simulated, kernel by kernel and fetch by fetch. --workers 1 simulates one device.
@@ -86,7 +86,7 @@ def simulate(request: Request, machine: str, states: int | None, trace: Path | N
 @click.option(
     "--save", type=OUTPUT, help="Write the plan of the fastest that fits to this file, for tofu.partition(plan=...)."
 )
-def advise(request: Request, machine: str, states: int | None, counts: tuple[int, ...], save: Path | None) -> None:
+def advise(request: ModelRequest, machine: str, states: int | None, counts: tuple[int, ...], save: Path | None) -> None:
     """Say on how many devices of a machine to train MODEL, and by which plan: all are simulated, the fastest that fits comes first.
 
     The advice is to take fewer devices where more gain less than 5 %. Beside the default plan stand the plan that keeps as much whole as a
@@ -121,7 +121,7 @@ for decided in advise.params:
         decided.hidden = decided.name in DECIDED
 
 
-def _refuse_decided(request: Request) -> None:
+def _refuse_decided(request: ModelRequest) -> None:
     """Raise TofuError for what `advise` decides, which a user may know from other commands."""
     context = click.get_current_context()
     given = [SPELLED[name] for name in DECIDED if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]

@@ -1,4 +1,4 @@
-"""How far two sets of numbers are apart, and how that is told."""
+"""Comparison of two sets of numbers."""
 
 from tofu.compare.numbers import Arrays, Difference, Numbers, compare_numbers, relative_error
 

@@ -1,4 +1,4 @@
-"""What the comparison of a model on several workers with one device showed: a frozen value that prints as a table."""
+"""Result of comparing a model on several workers with one device: a frozen value that prints as a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_LISTED = 12
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes between workers in one run: of the plan, where it says them, counted in the emitted graph, and read by the kernels."""
+    """Bytes between workers in one run: planned (if the plan has them), in the execution graph, and read by the kernels."""
 
     planned: int | None
     emitted: int
@@ -22,30 +22,31 @@ class Traffic:
 
     @property
     def agrees(self) -> bool:
-        """Whether all are the same number."""
+        """True if all counts are equal."""
         return self.emitted == self.read and self.planned in (None, self.emitted)
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """A model on several workers, held against one device.
+    """Comparison of a model on several workers with one device.
 
     Attributes
     ----------
     workers, dtype, shapes
-        What was run: the number of workers, the type of its numbers, the shapes of its inputs.
+        The number of workers, the type of the numbers, and the shapes of the inputs.
     training, inference
-        The difference of every tensor that was compared, in a training step and in inference.
+        The difference of each compared tensor, in a training step and in inference.
     tolerance
         The largest difference that rounding explains.
     traffic
         "training", "inference" -> bytes.
     excused
-        Tensor -> why it is not held against the plan: random numbers reach it, or the framework itself has it wrong.
+        Tensor -> the reason why it is not compared: it depends on random numbers, or the framework itself computes it
+        wrongly.
     notes
-        What was changed for the comparison: shapes, types, dropout.
+        Changes that the comparison made: shapes, types, dropout.
     seconds
-        Stage -> how long it took.
+        Stage -> its time.
     """
 
     workers: int
@@ -72,12 +73,12 @@ class Agreement:
 
     @property
     def agrees(self) -> bool:
-        """Whether something was compared, and all of it agrees, bytes as well as numbers."""
+        """True if something was compared and all of it agrees, numbers and bytes."""
         return self.worst is not None and not self.differing and all(one.agrees for one in self.traffic.values())
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """The result in one sentence."""
         if self.worst is None:
             return "Nothing could be compared."
         wrong = [
@@ -99,7 +100,7 @@ class Agreement:
         )
 
     def __str__(self) -> str:
-        """The verdict, what was compared, the bytes, and what was not compared."""
+        """Return the verdict, the compared tensors, the bytes, and the tensors that were not compared."""
         shapes = ", ".join(f"{name}: {shape}" for name, shape in self.shapes.items())
         lines = [self.verdict, "", f"{self.workers} workers, {self.dtype}, {shapes}"]
         lines += [f"  {note}" for note in self.notes]

@@ -1,4 +1,4 @@
-"""How far two runs' numbers differ: each tensor's largest difference, relative to its largest magnitude."""
+"""Difference of two runs: the largest difference of each tensor, relative to its largest magnitude."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Array = npt.NDArray[np.generic]
 Arrays = Mapping[str, Array]
 TINIEST = 1e-300
 CANCELLED = 1e-12
-"""Below this share of a model's largest gradient, another one in float64 is what rounding left of terms that cancel."""
+"""A float64 gradient below this share of the model's largest one is a rounding error of terms that cancel."""
 CANCELLED_IN_FLOAT32 = 1e-5
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """The whole tensors of one run, by name: outputs, gradients, auxiliary states after it."""
+    """Whole tensors of one run, by name: outputs, gradients, and auxiliary states after it."""
 
     outputs: Arrays
     gradients: Arrays = field(default_factory=dict)
@@ -27,15 +27,13 @@ class Numbers:
 
     @property
     def by_kind(self) -> dict[str, Arrays]:
-        """What a tensor is -> name -> its numbers."""
+        """The kind of a tensor -> name -> its numbers."""
         return {"output": self.outputs, "gradient": self.gradients, "state": self.states}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One tensor of two runs: what it is, and the largest difference, relative to its largest magnitude; infinite where a number is
-    missing.
-    """
+    """Largest difference of one tensor of two runs, relative to its largest magnitude; infinite if a number is missing."""
 
     kind: str
     name: str
@@ -43,14 +41,14 @@ class Difference:
 
     @property
     def digits(self) -> float:
-        """To how many decimal digits both agree; 16 at most."""
+        """The number of decimal digits to which both agree; at most 16."""
         if self.error == 0:
             return 16.0
         return 0.0 if self.error == inf else min(max(-log10(self.error), 0.0), 16.0)
 
 
 def relative_error(found: Array, expected: Array, least: float = TINIEST) -> float:
-    """The largest difference, relative to the tensor's largest magnitude or `least`; infinite where a number is missing."""
+    """Return the largest difference, relative to the tensor's largest magnitude or `least`; infinite if a number is missing."""
     if found.shape != expected.shape:
         return inf
     wide, wanted = found.astype(np.float64), expected.astype(np.float64)
@@ -60,10 +58,10 @@ def relative_error(found: Array, expected: Array, least: float = TINIEST) -> flo
 
 
 def compare_numbers(found: Numbers, expected: Numbers, cancelled: float = CANCELLED) -> tuple[Difference, ...]:
-    """The difference of every tensor that `expected` has.
+    """Return the difference of every tensor in `expected`.
 
-    A gradient may be zero but for rounding, as that of a bias before a batch normalisation is: one below the share `cancelled` of the
-    model's largest is held against that one.
+    Some gradients are zero but for rounding, such as that of a bias before a batch normalisation. A gradient below the
+    share `cancelled` of the model's largest one is compared relative to that one.
     """
     magnitudes = {name: float(np.abs(gradient).max()) for name, gradient in expected.gradients.items()}
     largest = max(magnitudes.values(), default=0.0)

@@ -1,4 +1,4 @@
-"""The semantic graph: what a training step computes, as one frozen value that no framework owns (stage 2 of the pipeline)."""
+"""The semantic graph: a training step as one frozen value, independent of the framework."""
 
 from tofu.graph.semantic import Carry, Graph, Lines, Operator, Phase, Tensor, TensorKind, make_label
 

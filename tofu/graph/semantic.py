@@ -1,9 +1,9 @@
 """The semantic graph: operators, tensors and attributes of one training step, frozen.
 
-It stands between the framework, whose front end builds it (`tofu.mxnet.frontend`), and everything that reasons about it (strategies,
-search, plan), so that a second framework can come in beside the first. Operators stand in an executable order; tensors are referred to
-by position. A tensor has at most one producer; a variable (argument, auxiliary state, head gradient) has none, and neither has what nobody
-reads and no part of an operator writes (`tofu.lowering`).
+An engine's front end builds it (`tofu.mxnet.frontend`, `tofu.jax.frontend`); strategies, search and plans know no other
+form of the step. Operators are in an executable order, and refer to tensors by position. A tensor has at most one
+producer. Variables (arguments, auxiliary states, head gradients) have none, and neither has a tensor that no operator
+reads or writes (`tofu.lowering`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 
 class Phase(enum.IntEnum):
-    """When an operator runs within a training step. A fetched region is shared within one phase, never across two."""
+    """When an operator runs within a training step. Fetched regions are shared within one phase only."""
 
     FORWARD = 0
     BACKWARD = 1
@@ -26,24 +26,31 @@ class Phase(enum.IntEnum):
 
 
 class TensorKind(enum.Enum):
-    """What a tensor is to the user."""
+    """Role of a tensor in the model."""
 
-    INPUT = "input"  # data and labels: its shape is given, it is fed at each step
-    PARAMETER = "parameter"  # an argument that is learned or fixed
-    AUXILIARY = "auxiliary"  # a state that operators change in place (moving statistics)
+    INPUT = "input"  # data and labels, fed at each step
+    PARAMETER = "parameter"  # a learned or fixed argument
+    AUXILIARY = "auxiliary"  # a state that operators update in place (moving statistics)
     HEAD_GRADIENT = "head gradient"  # the gradient of an output, fed between forward and backward
     INTERMEDIATE = "intermediate"  # the output of an operator
-    CARRY = "carry"  # what a loop hands from step to step, or what it is after the last one
+    CARRY = "carry"  # a loop's carry, or its value after the last step
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of the graph. `shape` is of the whole tensor, in elements; `dtype` is NumPy's name.
+    """Tensor of the graph.
 
-    An `is_inner` tensor passes between the parts that take an operator's place (`tofu.lowering`): the model does not have it, and
-    no plan names it. `times`: how often it gets new values in a step of training; what the body of a loop computes gets them in each
-    step of the loop, and is moved as often. `addends`: of how many values, one after another, each of these is the sum, which workers
-    add up before anything moves.
+    Attributes
+    ----------
+    shape, dtype
+        The shape of the whole tensor in elements, and NumPy's name of the type.
+    is_inner
+        True if it passes between the parts of a lowered operator (`tofu.lowering`). The model does not have it, and
+        plans do not name it.
+    times
+        How often it gets new values in a training step: once, or in each step of a loop. It is transferred as often.
+    addends
+        The number of successive values that are summed before each transfer.
     """
 
     name: str
@@ -62,12 +69,12 @@ class Tensor:
 
     @property
     def moved_item_bytes(self) -> int:
-        """Bytes that move in a step of training where an element does each time that it gets a new value."""
+        """Bytes per element that a training step transfers if it transfers each new value."""
         return self.item_bytes * self.times
 
     @property
     def is_given(self) -> bool:
-        """Whether it is there before the step begins."""
+        """True if the tensor exists before the step begins."""
         return self.kind not in (TensorKind.INTERMEDIATE, TensorKind.CARRY)
 
     def __str__(self) -> str:
@@ -76,23 +83,37 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator of the graph.
+    """Operator of the graph.
 
-    `forward` is the position (in `Graph.operators`) of the forward operator that a backward operator belongs to, where the framework
-    says so. A `stateful` backward operator shares hidden state with its forward operator and must therefore be split in the same way,
-    on the same workers. `mutates` are the positions of the inputs that the operator changes in place, `ignored` those of the inputs
-    that it takes for their shapes alone. `annotations` are the names of attributes that change nothing of what it computes. One that
-    `sums_gradients` adds up what several readers of a tensor say of its gradient, in any number.
-
-    Parts that take the place of one operator of the model share its choice and their fetches: `leader` is the position of the first
-    of them. The last one has the operator's name; the others are `is_inner`, and no plan names them. An `is_added` operator has a name in
-    plans, and the model does not have it. `origin` is the front end's own: whatever its backend needs to make the workers' copies.
-    `find_line` returns the line of the user's program that the operator is of, as `file:line`, or "". It is called when the line is shown.
-    `scope` is the part of the model that the operator is in, as its user calls it: `encoder/block_0`. One that `is_gradient` computes
-    gradients, in a step that is one program.
-
-    A part that is any other operator besides says in `dimension_names`, for its inputs and then its outputs, what each dimension is called
-    in the whole operator, "" where it has no name there. Its axes are called like the dimensions that they move along.
+    Attributes
+    ----------
+    forward
+        Position of the forward operator of a backward operator, if the framework provides it.
+    stateful
+        True for a backward operator that shares hidden state with its forward operator, so that both are split alike.
+    mutates, ignored
+        Positions of the inputs that the operator updates in place, and of those of which it uses only the shape.
+    annotations
+        Names of attributes that do not affect its results.
+    sums_gradients
+        True if it sums the gradients of one tensor from any number of readers.
+    leader
+        Position of the first part of the same lowered operator. The parts share one choice and their fetches.
+    is_inner
+        True for all parts but the last, which has the operator's name. Plans do not name inner parts.
+    is_added
+        True if the model lacks the operator, though plans name it.
+    origin
+        The front end's own data, from which its backend builds the workers' copies.
+    dimension_names
+        For a part with another description: the names of its inputs' and outputs' dimensions in the whole operator, ""
+        without a name there. Its axes take the names of the dimensions that they move along.
+    find_line
+        Returns the line of the user's program as `file:line`, or "". Called when the line is shown.
+    scope
+        The user's name of the part of the model, such as `encoder/block_0`.
+    is_gradient
+        True if the operator computes gradients, in a step that is one program.
     """
 
     name: str
@@ -118,7 +139,7 @@ class Operator:
 
     @property
     def line(self) -> str:
-        """The line of the user's program, as `file:line`; "" if it is not known."""
+        """The line of the user's program as `file:line`; "" if it is unknown."""
         return "" if self.find_line is None else self.find_line()
 
     @property
@@ -131,10 +152,10 @@ class Operator:
 
 
 class Lines(Mapping[str, str]):
-    """The lines of the user's program by the operators that are of them. Each is looked up when it is asked for."""
+    """Lines of the user's program, by operator. Each is looked up on access."""
 
     def __init__(self, operators: tuple[Operator, ...] = ()) -> None:
-        self._find = {one.name: one.find_line for one in operators if one.find_line is not None and not one.is_inner}
+        self._find = {o.name: o.find_line for o in operators if o.find_line is not None and not o.is_inner}
 
     def __getitem__(self, name: str) -> str:
         return self._find[name]()
@@ -151,11 +172,17 @@ class Lines(Mapping[str, str]):
 
 @dataclass(frozen=True)
 class Carry:
-    """What a loop hands from one of its steps to the next.
+    """Value that a loop passes from one of its steps to the next.
 
-    `tensor` is what its body reads; `values` are the tensors, as far as they are some, that it becomes: the first value, and the one that
-    the body computes for the next step. Both are needed in its layout. `last`, which lies alike, is what it is
-    after the loop.
+    Attributes
+    ----------
+    tensor
+        The tensor that the body reads.
+    values
+        Its first value, and the value that the body computes for the next step, if they are tensors. Both are needed in
+        its layout.
+    last
+        Its value after the loop, in the same layout.
     """
 
     tensor: int
@@ -165,22 +192,24 @@ class Carry:
 
 @dataclass(frozen=True)
 class Graph:
-    """One training step, or one inference, of a model.
+    """Training step, or inference step, of a model.
 
     Attributes
     ----------
     outputs
         Positions of the tensors that the model returns, in the order of its heads.
     gradients
-        For each argument that is differentiated, its tensor's position -> the position of its gradient. An argument whose
-        gradient is identically the tensor of another one shares that position.
+        Position of each differentiated argument -> the position of its gradient. Arguments with the same gradient
+        tensor share its position.
     updated
-        Positions of the arguments that an optimizer updates after the step: their gradients are needed in their own layout.
+        Positions of the arguments that an optimizer updates after the step. Their gradients are needed in their own
+        layout.
     next_values
-        For each variable that the step itself gives a new value (a parameter, a state of its optimizer), its tensor's position -> the
-        position of that value, which is needed in the variable's own layout: the next step begins with it.
+        Position of each variable that the step itself updates -> the position of its next value, which is needed in the
+        variable's layout.
     carries
-        What loops hand from step to step. The body of a loop stands once among the operators; its tensors get new values several `times`.
+        Carries of loops. The body of a loop occurs once among the operators; its tensors get new values several
+        `times`.
     """
 
     tensors: tuple[Tensor, ...]
@@ -193,20 +222,20 @@ class Graph:
 
     @cached_property
     def updates(self) -> tuple[tuple[int, int], ...]:
-        """The updates: (variable, what is needed in its layout), a gradient or the next value; of a carry, each of its values."""
+        """Pairs of a variable and a tensor that is needed in its layout: a gradient, a next value, or a value of a carry."""
         trained = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
         carried = ((carry.tensor, value) for carry in self.carries for value in carry.values)
         return (*trained, *sorted(self.next_values.items()), *carried)
 
     @cached_property
     def results(self) -> frozenset[int]:
-        """Positions of all tensors that are handed out: outputs, gradients and next values, also those of loops."""
+        """Positions of all returned tensors: outputs, gradients and next values, including those of loops."""
         carried = (value for carry in self.carries for value in carry.values)
         return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values(), *carried))
 
     @property
     def is_training(self) -> bool:
-        """Whether it is more than a forward pass."""
+        """True if the graph is more than a forward pass."""
         return bool(self.gradients or self.next_values)
 
     @cached_property
@@ -221,19 +250,19 @@ class Graph:
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """By operator: the position of the part that has the name of the model's operator; its own where that is whole."""
+        """Position, for each operator, of the part with the name of the model's operator; its own position if it is whole."""
         parts = enumerate(self.operators)
         named = {o.leader: position for position, o in parts if o.leader is not None and not o.is_inner}
         return tuple(named.get(n if o.leader is None else o.leader, n) for n, o in enumerate(self.operators))
 
     @cached_property
     def written_in_place(self) -> frozenset[int]:
-        """Positions of the tensors that operators change: every worker must hold what its copies write."""
+        """Positions of the tensors that operators update in place. Each worker must hold what its copies write."""
         return frozenset(o.inputs[slot] for o in self.operators for slot in o.mutates)
 
     @cached_property
     def tensor_labels(self) -> tuple[int, ...]:
-        """The structural label of each tensor, as every native graph has it."""
+        """Structural label of each tensor, for all native graphs."""
         return tuple(
             make_label(tensor.kind, tensor.shape, tensor.dtype, *([tensor.times] if tensor.times > 1 else []))
             for tensor in self.tensors
@@ -241,7 +270,7 @@ class Graph:
 
     @cached_property
     def operator_labels(self) -> tuple[int, ...]:
-        """The structural label of each operator, as every native graph has it."""
+        """Structural label of each operator, for all native graphs."""
         return tuple(
             make_label(o.op, sorted(o.attributes.items()), [self.tensors[t].shape for t in (*o.inputs, *o.outputs)])
             for o in self.operators
@@ -249,7 +278,7 @@ class Graph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of everything that a plan depends on: names, operators, attributes, shapes, types, edges."""
+        """Digest of everything that a plan depends on: names, operators, attributes, shapes, types, edges."""
         digest = hashlib.sha256()
         for tensor in self.tensors:
             digest.update(f"T{tensor}|{tensor.kind.value}\n".encode())
@@ -275,5 +304,5 @@ class Graph:
 
 
 def make_label(*values: object) -> int:
-    """A structural label: equal for equal operators or tensors, whatever their names."""
+    """Return a structural label, which is equal for equal operators or tensors of any name."""
     return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little")

@@ -1,4 +1,4 @@
-"""How much of the host's memory a process can have: what the machine, the control group and the limit of its address space leave."""
+"""Memory of the host that the machine, the control group and the address space limit leave to a process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IN_USE = ("memory.current", "memory/memory.usage_in_bytes")
 
 
 def read_free_bytes() -> float:
-    """Bytes that this process can still have without swapping, as far as the system says; infinity where it says nothing."""
+    """Return the bytes that this process can still use without swapping; infinity if the system reports nothing."""
     left = [_meminfo("MemAvailable"), _left_of_address_space()]
     for limit, used in zip(LIMITS, IN_USE, strict=True):
         left.append(_difference(_read_number(CGROUP / limit), _read_number(CGROUP / used)))
@@ -20,14 +20,14 @@ def read_free_bytes() -> float:
 
 
 def read_total_bytes() -> float:
-    """Bytes of memory and swap that there are for this process, used or not; infinity where the system says nothing."""
+    """Return the bytes of memory and swap for this process, used or not; infinity if the system reports nothing."""
     memory, swap = _meminfo("MemTotal"), _meminfo("SwapTotal")
     known = [None if memory is None else memory + (swap or 0), *(_read_number(CGROUP / limit) for limit in LIMITS)]
     return min((size for size in known if size is not None), default=math.inf)
 
 
 def read_address_bytes() -> int:
-    """Bytes of addresses that this process has in use, with memory behind them or not."""
+    """Return the bytes of address space in use, with or without memory behind them."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     return pages * resource.getpagesize()
 

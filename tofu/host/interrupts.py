@@ -1,4 +1,4 @@
-"""Ctrl-C between steps that belong together: it waits until they are done."""
+"""Delayed Ctrl-C: an interrupt waits until steps that belong together are done."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """What runs inside is done wholly; an interrupt that arrives meanwhile takes effect at the end.
+    """Complete the block, and deliver an interrupt that arrives meanwhile at its end.
 
-    For what takes milliseconds: issuing work to a framework, replacing one state by another. Only the main thread is interrupted.
+    For blocks of milliseconds: issuing work to a framework, replacing one state by another. Only the main thread is
+    interrupted.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):

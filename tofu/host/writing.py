@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, whatever ends the process; and what processes that were ended have left behind."""
+"""Atomic file writes, and removal of the temporary files of dead processes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from typing import IO
 from tofu.errors import FileError
 
 ENDING = ".tofu-tmp"
-OLDER = re.compile(r"\.(\d+)\.tmp")  # the ending that Tofu 0.1 gave its temporary files, with the number of the process
+OLDER = re.compile(r"\.(\d+)\.tmp")  # ending of Tofu 0.1's temporary files, with the process number
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
 def replace_atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of `path` once it is complete and on the disk; after an error, `path` is as it was.
+    """Yield a file that replaces `path` once it is complete and on the disk. After an error, `path` is unchanged.
 
-    Removes the temporary files of processes that died while they wrote into the same folder. Raises FileError, which names `path`.
+    Removes the temporary files of processes that died while writing to the same folder. Raises FileError, which names
+    `path`.
     """
     target, temporary = os.fspath(path), ""
     try:
@@ -42,13 +43,13 @@ def replace_atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def write_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file so that a reader sees the old one or the whole new one."""
+    """Write a text file so that a reader sees the old text or the whole new one."""
     with replace_atomically(path) as file:
         file.write(text.encode())
 
 
 def remove_left_behind(target: str) -> None:
-    """Remove temporary files beside `target` whose writers are dead: a writer holds a lock on its file as long as it lives."""
+    """Remove temporary files beside `target` whose writers are dead. A living writer holds a lock on its file."""
     folder, base = os.path.split(target)
     with suppress(OSError):
         for name in os.listdir(folder or "."):
@@ -59,11 +60,14 @@ def remove_left_behind(target: str) -> None:
 
 
 def _open_temporary(target: str) -> tuple[str, IO[bytes]]:
-    """A new file beside `target`, locked. Another process may take it for one left behind before it is; then there is another one."""
+    """Return a new, locked file beside `target`.
+
+    Another process may remove it before it is locked, as a file of a dead process; then a new one is opened.
+    """
     while True:
         temporary = f"{target}.{os.getpid()}-{secrets.token_hex(4)}{ENDING}"
-        file = open(temporary, "xb")  # noqa: SIM115  who asked for it closes it
-        with suppress(OSError):  # there are file systems without locks; nothing is removed from those
+        file = open(temporary, "xb")  # noqa: SIM115  the caller closes it
+        with suppress(OSError):  # file systems without locks keep all files
             fcntl.flock(file, fcntl.LOCK_EX)
         if os.path.exists(temporary):
             return temporary, file
@@ -93,4 +97,4 @@ def _explain(path: str, error: OSError) -> str:
     folder = os.path.dirname(os.path.abspath(path))
     if isinstance(error, FileNotFoundError) and not os.path.isdir(folder):
         reason, remedy = f"there is no folder {folder}", "Make it first"
-    return f"{path} could not be written: {reason}. {remedy}; a file that was there before is as it was."
+    return f"{path} could not be written: {reason}. {remedy}; a file that was there before is unchanged."

@@ -18,7 +18,7 @@ from tdl_ops.jax import op
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
 from tofu.jax.engine import JAX
 from tofu.jax.frontend.read_step import read_step
-from tofu.jax.frontend.versions import give_threads
+from tofu.jax.frontend.versions import reserve_threads
 from tofu.jax.kernels.describe import Described, describe
 from tofu.jax.partition import DeferredStep, partition
 from tofu.jax.partitioned_step import PartitionedStep
@@ -36,4 +36,4 @@ __all__ = [
     "read_step",
 ]
 
-give_threads()
+reserve_threads()

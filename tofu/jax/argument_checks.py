@@ -11,10 +11,10 @@ import numpy as np
 from tofu.errors import ShapeError, UnsupportedError
 from tofu.jax.backend.uneven import UnevenArray
 from tofu.jax.frontend.equations import Equation, Literal, Step, ValueType, find_dtype
-from tofu.jax.frontend.leaves import NUMBERS, is_array
 from tofu.jax.frontend.read_step import Native
+from tofu.jax.frontend.static_leaves import NUMBERS, is_array
 from tofu.jax.frontend.trace import trace_step
-from tofu.reading import show_with_type
+from tofu.validation import show_with_type
 
 WeakTypes: TypeAlias = "tuple[bool, ...]"
 """Of each leaf, whether its type gives way to those of others."""
@@ -91,7 +91,9 @@ class WeakTypeCheck:
     def _trace(self, weak: WeakTypes) -> Step:
         pairs = zip(self._types, weak, strict=True)
         leaves = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=one) for type_, one in pairs]
-        step, _ = trace_step(self._function, self._native.arguments_tree.unflatten(leaves), self._native.fixes_numbers)
+        step, _ = trace_step(
+            self._function, self._native.arguments_tree.unflatten(leaves), self._native.has_static_numbers
+        )
         return step
 
     def _compare(self, given: WeakTypes, step: Step) -> None:
@@ -117,7 +119,7 @@ class WeakTypeCheck:
         )
 
 
-class _Types(NamedTuple):
+class _EquationTypes(NamedTuple):
     """What an equation computes, and of which types."""
 
     name: str
@@ -133,12 +135,12 @@ class _Types(NamedTuple):
         return ", ".join(map(str, self.results))
 
 
-def _list_types(step: Step) -> list[_Types]:
+def _list_types(step: Step) -> list[_EquationTypes]:
     """Return the types of each equation, without conversions that change nothing but weak types."""
     found = []
     for one in step.walk():
         operands = tuple((x.type if isinstance(x, Literal) else step.types[x]).dtype for x in one.inputs)
         results = tuple(step.types[x].dtype for x in one.outputs)
         if one.primitive.name != "convert_element_type" or operands != results:
-            found.append(_Types(one.primitive.name, operands, results, one))
+            found.append(_EquationTypes(one.primitive.name, operands, results, one))
     return found

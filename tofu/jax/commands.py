@@ -11,14 +11,14 @@ from rich.console import Console
 
 from tofu.compare.agreement import Agreement
 from tofu.engine import Engine, Source
-from tofu.jax.compare.comparison import Comparison, find_devices, print_rows
+from tofu.jax.compare.comparison import PlanComparison, find_devices, print_rows
 from tofu.jax.compare.peers import split_arguments
 from tofu.jax.engine import make_engine
 from tofu.jax.frontend.read_step import donate, read_step
 from tofu.jax.memory import StepMemory, predict_memory
 from tofu.jax.planning import analyse, plan_step, read_settings
 from tofu.jax.simulation import advise_source
-from tofu.jax.step_files import StepFile, read_step_file, telling_where
+from tofu.jax.step_files import StepFile, locate_errors, read_step_file
 from tofu.jax.verify.step import verify_step
 from tofu.pipeline import Observer, Partition, Task
 from tofu.planning.settings import Settings
@@ -30,7 +30,7 @@ MOST_VIRTUAL_DEVICES = 512
 
 
 @dataclass(frozen=True)
-class Request:
+class StepRequest:
     """A step in a file, as it was read, and how its user wants it planned."""
 
     file: StepFile
@@ -54,7 +54,7 @@ class Request:
         """Return the partition; `observe` is told of every pass."""
         return plan_step(self.source, self.settings, observe, self.engine)
 
-    def over(self, workers: int) -> Request:
+    def over(self, workers: int) -> StepRequest:
         """Return the request for another number of workers, without what is of one number alone: a plan, levels, hints for single steps."""
         return replace(self, settings=self.settings.over(workers))
 
@@ -73,7 +73,7 @@ class Request:
         devices = find_devices(self.settings.workers)
         rows = []
         report("compiling the step for one device")
-        for row in Comparison(self.file.step, self.source, arguments, self.settings, devices).run():
+        for row in PlanComparison(self.file.step, self.source, arguments, self.settings, devices).run():
             rows.append(row)
             report(f"compiling plans, {len(rows)} so far")
         title = f"{self.name} on {len(devices)} devices"
@@ -88,7 +88,7 @@ def read_request(
     model: str,
     workers: int | None,
     planning: Mapping[str, Any],
-    use: Callable[[Request], None],
+    use: Callable[[StepRequest], None],
     arguments: str,
     uneven: str | None = None,
     donated: Sequence[int] = (),
@@ -101,9 +101,9 @@ def read_request(
         _ask_for_devices(settings.workers)
     file = read_step_file(model, arguments)
     engine = make_engine(uneven)
-    with telling_where(file.path, f"Tracing {file.name.partition(':')[2]} with {arguments}"):
+    with locate_errors(file.path, f"Tracing {file.name.partition(':')[2]} with {arguments}"):
         source = read_step(file.step, file.arguments)
-    use(Request(file, donate(source, donated) if donated else source, settings, engine))
+    use(StepRequest(file, donate(source, donated) if donated else source, settings, engine))
 
 
 def _ask_for_devices(count: int) -> None:

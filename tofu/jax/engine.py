@@ -14,11 +14,11 @@ from tofu.jax.backend.kernel_bytes import find_kernel_bytes
 from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.memory import predict_one_device, predict_worker
 from tofu.lowering import Lowerings
-from tofu.program import Program
-from tofu.reading import show
-from tofu.search import Choices, Problem
+from tofu.program import PlannedProgram, Program
+from tofu.search import Choices
 from tofu.search.geometry import find_shards
 from tofu.search.native import COLLECTIVES, UNEVEN
+from tofu.validation import show
 
 Shape = tuple[int, ...]
 LOWERINGS: Lowerings = {}
@@ -54,13 +54,13 @@ class JaxBackend:
     predicts_peak: bool = True
     measured = "arguments"
 
-    def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> SpmdProgram:
+    def build(self, source: Source, program: PlannedProgram) -> SpmdProgram:
         """The program of a step, which is traced when it is first called."""
-        return SpmdProgram(source.native, problem, choices, program)
+        return SpmdProgram(source.native, program)
 
-    def measure(self, execution: SpmdProgram, problem: Problem, choices: Choices) -> Measured:
+    def measure(self, execution: SpmdProgram, choices: Choices) -> Measured:
         """The bytes of each worker's shards of arguments and constants; temporaries are not counted."""
-        held = [0] * execution.workers.count
+        problem, held = choices.problem, [0] * execution.workers.count
         for tensor in _list_arguments(problem.graph):
             boxes = find_shards(problem, tensor, choices.layout(tensor))
             cells = (boxes[..., 1] - boxes[..., 0]).prod(axis=1)
@@ -68,16 +68,15 @@ class JaxBackend:
             held = [before + int(count) * item_bytes for before, count in zip(held, cells, strict=True)]
         return Measured(tuple(held))
 
-    def predict_peak(self, execution: SpmdProgram, measured: Measured) -> tuple[int, ...]:
+    def predict_peak(self, execution: SpmdProgram) -> tuple[int, ...] | None:
         """Predict arguments, constants, results and temporaries together, from the traced program of a worker."""
         if not self.predicts_peak:
-            return measured.worker_bytes
+            return None
         return (predict_worker(execution).needed_bytes,) * execution.workers.count
 
     def check(
         self,
         execution: SpmdProgram,
-        problem: Problem,
         choices: Choices,
         measured: Measured | None = None,
         communication_bytes: int | None = None,
@@ -102,7 +101,7 @@ def _list_arguments(graph: Graph) -> list[int]:
 
 
 JAX = Engine(JaxFrontEnd(), JaxBackend(), replace(COLLECTIVES, overlaps_given="needed"))
-LIMITS_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
+JAX_LIMITING_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
 """The same engine with memory limits for arguments: to compare plans that keep equally much of a state."""
 
 

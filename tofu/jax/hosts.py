@@ -18,8 +18,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together
-from tofu.jax.frontend.versions import give_threads
-from tofu.jax.laying import is_global, read_host_value
+from tofu.jax.frontend.versions import reserve_threads
+from tofu.jax.placement import is_global, read_host_value
 from tofu.plan import Plan
 from tofu.search.topology import Level, Topology
 
@@ -31,7 +31,7 @@ DEVICE_BYTES_PER_SECOND = 200e9
 
 def list_devices(workers: int) -> list[Any]:
     """So many devices, process by process, of each process equally many. Raises DeviceError where they are not there."""
-    give_threads()
+    reserve_threads()
     found = sorted(jax.devices(), key=_find_process)  # stable: those of a process are in JAX's order
     hosts = [list(devices) for _, devices in groupby(found, _find_process)]
     if len(found) < workers:
@@ -83,7 +83,7 @@ def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
     )
 
 
-class Agreement:
+class ProcessAgreement:
     """Whether all processes of a mesh have one plan, and the same arguments where each has the whole of them.
 
     It is looked at once for each leaf of the arguments: where each process first gives the whole of it, to a call or to `place`. All
@@ -111,7 +111,7 @@ class Agreement:
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # within another function: it has no values yet
             return
         digest = hashlib.sha256(self._plan.to_json().encode()).digest()[:16]
-        own = [*np.frombuffer(digest, np.uint32), *map(_sum_up, leaves)]
+        own = [*np.frombuffer(digest, np.uint32), *map(_checksum, leaves)]
         shown = self._exchange(np.array(own, np.uint32))
         self._check_plans({process: row[:4].tobytes().hex() for process, row in shown.items()})
         self._has_one_plan = True
@@ -160,7 +160,7 @@ class Agreement:
         return {_find_process(device): row for device, row in zip(devices, table, strict=True)}
 
 
-def _sum_up(value: Any) -> int:
+def _checksum(value: Any) -> int:
     """A check sum of a value that this process has all of; 0 of one that lies on all devices."""
     return (
         0 if is_global(value) else crc32(np.ascontiguousarray(read_host_value(value)).reshape(-1).view(np.uint8).data)

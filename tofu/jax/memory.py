@@ -13,11 +13,11 @@ import jax
 from jax.sharding import AbstractMesh, AxisType
 
 from tofu.jax.backend.buffers import find_overwritten, predict_temporaries
-from tofu.jax.backend.kernels import count_bytes
 from tofu.jax.backend.spmd import SpmdProgram
+from tofu.jax.backend.xla_operations import count_bytes
 from tofu.jax.frontend.equations import Equation, Loop, Operand, Step, read_type
 from tofu.jax.frontend.read_step import Native
-from tofu.jax.frontend.trace import Flattening, leave_out_unneeded
+from tofu.jax.frontend.trace import StepBuilder, eliminate_dead_code
 from tofu.jax.frontend.versions import find_body, in_precision
 from tofu.pipeline import Partition
 from tofu.report.memory import Report
@@ -29,7 +29,7 @@ arguments that jax.jit keeps from the program. What is written over donated argu
 
 
 @dataclass(frozen=True)
-class DeviceMemory:
+class StepDeviceMemory:
     """What one device needs for a step, in bytes.
 
     Attributes
@@ -92,9 +92,9 @@ class StepMemory(Report):
     """One device that runs the whole step, each of the workers, and `compiled`: XLA's count for a worker, where it compiled the step."""
 
     workers: int
-    one_device: DeviceMemory
-    worker: DeviceMemory
-    compiled: DeviceMemory | None = None
+    one_device: StepDeviceMemory
+    worker: StepDeviceMemory
+    compiled: StepDeviceMemory | None = None
 
     @property
     def headline(self) -> str:
@@ -112,13 +112,13 @@ class StepMemory(Report):
         return LEGEND
 
     @property
-    def columns(self) -> list[tuple[str, DeviceMemory]]:
+    def columns(self) -> list[tuple[str, StepDeviceMemory]]:
         """One device, a worker, and XLA's count."""
         devices = (self.one_device, self.worker, self.compiled)
         return [(one.name, one) for one in devices if one is not None]
 
     @property
-    def largest(self) -> DeviceMemory:
+    def largest(self) -> StepDeviceMemory:
         """All workers need the same."""
         return self.worker
 
@@ -129,13 +129,13 @@ def predict_memory(partition: Partition) -> StepMemory:
     return StepMemory(program.workers.count, predict_one_device(partition.source.native), predict_worker(program))
 
 
-def predict_one_device(native: Native) -> DeviceMemory:
+def predict_one_device(native: Native) -> StepDeviceMemory:
     """Predict the memory of one device that runs the whole step."""
     whole = native.of_one_device
     return _count("one device", whole, native.donated, tuple(whole.constants))
 
 
-def predict_worker(program: SpmdProgram) -> DeviceMemory:
+def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
     """Predict the memory of each worker."""
     with in_precision(program.native.double):
         local = read_worker_program(program)
@@ -144,10 +144,10 @@ def predict_worker(program: SpmdProgram) -> DeviceMemory:
     return _count(name, local, program.native.donated, local.inputs[len(program.step.inputs) :])
 
 
-def read_compiled(compiled: Any) -> DeviceMemory:
+def read_compiled(compiled: Any) -> StepDeviceMemory:
     """Return XLA's own count of a compiled step. Results include a table of addresses, arguments include the step's constants."""
     told = compiled.memory_analysis()
-    return DeviceMemory(
+    return StepDeviceMemory(
         "XLA's count",
         int(told.argument_size_in_bytes),
         0,
@@ -162,21 +162,21 @@ def read_worker_program(program: SpmdProgram) -> Step:
     """What each worker does with its shards, its collectives among it, as equations over values of their local shapes."""
     shape, names = program.workers.mesh_axes
     mesh: Any = AbstractMesh(shape, names, axis_types=(AxisType.Auto,) * len(names))
-    closed = jax.make_jaxpr(program.over(mesh))(*program.argument_structs(mesh))
+    closed = jax.make_jaxpr(program.map_over_mesh(mesh))(*program.argument_structs(mesh))
     (call,) = (one for one in closed.jaxpr.eqns if one.primitive.name == "shard_map")
     jaxpr, _ = find_body(call)
     local = dict(zip(call.invars, jaxpr.invars, strict=True))
     constants = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    flattening = Flattening()
-    values = {variable: flattening.add_value(read_type(variable.aval)) for variable in jaxpr.invars}
-    flattening.constants.update((values[local[v]], constant) for v, constant in constants.items())
-    outputs = flattening.inline(jaxpr, (), list(values.values()))
+    builder = StepBuilder()
+    values = {variable: builder.add_value(read_type(variable.aval)) for variable in jaxpr.invars}
+    builder.constants.update((values[local[v]], constant) for v, constant in constants.items())
+    outputs = builder.inline(jaxpr, (), list(values.values()))
     inputs = tuple(values[local[variable]] for variable in closed.jaxpr.invars)
-    made = Step(tuple(flattening.types), tuple(flattening.equations), inputs, tuple(outputs), flattening.constants)
-    return leave_out_unneeded(made)
+    made = Step(tuple(builder.types), tuple(builder.equations), inputs, tuple(outputs), builder.constants)
+    return eliminate_dead_code(made)
 
 
-def _count(name: str, step: Step, donated: Collection[int], constants: Sequence[int]) -> DeviceMemory:
+def _count(name: str, step: Step, donated: Collection[int], constants: Sequence[int]) -> StepDeviceMemory:
     """Return the memory of a program. `constants` are those of the user's step; the program's own tables count as temporaries."""
     own = frozenset(constants)
     arguments = [number for number in step.inputs if number not in own]
@@ -188,7 +188,7 @@ def _count(name: str, step: Step, donated: Collection[int], constants: Sequence[
     def add_up(numbers: Iterable[int]) -> int:
         return sum(count_bytes(step.types[number]) for number in numbers)
 
-    return DeviceMemory(
+    return StepDeviceMemory(
         name,
         add_up(arguments),
         add_up(number for number in arguments if number not in read),

@@ -19,8 +19,8 @@ from tofu.jax.frontend.read_step import check_arguments, donate, read_step
 from tofu.jax.hosts import check_devices, find_topology, list_devices
 from tofu.jax.partitioned_step import PartitionedStep
 from tofu.jax.planning import check_names, plan_step, read_settings
-from tofu.reading import show, show_with_type
 from tofu.search.algorithms import ALGORITHMS
+from tofu.validation import show, show_with_type
 
 Devices: TypeAlias = "int | Mesh | Sequence[Any]"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -18,40 +18,47 @@ from tofu.errors import PlanError, ShapeError, UnsupportedError, raise_together
 from tofu.host.writing import write_atomically
 from tofu.jax.argument_checks import WeakTypeCheck, check_leaves, list_weak, refuse_shapes
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
-from tofu.jax.bound_stage import BoundStage
 from tofu.jax.engine import make_engine
 from tofu.jax.frontend.equations import ValueType, as_type
-from tofu.jax.frontend.leaves import NUMBERS, Empty, Fixed, describe_changed, is_fixed, name_all, take_apart
 from tofu.jax.frontend.names import (
     describe_difference,
-    describe_other_node,
+    describe_node_difference,
     name_leaves,
     name_parameters,
     order_arguments,
 )
 from tofu.jax.frontend.read_step import check_arguments, donate, read_step
+from tofu.jax.frontend.static_leaves import (
+    NUMBERS,
+    Empty,
+    StaticLeaf,
+    describe_changed,
+    flatten_arrays,
+    is_static,
+    name_all,
+)
 from tofu.jax.frontend.versions import in_precision
-from tofu.jax.giving import agrees, fill_in, give, lay_part_of_first, pin_first
-from tofu.jax.hosts import Agreement, count_host_bytes
-from tofu.jax.laying import lay, lay_anew, lay_apart, lay_part, separate
+from tofu.jax.hosts import ProcessAgreement, count_host_bytes
 from tofu.jax.memory import StepMemory, predict_memory, read_compiled
+from tofu.jax.placement import copy_repeated_donations, place_array, place_copy, place_local_rows, place_operand
 from tofu.jax.planning import plan_step, read_settings
+from tofu.jax.pytrees import make_state_hints, matches_hint, read_state_layouts, unflatten_arrays, unflatten_values
 from tofu.jax.transformations import Transformation, choose_settings, make_transformable
 from tofu.pipeline import Partition
 from tofu.plan import Plan, format_count
 from tofu.planning.progress import track_progress
-from tofu.reading import show, show_with_type
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table
 from tofu.search.topology import arrange_as
 from tofu.simulation import Simulation, read_machine
 from tofu.simulation.simulate import read_states, simulate_partition
+from tofu.validation import show, show_with_type
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def as_planned(method: Method) -> Method:
+def in_planned_precision(method: Method) -> Method:
     """A method that runs in the precision in which its step was planned, whatever `jax_enable_x64` has become."""
 
     @wraps(method)
@@ -93,7 +100,9 @@ class PartitionedStep:
         self._weak_types = WeakTypeCheck(step, native, self._leaf_names)
         self._arguments = native.arguments_tree.children()
         names = [f"constant_{n}" for n in range(len(self._laid_constants))]
-        self._agreement = Agreement(mesh, partition.plan, [*native.arguments_tree.split(self._leaf_names), names])
+        self._agreement = ProcessAgreement(
+            mesh, partition.plan, [*native.arguments_tree.split(self._leaf_names), names]
+        )
 
     @property
     def plan(self) -> Plan:
@@ -107,7 +116,9 @@ class PartitionedStep:
         """
         whole = NamedSharding(self.mesh, PartitionSpec())
         tree = self._native.arguments_tree
-        return fill_in(tree, self._laid, "shardings", lambda one: whole if isinstance(one.value, Empty) else one.value)
+        return unflatten_values(
+            tree, self._laid, "shardings", lambda one: whole if isinstance(one.value, Empty) else one.value
+        )
 
     @property
     def host_bytes(self) -> int:
@@ -122,27 +133,30 @@ class PartitionedStep:
         values = list(self._native.step.constants.values())
         with jax.ensure_compile_time_eval():  # an outer trace must not capture them
             self._agreement.check({len(self._arguments): values})
-            return [lay_anew(lay(value, laid), laid) for value, laid in zip(values, self._laid_constants, strict=True)]
+            return [
+                place_operand(place_array(value, laid), laid)
+                for value, laid in zip(values, self._laid_constants, strict=True)
+            ]
 
-    @as_planned
+    @in_planned_precision
     def __call__(self, *args: Any, **named: Any) -> Any:
         """One step, of arguments that lie anywhere; `place` says where they are best."""
         given = self._flatten(order_arguments(self._step, args, named))
         refuse_shapes(given, self._leaf_names)
         self._agreement.check(dict(enumerate(self._native.arguments_tree.split(given))))
-        types = self._find_other_types(given)
+        types = self._find_result_types(given)
         made = self._run_leaves(given)
         if types is not None:
             made = list(map(_as_type, made, types))
-        return give(self._native.results_tree, made)
+        return unflatten_arrays(self._native.results_tree, made)
 
     def _run_leaves(self, given: Sequence[Any]) -> list[Any]:
         """Return the leaves of the results, from those of the arguments."""
         if any(isinstance(leaf, jax.core.Tracer) for leaf in given):
             made_of = (UnevenArray, *NUMBERS)
             return self._run_traced(*(jnp.asarray(leaf) if isinstance(leaf, made_of) else leaf for leaf in given))
-        leaves = list(map(lay_anew, given, self._laid))
-        separate(leaves, self._joined, self._donated)
+        leaves = list(map(place_operand, given, self._laid))
+        copy_repeated_donations(leaves, self._joined, self._donated)
         made: list[Any] = self._run(*leaves, *self._constants)
         for position, sharding in self._uneven_results.items():
             made[position] = UnevenArray(made[position], sharding)
@@ -155,7 +169,7 @@ class PartitionedStep:
 
         def run_whole(*leaves: Any) -> list[Any]:
             check_leaves(leaves, self._types, self._leaf_names)  # a derivative hides what its arrays have become
-            made: list[Any] = run(*map(lay_anew, leaves, self._laid), *self._constants)
+            made: list[Any] = run(*map(place_operand, leaves, self._laid), *self._constants)
             for position, sharding in self._uneven_results.items():
                 made[position] = sharding.restore(made[position])
             return made
@@ -166,7 +180,7 @@ class PartitionedStep:
 
         return make_transformable(run_whole, run_transformed, self._native)
 
-    @as_planned
+    @in_planned_precision
     def _plan_transformed(self, asked: Transformation) -> PartitionedStep:
         """Plan a transformation of this step by JAX, on the same devices, once."""
         if asked not in self._transformed:
@@ -177,7 +191,7 @@ class PartitionedStep:
             self._transformed[asked] = PartitionedStep(function, made, self.mesh, (), self.uneven)
         return self._transformed[asked]
 
-    @as_planned
+    @in_planned_precision
     def lower(self, *args: Any, **named: Any) -> Any:
         """Lower the step, as `jax.jit(step).lower` does, from arrays or their shapes: to be read, or compiled and called like the step.
 
@@ -185,7 +199,7 @@ class PartitionedStep:
         """
         function, native = self._program.function(self.mesh), self._native
 
-        def keep(one: Fixed) -> Fixed:
+        def keep(one: StaticLeaf) -> StaticLeaf:
             return one
 
         def step(*arguments: Any) -> Any:
@@ -193,7 +207,7 @@ class PartitionedStep:
 
         step.__name__ = self.name
         leaves = self._flatten(order_arguments(self._step, args, named))
-        self._find_other_types(leaves)
+        self._find_result_types(leaves)
         structs = self._program.argument_structs(self.mesh)[: len(leaves)]
         pairs = zip(leaves, structs, self._laid, strict=True)
         leaves = [
@@ -202,23 +216,23 @@ class PartitionedStep:
         ]
         bound = [self._constants] if self._constants else []
         given = (
-            *fill_in(native.arguments_tree, self._joined, "lower()", keep),
+            *unflatten_values(native.arguments_tree, self._joined, "lower()", keep),
             *([x.sharding for x in constants] for constants in bound),
         )
         results = self._program.result_shardings(self.mesh)
-        out = fill_in(native.results_tree, results, "lower()", keep)
+        out = unflatten_values(native.results_tree, results, "lower()", keep)
         donated = native.list_arguments(self._donate_argnums)
         jitted = jax.jit(step, in_shardings=given, out_shardings=out, donate_argnums=donated)
         lowered = jitted.lower(*native.arguments_tree.unflatten(leaves, keep), *bound)
         return BoundStage(lowered, self._constants) if bound else lowered
 
-    @as_planned
+    @in_planned_precision
     def lower_leaves(self) -> Any:
         """As `lower`, of the arrays in the arguments alone, one after another: trees of them are not put together."""
         lowered: Any = self._run.lower(*self._program.argument_structs(self.mesh))
         return lowered
 
-    @as_planned
+    @in_planned_precision
     def place(self, value: Any, argument: int = 0) -> Any:
         """An argument, by default the first, laid out on the devices as the plan has it: each device gets its shard alone.
 
@@ -229,9 +243,9 @@ class PartitionedStep:
         check_leaves(leaves, types, names)
         refuse_shapes(leaves, names)
         self._agreement.check({argument: leaves})
-        return give(self._arguments[argument], list(map(lay_apart, leaves, laid)))
+        return unflatten_arrays(self._arguments[argument], list(map(place_copy, leaves, laid)))
 
-    @as_planned
+    @in_planned_precision
     def place_part(self, value: Any, argument: int = 1) -> Any:
         """An argument, by default the second, of which each process has its own part, laid out on the devices as the plan has it.
 
@@ -241,7 +255,7 @@ class PartitionedStep:
         leaves, names, types, laid = self._take(value, argument)
         refuse_shapes(leaves, names)
         self._agreement.check({})
-        return give(self._arguments[argument], list(map(lay_part, names, leaves, types, laid)))
+        return unflatten_arrays(self._arguments[argument], list(map(place_local_rows, names, leaves, types, laid)))
 
     def _take(self, value: Any, argument: int) -> tuple[list[Any], list[str], list[jax.ShapeDtypeStruct], list[Any]]:
         """The leaves of an argument, and the names, types and shardings that they are planned with. Raises ShapeError for another tree."""
@@ -249,21 +263,21 @@ class PartitionedStep:
             raise UnsupportedError(
                 f"argument is {show(argument)}; the step has arguments 0 to {len(self._arguments) - 1}, and one of them is placed."
             )
-        leaves, given = take_apart(value, self._native.fixes_numbers)
+        leaves, given = flatten_arrays(value, self._native.has_static_numbers)
         planned, tree = self._arguments[argument], self._native.arguments_tree
         names, types, laid = (tree.split(each)[argument] for each in (self._leaf_names, self._types, self._laid))
         if given != planned:
             name = name_parameters(self._step, len(self._arguments))[argument]
             there = tree.split(tree.pick(self._native.names))[argument]
-            difference = describe_difference(there, given.pick(name_leaves(name, value, is_fixed)))
-            difference = difference or describe_other_node(planned.tree, given.tree, name)
+            difference = describe_difference(there, given.pick(name_leaves(name, value, is_static)))
+            difference = difference or describe_node_difference(planned.tree, given.tree, name)
             raise ShapeError(
                 f"What is to be placed is not like {name}, argument {argument} of the step.{difference} Another argument is placed by its "
                 "number: the batch, say, by place(batch, argument=1)."
             )
         return leaves, names, types, laid
 
-    @as_planned
+    @in_planned_precision
     def check_replicas(self) -> bool:
         """Whether JAX itself shows, by `check_vma` of `jax.shard_map`, that what the plan has whole on several devices is the same there.
         It traces the step once more, and cannot tell of what is put together box by box, as where sizes have no equal parts.
@@ -271,7 +285,7 @@ class PartitionedStep:
         is_shown: bool = self._program.check_replicas(self.mesh)
         return is_shown
 
-    @as_planned
+    @in_planned_precision
     def memory_report(self, compile: bool = False) -> StepMemory:
         """What each device needs, which prints. With `compile`, XLA compiles the step, and its own count stands beside the prediction."""
         predicted = predict_memory(self.partition)
@@ -279,7 +293,7 @@ class PartitionedStep:
             return predicted
         return replace(predicted, compiled=read_compiled(self.lower_leaves().compile()))
 
-    @as_planned
+    @in_planned_precision
     def also(
         self,
         step: Callable[..., Any],
@@ -303,14 +317,14 @@ class PartitionedStep:
             raise UnsupportedError(
                 f"topology= is that of {self.name}, with which the devices are shared. Leave it out."
             )
-        source = donate(read_step(step, tuple(example_args), self._native.fixes_numbers), donate_argnums)
-        hints = pin_first(source, *lay_part_of_first(self.partition, part))
+        source = donate(read_step(step, tuple(example_args), self._native.has_static_numbers), donate_argnums)
+        hints = make_state_hints(source, *read_state_layouts(self.partition, part))
         read_settings(self.plan.workers, options)  # raises where hints= are none
         given = dict(options.pop("hints", None) or {})
         raise_together(
             PlanError,
             f"The first argument lies as {self.name} lays it out, and hints= have it otherwise. Leave these out, or give them there:",
-            [f"{name} is split along {steps}" for name, steps in hints.items() if not agrees(given, name, steps)],
+            [f"{name} is split along {steps}" for name, steps in hints.items() if not matches_hint(given, name, steps)],
         )
         settings = read_settings(self.plan.workers, {**options, "hints": {**given, **hints}})
         if settings.plan is not None and settings.plan.factors != self.plan.factors:
@@ -323,7 +337,7 @@ class PartitionedStep:
         made = plan_step(source, replace(settings, arrangement=steps), engine=engine)
         return PartitionedStep(step, made, self.mesh, donate_argnums, self.uneven)
 
-    @as_planned
+    @in_planned_precision
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
         """Predict what a step takes on a machine, by its name ("8xH100") or its file. Printed, it says where the time goes."""
         return simulate_partition(self.partition, read_machine(machine), read_states(states))
@@ -361,11 +375,11 @@ class PartitionedStep:
         devices = format_count(self.plan.workers, "device")
         return f"<{self.name} on {devices}, {self.plan.communication_bytes:,} bytes moved in a step>"
 
-    def _describe_other_argument(self, given: Any) -> str:
+    def _describe_argument_difference(self, given: Any) -> str:
         """Where the tree of arguments is another, whose leaves have the names that were planned."""
         planned = self._native.arguments_tree.tree.children()
         pairs = zip(planned, given.children(), name_parameters(self._step, len(planned)), strict=False)
-        differences = (describe_other_node(*pair) for pair in pairs)
+        differences = (describe_node_difference(*pair) for pair in pairs)
         return next(filter(None, differences), f" It has {len(planned)}, and {len(given.children())} are given.")
 
     def _flatten(self, args: Sequence[Any]) -> list[Any]:
@@ -373,20 +387,20 @@ class PartitionedStep:
         given, planned = tuple(args), self._native.arguments_tree
         leaves: list[Any]
         leaves, tree = jax.tree.flatten(given)
-        if planned.fixed or tree != planned.tree:  # most often neither is so, and this runs in every step
-            leaves, found = take_apart(given, self._native.fixes_numbers)
+        if planned.static or tree != planned.tree:  # most often neither is so, and this runs in every step
+            leaves, found = flatten_arrays(given, self._native.has_static_numbers)
             if found != planned:
                 there, names = self._native.names, name_all(self._step, given)
                 difference = describe_difference(planned.pick(there), found.pick(names))
                 difference = difference or describe_changed(there, planned, found)
-                detail = difference or self._describe_other_argument(found.tree)
+                detail = difference or self._describe_argument_difference(found.tree)
                 raise ShapeError(
                     f"The step was planned for other arguments.{detail} Call tofu.jax.partition again for these, or give others."
                 )
         check_leaves(leaves, self._types, self._leaf_names)
         return leaves
 
-    def _find_other_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
+    def _find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
         """Return the types of the results for leaves of other weak types than planned. Raises ShapeError if more types are others."""
         weak = list_weak(leaves)
         return None if weak == self._weak_types.planned else self._weak_types.find_result_types(weak)
@@ -397,3 +411,22 @@ def _as_type(value: Any, type_: ValueType) -> Any:
     return (
         replace(value, joined=as_type(value.joined, type_)) if isinstance(value, UnevenArray) else as_type(value, type_)
     )
+
+
+@dataclass(frozen=True)
+class BoundStage:
+    """A `jax.stages.Lowered` or `Compiled` whose last argument is bound to `constants`; all else is that of the `stage`."""
+
+    stage: Any
+    constants: Sequence[Any]
+
+    def compile(self, *args: Any, **named: Any) -> BoundStage:
+        """Compile a lowered step."""
+        return BoundStage(self.stage.compile(*args, **named), self.constants)
+
+    def __call__(self, *args: Any) -> Any:
+        """Run a compiled step on its arguments."""
+        return self.stage(*args, self.constants)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stage, name)

@@ -8,12 +8,12 @@ from typing import Any
 from tofu.engine import Engine, Source
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together, suggest
 from tofu.jax.engine import JAX
-from tofu.jax.frontend.read_step import move_sums
+from tofu.jax.frontend.read_step import hoist_loop_sums
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.plan import Plan
 from tofu.planning.progress import search_progress
 from tofu.planning.settings import OPTIONS, Settings, read_options
-from tofu.reading import MOST_WORKERS
+from tofu.validation import MOST_WORKERS
 
 OF_STEPS = tuple(name for name in OPTIONS if name != "for_training")
 """The options that a step has: it says itself whether it trains."""
@@ -58,7 +58,7 @@ def choose_form(source: Source, settings: Settings) -> Source:
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
     if given is None and not is_free:
         return source
-    moved = move_sums(source)
+    moved = hoist_loop_sums(source)
     if moved is None or (given is not None and given.fingerprint != moved.graph.fingerprint):
         return source
     left_out = {*source.graph.tensor_index, *source.graph.operator_index}

@@ -14,7 +14,7 @@ from typing import Any
 
 from tofu.errors import InternalError, TofuError, suggest
 from tofu.jax.partition import DeferredStep
-from tofu.reading import show_with_type
+from tofu.validation import show_with_type
 
 DEFAULT_STEP = "step"
 DEFAULT_ARGUMENTS = "example_args"
@@ -48,7 +48,7 @@ def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
     remedy = f"Add a function {arguments}() that returns (state, batch), arrays or jax.ShapeDtypeStructs, or name another one."
     given = _find(module, file, arguments, remedy)
     if callable(given):
-        with telling_where(file, f"{arguments}()"):
+        with locate_errors(file, f"{arguments}()"):
             given = given()
     if not isinstance(given, (tuple, list)):
         raise TofuError(
@@ -58,7 +58,7 @@ def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
 
 
 @contextmanager
-def telling_where(file: Path, what: str) -> Iterator[None]:
+def locate_errors(file: Path, what: str) -> Iterator[None]:
     """Raise what `what` in a user's file raises as one TofuError, which names the last line of that file on the way; frames of others say
     nothing to the user.
     """
@@ -83,7 +83,7 @@ def _run(file: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module  # which dataclasses look for
     sys.path.insert(0, str(file.resolve().parent))
-    with telling_where(file, "What is run"):
+    with locate_errors(file, "What is run"):
         spec.loader.exec_module(module)
     return module
 

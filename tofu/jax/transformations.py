@@ -18,8 +18,8 @@ from jax.extend import core
 
 from tofu.engine import Source
 from tofu.errors import UnsupportedError
-from tofu.jax.frontend.leaves import NUMBERS
 from tofu.jax.frontend.read_step import Native
+from tofu.jax.frontend.static_leaves import NUMBERS
 from tofu.jax.frontend.versions import find_key_implementation
 from tofu.pipeline import Partition
 from tofu.planning.settings import DEFAULTS, Settings

@@ -1,20 +1,19 @@
-"""Lowerings: stock operators in parts, where their own kernel cannot be split along an axis that matters; see decision 17.
+"""Lowerings: stock operators in parts, if their own kernel cannot be split along an axis that matters (decision 17).
 
-What a lowering is, and the graphs that follow; the lowerings themselves are the front end's.
+This package defines lowerings and lowered graphs. The front ends provide the lowerings of their operators.
 """
 
-from tofu.lowering.choice import Settled, prepare_inference, settle
 from tofu.lowering.expansion import lower
 from tofu.lowering.parts import LowerableOperators, Lowering, Lowerings, Parts, find_lowering
+from tofu.lowering.restoration import prepare_inference, restore_whole_operators
 
 __all__ = [
     "LowerableOperators",
     "Lowering",
     "Lowerings",
     "Parts",
-    "Settled",
     "find_lowering",
     "lower",
     "prepare_inference",
-    "settle",
+    "restore_whole_operators",
 ]

@@ -10,10 +10,10 @@ from tofu.lowering.parts import Lowerings, Parts, find_lowering
 
 
 def lower(graph: Graph, lowerings: Lowerings, is_lowered: Callable[[Operator], bool] = lambda operator: True) -> Graph:
-    """The graph with the operators that have a lowering in parts, as far as `is_lowered` says so.
+    """Return the graph with operators that have a lowering in parts, if `is_lowered` selects them.
 
-    Tensors keep their positions; those between parts come after them. Operators that stay whole say of every input that their kernel
-    changes it.
+    Tensors keep their positions, and those between parts follow. Operators that stay whole list all inputs that their
+    kernel updates.
     """
     if all(find_lowering(lowerings, operator, graph.tensors) is None for operator in graph.operators):
         return graph
@@ -38,6 +38,6 @@ def lower(graph: Graph, lowerings: Lowerings, is_lowered: Callable[[Operator], b
 
 
 def keep_whole(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Operator:
-    """The operator where it is not lowered."""
+    """Return the operator in its whole form."""
     lowering = find_lowering(lowerings, operator, tensors)
     return operator if lowering is None else lowering.as_whole(operator)

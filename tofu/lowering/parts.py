@@ -1,7 +1,7 @@
-"""What a lowering is: the parts that take the place of one operator of the semantic graph.
+"""Lowerings of operators: the parts that replace one operator of the semantic graph.
 
-Parts are ordinary operators with descriptions of their own, so the search prices them, and the emission writes them, like any others.
-Which operators have a lowering, the front end says.
+Parts are ordinary operators with descriptions of their own, so search and program treat them like any others. The front
+end has a table of the operators with a lowering.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 @dataclass
 class Parts:
-    """What one operator is made of, while its lowering writes it down.
+    """Parts of one operator, while its lowering adds them.
 
-    `position` and `first_tensor` are where the next operator and the next tensor of the lowered graph will stand.
+    `position` and `first_tensor` are the positions of the next operator and the next tensor in the lowered graph.
     """
 
     whole: Operator
@@ -35,15 +35,15 @@ class Parts:
     tensors: list[Tensor] = field(default_factory=list)
 
     def shape(self, slot: int) -> tuple[int, ...]:
-        """The shape of the operator's input `slot`."""
+        """Return the shape of the operator's input `slot`."""
         return self.graph_tensors[self.whole.inputs[slot]].shape
 
     def output_shape(self, slot: int) -> tuple[int, ...]:
-        """The shape of the operator's output `slot`."""
+        """Return the shape of the operator's output `slot`."""
         return self.graph_tensors[self.whole.outputs[slot]].shape
 
     def inner_tensor(self, name: str, shape: tuple[int, ...], dtype: str = "float64") -> int:
-        """A new tensor between the parts; its position."""
+        """Add a tensor between the parts, and return its position."""
         full_name, item_bytes = f"{self.whole.name}/{name}", np.dtype(dtype).itemsize
         self.tensors.append(Tensor(full_name, shape, dtype, item_bytes, TensorKind.INTERMEDIATE, is_inner=True))
         return self.first_tensor + len(self.tensors) - 1
@@ -58,7 +58,10 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """A part that comes before the last one; `names` are those of its dimensions, where its description calls its axes otherwise."""
+        """Add a part before the last one.
+
+        `names` are its dimensions' names in the whole operator, if its description names its axes otherwise.
+        """
         full_name = f"{self.whole.name}/{name}"
         self._add(full_name, op, attributes, inputs, outputs, (), is_inner=True, origin=origin, names=names)
 
@@ -72,7 +75,10 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """The part that has the operator's name and outputs, or those `outputs` alone that its kernel writes: nobody reads the others."""
+        """Add the part with the operator's name and outputs.
+
+        `outputs` lists those that its kernel writes, if no operator reads the others.
+        """
         outputs = self.whole.outputs if outputs is None else outputs
         name = self.whole.name
         self._add(name, op, attributes, inputs, outputs, mutates, is_inner=False, origin=origin, names=names)
@@ -120,18 +126,19 @@ def _always(operator: Operator, inputs: Inputs) -> bool:
 
 @dataclass(frozen=True)
 class Lowering:
-    """How one of the framework's operators is lowered.
+    """Lowering of one of the framework's operators.
 
     Attributes
     ----------
     expand
-        Writes down the parts.
+        Adds the parts.
     as_whole
-        The operator where it stays whole, with all that its own kernel does and the framework does not say: inputs that it changes.
+        Returns the operator in its whole form, with the inputs that its kernel updates without the framework declaring
+        it.
     in_inference
-        The attributes that describe what the operator does in inference, where those differ.
+        Returns the attributes that describe the operator in inference.
     is_possible
-        Whether an operator can be lowered, by its attributes and its inputs.
+        Returns True if an operator can be lowered, given its attributes and inputs.
     """
 
     expand: Callable[[Parts], None]
@@ -141,11 +148,11 @@ class Lowering:
 
 
 Lowerings = Mapping[str, Lowering]
-"""By operator: those that have a lowering, at some of their attributes."""
+"""Lowerings by operator; some apply only to certain attributes."""
 
 
 class LowerableOperators(Operators, Protocol):
-    """What lowering needs to know of a framework's operators, beside what finding strategies does."""
+    """A framework's operators, as far as lowerings and strategies depend on them."""
 
     @property
     def lowerings(self) -> Lowerings:
@@ -153,7 +160,7 @@ class LowerableOperators(Operators, Protocol):
 
 
 def find_lowering(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Lowering | None:
-    """The lowering of an operator over the graph's `tensors`, or None where its own kernel is all there is."""
+    """Return the lowering of an operator over the graph's `tensors`, or None if only its own kernel exists."""
     lowering = lowerings.get(operator.op)
     if lowering is None:
         return None

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tofu.calling import called_as, list_options
-from tofu.errors import DeviceError, PlanError, TofuError, raise_together
+from tofu.errors import DeviceError, PlanError, TofuError, explain_call, list_keyword_arguments, raise_together
 from tofu.mxnet.frontend.inference import list_inputs
 from tofu.mxnet.frontend.read_symbol import find_labels
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
@@ -17,7 +16,7 @@ from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.plan import Plan
 
 
-@called_as("tofu.bind(symbol, [mx.cpu(0), mx.cpu(1)], data=(64, 784))")
+@explain_call("tofu.bind(symbol, [mx.cpu(0), mx.cpu(1)], data=(64, 784))")
 def bind(
     symbol: Any,
     contexts: Sequence[Any] | None = None,
@@ -85,7 +84,7 @@ def bind(
                 "tofu.partition(symbol, ngpus=2)."
             )
         partitioned = make_symbol(symbol, None, contexts, plan=plan, for_training=for_training)
-    inputs = read_shapes(partitioned, shapes, list_options(bind))
+    inputs = read_shapes(partitioned, shapes, list_keyword_arguments(bind))
     held = {*check_names_given("fixed", fixed), *inputs, *find_labels(partitioned)}
     trained = [name for name in partitioned.list_arguments() if name not in held] if for_training else []
     wanted = check_names_given("differentiated_inputs", differentiated_inputs)

@@ -22,11 +22,11 @@ from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.pipeline import Observer, Partition, Task, observe_by_environment
 from tofu.planning.progress import search_progress
 from tofu.planning.settings import Settings
-from tofu.reading import MOST_WORKERS
 from tofu.report.compared_plans import compare_plans, print_plans
 from tofu.simulation.advise import Advice, advise
 from tofu.simulation.machine import Machine
 from tofu.simulation.simulate import DEFAULT_STATES
+from tofu.validation import MOST_WORKERS
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,8 @@ def read_request(
     """Read a symbol and call `use` with the request. Raise TofuError if there is no such file, or no shape."""
     if not Path(model).is_file():
         raise TofuError(
-            f"There is no file {model}. MODEL is a symbol saved by MXNet, such as model-symbol.json, or a step for JAX, such as train.py:step."
+            f"There is no file {model}. MODEL is a symbol that MXNet saved, such as model-symbol.json, or a step for JAX, such as "
+            "train.py:step."
         )
     if not shapes:
         raise TofuError(

@@ -13,8 +13,8 @@ from tofu.mxnet.check import check_execution, check_traffic
 from tofu.mxnet.frontend.randomness import draws_in, draws_undescribed
 from tofu.mxnet.frontend.read_symbol import infer_operator_shapes
 from tofu.mxnet.lowerings import LOWERINGS
-from tofu.program import Program
-from tofu.search import Choices, Problem
+from tofu.program import PlannedProgram, Program
+from tofu.search import Choices
 
 Shape = tuple[int, ...]
 
@@ -43,32 +43,30 @@ class MXNetBackend:
 
     measured = "memory"
 
-    def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> ExecutionGraph:
+    def build(self, source: Source, program: PlannedProgram) -> ExecutionGraph:
         """Build the execution graph from copies of the training graph's nodes."""
-        return build_execution_graph(source, problem, choices, program)
+        return build_execution_graph(source, program)
 
-    def measure(self, execution: ExecutionGraph, problem: Problem, choices: Choices) -> Measured:
+    def measure(self, execution: ExecutionGraph, choices: Choices) -> Measured:
         """Return each worker's bytes, by the memory planner that binding uses."""
-        planned = plan_buffers(problem, choices, execution)
-        return Measured(plan_worker_bytes(problem, choices, execution, planned), planned)
+        planned = plan_buffers(choices, execution)
+        return Measured(plan_worker_bytes(choices, execution, planned), planned)
 
-    def predict_peak(self, execution: ExecutionGraph, measured: Measured) -> tuple[int, ...]:
-        """Return the measured bytes, which include all buffers."""
-        return measured.worker_bytes
+    def predict_peak(self, execution: ExecutionGraph) -> None:
+        """Predict nothing: the measured bytes include all buffers."""
 
     def check(
         self,
         execution: ExecutionGraph,
-        problem: Problem,
         choices: Choices,
         measured: Measured | None = None,
         communication_bytes: int | None = None,
     ) -> None:
         """Raise InternalError if the execution graph breaks a rule of `tofu.mxnet.check`."""
-        planned = plan_buffers(problem, choices, execution) if measured is None else measured.planned
+        planned = plan_buffers(choices, execution) if measured is None else measured.planned
         shapes: list[Shape] = []
         for output in execution.outputs:
-            shapes += list_shard_shapes(problem, output.tensor, output.layout)
+            shapes += list_shard_shapes(choices.problem, output.tensor, output.layout)
         check_execution(planned, shapes)
         if communication_bytes is not None:
             check_traffic(planned, communication_bytes)

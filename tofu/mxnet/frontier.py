@@ -16,10 +16,10 @@ from typing import Any
 from tofu.errors import InfeasibleError, PlanError
 from tofu.mxnet.planning import read_trained
 from tofu.mxnet.runtime.symbol.arguments import read_settings, read_shapes
-from tofu.pipeline import Observer, Task, build_found
+from tofu.pipeline import Observer, Task, build_partition
 from tofu.plan import Plan, align, format_bytes, format_seconds
-from tofu.planning.find import Found, make_tradeoffs
 from tofu.planning.memory_limit import Point, price_plan
+from tofu.planning.selection import Selection, make_tradeoffs
 from tofu.planning.settings import Settings
 from tofu.report.picture import choose_unit, new_figure
 from tofu.search import Problem
@@ -215,7 +215,7 @@ def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings:
 
     def finish(point: Point) -> Plan:
         algorithm = DATA_PARALLEL if point is data_parallel else task.settings.algorithm
-        return build_found(task, Found(point.problem, point.choices, algorithm, OPTIMALITY), Observer()).plan
+        return build_partition(task, Selection(point.choices, algorithm, OPTIMALITY), Observer()).plan
 
     return Frontier(
         tuple(map(finish, best)), finish(split_all), None if data_parallel is None else finish(data_parallel)
@@ -227,4 +227,4 @@ def _plan_data_parallel(task: Task, problem: Problem) -> Point | None:
         choices = ALGORITHMS[DATA_PARALLEL].solve(problem).choices
     except InfeasibleError:
         return None
-    return price_plan(problem, choices, task.measure)
+    return price_plan(choices, task.measure)

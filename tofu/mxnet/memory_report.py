@@ -8,8 +8,7 @@ from typing import Any
 
 import mxnet as mx
 
-from tofu.calling import called_as, list_options
-from tofu.errors import TofuError
+from tofu.errors import TofuError, explain_call, list_keyword_arguments
 from tofu.mxnet.frontend.inference import check_names
 from tofu.mxnet.frontend.read_symbol import read_graph, read_training
 from tofu.mxnet.memory.account import account_one_device, account_workers
@@ -25,7 +24,7 @@ DEFAULT_OPTIMIZER = "sgd"
 DEFAULT_MOMENTUM = 0.9  # of SGD
 
 
-@called_as("tofu.memory_report(symbol, 4, data=(64, 784))")
+@explain_call("tofu.memory_report(symbol, 4, data=(64, 784))")
 def memory_report(
     symbol: Any,
     ngpus: int | None = None,
@@ -82,7 +81,7 @@ def memory_report(
         raise TofuError(
             "memory_report needs the shapes of the inputs: memory_report(symbol, 8, data=(64, 3, 224, 224))."
         )
-    inputs = read_shapes(symbol, shapes, ("ngpus", *list_options(memory_report), *MXNET_OPTIONS))
+    inputs = read_shapes(symbol, shapes, ("ngpus", *list_keyword_arguments(memory_report), *MXNET_OPTIONS))
     if workers == 1:
         return report_one_device(getattr(symbol, "whole", symbol), inputs, states)
     contexts = None if workers is None else [mx.cpu(worker) for worker in range(workers)]  # only for planning

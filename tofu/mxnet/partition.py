@@ -8,7 +8,7 @@ from typing import Any
 
 from mxnet.gluon import Block
 
-from tofu.calling import called_as, list_options
+from tofu.errors import explain_call, list_keyword_arguments
 from tofu.mxnet.gluon.block import partition as partition_block
 from tofu.mxnet.runtime.symbol.make import make_symbol
 from tofu.plan import Plan
@@ -16,7 +16,7 @@ from tofu.search.algorithms import BASELINES, DEFAULT_ALGORITHM
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 
 
-@called_as("tofu.partition(symbol, ngpus=4, data=(64, 784)), with the shape of each input by name")
+@explain_call("tofu.partition(symbol, ngpus=4, data=(64, 784)), with the shape of each input by name")
 def partition(
     symbol: Any,
     ngpus: int | None = None,
@@ -118,7 +118,7 @@ def partition(
     if isinstance(symbol, Block):
         own: dict[str, Any] = shapes if for_training else {"for_training": False, **shapes}
         return partition_block(symbol, ngpus, contexts=contexts, **options, **own)
-    known = ("ngpus", *list_options(partition))
+    known = ("ngpus", *list_keyword_arguments(partition))
     return make_symbol(symbol, ngpus, contexts, shapes, known, for_training=for_training, **options)
 
 

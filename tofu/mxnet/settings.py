@@ -8,7 +8,7 @@ from typing import Any
 
 from tofu.errors import PlanError
 from tofu.planning.settings import OPTIONS, Option, Settings
-from tofu.reading import show
+from tofu.validation import show
 
 UNROLL = ("never", "cheaper", "always")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tofu.calling import called_as, list_options
-from tofu.errors import PlanError
+from tofu.errors import PlanError, explain_call, list_keyword_arguments
 from tofu.mxnet.planning import plan_task, read_trained
 from tofu.mxnet.runtime.symbol.arguments import check_symbol, read_settings, read_shapes
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
@@ -22,7 +21,7 @@ EXAMPLE = "data=(64, 3, 224, 224)"
 FEWEST = 2  # workers of a plan
 
 
-@called_as(f'tofu.simulate(symbol, "8xH100", {EXAMPLE})')
+@explain_call(f'tofu.simulate(symbol, "8xH100", {EXAMPLE})')
 def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shapes: Sequence[int]) -> Simulation:
     """Predict the time of a training step on a machine: `.seconds`, `.throughput`, `.fits`, and where the time goes.
 
@@ -59,12 +58,18 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
     """
     described, states = read_machine(machine), read_states(states)
     if isinstance(symbol, PartitionedSymbol) and symbol.settings.workers > 1:
-        made = plan_task(_read(symbol, shapes, symbol.settings, list_options(simulate))) if shapes else symbol.planned()
+        made = (
+            plan_task(_read(symbol, shapes, symbol.settings, list_keyword_arguments(simulate)))
+            if shapes
+            else symbol.planned()
+        )
         return simulate_partition(made, described, states)
-    return simulate_one_device(_read(symbol, shapes, read_settings(FEWEST), list_options(simulate)), described, states)
+    return simulate_one_device(
+        _read(symbol, shapes, read_settings(FEWEST), list_keyword_arguments(simulate)), described, states
+    )
 
 
-@called_as(f'tofu.advise(symbol, "8xH100", {EXAMPLE})')
+@explain_call(f'tofu.advise(symbol, "8xH100", {EXAMPLE})')
 def advise(
     symbol: Any, machine: Any, *, workers: Sequence[int] = (), states: int = DEFAULT_STATES, **shapes: Sequence[int]
 ) -> Advice:
@@ -76,7 +81,10 @@ def advise(
     """
     settings = symbol.settings.over(FEWEST) if isinstance(symbol, PartitionedSymbol) else read_settings(FEWEST)
     return find_advice(
-        _read(symbol, shapes, settings, list_options(advise)), read_machine(machine), workers, read_states(states)
+        _read(symbol, shapes, settings, list_keyword_arguments(advise)),
+        read_machine(machine),
+        workers,
+        read_states(states),
     )
 
 

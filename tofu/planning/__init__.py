@@ -1,1 +1,1 @@
-"""From what the user asks to a plan: given, remembered or searched; within a memory limit (stage 4 of the pipeline)."""
+"""Plans from users' requests: passed, remembered or searched, and within a memory limit."""

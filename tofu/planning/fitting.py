@@ -1,4 +1,4 @@
-"""Whether a training step fits into a given memory: the workers that it takes, what stays whole on all of them."""
+"""Fit of a training step into a given memory: the number of workers that it needs, and the tensors that stay replicated."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from tofu.sizes import format_limit
 
 T = TypeVar("T")
 
-MOST_COUNTS = 12  # numbers of workers that are tried; each is a search
-MOST_WORKERS = 64  # that are tried
+MOST_COUNTS = 12  # numbers of workers to try; each is a search
+MOST_WORKERS = 64  # largest number to try
 MOST_NAMES = 3  # in a message
 GENERAL_ADVICE = "Make these smaller, or describe the operator with axes that split them."
 
 
 def find_fitting(least: int, limit_bytes: int, make: Callable[[int], T], needed: Callable[[T], int]) -> T | None:
-    """What `make` makes of the fewest workers, from `least` on, of which none needs more than `limit_bytes`, as `needed` says.
+    """Return the result of `make` for the fewest workers, from `least` on, that need at most `limit_bytes` each.
 
-    Numbers without a plan are passed over. None where none fits of the first `MOST_COUNTS` up to `MOST_WORKERS`.
+    `needed` returns the bytes that a result needs. Numbers without a plan are skipped. Returns None if none of the
+    first `MOST_COUNTS` up to `MOST_WORKERS` fits.
     """
     for workers in _counts_tried(least):
         try:
@@ -39,8 +40,9 @@ def _counts_tried(least: int) -> range:
 
 
 def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
-    """What to do where no number of workers from `least` on fits: about the operator that takes up most of the limit on each of them,
-    however many they are, since none of its axes splits what it reads and writes; where there is none, about the batch.
+    """Explain why no number of workers from `least` on fits, and what to do.
+
+    The cause is the operator that fills most of the limit with tensors that none of its axes splits, or else the batch.
     """
     graph = problem.graph
     whole = [_list_whole(problem, position) for position in range(len(graph.operators))]
@@ -52,7 +54,7 @@ def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
         if tried
         else f" (it takes {least} or more; up to {MOST_WORKERS} are tried)"
     )
-    found = f"No number of workers was found with which {format_limit(limit_bytes)} each are enough{which}."
+    found = f"No number of workers was found that fits into {format_limit(limit_bytes)} each{which}."
     if 2 * sizes[largest] < limit_bytes:
         return f"{found} A smaller batch needs less."
     operator = graph.operators[largest]
@@ -61,13 +63,13 @@ def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
     more = f" and {len(tensors) - MOST_NAMES} more" if tensors[MOST_NAMES:] else ""
     advice = problem.accesses[largest].description.advice or GENERAL_ADVICE
     return (
-        f"{found} {operator.op} {operator.full_name} needs on every worker, however many there are, all of what none of its axes splits: "
+        f"{found} {operator.op} {operator.full_name} needs all of these tensors on every worker, because none of its axes splits them: "
         f"{names}{more}. {advice}"
     )
 
 
 def _list_whole(problem: Problem, position: int) -> list[int]:
-    """The tensors that an operator reads or writes as a whole, whichever of its axes it is split by."""
+    """Return the tensors that an operator reads or writes whole along any of its axes."""
     operator, access = problem.graph.operators[position], problem.accesses[position]
     found = [t for t, read in zip(operator.inputs, access.inputs, strict=True) if read.is_read and not _is_cut(read)]
     found += [t for t, out in zip(operator.outputs, access.outputs, strict=True) if out.is_written and not _is_cut(out)]

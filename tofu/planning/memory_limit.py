@@ -1,13 +1,16 @@
-"""Memory against communication: the plan of fewest bytes moved that fits into a worker's memory (`memory_limit=`), and all between.
+"""Memory against communication: the plan of fewest bytes moved that fits into a worker's memory (`memory_limit=`).
 
-A search that may replicate every tensor at every step, and pays a price for each byte that is held, minimises
-    bytes moved + price * bytes held                                                        (a Lagrangian of the memory limit)
-Without a price it holds whatever saves communication; at a high one it splits everything, as the paper does. Between the two the
-memory falls as the price rises, so the price is bisected. The searched sum knows no buffers that are used again. So each plan is
-emitted, and the backend plans its buffers or predicts its peak. Then the tensors that the next plan too large for the limit
-replicates are let in one after the other, as far as they fit. At last the best of these plans keep
-regions that they have fetched, from the forward to the backward pass too, as far as there is room. Where no plan fits, regions that
-operators share (the time steps of a recurrence, say) are fetched by each of them again, of as few tensors as it takes.
+A search that may replicate every tensor in every round, and pays a price for each held byte, minimises
+    bytes moved + price * bytes held                                                        (a Lagrangian of the memory
+    limit)
+Without a price it holds whatever saves communication; at a high price it splits everything, as the paper does. In
+between, memory falls as the price rises, so the price is bisected.
+
+The sum ignores that buffers are reused. So each plan is emitted, and the backend plans its buffers or predicts its
+peak. Then the tensors that the next larger plan replicates are replicated one after the other, as far as they fit.
+Finally the best of these plans keep fetched regions, from the forward to the backward pass, too, as far as there is
+room. If no plan fits, operators that share regions (the time steps of a recurrence) fetch them again, for as few
+tensors as necessary.
 """
 
 from __future__ import annotations
@@ -18,69 +21,59 @@ from math import ceil
 
 import numpy as np
 
+from tofu.engine import Measured
 from tofu.plan import format_bytes
 from tofu.planning.fitting import explain_none, find_fitting
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, Algorithm, Hints
-from tofu.search.choices import REPLICATED, factorize
+from tofu.search.choices import REPLICATED
 from tofu.search.cost import list_worth_keeping, list_worth_rereading, price
 from tofu.search.geometry import find_shards
+from tofu.search.rounds import factorize
 from tofu.search.solve import Effort, Solution
 from tofu.search.topology import Arrangement
 from tofu.sizes import format_limit
 
+Measure = Callable[[Choices], Measured]
 
-@dataclass(frozen=True)
-class Needs:
-    """Bytes of each worker for a plan: `held` for certain, and `peak`, the most at any time, which some engines predict."""
-
-    held: tuple[int, ...]
-    peak: tuple[int, ...]
-    is_predicted: bool = False
-
-
-Measure = Callable[[Problem, Choices], Needs]
-
-HIGHEST_PRICE = 4.0  # of a held byte, in moved ones: above it, everything is split
+HIGHEST_PRICE = 4.0  # of a held byte, in moved bytes: above it, everything is split
 LOWEST_PRICE = 2.0**-9
 BISECTIONS = 8
 REFINEMENTS = 5
-SEARCHES_OF_A_TRADEOFF = 1 + BISECTIONS + REFINEMENTS  # at most, between its two ends
-NEARLY = 1.1  # a limit that is missed by no more: all plans of the frontier are tried
-KEEPING_PLANS = 3  # the cheapest that fit, which then keep what they fetch
+SEARCHES_OF_A_TRADEOFF = 1 + BISECTIONS + REFINEMENTS  # at most, between its two end points
+NEARLY = 1.1  # if the limit is exceeded by less, all plans of the frontier are tried
+KEEPING_PLANS = 3  # number of cheapest plans that then keep fetched regions
 
 
 @dataclass(frozen=True)
 class Point:
-    """A plan with what it moves, in bytes (or nanoseconds, with a topology), and what each worker needs."""
+    """Plan with its cost, in bytes (or nanoseconds, with a topology), and the memory of each worker."""
 
-    problem: Problem
     choices: Choices
     cost: int
-    needs: Needs
+    memory: Measured
 
     @property
     def most_bytes(self) -> int:
-        """The peak of the worker that needs most."""
-        return max(self.needs.peak)
+        """The largest peak of any worker."""
+        return max(self.memory.peak_bytes)
 
     @property
     def is_predicted(self) -> bool:
-        """Return True if the peak is a prediction."""
-        return self.needs.is_predicted
+        """True if the peak is a prediction."""
+        return self.memory.is_predicted
 
 
-def price_plan(problem: Problem, choices: Choices, measure: Measure) -> Point:
-    """A plan with what it moves and needs."""
-    return Point(problem, choices, price(problem, choices), measure(problem, choices))
+def price_plan(choices: Choices, measure: Measure) -> Point:
+    """Return a plan with its cost and its memory."""
+    return Point(choices, price(choices), measure(choices))
 
 
 @dataclass
 class Tradeoff:
-    """The plans of one problem at all prices of memory. Every plan that is made is kept in `points`.
+    """Plans of one problem at all prices of memory, collected in `points`.
 
-    `effort` is what one search may take, `whole_effort` those of the plan that splits everything and of the one for which memory costs
-    nothing, which are searched as without a limit.
+    `effort` is for one search; `whole_effort` is for the two end points, which are searched like plans without a limit.
     """
 
     problem: Problem
@@ -91,24 +84,24 @@ class Tradeoff:
     whole_effort: Effort
     points: list[Point] = field(default_factory=list)
     unlimited: Solution | None = None
-    """What was found where memory costs nothing: what is proved of it bounds the plans within every limit."""
+    """Solution for free memory, whose bound holds within every limit."""
 
     def split_all(self) -> Point:
-        """The plan that splits whatever can be split, but for small tensors that cost less whole."""
+        """Add the plan that splits everything but small tensors that are cheaper whole."""
         return self._add(self._solve_with_all(lambda problem: problem).choices)
 
     def free(self) -> Point:
-        """The plan for which memory costs nothing, searched as without a limit."""
+        """Add the plan for which memory costs nothing."""
         self.unlimited = self._solve_with_all(lambda problem: problem.hold(price=0.0))
         return self._add(self.unlimited.choices)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
-        """The plan at a price of a held byte, in moved ones, where the tensors in `split` must be split."""
+        """Add the plan at a price of a held byte, in moved bytes, with the tensors in `split` split."""
         unit = max(self.problem.arrangement.nanoseconds["prices"], default=1.0)
         return self._add(self._solve(self.problem.hold(held_price * unit, split), self.effort).choices)
 
     def _solve_with_all(self, restrict: Callable[[Problem], Problem]) -> Solution:
-        """With the whole effort. Of parts that overlap only where they must another one is made, for a search that does not end."""
+        """Solve with the whole effort, after a plan without avoidable overlaps, in case the search runs out of time."""
         even = self.problem.split_evenly()
         if even is not None:
             self._add(self._solve(restrict(even), self.whole_effort).choices)
@@ -119,30 +112,30 @@ class Tradeoff:
 
     def _add(self, choices: Choices) -> Point:
         known = (point for point in self.points if point.choices.is_same(choices))
-        point = next(known, None) or price_plan(self.problem, choices, self.measure)
+        point = next(known, None) or price_plan(choices.apply_to(self.problem), self.measure)
         self.points.append(point)
         return point
 
     def keep(self, point: Point, tensors: Sequence[int]) -> Point:
-        """The same plan with what is fetched of `tensors` kept for all of their readers."""
+        """Add the same plan with fetched regions of `tensors` kept for all readers."""
         return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
 
     def sweep(self) -> None:
-        """Makes the plans of all prices."""
+        """Add the plans of all prices."""
         for held_price in (HIGHEST_PRICE, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.03, LOWEST_PRICE, 0.0):
             point = self.at_price(held_price)
-            worth = list_worth_keeping(self.problem, point.choices)
+            worth = list_worth_keeping(point.choices)
             for count in {len(worth), (len(worth) + 1) // 2} - {0}:
                 self.keep(point, worth[:count])
 
     def find_fitting(self, limit: int) -> Point | None:
-        """The plan of the least cost that needs no more than `limit` bytes on any worker, of those found; None where none fits."""
+        """Return the cheapest plan found that needs no more than `limit` bytes on any worker; None if none fits."""
         free = self.free()
-        self.split_all()  # where the search above did not end, this may move less; without a limit it is the plan
+        self.split_all()  # may move less if the search above ran out of time
         if free.most_bytes > limit:
             self._bisect(limit, free)
             if limit < self._smallest() <= NEARLY * limit:
-                self.sweep()  # at other prices less may be held at the same time
+                self.sweep()  # other prices may hold less at the same time
         fitting = [point for point in self.points if point.most_bytes <= limit]
         for point in sorted(fitting, key=lambda point: (point.cost, point.most_bytes))[:KEEPING_PLANS]:
             fitting += self._keep_fitting(point, limit)
@@ -154,8 +147,8 @@ class Tradeoff:
         return min(point.most_bytes for point in self.points)
 
     def _keep_fitting(self, point: Point, limit: int) -> list[Point]:
-        """The same plan with as much kept as fits, by bisection on the number of tensors; and those tried before that fit."""
-        worth = list_worth_keeping(self.problem, point.choices)
+        """Return plans that keep fetched regions of as many tensors as fit, by bisection, and others tried that fit."""
+        worth = list_worth_keeping(point.choices)
         low, high, count = 0, len(worth) + 1, len(worth)  # so many fit, so many do not
         fitting = []
         for _ in range(REFINEMENTS):
@@ -171,8 +164,8 @@ class Tradeoff:
         return fitting
 
     def _reread_fitting(self, point: Point, limit: int) -> list[Point]:
-        """The same plan with what is fetched of as few tensors read again as makes it fit, by bisection; and those tried that fit."""
-        worth = list_worth_rereading(self.problem, point.choices)
+        """Return plans that fetch again for as few tensors as makes them fit, by bisection, and others tried that fit."""
+        worth = list_worth_rereading(point.choices)
         low, high, count = 0, len(worth) + 1, len(worth)  # so many do not fit, so many might
         fitting = []
         for _ in range(REFINEMENTS):
@@ -202,12 +195,12 @@ class Tradeoff:
                 high, fits = middle, point
             else:
                 low, too_large, price_too_large = middle, point, middle
-            if same_layouts(fits, too_large):
+            if have_same_layouts(fits, too_large):
                 return
         self._refine(limit, fits, too_large, price_too_large)
 
     def _refine(self, limit: int, fits: Point, too_large: Point, held_price: float) -> None:
-        """As many of the tensors that only the larger plan replicates as fit, the smallest first, by bisection on their number."""
+        """Replicate the smallest of the tensors that only the larger plan replicates, as many as fit, by bisection."""
         copied, spared = ((point.choices.tensors == REPLICATED).sum(axis=1) for point in (too_large, fits))
         sizes = [tensor.size_bytes for tensor in self.problem.graph.tensors]
         larger = sorted(np.flatnonzero(copied > spared), key=lambda t: (sizes[t], t))
@@ -220,22 +213,22 @@ class Tradeoff:
             low, high = (middle, high) if point.most_bytes <= limit else (low, middle)
 
 
-def same_layouts(one: Point, other: Point) -> bool:
-    """Whether two plans lay all tensors out alike."""
-    return bool(np.array_equal(one.choices.tensors, other.choices.tensors))
+def have_same_layouts(first: Point, second: Point) -> bool:
+    """Return True if all tensors have the same layout in two plans."""
+    return bool(np.array_equal(first.choices.tensors, second.choices.tensors))
 
 
 def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
-    """What does not fit, by how much, and the smallest number of workers that would do."""
-    point = min(tradeoff.points, key=lambda one: one.most_bytes)
-    worker = point.needs.peak.index(point.most_bytes)
-    problem, workers = point.problem, len(point.needs.peak)
-    held = list(_variable_bytes(problem, point.choices))
+    """Explain what does not fit, by how much, and the smallest number of workers that would."""
+    point = min(tradeoff.points, key=lambda each: each.most_bytes)
+    worker = point.memory.peak_bytes.index(point.most_bytes)
+    problem, workers = point.choices.problem, len(point.memory.peak_bytes)
+    held = list(_variable_bytes(point.choices))
     variables = sum(count for _, count in held)
     largest = ", ".join(f"{name} {format_bytes(count)}" for name, count in sorted(held, key=lambda item: -item[1])[:3])
     whole = sum(t.size_bytes for t in problem.graph.tensors if t.is_given)
     return (
-        f"No plan over {workers} workers fits into a memory limit of {format_limit(limit)} per worker. The smallest that was found needs "
+        f"No plan over {workers} workers fits into a memory limit of {format_limit(limit)} per worker. The smallest one found needs "
         f"{format_bytes(point.most_bytes)} on worker {worker}, {format_bytes(point.most_bytes - limit)} too much: "
         f"{format_bytes(variables)} of parameters, states and inputs (the largest: {largest}), "
         f"{format_bytes(point.most_bytes - variables)} of gradients, activations and buffers. "
@@ -243,11 +236,11 @@ def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
     )
 
 
-def _variable_bytes(problem: Problem, choices: Choices) -> Iterator[tuple[str, int]]:
-    """The bytes that one worker holds of each variable, at most."""
-    for position, tensor in enumerate(problem.graph.tensors):
+def _variable_bytes(choices: Choices) -> Iterator[tuple[str, int]]:
+    """Yield the most bytes that a worker holds of each variable."""
+    for position, tensor in enumerate(choices.problem.graph.tensors):
         if tensor.is_given:
-            shards = find_shards(problem, position, choices.layout(position))
+            shards = find_shards(choices.problem, position, choices.layout(position))
             yield tensor.name, int((shards[:, :, 1] - shards[:, :, 0]).prod(axis=1).max()) * tensor.item_bytes
 
 
@@ -255,9 +248,11 @@ def _advise(tradeoff: Tradeoff, limit: int, least: int) -> str:
     def plan_for(workers: int) -> Point:
         problem = tradeoff.problem.arrange(Arrangement(factorize(workers)))
         choices = ALGORITHMS["recursive"].solve(problem, effort=tradeoff.effort).choices
-        return price_plan(problem, choices, tradeoff.measure)
+        return price_plan(choices, tradeoff.measure)
 
     found = find_fitting(least, limit, plan_for, lambda point: point.most_bytes)
     if found is None:
         return explain_none(tradeoff.problem, limit, least)
-    return f"{len(found.needs.peak)} workers would do ({format_bytes(found.most_bytes)} each), or a smaller batch."
+    return (
+        f"{len(found.memory.peak_bytes)} workers would do ({format_bytes(found.most_bytes)} each), or a smaller batch."
+    )

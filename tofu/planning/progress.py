@@ -1,4 +1,4 @@
-"""Progress of a long search, on a terminal and only where it takes longer than a moment."""
+"""Progress of a long search, on a terminal only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SILENT_SECONDS = 1.0
 
 @contextmanager
 def search_progress(workers: int) -> Iterator[Callable[[str, int, int], None]]:
-    """Yields `report(stage, best_bytes, bound_bytes)`, which writes a line to the terminal for every second of a search."""
+    """Yield `report(stage, best_bytes, bound_bytes)`, which prints a line for every second of a search."""
     started = written = time.perf_counter()
     console = Console(stderr=True)
 
@@ -39,14 +39,14 @@ def search_progress(workers: int) -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def stage_progress() -> Iterator[Callable[[str], None]]:
-    """Yields `report(stage)`, which says on a terminal what is done now, for as long as it is."""
+    """Yield `report(stage)`, which shows the current stage on a terminal."""
     console = Console(stderr=True)
     with console.status("tofu") if sys.stderr.isatty() else nullcontext() as status:
         yield lambda stage: None if status is None else status.update(f"tofu: {stage}")
 
 
 def track_progress(items: Sequence[Any], what: str) -> Iterable[Any]:
-    """The same items, with a bar on a terminal while they are gone through."""
+    """Return the same items, with a progress bar on a terminal while they are iterated."""
     return track(
         items,
         f"tofu: {what}",

@@ -1,4 +1,4 @@
-"""What operators without a description cost, which every worker computes whole if that is asked for."""
+"""Costs of operators without a description, which every worker computes whole on request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tofu.search.problem import Problem
 
 
 def list_undescribed(problem: Problem, cost: _core.Cost) -> dict[str, Undescribed]:
-    """Return what each operator without a description costs, by name. `cost` is that of the plan."""
+    """Return the cost of each operator without a description, by name. `cost` is the plan's."""
     graph = problem.graph
     found = {n: access.undescribed for n, access in enumerate(problem.accesses) if access.undescribed}
     if not found:

@@ -1,9 +1,9 @@
-"""Programs: what every worker runs, copies of operators and fetches in order, as plain numbers (stage 5 of the pipeline)."""
+"""Programs of all workers: copies of operators and fetches in order, as one flat array of integers."""
 
 from tofu import _core
 from tofu.program.attributes import worker_attributes
 from tofu.program.check import check_program, is_checked
-from tofu.program.emission import write_program
+from tofu.program.emission import PlannedProgram, write_program
 from tofu.program.nodes import Entry, Node, NodeKind, Piece, PieceSource
 from tofu.program.program import OutputShards, Program
 
@@ -16,6 +16,7 @@ __all__ = [
     "OutputShards",
     "Piece",
     "PieceSource",
+    "PlannedProgram",
     "Program",
     "check_program",
     "is_checked",

@@ -1,4 +1,4 @@
-"""The attributes in which the copies of an operator on the workers differ from the operator."""
+"""Attributes in which the copies of an operator on the workers differ from the operator."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from tofu.search import Choices, Problem
 from tofu.search.strategies import Box, region_shape
 
 
-def worker_attributes(
-    problem: Problem, choices: Choices, phases: Sequence[Phase]
-) -> tuple[list[dict[str, str]], npt.NDArray[np.int32]]:
-    """The attributes that copies change: a table of distinct sets, and for [operator, worker] the row that applies.
+def worker_attributes(choices: Choices, phases: Sequence[Phase]) -> tuple[list[dict[str, str]], npt.NDArray[np.int32]]:
+    """Return a table of distinct sets of changed attributes, and the row of the table for each [operator, worker].
 
-    Row 0 is empty: the copy keeps the original's attributes.
+    Row 0 is empty: the copy keeps the attributes of its operator.
     """
+    problem = choices.problem
     workers = prod(problem.factors)
     table: list[dict[str, str]] = [{}]
     index = np.zeros((len(problem.graph.operators), workers), np.int32)
@@ -51,7 +50,7 @@ def worker_attributes(
 
 
 def _copy_attributes(problem: Problem, position: int, box: Box) -> dict[str, str]:
-    """The attributes that the copy of an operator computing `box` does not share with the operator."""
+    """Return the attributes that the copy computing `box` changes."""
     operator, access = problem.graph.operators[position], problem.accesses[position]
     tensors = problem.graph.tensors
     inputs = [

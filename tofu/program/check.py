@@ -1,6 +1,6 @@
-"""The rules that every program keeps, whoever wrote it and whichever backend runs it; and the bytes that it moves, counted once more.
+"""Rules that every program keeps, for any writer and any backend, and an independent count of the bytes that it moves.
 
-This module imports neither the search nor the analysis: it knows the graph, and the program as tables of numbers.
+This module imports neither the search nor the analysis. It knows the graph, and the program as tables of numbers.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def is_checked() -> bool:
 
 
 def check_program(program: Program, communication_bytes: int | None = None) -> None:
-    """Raise InternalError with the rules that a program breaks, or where it does not read just the bytes that its plan counts.
+    """Raise InternalError with the rules that a program breaks, or if it reads other bytes than its plan counts.
 
-    Each piece of a fetch is inside its region and inside what it is read from, at the same place of the tensor; pieces do not overlap and
-    leave nothing out; every edge between workers enters a fetch; nodes come after what they read.
+    Each piece of a fetch is inside its region and inside its source, at the same place of the tensor. Pieces neither
+    overlap nor leave gaps. Every edge between workers enters a fetch. Nodes come after their inputs.
     """
     try:
         problems = find_problems(program)
@@ -46,7 +46,7 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
 
 
 def find_problems(program: Program) -> list[str]:
-    """A sentence for each rule that is broken. Numbers and edges come first: everything else follows them."""
+    """Return a sentence for each broken rule. Numbers and edges are checked first, because all other rules follow them."""
     for rules in ((NUMBERS,), (EDGES,), RULES):
         found = [(problem, find(program.tables, program.graph)) for problem, find in rules]
         problems = [_name(problem, np.unique(nodes)) for problem, nodes in found if nodes.size]
@@ -68,7 +68,7 @@ def _find_wrong_numbers(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_other_operators(tables: ProgramTables, graph: Graph) -> Column:
-    """Copies that have not the inputs, the outputs and the phase of their operator."""
+    """Return copies with other inputs, outputs or another phase than their operator."""
     copies = _where(tables.node_kind == NodeKind.OPERATOR)
     count = len(tables.node_kind)
     found = (
@@ -76,12 +76,12 @@ def _find_other_operators(tables: ProgramTables, graph: Graph) -> Column:
         np.bincount(tables.entry_node, minlength=count)[copies],
         tables.node_phase[copies],
     )
-    said = _column((len(o.inputs), len(o.outputs), int(o.phase)) for o in graph.operators).reshape(-1, 3)
-    return _pick(copies, (np.stack(found, axis=1) != said[tables.node_id[copies]]).any(axis=1))
+    declared = _column((len(o.inputs), len(o.outputs), int(o.phase)) for o in graph.operators).reshape(-1, 3)
+    return _pick(copies, (np.stack(found, axis=1) != declared[tables.node_id[copies]]).any(axis=1))
 
 
 def _find_wrong_copies(tables: ProgramTables, graph: Graph) -> Column:
-    """Operators and variables twice on one worker, and copies of operators that do not run on all workers."""
+    """Return operators and variables that are twice on one worker, and copies of operators that do not run on all workers."""
     keys = (tables.node_id * len(NodeKind) + tables.node_kind) * tables.workers + tables.node_worker
     single = _where(tables.node_kind != NodeKind.FETCH)
     _, place, counts = np.unique(keys[single], return_inverse=True, return_counts=True)
@@ -96,7 +96,7 @@ def _find_produced_variables(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_other_ranks(tables: ProgramTables, graph: Graph) -> Column:
-    """Entries that have not the dimensions of their tensors."""
+    """Return entries with another rank than their tensors."""
     ranks = _column(len(tensor.shape) for tensor in graph.tensors)
     return _pick(tables.entry_node, tables.entry_rank != ranks[_find_tensors(tables, graph)])
 
@@ -106,7 +106,7 @@ def _find_early_reads(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_remote_inputs(tables: ProgramTables, graph: Graph) -> Column:
-    """Copies of operators that read what lies on another worker."""
+    """Return copies of operators that read from another worker."""
     reader, writer = tables.read_node, tables.entry_node[tables.read_entry]
     is_remote = tables.node_worker[reader] != tables.node_worker[writer]
     return _pick(reader, is_remote & (tables.node_kind[reader] != NodeKind.FETCH))
@@ -127,7 +127,7 @@ def _find_sources_outside(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
-    """Fetches out of their own tensor that put an element in another place than it has there."""
+    """Return fetches from their own tensor that put an element in another place."""
     first_entry = tables.entry_node.searchsorted(tables.source_node)
     there = tables.entry_begin[tables.source_entry] + tables.source_begin
     here = tables.entry_begin[first_entry] + tables.piece_begin[tables.source_piece]
@@ -136,10 +136,10 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
-    """Fetches out of shards that leave elements of their region out.
+    """Return fetches from shards that leave out elements of their region.
 
-    One without any piece is an addend of zeros. What operators have computed may leave gaps, which are zeros, too: windows with strides, or
-    the gradient of a slice.
+    A fetch without pieces is an addend of zeros. Results of operators may have gaps, which are zeros, too: windows with
+    strides, or the gradient of a slice.
     """
     first_entry = tables.entry_node.searchsorted(np.arange(len(tables.node_kind)))
     begin = tables.entry_begin[first_entry]
@@ -163,7 +163,7 @@ def _find_pieces_without_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_overlaps(tables: ProgramTables, graph: Graph) -> Column:
-    """Fetches of which two pieces have a cell in common: each piece is compared with the next of its fetch, the second next, and so on."""
+    """Return fetches with two pieces that share an element. Each piece is compared with the next ones of its fetch."""
     found = []
     end = tables.piece_begin + tables.piece_extent
     first = np.arange(len(tables.piece_node) - 1)
@@ -179,33 +179,33 @@ def _find_overlaps(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_unlike_sources(tables: ProgramTables, graph: Graph) -> Column:
-    """Fetches out of tensors whose elements have another size."""
+    """Return fetches from tensors whose elements have another size."""
     sizes = _column(tensor.item_bytes for tensor in graph.tensors)
     read = sizes[_find_tensors(tables, graph)[tables.source_entry]]
     return _pick(tables.source_node, read != sizes[tables.node_id[tables.source_node]])
 
 
 Rule = tuple[str, Callable[[ProgramTables, Graph], Column]]
-NUMBERS: Rule = ("a worker, a phase, a tensor or an operator that there is not", _find_wrong_numbers)
-EDGES: Rule = ("inputs, outputs or a phase that its operator has not", _find_other_operators)
+NUMBERS: Rule = ("a worker, a phase, a tensor or an operator that does not exist", _find_wrong_numbers)
+EDGES: Rule = ("other inputs, outputs or another phase than its operator", _find_other_operators)
 RULES: tuple[Rule, ...] = (
     ("twice on one worker, or not on every one", _find_wrong_copies),
     ("a variable that an operator writes", _find_produced_variables),
-    ("other dimensions than its tensor has", _find_other_ranks),
+    ("other dimensions than its tensor", _find_other_ranks),
     ("reads what is written later", _find_early_reads),
     ("reads another worker's memory without a fetch", _find_remote_inputs),
-    ("a piece outside of its region", _find_pieces_outside),
-    ("a piece outside of what it is read from", _find_sources_outside),
+    ("a piece outside its region", _find_pieces_outside),
+    ("a piece outside its source", _find_sources_outside),
     ("a piece without a source", _find_pieces_without_sources),
-    ("two pieces that write one cell", _find_overlaps),
+    ("two pieces that write one element", _find_overlaps),
     ("elements from another place of the tensor", _find_shifted_sources),
     ("elements that no piece writes", _find_holes),
-    ("elements unlike those that it reads", _find_unlike_sources),
+    ("elements of another size than its source", _find_unlike_sources),
 )
 
 
 def _check_results(program: Program) -> Iterator[str]:
-    """Every result has an entry of its tensor on each worker."""
+    """Yield results without an entry of their tensor on each worker."""
     tables, wanted = program.tables, [output.tensor for output in program.outputs]
     entries = tables.output_entry[: len(wanted) * program.workers]
     if len(entries) < len(wanted) * program.workers:
@@ -214,11 +214,11 @@ def _check_results(program: Program) -> Iterator[str]:
     is_right = _find_tensors(tables, program.graph)[entries] == np.repeat(wanted, program.workers)
     is_right &= tables.node_worker[tables.entry_node[entries]] == np.tile(np.arange(program.workers), len(wanted))
     for result in np.unique(_where(~is_right) // max(program.workers, 1)).tolist():
-        yield f"result {program.graph.tensors[wanted[result]].name} has not a shard of its own on each worker"
+        yield f"result {program.graph.tensors[wanted[result]].name} has no shard on some worker"
 
 
 def _find_tensors(tables: ProgramTables, graph: Graph) -> Column:
-    """The tensor that each entry is a part of. Operators' copies have as many outputs as they should have."""
+    """Return the tensor of each entry. Copies of operators have the right number of outputs here."""
     first = np.cumsum([0, *(len(operator.outputs) for operator in graph.operators)])
     outputs = _column(chain.from_iterable(operator.outputs for operator in graph.operators))
     tensors: Column = tables.node_id[tables.entry_node]
@@ -232,7 +232,6 @@ def _column(values: Iterable[object]) -> Column:
 
 
 def _pick(rows: Column, mask: npt.NDArray[np.bool_]) -> Column:
-    """The rows that are marked."""
     picked: Column = rows[mask]
     return picked
 

@@ -1,4 +1,4 @@
-"""Check that collectives do what their transfer says, by following the boxes that the workers have."""
+"""Checks that collectives carry out their transfer, by following the boxes on each worker."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from tofu.program.collectives import (
     Slice,
     take_part,
 )
-from tofu.program.lockstep import Box, Lockstep, Piece, Transfer
+from tofu.program.lockstep import Box, Lockstep, Transfer, TransferPiece
 
 Held: TypeAlias = tuple[Box, frozenset[tuple[int, ...]]]
-"""The box that a worker has, and the workers whose partial results are in it, by their digits along the axes that are reduced."""
+"""The box on a worker, and the workers whose partial results are in it, by their digits along the reduced axes."""
 
 
 def check_collectives(program: Lockstep, transfer: Transfer, collectives: Sequence[Collective]) -> None:
-    """Raise InternalError if collectives make other arrays than their transfer."""
+    """Raise InternalError if collectives compute other arrays than their transfer."""
     try:
         _check(program, transfer, collectives)
     except ValueError as error:
         name = program.graph.tensors[program.values[transfer.output].tensor].name
         listed = ", ".join(type(one).__name__ for one in collectives)
-        raise InternalError(f"The collectives of {name} ({listed}) are not its transfer: {error}.") from error
+        raise InternalError(f"The collectives of {name} ({listed}) differ from its transfer: {error}.") from error
 
 
 def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collective]) -> None:
@@ -56,16 +56,16 @@ def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collecti
     addends = frozenset(tuple(map(int, one)) for one in np.ndindex(*(program.factors[axis] for axis in axes)))
     for worker, (wanted_box, (box, found)) in enumerate(zip(program.values[transfer.output].boxes, held, strict=True)):
         if box != wanted_box:
-            raise ValueError(f"worker {worker} has {box}, and is to have {wanted_box}")
+            raise ValueError(f"worker {worker} has {box} instead of {wanted_box}")
         if found != addends:
             raise ValueError(f"worker {worker} has {len(found)} of {len(addends)} partial results")
     counts = {len(piece.reads) for piece in transfer.pieces}
     if counts != {len(addends)}:
-        raise ValueError(f"{len(addends)} partial results are put together, where its pieces have {sorted(counts)}")
+        raise ValueError(f"{len(addends)} partial results are reduced, but its pieces have {sorted(counts)}")
 
 
-def _check_exchange(exchange: Exchange, pieces: Sequence[Piece]) -> None:
-    """Raise ValueError unless the rounds of an exchange are just these pieces, and can be sent."""
+def _check_exchange(exchange: Exchange, pieces: Sequence[TransferPiece]) -> None:
+    """Raise ValueError unless the rounds of an exchange are exactly these pieces, and can be sent."""
     sent = Counter(
         (one.input, owner, source, reader, target, one.extent, one.along)
         for one in exchange.rounds
@@ -91,18 +91,18 @@ def _list_reduced(one: Collective) -> tuple[int, ...]:
 
 
 def _list_group(worker: int, axis: int, program: Lockstep, digits: Sequence[tuple[int, ...]]) -> list[int]:
-    """The workers along an axis, in order, that one of them belongs to."""
+    """Return the workers of a worker's group along an axis, in order."""
     stride = int(np.prod(program.factors[axis + 1 :], dtype=int))
     first = worker - digits[worker][axis] * stride
     return [first + n * stride for n in range(program.factors[axis])]
 
 
 def _join(boxes: Sequence[Box], dimension: int) -> Box:
-    """The box that boxes side by side along a dimension make up. Raises ValueError if they do not."""
+    """Return the concatenation of boxes along a dimension. Raises ValueError if they are not adjacent."""
     for before, after in pairwise(boxes):
         rest = [d for d in range(len(before)) if d != dimension]
         if any(before[d] != after[d] for d in rest) or before[dimension][1] != after[dimension][0]:
-            raise ValueError(f"{before} and {after} are put side by side along dimension {dimension}")
+            raise ValueError(f"{before} and {after} are concatenated along dimension {dimension}")
     whole = boxes[0][dimension][0], boxes[-1][dimension][1]
     return (*boxes[0][:dimension], whole, *boxes[0][dimension + 1 :])
 
@@ -110,18 +110,16 @@ def _join(boxes: Sequence[Box], dimension: int) -> Box:
 def _cut(box: Box, dimension: int, factor: int, digit: int) -> Box:
     begin, end = box[dimension]
     if (end - begin) % factor:
-        raise ValueError(f"dimension {dimension} of {box} has no {factor} equal parts")
+        raise ValueError(f"dimension {dimension} of {box} does not have {factor} equal parts")
     return take_part(box, dimension, factor, digit)
 
 
 def _add_up(held: Sequence[Held], members: Sequence[int]) -> Held:
-    """The partial results of workers put together. Raises ValueError if they have other boxes, or an addend twice."""
+    """Return the reduced partial results of workers. Raises ValueError if their boxes differ, or an addend occurs twice."""
     boxes = {held[member][0] for member in members}
     addends = [one for member in members for one in held[member][1]]
     if len(boxes) > 1 or len(set(addends)) < len(addends):
-        raise ValueError(
-            f"partial results of {boxes} are put together, {len(addends)} of which {len(set(addends))} differ"
-        )
+        raise ValueError(f"partial results of {boxes} are reduced; {len(set(addends))} of {len(addends)} differ")
     return next(iter(boxes)), frozenset(addends)
 
 

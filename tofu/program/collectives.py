@@ -1,8 +1,8 @@
-"""Recognize collectives: from the pieces of a transfer to all-gathers, reduce-scatters, all-reduces, all-to-alls and slices.
+"""Recognition of collectives in transfers: all-gathers, reduce-scatters, all-reduces, all-to-alls and slices.
 
-If the workers' boxes before and after are shards of equal size, a chain of collectives, one mesh axis at a time, may make the one from the
-other. It is used if it moves no more than the pieces do. Everything else (borders of windows, elements that move, shards that overlap)
-stays an exchange: each piece is sent from its owner to its reader.
+If the workers' boxes before and after are shards of equal size, a chain of collectives along one mesh axis at a time
+may transform one into the other. It is used if it moves no more than the pieces. All other transfers (borders of
+windows, moved elements, overlapping shards) remain exchanges: each piece is sent from its owner to its reader.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from tofu.program.lockstep import Box, Lockstep, Piece, Shape, Transfer
+from tofu.program.lockstep import Box, Lockstep, Shape, Transfer, TransferPiece
 
 Layout: TypeAlias = tuple[int, ...]
-"""The dimension of a tensor that is split at each round of the plan, along an axis of the mesh."""
+"""The dimension of a tensor that each round of the plan splits, along an axis of the mesh."""
 REPLICATED = -1
 PARTIAL = -2
-"""In a layout: each worker along this axis has a partial result."""
+"""Layout of an axis along which each worker has a partial result."""
 
 
 class Slice(NamedTuple):
@@ -31,14 +31,14 @@ class Slice(NamedTuple):
 
 
 class AllGather(NamedTuple):
-    """Each worker along an axis gets the parts of the others along a dimension."""
+    """Each worker along an axis receives the parts of the others along a dimension."""
 
     axis: int
     dimension: int
 
 
 class AllToAll(NamedTuple):
-    """Workers along an axis that have parts along `gathered` get parts along `split` instead."""
+    """Workers along an axis exchange parts along `gathered` for parts along `split`."""
 
     axis: int
     gathered: int
@@ -46,7 +46,7 @@ class AllToAll(NamedTuple):
 
 
 class ReduceScatter(NamedTuple):
-    """Workers along an axis put partial results together; each keeps its part along a dimension."""
+    """Workers along an axis reduce partial results, and each keeps its part along a dimension."""
 
     axis: int
     dimension: int
@@ -54,7 +54,7 @@ class ReduceScatter(NamedTuple):
 
 
 class AllReduce(NamedTuple):
-    """Workers along some axes put partial results together; each keeps all of it."""
+    """Workers along some axes reduce partial results, and each keeps the whole."""
 
     axes: tuple[int, ...]
     reducer: str
@@ -64,7 +64,7 @@ class AllReduce(NamedTuple):
 class Round:
     """Boxes of one size that are sent at once, or stay on their workers. Each worker sends once and receives once.
 
-    `moves`: by reader, the owner, where the box begins there, and where in the reader's array.
+    `moves` maps a reader to the owner, the box's begin there, and its begin in the reader's array.
     """
 
     input: int
@@ -75,16 +75,16 @@ class Round:
 
     @property
     def kind(self) -> tuple[int, Shape, Shape, bool]:
-        """What moves of one round have in common."""
+        """The properties that moves of one round share."""
         return self.input, self.extent, self.along, self.is_local
 
     def is_free(self, owner: int, reader: int) -> bool:
-        """Return True if one worker does not send yet and another does not receive."""
+        """Return True if neither the owner sends nor the reader receives yet."""
         return reader not in self.moves and all(owner != other for other, _, _ in self.moves.values())
 
     @property
     def source_extent(self) -> Shape:
-        """The extents of the box in the array that it is read from."""
+        """The extents of the box in the array that is read."""
         return tuple(1 if d < 0 else self.extent[d] for d in self.along)
 
 
@@ -92,8 +92,8 @@ class Round:
 class Exchange:
     """Boxes that workers write into an array, one round after another.
 
-    With a `reducer` a box is put together with what is there, without it replaces that. The array is new and has the `fill` everywhere,
-    or, if it `continues`, is the result of the exchange before.
+    With a `reducer` a box is combined with the present elements; otherwise it replaces them. The array is new and
+    filled with `fill`, or, if it `continues`, is the result of the exchange before.
     """
 
     rounds: tuple[Round, ...]
@@ -107,7 +107,7 @@ Collective: TypeAlias = "Slice | AllGather | AllToAll | ReduceScatter | AllReduc
 
 
 def recognize(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...]:
-    """Return the collectives that carry a transfer out."""
+    """Return the collectives that carry out a transfer."""
     chain = _find_collectives(program, transfer)
     if chain is not None:
         return chain
@@ -119,7 +119,7 @@ def recognize(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...]:
 
 
 def _find_collectives(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...] | None:
-    """A chain of collectives that moves no more than the pieces, or None."""
+    """Return a chain of collectives that moves no more than the pieces, or None."""
     output = program.values[transfer.output]
     if len(transfer.inputs) != 1:
         return None
@@ -165,7 +165,7 @@ def _find_collectives(program: Lockstep, transfer: Transfer) -> tuple[Collective
 
 
 def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> Layout | None:
-    """Return the layout in which these boxes are the shards of a tensor; None if they are no shards of equal size."""
+    """Return the layout whose shards are these boxes; None if they are not shards of equal size."""
     layout = []
     for axis in range(len(factors)):
         other = boxes[prod(factors[axis + 1 :])]
@@ -177,7 +177,7 @@ def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> L
 
 
 def _list_shards(shape: Shape, layout: Sequence[int], factors: Sequence[int]) -> list[Box] | None:
-    """The shards of a layout by worker; None if some dimension does not divide."""
+    """Return the shards of a layout by worker; None if a dimension does not divide."""
     boxes: list[Box] = [tuple((0, extent) for extent in shape)]
     for dimension, factor in zip(layout, factors, strict=True):
         if dimension == REPLICATED:
@@ -198,8 +198,8 @@ def take_part(box: Box, dimension: int, factor: int, digit: int) -> Box:
     return (*box[:dimension], part, *box[dimension + 1 :])
 
 
-def _covers(pieces: Sequence[Piece], boxes: Sequence[Box]) -> bool:
-    """Return True if the pieces of each reader make up its whole box."""
+def _covers(pieces: Sequence[TransferPiece], boxes: Sequence[Box]) -> bool:
+    """Return True if the pieces of each reader cover its whole box."""
     written = [0] * len(boxes)
     for piece in pieces:
         written[piece.reader] += prod(piece.extent)
@@ -207,7 +207,7 @@ def _covers(pieces: Sequence[Piece], boxes: Sequence[Box]) -> bool:
 
 
 def _find_summed_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...] | None:
-    """The axes along which workers have partial results of the same box; None if what is added lies otherwise."""
+    """Return the axes along which workers have partial results of the same box; None if there are other addends."""
     digits = list(np.ndindex(*program.factors))
     boxes = program.values[transfer.inputs[0]].boxes
     summed: set[int] = set()
@@ -227,7 +227,7 @@ def _find_summed_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...] 
 
 
 def find_scatters(held: Sequence[int], target: Layout) -> list[tuple[int, int]]:
-    """Return the axes along which partial results are reduced so that each worker keeps a part, with the dimension of the parts."""
+    """Return the axes along which partial results are reduce-scattered, with the dimension of the parts."""
     layout, found = list(held), []
     for axis, d in enumerate(layout):
         e = target[axis]
@@ -240,7 +240,7 @@ def find_scatters(held: Sequence[int], target: Layout) -> list[tuple[int, int]]:
 
 
 def find_chain(held: Layout, wanted: Layout, factors: Sequence[int]) -> list[Slice | AllGather | AllToAll] | None:
-    """Return the way from layout to layout, one axis at a time, slices first and gathers last; None if that does not get there."""
+    """Return the collectives from layout to layout, one axis at a time, slices first and gathers last; None if there are none."""
     now, chain = list(held), list[Slice | AllGather | AllToAll]()
     while tuple(now) != wanted:
         found: list[Slice | AllGather | AllToAll] = []
@@ -269,7 +269,7 @@ def find_chain(held: Layout, wanted: Layout, factors: Sequence[int]) -> list[Sli
 
 
 def count_moved(chain: Sequence[Slice | AllGather | AllToAll], cells: int, factors: Sequence[int]) -> float:
-    """Return the elements that each worker gets from others by a chain, from an array of so many."""
+    """Return the elements that a chain transfers to each worker, from an array of so many."""
     moved = 0.0
     for change in chain:
         factor = factors[change.axis]
@@ -286,7 +286,7 @@ def count_moved(chain: Sequence[Slice | AllGather | AllToAll], cells: int, facto
 def _count_summed(
     cells: int, scatters: Sequence[tuple[int, int]], rest: Sequence[int], factors: Sequence[int]
 ) -> float:
-    """The elements that each worker gets from others while partial results of so many are reduced."""
+    """Return the elements that a reduction of so many partial results transfers to each worker."""
     moved = 0.0
     for axis, _ in scatters:
         moved += cells * (1 - 1 / factors[axis])
@@ -294,10 +294,10 @@ def _count_summed(
     return moved + 2 * cells * (1 - 1 / prod(factors[axis] for axis in rest))
 
 
-def find_rounds(pieces: Sequence[Piece]) -> tuple[Round, ...]:
-    """Return the pieces in as few rounds as they fit into one after the other.
+def find_rounds(pieces: Sequence[TransferPiece]) -> tuple[Round, ...]:
+    """Return the pieces in as few rounds as a greedy assignment finds.
 
-    What a piece reads is put together in the order of its reads, so that replicas of a sum are equal to the last digit.
+    Sums keep the order of a piece's reads, so that replicas of a sum are equal to the last digit.
     """
     rounds: list[Round] = []
     for piece in pieces:

@@ -1,8 +1,9 @@
-"""From the choices of a plan to a program (paper section 6): the native core writes it down, by `csrc/core/program/program.h`."""
+"""From the choices of a plan to a program (section 6), which the native core writes (`csrc/core/program/program.h`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 from tofu import _core
@@ -11,10 +12,32 @@ from tofu.program.program import OutputShards, Program
 from tofu.search import Choices, Problem
 
 
-def write_program(problem: Problem, choices: Choices, *, inference: bool = False) -> Program:
-    """What every worker runs for a plan: the whole step, or the forward operators alone, over the same shards."""
+@dataclass(frozen=True, repr=False)
+class PlannedProgram(Program):
+    """A program with the choices that it carries out.
+
+    Attributes
+    ----------
+    choices
+        The choices for the graph that is emitted.
+    kernel_bytes
+        The result of `Backend.find_kernel_bytes`, for simulations.
+    """
+
+    choices: Choices = field(kw_only=True)
+    kernel_bytes: Mapping[int, int] | None = field(default=None, kw_only=True)
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the choices."""
+        return self.choices.problem
+
+
+def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgram:
+    """Return the program of all workers: for the whole step, or for its forward operators alone, over the same shards."""
+    problem = choices.problem
     phases = (Phase.FORWARD,) if inference else (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
-    outputs = list_outputs(problem, choices, phases)
+    outputs = list_outputs(choices, phases)
     code = _core.emit(
         problem.native,
         list(problem.factors),
@@ -23,11 +46,12 @@ def write_program(problem: Problem, choices: Choices, *, inference: bool = False
         **choices.native,
     )
     n_model_outputs, workers = len(problem.graph.outputs), prod(problem.factors)
-    return Program(code, problem.graph, outputs, n_model_outputs, workers, phases, _find_reducers(problem))
+    reducers = _find_reducers(problem)
+    return PlannedProgram(code, problem.graph, outputs, n_model_outputs, workers, phases, reducers, choices=choices)
 
 
 def _find_reducers(problem: Problem) -> dict[int, str]:
-    """The tensors whose partial results are not added, and what is done instead."""
+    """Return the reducers of tensors whose partial results are not summed."""
     return {
         tensor: written.reducer
         for operator, access in zip(problem.graph.operators, problem.accesses, strict=True)
@@ -36,11 +60,13 @@ def _find_reducers(problem: Problem) -> dict[int, str]:
     }
 
 
-def list_outputs(problem: Problem, choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:
-    """The model's outputs; in training the gradients, in the parameter's layout if it is updated, and the next values of variables and
-    of what loops carry, in the variable's layout.
+def list_outputs(choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:
+    """Return the results of a program.
+
+    These are the model's outputs; in training also gradients, in the layout of a parameter that is updated, and the next values of
+    variables and loop carries, in the variable's layout.
     """
-    graph = problem.graph
+    graph = choices.problem.graph
     outputs = [OutputShards(t, tuple(choices.layout(t))) for t in graph.outputs]
     if Phase.BACKWARD in phases:
         for parameter, gradient in graph.gradients.items():

@@ -1,10 +1,10 @@
-"""A program as one list of instructions that all workers execute together (SPMD), for backends that have collectives.
+"""A program as one list of instructions that all workers execute together (SPMD), for backends with collectives.
 
-`Program` lists what each worker runs. Here the copies of an operator are one instruction, and the fetches of all workers that make
-one array are one transfer. Nothing is derived again: every region and every piece is the program's own.
+`Program` lists the nodes of each worker. Here the copies of an operator are one instruction, and the fetches of all
+workers for one array are one transfer. Every region and every piece comes from the program.
 
     values     4: x {0:2} {2:4}    5: x {0:4} {0:4}
-    transfer   5 = 4 by pieces {reader 0, owner 1, 2:4} {reader 1, owner 0, 0:2} and what each worker has itself
+    transfer   5 = 4 by pieces {reader 0, owner 1, 2:4} {reader 1, owner 0, 0:2} and each worker's own part
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Value:
-    """One array on each worker: a shard, a fetched region or a partial result. `boxes`: what each covers of the whole tensor."""
+    """One array on each worker: a shard, a fetched region or a partial result. `boxes` are their boxes of the whole tensor."""
 
     tensor: int
     boxes: tuple[Box, ...]
 
     @property
     def shape(self) -> Shape:
-        """The shape of the array, which is the same on each worker: an array may be larger than its box."""
+        """The shape of the array, equal on each worker. An array may be larger than its box."""
         return tuple(max(end - begin for begin, end in bounds) for bounds in zip(*self.boxes, strict=True))
 
     @property
     def is_even(self) -> bool:
-        """Return True if all boxes have the same extents."""
+        """True if all boxes have the same extents."""
         return all(tuple(end - begin for begin, end in box) == self.shape for box in self.boxes)
 
 
 class Compute(NamedTuple):
-    """An operator, of which each worker computes its part. Inputs and outputs are positions of values."""
+    """Operator of which each worker computes its part. Inputs and outputs are positions of values."""
 
     operator: int
     inputs: tuple[int, ...]
@@ -51,7 +51,7 @@ class Compute(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Elements of the array that `owner` has of an input of the transfer, from `begin` on; `along` is that of `PieceSource`."""
+    """Elements that `owner` has of an input of the transfer, from `begin` on. `along` is as in `PieceSource`."""
 
     input: int
     owner: int
@@ -59,8 +59,8 @@ class Read(NamedTuple):
     along: Shape
 
 
-class Piece(NamedTuple):
-    """A box of the array that `reader` makes, which becomes the sum of what is read."""
+class TransferPiece(NamedTuple):
+    """Box of the array on `reader`, which becomes the sum of its reads."""
 
     reader: int
     begin: Shape
@@ -69,54 +69,54 @@ class Piece(NamedTuple):
 
     @property
     def remote_elements(self) -> int:
-        """The elements that the reader gets from other workers."""
+        """The number of elements that the reader receives from other workers."""
         return prod(self.extent) * sum(read.owner != self.reader for read in self.reads)
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """How the workers make a value from others.
+    """Transfer of values into another value.
 
-    `pieces` come first. Then each worker takes `copies` from the same value on other workers: a sum that several workers need is added
-    up in parts, which these workers then exchange. Elements of no piece are `fill`.
+    The workers first read `pieces`. Then each reads `copies` from the same value on other workers: a sum that several
+    workers need is reduced in parts, which they exchange. Elements of no piece are `fill`.
     """
 
     output: int
     inputs: tuple[int, ...]
-    pieces: tuple[Piece, ...]
-    copies: tuple[Piece, ...] = ()
+    pieces: tuple[TransferPiece, ...]
+    copies: tuple[TransferPiece, ...] = ()
     fill: float = 0.0
     reducer: str = "Sum"
 
     @property
     def remote_elements(self) -> int:
-        """The elements that workers get from each other."""
+        """The number of elements that workers receive from each other."""
         return sum(piece.remote_elements for piece in (*self.pieces, *self.copies))
 
     @property
     def is_sum(self) -> bool:
-        """Return True if partial results are put together."""
+        """True if partial results are reduced."""
         return any(len(piece.reads) > 1 for piece in self.pieces)
 
 
 @dataclass(frozen=True)
 class Lockstep:
-    """A program that all workers execute together.
+    """Program that all workers execute together.
 
     Attributes
     ----------
     factors
-        The workers as a mesh, an axis for each round of the plan.
+        The workers as a mesh, with an axis for each round of the plan.
     values
         All arrays.
     shards
         By tensor, the value that holds its shards.
     computes
-        By operator. An operator that only moves elements along an axis that is split has none: its outputs are made by transfers.
+        By operator. Operators that only move elements along a split axis have none: transfers compute their outputs.
     transfers
-        By the value that they make. A value of no transfer is an argument or the output of an operator.
+        By the value that they compute. A value without a transfer is an argument or an operator's output.
     results
-        For each result of the program, its value.
+        The value of each result of the program.
     """
 
     graph: Graph
@@ -134,14 +134,14 @@ class Lockstep:
 
     @cached_property
     def moved_bytes(self) -> int:
-        """The bytes that workers get from each other in a step."""
+        """The bytes that workers receive from each other in a training step."""
         return sum(
             transfer.remote_elements * self.graph.tensors[self.values[output].tensor].moved_item_bytes
             for output, transfer in self.transfers.items()
         )
 
     def find_base(self, value: int) -> Iterator[int]:
-        """Yield the arguments and the outputs of operators that a value is made from by transfers alone."""
+        """Yield the arguments and operators' outputs from which transfers alone compute a value."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value
@@ -153,18 +153,18 @@ class Lockstep:
 def align(program: Program, factors: Sequence[int], find_shards: Callable[[int], tuple[Box, ...]]) -> Lockstep:
     """Return the program as instructions for all workers at once.
 
-    `find_shards` returns the boxes of a tensor's shards under the plan, by worker. Raises InternalError if an operator's arrays differ in
-    shape from worker to worker, or if workers fill a region with different numbers.
+    `find_shards` returns the boxes of a tensor's shards under the plan, by worker. Raises InternalError if an
+    operator's arrays differ in shape between workers, or workers fill a region with different numbers.
     """
     return _Aligner(program, find_shards).run(tuple(factors))
 
 
 Entries: TypeAlias = "tuple[Entry | None, ...]"
-"""By worker; None if a worker has none that is read."""
+"""Entries by worker; None for a worker without one that is read."""
 
 
 class _Cut(NamedTuple):
-    """A piece before its sources are known as values."""
+    """Piece whose sources are not yet resolved to values."""
 
     reader: int
     begin: Shape
@@ -173,7 +173,7 @@ class _Cut(NamedTuple):
 
 
 class _Aligner:
-    """Finds the values of a program: first those that operators read, in their order, then the results and all shards."""
+    """Search for the values of a program: first those that operators read, in their order, then the results and all shards."""
 
     def __init__(self, program: Program, find_shards: Callable[[int], tuple[Box, ...]]) -> None:
         self.program, self.graph, self.nodes = program, program.graph, program.nodes
@@ -183,8 +183,8 @@ class _Aligner:
         self.known: dict[Entries, int] = {}
         self.home: dict[Entry, int] = {}  # the first value that has an entry
         self.shards: dict[int, int] = {}
-        self.regions: dict[Hashable, int] = {}  # those that are fetched from shards
-        self.open: set[int] = set()  # tensors whose shards are being made
+        self.regions: dict[Hashable, int] = {}  # regions that are fetched from shards
+        self.open: set[int] = set()  # tensors whose shards are being added
         self.shard_entries = self._list_shards()
 
     def run(self, factors: tuple[int, ...]) -> Lockstep:
@@ -209,7 +209,7 @@ class _Aligner:
         return Lockstep(self.graph, factors, tuple(self.values), self.shards, computes, self.transfers, results)
 
     def _list_shards(self) -> dict[int, Entries]:
-        """By tensor, the entries that are its shards. Others that are not in transit are results in another layout, or unread."""
+        """Return the entries that are a tensor's shards, by tensor. Others not in transit are results in another layout, or unread."""
         found: dict[int, list[Entry | None]] = {}
         for number, node in enumerate(self.nodes):
             for output in range(len(node.shapes)):
@@ -223,7 +223,7 @@ class _Aligner:
         return {tensor: tuple(entries) for tensor, entries in found.items()}
 
     def _list_copies(self) -> dict[int, list[int]]:
-        """By operator, the nodes of its copies, by worker."""
+        """Return the nodes of each operator's copies, by worker."""
         found: dict[int, list[int]] = {}
         for number, node in enumerate(self.nodes):
             if node.kind is NodeKind.OPERATOR:
@@ -268,7 +268,7 @@ class _Aligner:
         return self.shards[tensor]
 
     def _complete(self, entries: Entries) -> tuple[Box, ...]:
-        """The boxes of entries; that of a worker without one is empty: nobody reads its array."""
+        """Return the boxes of entries. A worker without an entry has an empty box."""
         some = next(self._box(entry) for entry in entries if entry is not None)
         empty = tuple((begin, begin) for begin, _ in some)
         return tuple(empty if entry is None else self._box(entry) for entry in entries)
@@ -289,8 +289,8 @@ class _Aligner:
     def _make(self, tensor: int, entries: Entries, boxes: tuple[Box, ...]) -> int:
         """Add the value of entries that are fetched, or that are parts of other values, and its transfer."""
         pieces: list[_Cut] = []
-        copies: list[Piece] = []
-        added: set[Entry] = set()  # partial sums that are in place
+        copies: list[TransferPiece] = []
+        added: set[Entry] = set()  # partial sums that were added
         fills: set[float] = set()
         for worker, entry in enumerate(entries):
             if entry is None:
@@ -316,7 +316,7 @@ class _Aligner:
                     owner = self.nodes[part.node].worker
                     if owner != worker:
                         place = tuple(map(sum, zip(begin, offset, strict=True)))
-                        copies.append(Piece(worker, piece.begin, piece.extent, (Read(0, owner, place, along),)))
+                        copies.append(TransferPiece(worker, piece.begin, piece.extent, (Read(0, owner, place, along),)))
                 else:
                     pieces.append(_Cut(worker, piece.begin, piece.extent, sources))
         if len(fills) > 1:
@@ -324,7 +324,7 @@ class _Aligner:
         inputs, read = self._find_inputs(tensor, pieces)
         fill = max(fills, default=0.0)
         same: Hashable = None
-        if inputs == (self.shards.get(tensor),):  # a region, which a result in another layout may be too
+        if inputs == (self.shards.get(tensor),):  # a region, or a result in another layout
             same = tensor, boxes, fill, tuple((one.reader, one.begin, one.extent) for one in read)
             if same in self.regions:
                 self.known[entries] = self.regions[same]
@@ -337,9 +337,9 @@ class _Aligner:
         return value
 
     def _is_partial_sum(self, entry: Entry, tensor: int, entries: Entries) -> bool:
-        """Return True if an entry is a part of the sum that a tensor is, on its way to the workers that need the whole.
+        """Return True if an entry is a part of a tensor's sum, on its way to the workers that need the whole.
 
-        It may be all that its own worker needs, which is then one of `entries`.
+        It may be all that its own worker needs, and then is one of `entries`.
         """
         node = self.nodes[entry.node]
         if node.kind is not NodeKind.FETCH or node.id != tensor or entry in self.home:
@@ -351,7 +351,7 @@ class _Aligner:
         )
 
     def _find_offset(self, entry: Entry, boxes: Sequence[Box]) -> Shape:
-        """Where an entry begins in the array that its worker has of boxes."""
+        """Return where an entry begins in its worker's array of these boxes."""
         node = self.nodes[entry.node]
         return tuple(n - begin for n, (begin, _) in zip(node.begins[0], boxes[node.worker], strict=True))
 
@@ -362,8 +362,8 @@ class _Aligner:
             sources = tuple((node.inputs[one.input], one.begin, one.along) for one in piece.sources)
             yield _Cut(node.worker, begin, piece.extent, sources)
 
-    def _find_inputs(self, tensor: int, pieces: Sequence[_Cut]) -> tuple[tuple[int, ...], list[Piece]]:
-        """Return the values that pieces read, and the pieces. `fetched`: what is fetched for this transfer alone, by tensor and worker."""
+    def _find_inputs(self, tensor: int, pieces: Sequence[_Cut]) -> tuple[tuple[int, ...], list[TransferPiece]]:
+        """Return the values that pieces read, and the resolved pieces."""
         fetched: dict[tuple[int, int], list[Entry]] = {}
         keys: dict[Entry, tuple[str, int, int]] = {}
         for entry in (entry for piece in pieces for entry, _, _ in piece.sources):
@@ -392,5 +392,5 @@ class _Aligner:
             entry, begin, along = source
             return Read(inputs.index(numbers[keys[entry]]), self.nodes[entry.node].worker, begin, along)
 
-        found = [Piece(one.reader, one.begin, one.extent, tuple(map(read_from, one.sources))) for one in pieces]
+        found = [TransferPiece(one.reader, one.begin, one.extent, tuple(map(read_from, one.sources))) for one in pieces]
         return inputs, found

@@ -1,4 +1,4 @@
-"""The nodes of a program as frozen values, for people and for backends that run them one after the other."""
+"""Nodes of a program as frozen values, for people and for backends that run them in order."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Shape = tuple[int, ...]
 
 
 class NodeKind(enum.IntEnum):
-    """What a node is."""
+    """Kind of a node."""
 
     VARIABLE = 0  # one worker's shard of a tensor that no operator produces
     OPERATOR = 1  # one worker's copy of an operator
-    FETCH = 2  # a region assembled on one worker out of the entries of several
+    FETCH = 2  # a region assembled on one worker from the entries of several
 
 
 class Entry(NamedTuple):
@@ -29,10 +29,10 @@ class Entry(NamedTuple):
 
 
 class PieceSource(NamedTuple):
-    """A box of an input of the fetch, of the piece's extent, that starts at `begin` in that entry.
+    """Box of an input of the fetch that starts at `begin` in that entry, with the extent of the piece.
 
-    `along`: by dimension of the entry that of the piece, -1 for one of which a single cell is read. Those of the piece that are not in it
-    have extent 1.
+    `along` has, for each dimension of the entry, the corresponding dimension of the piece, or -1 if a single element is
+    read. Other dimensions of the piece have extent 1.
     """
 
     input: int
@@ -40,12 +40,12 @@ class PieceSource(NamedTuple):
     along: Shape
 
     def extent(self, piece: Shape) -> Shape:
-        """The extents of the box in the entry, of a piece with these."""
+        """Return the extents of the box in the entry, for a piece with these."""
         return tuple(1 if d < 0 else piece[d] for d in self.along)
 
 
 class Piece(NamedTuple):
-    """A box of a fetch's output, [begin, begin + extent) in every dimension; its value is the sum of the sources."""
+    """Box of a fetch's output, [begin, begin + extent) in every dimension. Its value is the sum of the sources."""
 
     begin: Shape
     extent: Shape
@@ -54,18 +54,18 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """One node of a program.
+    """Node of a program.
 
     Attributes
     ----------
     id
-        Of an operator its position in the graph, of a variable or a fetch the tensor's.
+        The operator's position in the graph; the tensor's for a variable or a fetch.
     phase
-        When it runs; variables have the first one.
+        When it runs. Variables have the first phase.
     shapes, begins
-        Of each output the extents, and where its first element is in the whole tensor.
+        The extents of each output, and the position of its first element in the whole tensor.
     pieces, fill
-        Of a fetch: disjoint boxes of the output, and the number in cells of no piece.
+        Of a fetch: disjoint boxes of the output, and the value of elements of no piece.
     """
 
     kind: NodeKind
@@ -80,12 +80,12 @@ class Node:
 
 
 def pick_entries(tables: ProgramTables, rows: Column) -> tuple[Entry, ...]:
-    """The entries in these rows of their table."""
+    """Return the entries in these rows of their table."""
     return tuple(map(Entry, tables.entry_node[rows].tolist(), tables.entry_output[rows].tolist()))
 
 
 def list_nodes(tables: ProgramTables) -> tuple[Node, ...]:
-    """The nodes in the order in which they run."""
+    """Return the nodes in the order in which they run."""
     count = len(tables.node_kind)
     shapes, begins = (
         _gather(
@@ -98,10 +98,10 @@ def list_nodes(tables: ProgramTables) -> tuple[Node, ...]:
     inputs = _gather(count, tables.read_node.tolist(), pick_entries(tables, tables.read_entry))
     pieces = _gather(count, tables.piece_node.tolist(), _list_pieces(tables, shapes))
     columns = (tables.node_kind, tables.node_id, tables.node_worker, tables.node_phase, tables.node_fill)
-    heads = zip(*(column.tolist() for column in columns), strict=True)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
     return tuple(
         Node(NodeKind(kind), number, worker, Phase(phase), shapes[n], inputs[n], pieces[n], fill, begins[n])
-        for n, (kind, number, worker, phase, fill) in enumerate(heads)
+        for n, (kind, number, worker, phase, fill) in enumerate(rows)
     )
 
 
@@ -118,7 +118,7 @@ def _list_pieces(tables: ProgramTables, shapes: list[tuple[Shape, ...]]) -> list
 
 
 def _gather(count: int, owners: Iterable[int], values: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """The values of each of `count` owners, in their order."""
+    """Return the values of each of `count` owners, in order."""
     found: list[list[Any]] = [[] for _ in range(count)]
     for owner, value in zip(owners, values, strict=True):
         found[owner].append(value)

@@ -1,4 +1,4 @@
-"""The part of an operator that each worker computes: a box of its axes."""
+"""Boxes of axes that each worker computes of an operator, and boxes of its shards."""
 
 from __future__ import annotations
 
@@ -7,28 +7,30 @@ from collections.abc import Sequence
 
 from tofu import _core
 from tofu.program.lockstep import Box
-from tofu.search import Choices, Problem
+from tofu.search import Choices
 from tofu.search.choices import REPLICATED
 from tofu.search.geometry import find_shards
 
 
-def list_parts(problem: Problem, choices: Choices, operator: int) -> tuple[Box, ...]:
+def list_parts(choices: Choices, operator: int) -> tuple[Box, ...]:
     """Return each worker's part of an operator, a range of each of its axes."""
+    problem = choices.problem
     axes = list(map(int, choices.operators[operator]))
     return _freeze(_core.worker_boxes(problem.native, list(problem.factors), "operator", operator, axes))
 
 
-def list_shards(problem: Problem, choices: Choices, tensor: int) -> tuple[Box, ...]:
-    """Return the box of a tensor that each worker has."""
-    return _freeze(find_shards(problem, tensor, choices.layout(tensor)))
+def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
+    """Return each worker's shard of a tensor."""
+    return _freeze(find_shards(choices.problem, tensor, choices.layout(tensor)))
 
 
-def count_own_positions(problem: Problem, choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
-    """Return, for each axis whose parts overlap, how many positions of its part, the first ones, each worker alone has to count."""
+def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
+    """Return, for each axis whose parts overlap, how many positions at the beginning of its part only this worker may count."""
+    problem = choices.problem
     axes, extents = choices.operators[operator].tolist(), problem.accesses[operator].extents
     if _divides(extents, axes, problem.factors):
         return {}
-    parts = list_parts(problem, choices, operator)
+    parts = list_parts(choices, operator)
     pairs = enumerate(zip(zip(*parts, strict=True), zip(*_find_own(parts), strict=True), strict=True))
     return {axis: tuple(end - begin for begin, end in own) for axis, (bounds, own) in pairs if bounds != own}
 
@@ -44,7 +46,7 @@ def _divides(extents: Sequence[int], axes: Sequence[int], factors: Sequence[int]
 
 
 def _find_own(parts: Sequence[Box]) -> list[Box]:
-    """Of each part the positions up to where the next one begins, by dimension, as `OwnBoxes` in `csrc/core/geometry` has it."""
+    """Return the positions of each part up to the beginning of the next, by dimension, like `OwnBoxes` in `csrc/core/geometry`."""
     begins = [sorted({begin for begin, _ in bounds}) for bounds in zip(*parts, strict=True)]
 
     def end_own(d: int, begin: int, end: int) -> int:

@@ -1,4 +1,4 @@
-"""A program as a frozen value: its code, which the native modules hand on, and the view of it that people, checks and backends read."""
+"""Programs as frozen values: the code for native modules, and the view of it for people, checks and backends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Layout = tuple[int, ...]
 
 @dataclass(frozen=True)
 class OutputShards:
-    """One whole result of a program: a tensor whose shards, in a layout, are the outputs of the workers, one each."""
+    """Whole result of a program: a tensor whose shards, in a layout, are outputs of the workers, one each."""
 
     tensor: int
     layout: Layout
@@ -27,24 +27,24 @@ class OutputShards:
 
 @dataclass(frozen=True)
 class Program:
-    """What every worker runs. It prints a node a line.
+    """Program of all workers. It prints one line for each node.
 
     Attributes
     ----------
     code
-        The copies of operators and the fetches in the order of execution, as `csrc/core/program/program.h` encodes them.
+        Copies of operators and fetches in execution order, encoded as in `csrc/core/program/program.h`.
     graph
-        The graph whose operators and tensors the nodes refer to, by position.
+        The graph to whose operators and tensors the nodes refer by position.
     outputs
         The whole results, the model's own first.
     n_model_outputs
-        How many are the model's own; the others are gradients, and next values of variables.
+        The number of the model's own results; the others are gradients, and next values of variables.
     workers
-        How many there are.
+        The number of workers.
     phases
-        Those whose operators run.
+        The phases whose operators run.
     reducers
-        The tensors whose fetches take the "Max", "Min" or "Prod" of their sources; all others add them up.
+        The tensors whose fetches take the "Max", "Min" or "Prod" of their sources; all others sum them.
     """
 
     code: npt.NDArray[np.int64]
@@ -67,23 +67,23 @@ class Program:
 
     @cached_property
     def handed_out(self) -> tuple[Entry, ...]:
-        """The entries of all results, worker by worker; then one of every node that nobody reads, which runs all the same."""
+        """The entries of all results by worker, then one of every node that no node reads but that runs."""
         return pick_entries(self.tables, self.tables.output_entry)
 
     @cached_property
     def results(self) -> tuple[tuple[Entry, ...], ...]:
-        """For each of `outputs`, the entries that hold its shards, by worker."""
+        """The entries with the shards of each of `outputs`, by worker."""
         ends = range(self.workers, (len(self.outputs) + 1) * self.workers, self.workers)
         return tuple(self.handed_out[end - self.workers : end] for end in ends)
 
     @cached_property
     def transit(self) -> frozenset[Entry]:
-        """Entries on their way between workers: fetched regions, padded copies and partial results. All others are shards."""
+        """Entries in transit between workers: fetched regions, padded copies and partial results. All others are shards."""
         return frozenset(pick_entries(self.tables, self.tables.transit_entry))
 
     @cached_property
     def entry_tensor(self) -> npt.NDArray[np.int64]:
-        """The tensor that each entry is of, or a part of."""
+        """The tensor of each entry."""
         tables, operators = self.tables, self.graph.operators
         first = np.cumsum([0, *(len(operator.outputs) for operator in operators)])
         produced = np.array([t for operator in operators for t in operator.outputs], np.int64)
@@ -117,7 +117,7 @@ class Program:
 
 
 class _Printer:
-    """The lines of a program: %7 is the value of node 7, %7.1 its second output, @2 says that it lies on worker 2."""
+    """Lines of a program: %7 is the value of node 7, %7.1 its second output, and @2 is on worker 2."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

@@ -1,4 +1,4 @@
-"""A program as tables of numbers, which are read back from its code and looked at whole."""
+"""A program as tables of numbers, decoded from its code."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Column = npt.NDArray[np.int64]
 class ProgramTables:
     """Nodes, the entries that they write and read, and the pieces and sources of fetches; see `csrc/core/program/program_tables.h`.
 
-    A row is referred to by its position. Shapes, `begin` and `extent` have a column for each dimension of the entry that has the most; in
-    dimensions that an entry lacks its boxes are the one cell 0. `source_along` is the piece's dimension that each of the entry's is, -1 for
-    one of which a single cell is read.
+    Rows refer to each other by position. Shapes, `begin` and `extent` have a column for each dimension of the entry of
+    highest rank; missing dimensions have the single element 0. `source_along` is the piece's dimension for each
+    dimension of the entry, or -1 if a single element is read.
     """
 
     workers: int
@@ -51,25 +51,25 @@ class ProgramTables:
 
     @cached_property
     def entry_output(self) -> Column:
-        """Which output of its node each entry is."""
+        """The number of each entry among the outputs of its node."""
         return np.arange(len(self.entry_node)) - np.searchsorted(self.entry_node, self.entry_node)
 
     @cached_property
     def source_node(self) -> Column:
-        """The fetch that each source belongs to."""
+        """The fetch of each source."""
         node: Column = self.piece_node[self.source_piece]
         return node
 
     @cached_property
     def source_entry(self) -> Column:
-        """The entry that each source is a box of."""
+        """The entry of each source."""
         entry: Column = self.read_entry[self.source_read]
         return entry
 
     def count_remote_bytes(self, item_bytes: Sequence[int]) -> int:
-        """Bytes that workers read from each other's memory: of all sources on another worker than their fetch.
+        """Return the bytes that workers read from each other's memory: of all sources on another worker than their fetch.
 
-        `item_bytes`: of each tensor's elements.
+        `item_bytes` has the element size of each tensor.
         """
         cells = self.piece_extent.prod(axis=1)[self.source_piece]
         owner = self.entry_node[self.source_entry]
@@ -79,6 +79,6 @@ class ProgramTables:
 
 
 def read_tables(code: npt.NDArray[np.int64]) -> ProgramTables:
-    """The tables of an encoded program. Raises ValueError where it cannot be decoded."""
+    """Return the tables of an encoded program. Raises ValueError if it cannot be decoded."""
     found: dict[str, Any] = _core.program_tables(code)
     return ProgramTables(**found)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from tofu.errors import PlanError, TofuError, find_near
 from tofu.graph import Graph
 from tofu.pipeline import Partition
-from tofu.plan import AxisSteps
-from tofu.reading import show_with_type
+from tofu.plan import AxisChoice
 from tofu.report.layers import Layer, explain_axis, name_layers
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate, price
 from tofu.search.solve import Effort
+from tofu.validation import show_with_type
 
 EFFORT_SECONDS = 0.5
 MOST_NAMES = 5
@@ -75,10 +75,10 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
     PlanError where the model has no such operator.
     """
     check_layer(layer, partition.graph)
-    problem, exact = partition.searched, ALGORITHMS["exact"]
+    problem, exact = partition.searched.problem, ALGORITHMS["exact"]
     position = problem.graph.operator_index[layer]
     operator, access = problem.graph.operators[position], problem.accesses[position]
-    paid = price(problem, partition.searched_choices)
+    paid = price(partition.searched)
     found = []
     for number, axis in enumerate(access.axes):
         meaning = explain_axis(access, number)
@@ -88,7 +88,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
             reason = str(error).splitlines()[-1].removeprefix("  - ").removeprefix(f"{operator.full_name}: ")
             found.append(Alternative(axis, meaning, None, None, reason))
             continue
-        cost, moved = price(problem, solution.choices), evaluate(problem, solution.choices).total_bytes
+        cost, moved = price(solution.choices), evaluate(solution.choices).total_bytes
         change = (cost - paid) / paid if paid else 0.0
         found.append(Alternative(axis, meaning, moved, change, exact.describe_optimality(solution, cost)))
     return sorted(found, key=lambda one: (one.change is None, one.change or 0.0, one.axis))
@@ -104,5 +104,5 @@ def choose_layers(layers: Sequence[Layer], most: int) -> list[Layer]:
     return [layer for layer in layers if layer.name in chosen]
 
 
-def _kind(layer: Layer) -> tuple[tuple[int, ...], AxisSteps, tuple[tuple[int, ...], ...]]:
+def _kind(layer: Layer) -> tuple[tuple[int, ...], AxisChoice, tuple[tuple[int, ...], ...]]:
     return layer.result.shape, layer.forward, tuple(parameter.shape for parameter in layer.parameters)

@@ -24,7 +24,7 @@ def describe_data_parallel(partition: Partition) -> str:
     """A sentence where data parallelism would move less than the plan, by a share that shows, else nothing."""
     plan = partition.plan
     try:
-        moved = evaluate(partition.searched, plan_data_parallel(partition.searched)).total_bytes
+        moved = evaluate(plan_data_parallel(partition.searched.problem)).total_bytes
     except TofuError:
         return ""
     if moved >= (1 - LEAST_SHARE) * plan.communication_bytes:  # neither of which need move anything

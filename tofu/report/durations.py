@@ -19,8 +19,8 @@ def describe_durations(
 ) -> list[dict[str, Any]]:
     """A row for each machine that has devices enough, the fastest first."""
     machines = [machine for machine in map(read_machine, list_machines()) if machine.devices >= partition.plan.workers]
-    emitted, needed = partition.whole_step, measure_partition(partition)
-    found = [simulate(emitted, machine, worker_bytes=needed) for machine in track(machines, TRACKED)]
+    program, needed = partition.program, measure_partition(partition)
+    found = [simulate(program, machine, worker_bytes=needed) for machine in track(machines, TRACKED)]
     return [_describe(one) for one in sorted(found, key=lambda one: one.seconds)]
 
 

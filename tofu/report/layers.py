@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator, Phase, TensorKind
 from tofu.pipeline import Partition
-from tofu.plan import AxisSteps, Steps
+from tofu.plan import AxisChoice, DimensionChoice
 from tofu.search.cost import evaluate
 
 
@@ -33,7 +33,7 @@ class LaidTensor(NamedTuple):
 
     name: str
     shape: tuple[int, ...]
-    steps: Steps
+    steps: DimensionChoice
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Layer:
     operator: str
     line: str
     result: LaidTensor
-    forward: AxisSteps
-    backward: AxisSteps | None
+    forward: AxisChoice
+    backward: AxisChoice | None
     parameters: tuple[LaidTensor, ...]
     transfers: tuple[Transfer, ...]
 
@@ -92,8 +92,8 @@ def list_layers(partition: Partition) -> list[Layer]:
         return LaidTensor(name, graph.tensors[tensor].shape, plan.tensors[name])
 
     def count_points(operator: Operator) -> int:
-        position = partition.searched.graph.operator_index[operator.name]
-        return prod(partition.searched.accesses[position].extents)
+        position = partition.searched.problem.graph.operator_index[operator.name]
+        return prod(partition.searched.problem.accesses[position].extents)
 
     parameters, transfers = _first_readers(partition), _find_transfers(partition, parts)
     read: dict[int, list[int]] = {}
@@ -166,7 +166,7 @@ def _find_transfers(partition: Partition, parts: Sequence[int]) -> dict[int, tup
     """The operator that a layer begins with -> what moves for the layer, by phase, the largest first."""
     owners, tensors = _find_owners(partition), partition.problem.graph.tensors
     moved: dict[int, Counter[tuple[Phase, str, bool]]] = {}
-    for group, tensor, phase, count, is_output in evaluate(partition.problem, partition.choices).items:
+    for group, tensor, phase, count, is_output in evaluate(partition.choices).items:
         moved.setdefault(parts[owners[group]], Counter())[Phase(phase), tensors[tensor].name, is_output] += count
     return {
         owner: tuple(

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader
 from tofu.errors import TofuError
 from tofu.graph import Phase
 from tofu.pipeline import Partition
-from tofu.plan import Plan, Steps, format_bytes, format_count, format_seconds, shorten_line
+from tofu.plan import DimensionChoice, Plan, format_bytes, format_count, format_seconds, shorten_line
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.data_parallel import describe_data_parallel, plan_data_parallel
 from tofu.report.durations import describe_durations
@@ -129,7 +129,7 @@ def _compare(partition: Partition) -> list[dict[str, Any]]:
     rows = [("this plan", moved, "")]
     for name, find, remark in COMPARED:
         try:
-            count = evaluate(partition.searched, find(partition.searched)).total_bytes
+            count = evaluate(find(partition.searched.problem)).total_bytes
         except TofuError:
             continue  # it does not apply to this model
         share = format_change((count - moved) / moved) if moved else ""
@@ -211,9 +211,9 @@ class _Drawings:
     def __init__(self, factors: Sequence[int]) -> None:
         self.factors = factors
         self.made: list[dict[str, Any]] = []
-        self._names: dict[Steps, str] = {}
+        self._names: dict[DimensionChoice, str] = {}
 
-    def draw(self, steps: Steps) -> str:
+    def draw(self, steps: DimensionChoice) -> str:
         """The name of the picture of a tensor with these dimensions cut; empty where there are too many workers to tell apart."""
         if prod(self.factors) > MOST_COLOURS:
             return ""
@@ -222,7 +222,7 @@ class _Drawings:
             self.made.append({"name": self._names[steps], "cells": self._draw_cells(steps)})
         return self._names[steps]
 
-    def _draw_cells(self, steps: Steps) -> list[dict[str, Any]]:
+    def _draw_cells(self, steps: DimensionChoice) -> list[dict[str, Any]]:
         """Rectangles: the parts of the tensor, each striped by the workers that hold it."""
         down = prod(factor for factor, dimension in zip(self.factors, steps, strict=True) if dimension == 0)
         across = prod(
@@ -244,7 +244,7 @@ class _Drawings:
             for stripe, worker in enumerate(workers)
         ]
 
-    def _find_part(self, digits: Sequence[int], steps: Steps) -> tuple[int, int]:
+    def _find_part(self, digits: Sequence[int], steps: DimensionChoice) -> tuple[int, int]:
         """Row and column of the part of the worker with these digits: earlier steps cut into the larger pieces."""
         part, dimensions = [0, 0], sorted({dimension for dimension in steps if dimension is not None})
         for dimension in dimensions:

@@ -93,8 +93,8 @@ def alternatives_table(partition: Partition, layer: str) -> Table:
     check_layer(layer, partition.graph)
     layer = find_operator(partition, layer)
     alternatives, plan = find_alternatives(partition, layer), partition.plan
-    position = partition.searched.graph.operator_index[layer]
-    operator = partition.searched.graph.operators[position]
+    position = partition.searched.problem.graph.operator_index[layer]
+    operator = partition.searched.problem.graph.operators[position]
     title = f"{operator.name}, split at every step along"
     table = Table(header_style="bold", box=None, pad_edge=False, title=title, title_justify="left")
     table.caption, table.caption_justify = CAPTION, "left"
@@ -106,7 +106,7 @@ def alternatives_table(partition: Partition, layer: str) -> Table:
     planned = f"{format_steps(plan.operators[layer])} [dim](as planned)[/dim]"
     table.add_row(planned, "", format_bytes(plan.communication_bytes), "", plan.optimality)
     if not alternatives:
-        reason = partition.searched.accesses[position].explain_whole()
+        reason = partition.searched.problem.accesses[position].explain_whole()
         table.caption = f"It cannot be split: {reason}."
     if operator.line:
         table.caption = f"{table.caption} It is at {operator.line}."

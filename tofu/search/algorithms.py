@@ -1,6 +1,6 @@
-"""The table of algorithms: how plans can be found by name, and what holds of the plan that each finds.
+"""Table of algorithms: functions that find plans, and the guarantees of their plans.
 
-Who adds one writes a function in a file of its own, a line in this table, and a test: the command line, the docstring of
+To add one, write a function in a file of its own, a line in this table, and a test. The command line, the docstring of
 `tofu.partition` and the errors read the table.
 """
 
@@ -13,14 +13,15 @@ from typing import Any
 
 from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
-from tofu.reading import show
 from tofu.search.baselines import plan_allrow, plan_equalchop, plan_icml18, plan_spartan
-from tofu.search.choices import Fixed, factorize, list_orders
+from tofu.search.choices import Fixed
+from tofu.search.feasibility import find_unfed
 from tofu.search.hand_plans import plan_data_parallel, plan_megatron
 from tofu.search.hints import resolve_hints
 from tofu.search.problem import Problem
+from tofu.search.rounds import factorize, list_orders
 from tofu.search.solve import DEFAULT_EFFORT, Effort, Solution, solve_exactly, solve_recursively
-from tofu.search.validation import find_unfed
+from tofu.validation import show
 
 Hints = Mapping[str, Any]
 NOTHING_PROVED = "the best plan found; nothing is proved"
@@ -29,21 +30,20 @@ BY_HAND = "made by hand; nothing is proved"
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A way to find a plan.
+    """Algorithm that finds plans.
 
     Attributes
     ----------
     name
-        What users call it.
+        The user's name of it.
     run
-        Finds a plan for a problem, with hints by name, which come before all that the algorithm would do.
+        Finds a plan for a problem, with hints by name, which override the algorithm.
     guarantee
-        What holds of its plan, beside what an exact search proves of it.
+        A property of its plans, beside what an exact search proves.
     is_search
-        Whether it looks for the plan of the fewest bytes: over all orders of the steps, and under a memory limit. The others are
-        baselines to compare with.
+        True if it minimises bytes, over all orders of the rounds and under a memory limit. The others are baselines.
     splits_once
-        Whether everything is split along one axis or dimension, over all workers in a single step.
+        True if it splits everything along one axis or dimension, over all workers in a single round.
     """
 
     name: str
@@ -55,24 +55,26 @@ class Algorithm:
     def solve(
         self, problem: Problem, hints: Hints | None = None, effort: Effort = DEFAULT_EFFORT, replicates: bool = False
     ) -> Solution:
-        """A plan for a problem in steps of `list_orders`. Where all operators are cheap it is best that every worker computes all of them,
-        which is no plan: then each is split, and nothing is proved.
+        """Return a plan for a problem in an order of `list_orders`.
 
-        Raises PlanError for hints that cannot be honoured, and InfeasibleError where the algorithm does not apply to the graph, or a
-        step finds nothing to split; with `replicates`, every worker computes the same at that step.
+        If the cheapest plan replicates all operators, the problem is solved again with every operator split, and
+        nothing is proved. Raises PlanError for hints that cannot be honoured. Raises InfeasibleError if the algorithm
+        does not apply to the graph, or a round has nothing to split; with `replicates`, workers repeat the computation
+        in that round.
         """
-        solution = self.run(problem, hints or {}, effort)
-        unfed = find_unfed(problem, solution.choices)
+        solution = self.run(problem, hints or {}, effort).apply_to(problem)
+        unfed = find_unfed(solution.choices)
         if unfed and problem.moves.repeats_operators:
-            solution = Solution(self.run(problem.split_all(), hints or {}, effort).choices)
-            unfed = find_unfed(problem, solution.choices)
+            solution = Solution(self.run(problem.split_all(), hints or {}, effort).choices).apply_to(problem)
+            unfed = find_unfed(solution.choices)
         if unfed and not replicates:
             raise InfeasibleError(unfed)
         return solution
 
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
-        """The steps that it looks at: for a search all orders of the prime factors, as far as `choices.list_orders` goes, since 2 x 3 may
-        move less than 3 x 2; the paper's own comes first.
+        """Return the orders of the rounds that the algorithm tries, the paper's own first.
+
+        A search tries all orders of the prime factors, up to `MOST_ORDERS`, because 2 x 3 may move less than 3 x 2.
         """
         if self.splits_once:
             return ((workers,),)
@@ -84,7 +86,8 @@ class Algorithm:
     ) -> str:
         """Return how good a plan of this algorithm is known to be.
 
-        `cost`: of the plan. `lower_bound`: of all orders of the steps that were searched, which `orders` names if these are not all.
+        `cost` is the plan's. `lower_bound` holds for all searched orders of the rounds, which `orders` names if others
+        were left out.
         """
         if cost == 0:
             return describe_gap(cost, 0)
@@ -106,7 +109,7 @@ ALGORITHMS: Mapping[str, Algorithm] = {
         Algorithm(
             "recursive",
             _by_number(solve_recursively),
-            "each step optimal, given the steps before",
+            "each round optimal, given the rounds before",
             is_search=True,
         ),
         Algorithm("exact", _by_number(solve_exactly), is_search=True),
@@ -129,7 +132,7 @@ BASELINES = tuple(name for name, algorithm in ALGORITHMS.items() if not algorith
 
 
 def find_algorithm(name: Any) -> Algorithm:
-    """The algorithm of that name. Raises PlanError where there is none."""
+    """Return the algorithm of that name. Raises PlanError for an unknown name."""
     if not isinstance(name, str) or name not in ALGORITHMS:
         raise PlanError(
             f"algorithm is {show(name)}; the searches are {' and '.join(map(repr, SEARCHES))}, "
@@ -139,20 +142,17 @@ def find_algorithm(name: Any) -> Algorithm:
 
 
 def describe_proof(result: _core.ExactResult, among: str = "", lower_bound: int | None = None) -> str:
-    """What an exact search proves of its plan.
+    """Return what an exact search proves of its plan, with a percentage that is rounded up.
 
-    The percentage is rounded up: the plan is no further than that from the best one `among` those that it is about. `lower_bound` takes the
-    place of the result's own where the result is the best of several searches, each with a bound.
+    `among` names the plans that it compares. `lower_bound` replaces the result's own bound if the result is the best of
+    several searches.
     """
     bound = result.lower_bound if lower_bound is None else min(result.lower_bound, lower_bound)
     return describe_gap(sum(result.plan.step_bytes), bound, among) or NOTHING_PROVED
 
 
 def describe_gap(cost: int, bound: int, among: str = "") -> str:
-    """Return how far a plan of that cost is from the bound of those `among` which was searched; "" if nothing is known.
-
-    Nothing costs less than a plan that moves nothing.
-    """
+    """Return how far a plan of that cost is from the bound of the searched plans `among`; "" if nothing is known."""
     if cost == 0:
         return "optimal"
     if bound <= 0:

@@ -1,11 +1,12 @@
-"""The partition algorithms that the paper compares itself with (section 7.3), over the same graph and the same cost.
+"""Partition algorithms that the paper compares with (section 7.3), on the same graph and with the same cost.
 
-allrow-greedy   every tensor is split along its first dimension, and each operator as is best then
-spartan         the largest tensor first, then the operators around it, each as is cheapest so far (csrc/core/search/greedy.h)
-equalchop       the search of section 5.2 in a single step: everything is split along one dimension, over all workers at once
-icml18          the best plan of all, of those that never add up partial results
+allrow-greedy   splits every tensor along its first dimension, and each operator as is best then
+spartan         takes the largest tensor first, then the operators around it, each as is cheapest so far
+(csrc/core/search/greedy.h)
+equalchop       runs one round of section 5.2: everything is split along one dimension, over all workers at once
+icml18          finds the best plan without partial results that are reduced
 
-The other two are made by hand, for a kind of model each (`tofu.search.hand_plans`).
+The two hand-made plans are in `tofu.search.hand_plans`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Hints = Mapping[str, Any]
 
 
 def plan_allrow(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Hints come before first dimensions."""
+    """Split every free tensor along its first dimension. Hints override this."""
     given = resolve_hints(problem, hints)
     first = {t: _first_dimension(problem, t) for t in range(len(problem.graph.tensors)) if _is_free(problem, t)}
     return solve_recursively(_for_bytes(problem), Fixed(given.operators, first | given.tensors), effort)
@@ -40,22 +41,22 @@ def _first_dimension(problem: Problem, tensor: int) -> list[int]:
 
 
 def _is_free(problem: Problem, tensor: int) -> bool:
-    """Whether a tensor is the model's, and need not lie where an operator writes it in place."""
+    """Return True for a tensor of the model that no operator updates in place."""
     return not problem.graph.tensors[tensor].is_inner and tensor not in problem.graph.written_in_place
 
 
 def plan_spartan(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Hints are taken as they are; what is left is chosen greedily."""
+    """Choose greedily what hints leave open."""
     return solve_greedily(problem, resolve_hints(problem, hints))
 
 
 def plan_equalchop(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """The recursion's first step is the only one."""
+    """Run the recursion with a single round."""
     return solve_recursively(_for_bytes(problem), resolve_hints(problem, hints), effort)
 
 
 def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """The exact search over a problem whose operators lack the axes along which something is added up."""
+    """Search exactly, without the axes along which operators reduce a result."""
     accesses = [
         restrict_axes(access, [axis for n, axis in enumerate(access.axes) if n not in dropped])
         for access, dropped in zip(problem.accesses, _find_reducing(problem), strict=True)
@@ -66,16 +67,16 @@ def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
     for position, (few, all_axes) in enumerate(zip(restricted.accesses, problem.accesses, strict=True)):
         numbers = np.array([all_axes.axes.index(axis) for axis in few.axes] + [REPLICATED], np.int32)
         operators[position] = numbers[found.choices.operators[position]]  # -1, replicated, takes the last
-    return Solution(Choices(operators, found.choices.tensors), found.result, found.ties)
+    return Solution(Choices(problem, operators, found.choices.tensors), found.result, found.ties)
 
 
 def _for_bytes(problem: Problem) -> Problem:
-    """The same problem for a search that counts bytes, as the baselines do, whatever the interconnect."""
+    """Return the problem with a cost in bytes, which the baselines minimise on any interconnect."""
     return problem.arrange(Arrangement(problem.factors))
 
 
 def _find_reducing(problem: Problem) -> list[set[int]]:
-    """By operator: the axes along which it, or one that shares its choice, adds up a result of the model that somebody reads."""
+    """Return, for each operator, the axes along which it, or an operator that shares its choice, reduces a result that is read."""
     graph = problem.graph
     read = {*graph.results, *(t for operator in graph.operators for t in operator.inputs)}
     kept = {t for t in read if not graph.tensors[t].is_inner}

@@ -1,4 +1,4 @@
-"""What choices cost: bytes moved, or seconds on an interconnect, and what keeping or reading again would save."""
+"""Costs of choices: bytes transferred, or seconds on an interconnect, and the savings of keeping or fetching again."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from tofu import _core
 from tofu.errors import PlanError
 from tofu.search.choices import Choices
 from tofu.search.native import restore_names
-from tofu.search.problem import Problem, refuse_excess
+from tofu.search.problem import refuse_excess
 
 
-def evaluate(problem: Problem, choices: Choices) -> _core.Cost:
-    """The bytes that choices move, in all, step by step, and by group and tensor.
+def evaluate(choices: Choices) -> _core.Cost:
+    """Return the bytes that choices transfer: in all, by round, and by group and tensor.
 
-    Raises PlanError for choices that no execution graph can follow.
+    Raises PlanError if no execution graph can follow the choices.
     """
+    problem = choices.problem
     with refuse_excess(problem):
         try:
             return _core.evaluate(problem.native, list(problem.factors), **choices.native)
@@ -24,25 +25,30 @@ def evaluate(problem: Problem, choices: Choices) -> _core.Cost:
             raise PlanError(f"The plan cannot be carried out: {restore_names(str(error), problem.graph)}") from error
 
 
-def price(problem: Problem, choices: Choices) -> int:
-    """What a search minimises: bytes, or nanoseconds where the levels of the interconnect have bandwidths."""
+def price(choices: Choices) -> int:
+    """Return what a search minimises: bytes, or nanoseconds if the levels of the interconnect have bandwidths."""
+    problem = choices.problem
     with refuse_excess(problem):
         return _core.evaluate(
             problem.native, list(problem.factors), **choices.native, **problem.arrangement.nanoseconds
         ).total_bytes
 
 
-def count_levels(problem: Problem, choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The bytes that cross each level of the interconnect, the top first, which sum to those of `evaluate`; and the fetches that do."""
-    counts, waits = _core.count_levels(problem.native, list(problem.factors), **choices.native)
+def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the bytes that cross each level of the interconnect, the top first, and the number of fetches that do.
+
+    The bytes sum to the total of `evaluate`.
+    """
+    counts, waits = _core.count_levels(choices.problem.native, list(choices.problem.factors), **choices.native)
     return tuple(counts), tuple(waits)
 
 
-def list_worth_keeping(problem: Problem, choices: Choices) -> list[int]:
-    """The tensors whose fetched regions would save bytes if they were kept, those first that save most for each byte that stays.
+def list_worth_keeping(choices: Choices) -> list[int]:
+    """Return the tensors whose fetched regions would save bytes if they were kept, ordered by bytes saved per byte held.
 
-    None where regions are shared: fetches are collectives then, of all workers at once, and what is kept serves single ones.
+    Empty if regions are shared: fetches are collectives of all workers then, and a kept region serves single workers.
     """
+    problem = choices.problem
     if problem.moves.shares_regions:
         return []
     weighed = _core.weigh_keeping(problem.native, list(problem.factors), choices.operators, choices.tensors)
@@ -55,25 +61,24 @@ def list_worth_keeping(problem: Problem, choices: Choices) -> list[int]:
     return [tensor for _, tensor in sorted(saving)]
 
 
-def list_worth_rereading(problem: Problem, choices: Choices) -> list[int]:
-    """The tensors whose fetched regions operators share: first those of which least is read again for each byte, then the larger.
+def list_worth_rereading(choices: Choices) -> list[int]:
+    """Return the tensors whose fetched regions operators share, ordered by extra bytes per byte if each operator fetches its own.
 
-    None where regions are shared, which are values that the engine itself drops or makes anew.
+    Larger tensors come first among equals. Empty if regions are shared: the engine itself drops and rebuilds these values.
     """
+    problem = choices.problem
     if problem.moves.shares_regions:
         return []
-    named = enumerate(problem.graph.tensors)
-    tensors = [t for t, tensor in named if not tensor.is_inner and t not in choices.kept]
-    shared = _count_read_bytes(problem, replace(choices, reread=()))
-    alone = _count_read_bytes(problem, replace(choices, reread=tuple(tensors)))
+    tensors = [t for t, tensor in enumerate(problem.graph.tensors) if not tensor.is_inner and t not in choices.kept]
+    shared = _count_read_bytes(replace(choices, reread=()))
+    alone = _count_read_bytes(replace(choices, reread=tuple(tensors)))
     ratios = [(alone[t] / shared[t], -shared[t], t) for t in tensors if alone[t] > shared[t]]
     return [tensor for *_, tensor in sorted(ratios)]
 
 
-def _count_read_bytes(problem: Problem, choices: Choices) -> Counter[int]:
-    """Tensor -> the bytes that are read of it."""
+def _count_read_bytes(choices: Choices) -> Counter[int]:
     read: Counter[int] = Counter()
-    for _, tensor, _, count, is_output in evaluate(problem, choices).items:
+    for _, tensor, _, count, is_output in evaluate(choices).items:
         if not is_output:
             read[tensor] += count
     return read

@@ -1,4 +1,4 @@
-"""Who produces and who reads each tensor, and which operators are of one kind: what comparing parts of a graph starts from."""
+"""Producers and readers of each tensor, and the kinds of operators, for comparing parts of a graph."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from tofu.graph import Graph, Operator, Phase, TensorKind
 
-# Learned or kept from step to step: two operators that read different ones are different operators.
+# Learned, or kept between steps. Operators that read different ones are different.
 SHARED_KINDS = (TensorKind.PARAMETER, TensorKind.AUXILIARY)
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """The edges of a graph from both sides, and the signatures of its operators. Operators and tensors are positions.
+    """Edges of a graph from both sides, and the signatures of its operators. Operators and tensors are positions.
 
     Attributes
     ----------
@@ -22,17 +22,17 @@ class Wiring:
     readers
         By tensor: (operator, slot), in the graph's order.
     kinds
-        By operator: a number equal for equal operator, attributes, shapes, types and phase; its order does not depend on names
-        or on the order of nodes.
+        By operator: a number that is equal for equal operators, attributes, shapes, types and phases. Its order depends
+        neither on names nor on the order of nodes.
     signatures
-        By operator: a number equal for equal kinds that read the same parameters in the same slots.
+        By operator: a number that is equal for equal kinds with the same parameters in the same slots.
     futures
-        By operator: a digest of what is computed from its results, three operators deep.
+        By operator: a digest of the operators that read its results, three levels deep.
     forward
-        The operators whose recurrences are looked for, in the graph's order, each with those of them that it reads from: the forward
-        operators, whose steps the backward operators follow; all, where no backward operator says which forward operator it follows.
+        The operators among which recurrences are searched, in the graph's order, each with its sources among them: the
+        forward operators, or all operators if no backward operator names its forward operator.
     followers
-        Such an operator -> those of them that read its results.
+        Each of these operators -> those that read its results.
     """
 
     graph: Graph
@@ -45,20 +45,20 @@ class Wiring:
     followers: Mapping[int, tuple[int, ...]]
 
     def is_shared(self, tensor: int) -> bool:
-        """Whether a tensor is a parameter or an auxiliary state."""
+        """Return True if a tensor is a parameter or an auxiliary state."""
         return self.graph.tensors[tensor].kind in SHARED_KINDS
 
     def without_parameters(self) -> Wiring:
-        """The same, where operators over different parameters may have equal signatures: those of layers."""
+        """Return the wiring with signatures that ignore parameters, as for repeated layers."""
         return replace(self, signatures=self.kinds)
 
     def is_forward(self, operator: int) -> bool:
-        """Whether recurrences are looked for among operators of its kind."""
+        """Return True if recurrences are searched among operators of its kind."""
         return operator in self.forward
 
 
 def trace_wiring(graph: Graph) -> Wiring:
-    """The wiring of `graph`. Linear in its edges."""
+    """Return the wiring of `graph`, in time linear in its edges."""
     producers = [(-1, 0)] * len(graph.tensors)
     readers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
     for position, operator in enumerate(graph.operators):
@@ -86,7 +86,7 @@ def trace_wiring(graph: Graph) -> Wiring:
 def _link_forward(
     graph: Graph, producers: list[tuple[int, int]], readers: list[list[tuple[int, int]]]
 ) -> dict[str, dict[int, tuple[int, ...]]]:
-    """The fields `forward` and `followers`."""
+    """Return the fields `forward` and `followers`."""
     is_linked = any(operator.forward is not None for operator in graph.operators)
     chosen = {o for o, operator in enumerate(graph.operators) if operator.phase is Phase.FORWARD or not is_linked}
     forward, followers = {}, {}
@@ -100,7 +100,7 @@ def _link_forward(
 
 
 def _describe_kind(graph: Graph, operator: Operator) -> tuple[object, ...]:
-    """All that an operator computes by: no names, and no attributes that change nothing."""
+    """Return everything that determines an operator's results, without names and annotations."""
     attributes = sorted(item for item in operator.attributes.items() if item[0] not in operator.annotations)
     tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
     return (

@@ -1,4 +1,4 @@
-"""Where the parts of a tensor lie."""
+"""Positions and sizes of the shards of tensors."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from tofu.search.problem import Problem
 
 
 def find_shards(problem: Problem, tensor: int, layout: Sequence[int]) -> _core.Int64Array:
-    """Where each worker's shard of a tensor lies: [workers, dimensions, (begin, end)]. `layout`: the dimension split at each step."""
+    """Return the box of each worker's shard: [workers, dimensions, (begin, end)]. `layout` is the dimension that each round splits."""
     return _core.shards(problem.native, list(problem.factors), tensor, list(layout))
 
 
 def find_scattered_shards(problem: Problem, tensor: int, layout: Sequence[int]) -> _core.Int64Array:
-    """The same, each shard cut among the workers that have copies of it, as a sum is added up in parts. A part may be empty."""
+    """Return the boxes of `find_shards`, with replicas cut among the workers that hold them, as a reduce-scatter does. Some are empty."""
     return _core.scattered_shards(problem.native, list(problem.factors), tensor, list(layout))
 
 
-def count_state_bytes(problem: Problem, choices: Choices, states: int) -> tuple[int, ...]:
-    """The bytes of each worker's shards of what an optimizer keeps beside the weights, so many `states` of a weight's shape and type."""
+def count_state_bytes(choices: Choices, states: int) -> tuple[int, ...]:
+    """Return the bytes that each worker holds of an optimizer's states: `states` arrays of the shape and type of each weight."""
+    problem = choices.problem
     held = [0] * prod(problem.factors)
     for position in problem.graph.updated if states else ():
         boxes = find_shards(problem, position, choices.layout(position))
-        cells = (boxes[:, :, 1] - boxes[:, :, 0]).prod(axis=1).tolist()
+        elements = (boxes[:, :, 1] - boxes[:, :, 0]).prod(axis=1).tolist()
         item_bytes = states * problem.graph.tensors[position].item_bytes
-        held = [before + count * item_bytes for before, count in zip(held, cells, strict=True)]
+        held = [before + count * item_bytes for before, count in zip(held, elements, strict=True)]
     return tuple(held)

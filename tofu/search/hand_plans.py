@@ -1,8 +1,8 @@
-"""Plans that people make by hand, found in any graph: data parallelism, and the plan of Megatron-LM for Transformers.
+"""Hand-made plans, found in any graph: data parallelism, and Megatron-LM's plan for Transformers.
 
-Each starts from a few tensors, follows their splits through the operators (`tofu.search.propagation`) and replicates what is not
-reached: tensors are whole on every worker, and every worker computes the whole operator. What the hand-made plan says nothing of
-(the gradients that the user feeds, the loss behind a product that is split by classes) is laid out as is cheapest.
+Each starts from a few tensors, follows their splits through the operators (`tofu.search.propagation`), and replicates
+tensors and operators that it does not reach. What the plan leaves open (head gradients, the loss behind a product that
+is split by classes) gets the cheapest choice.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Readers = Mapping[int, Sequence[int]]
 
 
 def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
-    """The batch is split, parameters are replicated, and their gradients are summed over all workers.
+    """Split the batch, replicate the parameters, and all-reduce their gradients.
 
-    The batch is dimension 0 of every input, the next one of inputs that are taken step by step (time steps, micro-batches), or the
-    dimension that `hints` gives for it. Raises InfeasibleError where no input is that long.
+    The batch is dimension 0 of every input, or dimension 1 if a loop takes the input step by step (time steps,
+    micro-batches), or the dimension in `hints`. Raises InfeasibleError if no input is long enough.
     """
     workers = prod(problem.factors)
     inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}
     given = {t: hints.get(tensor.name, _find_batch(problem, t)) for t, tensor in inputs.items()}
-    written = problem.graph.written_in_place  # a gamma that is given, say: no samples
+    written = problem.graph.written_in_place  # no samples: a fixed gamma, for example
     batch = {
         t: d
         for t, d in given.items()
@@ -44,16 +44,16 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effor
         shapes = ", ".join(f"{tensor.name}: {tensor.shape}" for tensor in inputs.values())
         raise InfeasibleError(
             f"Data parallelism over {workers} workers splits dimension 0 of the inputs, and none is that long ({shapes}). "
-            "Use fewer workers, a larger batch, or hints= to say which dimension of an input is the batch."
+            "Use fewer workers, a larger batch, or hints= that name the batch dimension of an input."
         )
     followed = follow(problem, batch, guessed=[t for t in batch if inputs[t].name not in hints])
     return _complete(problem, followed, hints, *_find_sums(problem, followed))
 
 
 def _find_batch(problem: Problem, tensor: int) -> int:
-    """Return the first dimension of an input that its readers can be split along; 0 if there is none, or if its extent is 1.
+    """Return the first dimension of an input along which its readers can be split; 0 without one, or if its extent is 1.
 
-    Of inputs that loops or slices take step by step, dimension 0 has the steps, and the batch is the next one.
+    If loops or slices take the input step by step, dimension 0 counts the steps, and the batch is the next one.
     """
     readers = [
         (problem.accesses[o], slot)
@@ -70,11 +70,12 @@ def _find_batch(problem: Problem, tensor: int) -> int:
 
 
 def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
-    """Pairs of products with weights: the first split by columns, the next by rows, and nothing moves in between.
+    """Split products with weights in pairs: the first by columns, the next by rows, without communication in between.
 
-    In a Transformer these are query, key and value with the output of the attention, split by heads, and the two products of each
-    feed-forward part. The products at the end of the model and tables that are looked up are split by columns as well, the tables'
-    results are gathered; everything else is replicated. Raises InfeasibleError where there is no such pair, or a product besides them.
+    In a Transformer the pairs are query, key and value with the output of the attention, split by heads, and the two
+    products of each feed-forward block. Products at the end of the model and lookup tables are split by columns, too,
+    and the tables' results are gathered. Everything else is replicated. Raises InfeasibleError if there is no such
+    pair, or another product.
     """
     pairs = _find_pairs(problem)
     followed = follow(problem, {**pairs.weights, **pairs.tables}, pairs.lookups)
@@ -85,10 +86,11 @@ def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) ->
 def _complete(
     problem: Problem, followed: Followed, hints: Mapping[str, Any], operators: Collection[int], tensors: Collection[int]
 ) -> Solution:
-    """Split what was followed and replicate the rest. These operators and tensors, and head gradients, are as is cheapest.
+    """Split what was followed and replicate the rest.
 
-    So are operators that draw random numbers, and those that share their choice: every worker would draw its own. So is what was followed
-    to an extent that an engine which needs equal parts cannot split.
+    The cheapest choice goes to these operators and tensors, to head gradients, to operators that draw random numbers
+    and those that share their choice (replicas would draw different numbers), and to extents that an engine with equal
+    parts cannot split.
     """
     graph, steps = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]
@@ -117,15 +119,15 @@ def _complete(
 
 
 def _can_split(problem: Problem, extents: Sequence[int], choice: int, uneven: Collection[int]) -> bool:
-    """Whether all steps can split an extent; `uneven` are those that need no equal parts."""
+    """Return True if all rounds can split an extent. `uneven` lists the choices that need no equal parts."""
     return not problem.moves.splits_equally or choice in uneven or extents[choice] % prod(problem.factors) == 0
 
 
 def _find_sums(problem: Problem, followed: Followed) -> tuple[set[int], set[int]]:
-    """The operators that add up several gradients of one parameter, and what they read: only the sum has to be whole everywhere."""
+    """Return the operators that sum several gradients of one parameter, and their inputs. Only the sum must be replicated."""
     graph = problem.graph
     sums: set[int] = set()
-    partial: set[int] = set()  # results that are added up over the batch
+    partial: set[int] = set()  # results that are summed over the batch
     has_phases = any(operator.phase is Phase.BACKWARD for operator in graph.operators)
     for position, operator in enumerate(graph.operators):
         if has_phases and operator.phase is not Phase.BACKWARD:
@@ -139,7 +141,7 @@ def _find_sums(problem: Problem, followed: Followed) -> tuple[set[int], set[int]
 
 @dataclass(frozen=True)
 class _Product:
-    """A forward operator that sums over products with a weight matrix: positions, axes, and the weight's dimensions."""
+    """Forward operator that sums products with a weight matrix: positions, axes, and the weight's dimensions."""
 
     operator: int
     weight: int
@@ -151,7 +153,7 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """What is split by hand: tensor -> dimension, the operators that look up tables, and those behind the last products."""
+    """Tensors that are split by hand, the operators that look up tables, and those behind the last products."""
 
     weights: Mapping[int, int]
     tables: Mapping[int, int]
@@ -191,7 +193,7 @@ def _find_pairs(problem: Problem) -> _Pairs:
 
 
 def _list_forward_readers(graph: Graph) -> Readers:
-    """The forward operators that read each tensor, in the graph's order."""
+    """Return the forward operators that read each tensor, in the graph's order."""
     readers: dict[int, list[int]] = defaultdict(list)
     for position, operator in enumerate(graph.operators):
         if operator.phase is Phase.FORWARD:
@@ -201,7 +203,7 @@ def _list_forward_readers(graph: Graph) -> Readers:
 
 
 def _find_products(problem: Problem) -> dict[int, _Product]:
-    """Operator -> the product that it is: one axis of a weight matrix moves the result, the other, of its factor too, is summed over."""
+    """Return products by operator: one axis of a weight matrix moves the result, and the other is summed with another factor."""
     found = {}
     for position, weight, rows in _find_matrices(problem):
         (written, *others) = problem.accesses[position].outputs
@@ -216,13 +218,13 @@ def _find_products(problem: Problem) -> dict[int, _Product]:
 
 
 def _axes_of_others(problem: Problem, operator: int, tensor: int) -> set[int]:
-    """The axes that the operator's other inputs move with."""
+    """Return the axes along which the operator's other inputs move."""
     reads = zip(problem.graph.operators[operator].inputs, problem.accesses[operator].inputs, strict=True)
     return {axis for t, read in reads if t != tensor for row in read.rows for axis, _ in row.terms}
 
 
 def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int, int], set[int]]:
-    """Matrices that are looked up: weight -> the dimension that the result has as well, and the operators that do it."""
+    """Return lookup tables: weight -> the dimension that the result has, too; and the operators that look them up."""
     tables, lookups = {}, set()
     for position, weight, rows in _find_matrices(problem):
         combine = problem.accesses[position].outputs[0].combine
@@ -234,7 +236,7 @@ def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int,
 
 
 def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
-    """Forward operators with the matrices that they learn: (operator, weight, the weight's access rows)."""
+    """Return forward operators with their learned matrices: (operator, weight, the weight's access rows)."""
     graph, workers = problem.graph, prod(problem.factors)
     return [
         (position, t, read.rows)
@@ -250,7 +252,7 @@ def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
 def _reach_rows(
     problem: Problem, product: _Product, products: Mapping[int, _Product], readers: Readers
 ) -> tuple[dict[int, int], int | None]:
-    """The tensors from a product's columns to the rows of others, with their split dimensions; or the operator that is in the way."""
+    """Return the tensors from a product's columns to the rows of others, with their split dimensions; or the operator that blocks them."""
     reached = split_outputs(problem, product.operator, product.column_axis)
     waiting = list(reached)
     while waiting:
@@ -270,7 +272,7 @@ def _reach_rows(
 
 
 def _find_behind(graph: Graph, operators: Collection[int], readers: Readers) -> set[int]:
-    """The forward operators that read what these compute, directly or not, and their backward operators."""
+    """Return the forward operators that read these results, directly or not, and their backward operators."""
     behind: set[int] = set()
     waiting = [t for o in operators for t in graph.operators[o].outputs]
     while waiting:

@@ -1,7 +1,7 @@
-"""Choices that come from outside: hints that pin parts of a plan, and whole plans that were saved or made by hand.
+"""Choices from outside: hints that fix parts of a plan, and whole plans.
 
-Both name tensors and operators; here the names become the positions and numbers of the native graph, and what cannot be is
-refused with the values, the rule and the remedy, all problems together.
+Both name tensors and operators. This module resolves the names, and reports all errors together, with the values, the
+rule and the remedy.
 """
 
 from __future__ import annotations
@@ -22,34 +22,35 @@ from tofu.search.problem import Problem
 from tofu.search.solve import complete
 
 Kind = Literal["operator", "tensor"]
-# What the command line writes as text, in Python.
+# Python values that the command line writes as text.
 GIVEN = (TensorKind.INPUT, TensorKind.PARAMETER)
 SPECIAL = {"...": "...", "-": "None", "None": "None"}
 
 
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> Fixed:
-    """Hints by name as fixed choices, one number for each step. PlanError lists the rule that each one breaks.
+    """Return hints by name as fixed choices, one number for each round.
 
-    A tensor's hint is a dimension, an operator's an axis name, for all steps; or a sequence with one entry for each step, where
-    None means replicated and Ellipsis leaves the step free. A free step replicates if every split there rules a later choice out.
+    A tensor's hint is a dimension and an operator's an axis name, for all rounds, or a sequence with one entry for each
+    round. None means replicated, and Ellipsis leaves the round free. A free round replicates if every split would rule
+    out a later choice. Raises PlanError with the rule that each hint breaks.
     """
     fixed = Fixed({}, {})
     problems = []
     for name, hint in hints.items():
-        steps = list(hint) if isinstance(hint, (tuple, list)) else [hint] * len(problem.factors)
-        problem_text = _resolve_hint(problem, name, steps, fixed)
+        rounds = list(hint) if isinstance(hint, (tuple, list)) else [hint] * len(problem.factors)
+        problem_text = _resolve_hint(problem, name, rounds, fixed)
         if problem_text:
             problems.append(problem_text)
     raise_together(PlanError, "These hints cannot be honoured:", problems)
     return fixed
 
 
-def _resolve_hint(problem: Problem, name: str, steps: Sequence[Any], fixed: Fixed) -> str:
-    """Adds a hint to the fixed choices; why it cannot be, or nothing."""
+def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: Fixed) -> str:
+    """Add a hint to the fixed choices. Return why that is impossible, or ""."""
     graph = problem.graph
-    if len(steps) != len(problem.factors):
-        return f"{name}: {len(steps)} choices given, but the factors {problem.factors} take one for each step"
-    special = [step for step in steps if isinstance(step, str) and step in SPECIAL]
+    if len(rounds) != len(problem.factors):
+        return f"{name}: {len(rounds)} choices given, but the factors {problem.factors} take one for each round"
+    special = [choice for choice in rounds if isinstance(choice, str) and choice in SPECIAL]
     if special:
         return f"{name}: {special[0]!r} is text; write {SPECIAL[special[0]]}, without quotes"
     if name not in graph.operator_index and name not in graph.tensor_index:
@@ -58,14 +59,14 @@ def _resolve_hint(problem: Problem, name: str, steps: Sequence[Any], fixed: Fixe
         return f"{name}: the graph has no such operator or tensor; " + (
             f"did you mean {', '.join(near)}?" if near else f"print(plan) lists the names, such as {some}"
         )
-    has_axes = any(isinstance(step, str) for step in steps)
+    has_axes = any(isinstance(choice, str) for choice in rounds)
     is_operator = name in graph.operator_index and (has_axes or name not in graph.tensor_index)
     position = (graph.operator_index if is_operator else graph.tensor_index)[name]
     try:
         if is_operator:
-            fixed.operators[position] = [_axis_number(problem, position, step) for step in steps]
+            fixed.operators[position] = [_axis_number(problem, position, choice) for choice in rounds]
             return _find_infeasible(problem, "operator", position, fixed.operators[position])
-        fixed.tensors[position] = [_dimension_number(problem, position, step) for step in steps]
+        fixed.tensors[position] = [_dimension_number(problem, position, choice) for choice in rounds]
         return _find_infeasible(problem, "tensor", position, fixed.tensors[position])
     except PlanError as error:
         return f"{_show_name(graph, 'operator' if is_operator else 'tensor', position)}: {error}"
@@ -99,58 +100,60 @@ def _dimension_number(problem: Problem, tensor: int, dimension: Any) -> int:
         return FREE
     shape = problem.graph.tensors[tensor].shape
     if isinstance(dimension, bool) or not isinstance(dimension, (int, np.integer)) or not 0 <= dimension < len(shape):
-        kind = "; it is a text, and dimensions are whole numbers" if isinstance(dimension, str) else ""
+        kind = "; dimensions are integers, not text" if isinstance(dimension, str) else ""
         raise PlanError(f"{dimension!r} is not a dimension of its shape {shape} (0 to {len(shape) - 1}){kind}")
     return int(dimension)
 
 
-def _find_infeasible(problem: Problem, kind: Kind, position: int, steps: Sequence[int]) -> str:
-    """Why a fixed sequence of choices is not possible, or nothing. Checks up to the first free step.
+def _find_infeasible(problem: Problem, kind: Kind, position: int, rounds: Sequence[int]) -> str:
+    """Return why a fixed sequence of choices is impossible, or "". The check ends at the first free round.
 
-    Whatever is asked to may be replicated, though no search would think of it where there is something to split; but not operators
-    that draw random numbers, since every worker would draw its own.
+    Anything may be replicated on request, except operators that draw random numbers, because replicas would draw
+    different ones.
     """
     may_replicate = kind == "tensor" or not problem.accesses[position].is_random
-    for step, choice in enumerate(steps):
+    for number, choice in enumerate(rounds):
         if choice == FREE:
             return ""
-        feasible = _core.feasible_choices(problem.native, list(problem.factors), kind, position, list(steps[:step]))
+        feasible = _core.feasible_choices(problem.native, list(problem.factors), kind, position, list(rounds[:number]))
         if choice not in feasible and not (choice == REPLICATED and may_replicate):
-            reason = _explain_infeasible(problem, kind, position, steps, step, feasible)
+            reason = _explain_infeasible(problem, kind, position, rounds, number, feasible)
             return f"{_show_name(problem.graph, kind, position)}: {reason}"
     return ""
 
 
 def _explain_infeasible(
-    problem: Problem, kind: Kind, position: int, steps: Sequence[int], step: int, feasible: Sequence[int]
+    problem: Problem, kind: Kind, position: int, rounds: Sequence[int], number: int, feasible: Sequence[int]
 ) -> str:
-    factor, choice = problem.factors[step], steps[step]
+    factor, choice = problem.factors[number], rounds[number]
     if kind == "tensor":
         extents, names = problem.graph.tensors[position].shape, None
     else:
         extents, names = problem.accesses[position].extents, problem.accesses[position].axes
 
-    def title(number: int) -> str:
-        return "replicated" if number == REPLICATED else f"{names[number]!r}" if names else f"dimension {number}"
+    def title(chosen: int) -> str:
+        return "replicated" if chosen == REPLICATED else f"{names[chosen]!r}" if names else f"dimension {chosen}"
 
-    offered = ", ".join(title(number) for number in feasible)
+    offered = ", ".join(title(each) for each in feasible)
     if choice == REPLICATED:
-        return f"at step {step + 1} it cannot be replicated, since every worker would draw its own random numbers (possible: {offered})"
-    parts = int(np.prod([problem.factors[s] for s in range(step) if steps[s] == choice], initial=1))
+        return f"in round {number + 1} it cannot be replicated, because each worker would draw other random numbers (possible: {offered})"
+    parts = int(np.prod([problem.factors[s] for s in range(number) if rounds[s] == choice], initial=1))
     is_tensor = kind == "tensor"
     uneven = problem.native.uneven_dimensions(position) if is_tensor else problem.native.uneven_axes(position)
     is_equal = problem.moves.splits_equally and choice not in uneven
     more = f"{factor} more of each" + (", all equal" if is_equal else "")
     return (
-        f"{title(choice)} has extent {extents[choice]}, already in {parts} part{'s' if parts > 1 else ''}; step {step + 1} needs "
+        f"{title(choice)} has extent {extents[choice]}, already in {parts} part{'s' if parts > 1 else ''}; round {number + 1} needs "
         f"{more} (possible: {offered})"
     )
 
 
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
-    """The choices of a plan for this graph; PlanError says what does not fit. The fingerprint is not looked at.
+    """Return the choices of a plan for this graph.
 
-    Parts of an operator take its choice. Where the plan says nothing of a tensor between them, it is laid out as is cheapest.
+    The fingerprint is not checked. Raises PlanError with everything that does not fit.
+
+    Parts of an operator take its choice. Tensors between them take the cheapest layout unless the plan names them.
     """
     if tuple(plan.factors) != problem.factors:
         raise PlanError(
@@ -171,23 +174,23 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     if left_out:
         return replace(complete(problem, Fixed(operators, tensors), exactly=True), kept=kept, reread=reread)
     rows, layouts = [operators[o] for o in graph.named_parts], [tensors[t] for t in range(len(graph.tensors))]
-    return make_choices(graph, problem.factors, rows, layouts, kept, reread)
+    return make_choices(problem, rows, layouts, kept, reread)
 
 
 def _check_names(graph: Graph, plan: Plan, named: Sequence[str]) -> None:
-    """Raise PlanError where the plan lacks one of the names that the graph needs, has others, or contradicts itself."""
+    """Raise PlanError if the plan lacks a name of the graph, has other names, or contradicts itself."""
     missing = [
         f"{name} is not in the plan" for name in named if name not in plan.tensors and name not in plan.operators
     ]
     extra = [f"{name} is not in the graph" for name in plan.tensors if name not in graph.tensor_index]
-    extra += [f"{name} is kept, and not in the graph" for name in plan.kept if name not in graph.tensor_index]
-    extra += [f"{name} is read again, and not in the graph" for name in plan.reread if name not in graph.tensor_index]
+    extra += [f"{name} is kept, but not in the graph" for name in plan.kept if name not in graph.tensor_index]
+    extra += [f"{name} is read again, but not in the graph" for name in plan.reread if name not in graph.tensor_index]
     extra += [f"{name} is not in the graph" for name in plan.operators if name not in graph.operator_index]
     raise_together(PlanError, "The plan is of another graph:", [*missing[:8], *extra[:8]])
     written = [name for name in plan.kept if graph.tensor_index[name] in graph.written_in_place]
-    raise_together(PlanError, "What operators write in place cannot be kept once it is fetched:", written)
+    raise_together(PlanError, "Fetched regions of tensors that operators update in place cannot be kept:", written)
     both = sorted({*plan.kept} & {*plan.reread})
-    raise_together(PlanError, "What is fetched of a tensor is kept or read again, not both:", both)
+    raise_together(PlanError, "Fetched regions of a tensor are kept or read again, not both:", both)
 
 
 def _resolve_all(
@@ -197,19 +200,19 @@ def _resolve_all(
     choices: Mapping[str, Sequence[int | str | None]],
     problems: list[str],
 ) -> dict[int, list[int]]:
-    """The choices of the operators or tensors at these positions; what is wrong with them goes to `problems`."""
+    """Return the choices of the operators or tensors at these positions, and append errors to `problems`."""
     named: Sequence[Operator | Tensor] = problem.graph.operators if kind == "operator" else problem.graph.tensors
     number = _axis_number if kind == "operator" else _dimension_number
     resolved: dict[int, list[int]] = {}
     for position in positions:
         name = named[position].name
         try:
-            steps = [number(problem, position, step) for step in choices[name]]
+            rounds = [number(problem, position, choice) for choice in choices[name]]
         except PlanError as error:
             problems.append(f"{_show_name(problem.graph, kind, position)}: {error}")
             continue
-        resolved[position] = steps
-        problem_text = _find_infeasible(problem, kind, position, steps)
+        resolved[position] = rounds
+        problem_text = _find_infeasible(problem, kind, position, rounds)
         if problem_text:
             problems.append(problem_text)
     return resolved

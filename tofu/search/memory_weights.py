@@ -1,7 +1,7 @@
-"""How much of a worker's memory a tensor takes over a training step: what a byte that is held costs a search that pays for memory.
+"""Weights of tensors in a worker's memory over a training step, for searches that price held bytes.
 
-The most memory is in use when the backward pass begins: variables, and the activations that it will read. Tensors that are there
-then count fully, and so do gradients that are results; the others by the share of the step in which they live.
+Memory peaks when the backward pass begins. Variables, activations that it will read, and gradients that are results
+count fully. Other tensors count by the share of the step in which they live.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from tofu.graph import Graph, Phase, TensorKind
 
 
 def weigh_tensors(graph: Graph) -> list[float]:
-    """By tensor: the part of its bytes that counts, between 0 and 1; of one that gets new values several times, of those that move."""
+    """Return the share of each tensor's bytes that counts, from 0 to 1; of its transferred bytes if it gets new values repeatedly."""
     count = len(graph.operators)
     turn = next((o for o, operator in enumerate(graph.operators) if operator.phase is not Phase.FORWARD), count)
     begin, end = [0] * len(graph.tensors), [0] * len(graph.tensors)
@@ -26,6 +26,6 @@ def weigh_tensors(graph: Graph) -> list[float]:
             weights.append(1.0 / info.times)
         else:
             weights.append((end[position] - begin[position] + 1) / max(count, 1) / info.times)
-    for carry in graph.carries:  # what is carried and what it is at the end are one buffer
+    for carry in graph.carries:  # a carry and its last value share one buffer
         weights[carry.tensor] = weights[carry.last] = weights[carry.tensor] / 2
     return weights

@@ -14,42 +14,45 @@ from tofu.analysis import OperatorAccess, Row, find_uneven_axes
 from tofu.errors import UnsupportedError, raise_together
 from tofu.graph import Graph, Operator, Phase, Tensor, make_label
 from tofu.plan import REPLICATION_LIMIT_BYTES
-from tofu.reading import LARGEST_COUNT
 from tofu.search.recurrence import EqualParts
-from tofu.search.rests import can_divide
+from tofu.search.rounds import can_divide
+from tofu.validation import LARGEST_COUNT
 
 Extents: TypeAlias = tuple[int, ...]
 Uneven: TypeAlias = Literal["none", "needed", "free"]
 MOST_PLAN_BYTES = 2**50
-"""What one operator moves of one tensor is counted up to this (kForbiddenBytes in csrc/core/cost/cost.h)."""
+"""Limit of the bytes that one operator moves of one tensor (kForbiddenBytes in csrc/core/cost/cost.h)."""
 MOST_NAMES = 3  # in a message
 UNEVEN: tuple[str, ...] = get_args(Uneven)
-"""Which of what a step is given may lie in unequal parts: see `Moves`."""
+"""Values of `Moves.overlaps_given`."""
 
 
 @dataclass(frozen=True)
 class Moves:
-    """The rules by which an engine moves data, as far as plans depend on them.
+    """Rules by which an engine moves data, as far as plans depend on them.
 
     Attributes
     ----------
     splits_equally
-        Dimensions and axes are split into equal parts only; what has none is whole.
+        Dimensions and axes are only split into equal parts. Other extents are replicated.
     overlaps
-        Within the step what has none is split all the same: its parts are rounded up and overlap (tofu/analysis/uneven.py).
-        What the step is given and what it returns is not, unless `overlaps_given` says so.
+        Other extents are split within the step, too: their parts are rounded up and overlap (tofu/analysis/uneven.py).
+        Arguments and results are exempt, except as `overlaps_given` allows.
     overlaps_given
-        Of what the step is given, with its next values: "none" is split so, "needed": what may not be replicated and has no equal parts,
-        "free": all.
+        Arguments, with their next values, that may overlap: "none", "needed" (those that may not be replicated and have
+        no equal parts), or "free" (all).
     shares_regions
-        A region that is fetched is a value that all its readers in one phase share (csrc/core/cost/sharing.h); else equal time steps do.
+        All readers of a fetched region in one phase share it (csrc/core/cost/sharing.h); otherwise only equal time
+        steps do.
     stages_small_sums
-        Small sums that all workers need are summed in parts, which all then gather, as large ones are; else each worker reads all the
-        addends at once.
+        Small sums that all workers need are reduced in parts and gathered, like large ones; otherwise each worker reads
+        all addends.
     repeats_operators
-        Every worker may compute all of an operator that costs no more than to read and write its tensors, where these may be replicated.
+        Every worker may compute an operator that costs no more than reading and writing its tensors, if these may be
+        replicated.
     ties_layers
-        Repeated layers are planned once (tofu/search/repeated_layers.py): graphs of small operators have too many of them otherwise.
+        Repeated layers are planned once (tofu/search/repeated_layers.py), because graphs of small operators have too
+        many otherwise.
     """
 
     splits_equally: bool = False
@@ -62,7 +65,7 @@ class Moves:
 
 
 FETCHES = Moves()
-"""Each worker reads from the others what it needs itself."""
+"""Each worker reads the regions that it needs from the others."""
 
 COLLECTIVES = Moves(
     splits_equally=True,
@@ -72,7 +75,7 @@ COLLECTIVES = Moves(
     repeats_operators=True,
     ties_layers=True,
 )
-"""One program that all workers run, and collectives."""
+"""All workers run one program with collectives."""
 
 
 def build_native_graph(
@@ -83,12 +86,12 @@ def build_native_graph(
     factors: Sequence[int],
     even: frozenset[Extents] = frozenset(),
 ) -> _core.Graph:
-    """The native graph, in which tensors and operators have the positions of `graph`; the weight updates come after the operators.
+    """Return the native graph. Tensors and operators keep their positions in `graph`; weight updates follow the operators.
 
-    Operators whose results nobody needs read nothing. Tensors below `REPLICATION_LIMIT_BYTES` may be replicated; so may those of any
-    size that operators write in place, which lie where the operators are, and those between the parts of an operator, which all
-    parts need. Operators that `equal` puts together share their fetches where they take the same choice. What has one of the extents in
-    `even` has no parts that overlap. Raises UnsupportedError for tensors whose bytes cannot be counted.
+    Operators without needed results read nothing. Tensors below `REPLICATION_LIMIT_BYTES` may be replicated; so may
+    tensors of any size that operators update in place, and those between the parts of a lowered operator. Operators of
+    one family in `equal` share their fetches if they take the same choice. Extents in `even` have no parts that
+    overlap. Raises UnsupportedError for tensors whose bytes cannot be counted.
     """
     check_counts(graph, prod(factors))
     native = _core.Graph()
@@ -138,7 +141,7 @@ def build_native_graph(
 
 
 def check_counts(graph: Graph, workers: int) -> None:
-    """Raise UnsupportedError if tables of costs, in 64 bits, could not count all that may move in a step."""
+    """Raise UnsupportedError if tables of costs, in 64 bits, could not count all transfers of a step."""
     most = [2 * workers * prod(tensor.shape) * tensor.moved_item_bytes for tensor in graph.tensors]
     problems = [
         f"{tensor.name} of shape {tensor.shape}: {tensor.size_bytes:,} bytes, {tensor.times:,} x in a step, {count:,} in all"
@@ -160,7 +163,7 @@ def check_counts(graph: Graph, workers: int) -> None:
 
 
 def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _core.Graph:
-    """Return a copy of the native graph of `graph` in which equal operators share one choice and equal tensors one layout."""
+    """Return a copy of the native graph of `graph` in which equal operators share one choice, and equal tensors one layout."""
     tied = native.copy()
     first = {operator: family[0] for part in parts for family in part.operators for operator in family}
     tied.share_choices(
@@ -179,7 +182,7 @@ def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _c
 
 
 def list_replicable(graph: Graph) -> list[bool]:
-    """Of each tensor: whether it may be whole on several workers."""
+    """Return, for each tensor, whether it may be replicated."""
     return [
         tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
         for position, tensor in enumerate(graph.tensors)
@@ -187,7 +190,7 @@ def list_replicable(graph: Graph) -> list[bool]:
 
 
 def list_uneven(graph: Graph, moves: Moves, factors: Sequence[int]) -> list[int]:
-    """The tensors whose parts may overlap: those that users see nothing of, and of what the step is given as much as `moves` says."""
+    """Return the tensors whose parts may overlap: those within the step, and arguments as far as `moves` allows."""
     returned = {*graph.outputs, *graph.gradients.values()}
     return [
         n
@@ -232,14 +235,15 @@ def _add_operator(
 
 
 def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
-    """Of each tensor that lacks a dimension its place among inputs, then outputs, the dimension and its row."""
+    """Return, for each tensor that lacks a dimension, its place among inputs and outputs, the dimension and its row."""
     absent = enumerate([*(read.absent for read in access.inputs), *(written.absent for written in access.outputs)])
-    return [(slot, *one) for slot, one in absent if one is not None]
+    return [(slot, *dimension) for slot, dimension in absent if dimension is not None]
 
 
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
-    """Operators that compute no more cells than there are in their tensors: element-wise ones, those that move cells, plain sums; none
-    that draws random numbers, which would be others on each worker.
+    """Return the operators that compute at most as many elements as their tensors have: element-wise operators, moves, plain sums.
+
+    Operators that draw random numbers are left out, because replicas would draw different ones.
     """
     sizes = [prod(tensor.shape) for tensor in graph.tensors]
     return [
@@ -250,14 +254,14 @@ def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> li
 
 
 def _shared_choice(operator: Operator) -> int:
-    """The earlier operator whose choice this one has to share, or -1."""
+    """Return the earlier operator whose choice this one shares, or -1."""
     if operator.leader is not None:
         return operator.leader
     return operator.forward if operator.stateful and operator.forward is not None else -1
 
 
 def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -> None:
-    """An update: element-wise, in the layout of its variable, where it reads what is needed: the gradient, or the next value."""
+    """Add an element-wise update in the layout of its variable, which reads the gradient or the next value."""
     shape = graph.tensors[variable].shape
     rows = [([(d, 1)], 0, 1) for d in range(len(shape))]
     native.add_operator(
@@ -272,8 +276,9 @@ def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -
 
 
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
-    """Operators whose results reach a result of the graph, or whose state a backward operator shares that does; others feed only
-    inputs that their kernels never read.
+    """Return the operators that a result of the graph depends on, or whose state such a backward operator shares.
+
+    Others only feed inputs that kernels never read.
     """
     wanted = set(graph.results)
     live: set[int] = set()
@@ -288,7 +293,7 @@ def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> fro
 
 
 def restore_names(message: str, graph: Graph) -> str:
-    """A native message, with the names of the operators and tensors that it numbers."""
+    """Return a native message with the names of the operators and tensors that it numbers."""
 
     def name(match: re.Match[str]) -> str:
         kind, number = match[1], int(match[2])

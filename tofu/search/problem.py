@@ -1,12 +1,12 @@
-"""The search problem: one graph, how each of its operators can be split, and the steps in which the workers split all of them.
+"""The search problem: a graph, the strategies of its operators, and the rounds in which the workers split them.
 
-Operators keep their positions in the semantic graph; an update follows for each variable that has one, as an element-wise operator
-that takes the variable's layout and reads the gradient, or the next value, there (decision 7).
+Operators keep their positions in the semantic graph. An element-wise update follows for each variable that has one: it
+takes the variable's layout, and reads the gradient or the next value in it (decision 7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -16,7 +16,6 @@ from tofu import _core
 from tofu.analysis import OperatorAccess
 from tofu.errors import InfeasibleError
 from tofu.graph import Graph
-from tofu.search.choices import Fixed
 from tofu.search.dataflow import trace_wiring
 from tofu.search.memory_weights import weigh_tensors
 from tofu.search.native import (
@@ -29,32 +28,34 @@ from tofu.search.native import (
 )
 from tofu.search.recurrence import NO_PARTS, EqualParts, find_equal_parts
 from tofu.search.repeated_layers import find_repeated_layers
-from tofu.search.rests import always_divides, leaves_rest
+from tofu.search.rounds import always_divides, leaves_remainder
 from tofu.search.topology import Arrangement
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What a search is given. `pose_problem` makes one.
+    """Input of a search, built by `pose_problem`.
 
     Attributes
     ----------
     graph, accesses
         The semantic graph and the access of each of its operators.
     arrangement
-        The steps, and the bandwidths of the levels of the interconnect, where a search minimises nanoseconds in place of bytes.
+        The factors of the rounds, and the bandwidths of the interconnect's levels if a search minimises nanoseconds
+        instead of bytes.
     equal
         The equal time steps, whose operators share their fetches.
     native
-        The native graph, without the ties of equal parts. Plans from outside need not respect these.
-    layers
-        The repeated layers. A search gives their operators one choice if the engine asks for that; nothing else uses them.
+        The native graph without the ties of equal parts, which plans from outside need not respect.
     make_searched
-        Returns the native graph for a search in which these parts are tied. It is built once for all arrangements.
+        Returns the native graph for a search in which these parts are tied. It is cached over all arrangements.
     moves
         The rules by which the engine moves data.
+    layers
+        The repeated layers. A search gives their operators one choice if the engine asks for that; nothing else uses
+        them.
     tied_steps
-        The equal time steps, as far as a search gives them one choice: hints may tell some apart.
+        The equal time steps to which a search gives one choice. Hints may separate some.
     """
 
     graph: Graph
@@ -69,7 +70,7 @@ class Problem:
 
     @property
     def factors(self) -> tuple[int, ...]:
-        """The number of parts of each step."""
+        """The number of parts in each round."""
         return self.arrangement.factors
 
     @property
@@ -78,31 +79,31 @@ class Problem:
         return self.make_searched(self.tied_steps, self.layers)
 
     def untie(self) -> Problem:
-        """Return the same problem for a search that decides for each operator and tensor."""
+        """Return the problem for a search that decides for each operator and tensor separately."""
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
-    def keep_apart(self, fixed: Fixed) -> Problem:
-        """Return the same problem where choices that are fixed differently are not tied.
+    def keep_apart(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
+        """Return the problem without ties between choices that are fixed differently.
 
-        Layers are all tied or none: none if only some of several equal ones are fixed. What is fixed in one of several equal time steps is
-        fixed in all, if nothing else is fixed in another one.
+        Layers are all tied or none: none if only some of several equal ones are fixed. A choice fixed in one of several
+        equal time steps holds for all of them, unless another one is fixed, too.
         """
         layers = self.layers
-        asked = ((layers.operators, fixed.operators), (layers.tensors, fixed.tensors))
+        asked = ((layers.operators, operators), (layers.tensors, tensors))
         tells_apart = any(
             len({tuple(choices.get(member, ())) for member in family}) > 1
             for families, choices in asked
             if choices
             for family in families
         )
-        tied_steps = self.tied_steps.tell_apart(fixed.operators, fixed.tensors)
+        tied_steps = self.tied_steps.tell_apart(operators, tensors)
         return replace(self, tied_steps=tied_steps, layers=NO_PARTS if tells_apart else layers)
 
     @property
     def ties(self) -> str:
-        """The plans that a search covers, in words; empty if it covers all.
+        """The plans that a search covers, in words; "" if it covers all.
 
-        The body of a loop is planned once, and the loop carries its values in one layout. Unrolled, each step has layouts of its own.
+        The body of a loop is planned once, and its carries have one layout. Unrolled, each step has layouts of its own.
         """
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
@@ -115,27 +116,27 @@ class Problem:
         return f" among plans{loops}{treated}" if loops or treated else ""
 
     def arrange(self, arrangement: Arrangement) -> Problem:
-        """The same graph in other steps, or with other bandwidths."""
+        """Return the problem with other rounds or bandwidths."""
         return replace(self, arrangement=arrangement)
 
     def split_all(self) -> Problem:
-        """The same problem for a search in which no operator is computed by all workers of a step, as cheap ones may be."""
+        """Return the problem for a search that replicates no operators, not even cheap ones."""
         moves = replace(self.moves, repeats_operators=False)
         native = build_native_graph(self.graph, self.accesses, self.equal, moves, self.factors)
         make_searched = cache(partial(tie_equal_parts, native, self.graph))
         return replace(self, native=native, make_searched=make_searched, moves=moves)
 
     def split_evenly(self) -> Problem | None:
-        """The same problem for a search in which parts overlap only of what some step cannot split without a rest; None where that is all.
+        """Return the problem without overlapping parts of extents that some round can split evenly; None if that changes nothing.
 
-        Its plans are plans of this problem. A search that does not end finds better ones among fewer.
+        Its plans are plans of this problem. A search that runs out of time finds better plans among fewer.
         """
         shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph, self.moves, self.factors)}
         shapes |= {access.extents for access in self.accesses}
         even = frozenset(
             shape
             for shape in shapes
-            if any(leaves_rest(extent, self.factors) for extent in shape) and always_divides(shape, self.factors)
+            if any(leaves_remainder(extent, self.factors) for extent in shape) and always_divides(shape, self.factors)
         )
         if not self.moves.overlaps or not even:
             return None
@@ -144,9 +145,9 @@ class Problem:
         return replace(self, native=native, make_searched=make_searched)
 
     def hold(self, price: float, split: Collection[int] = ()) -> Problem:
-        """The same problem for a search that may replicate any tensor at any step, but those in `split`, and pays for what is held.
+        """Return the problem for a search that may replicate any tensor but those in `split`, and pays for held bytes.
 
-        `price`: of a byte that one worker holds for the whole training step, in what the search minimises.
+        `price` is the cost, in what the search minimises, of a byte that one worker holds for the whole training step.
         """
         weights = weigh_tensors(self.graph)
 
@@ -165,12 +166,12 @@ class Problem:
         counts = f"{len(self.graph.operators)} operators and {len(self.graph.tensors)} tensors"
         count = len(self.equal.operators) + len(self.layers.operators)
         equal = f", {count} sets of equal operators" if count else ""
-        return f"<Problem of {counts}{equal}, in steps of {' x '.join(map(str, self.factors))}>"
+        return f"<Problem of {counts}{equal}, in rounds of {' x '.join(map(str, self.factors))}>"
 
 
 @contextmanager
 def refuse_excess(problem: Problem) -> Iterator[None]:
-    """Raise InfeasibleError if native code runs out of memory, or counts more bytes than it can."""
+    """Raise InfeasibleError if native code runs out of memory, or a byte count overflows."""
     what = f"{prod(problem.factors)} workers and {len(problem.graph.operators)} operators"
     try:
         yield
@@ -192,7 +193,7 @@ def pose_problem(
     equal: EqualParts | None = None,
     moves: Moves = FETCHES,
 ) -> Problem:
-    """The problem of splitting `graph` in steps of so many parts each. The equal time steps are found where none are given."""
+    """Return the problem of splitting `graph` in rounds of these factors. Equal time steps are found unless passed."""
     accesses = tuple(accesses)
     kinds = [(access.axes, access.extents) for access in accesses]
     wiring = trace_wiring(graph) if equal is None or moves.ties_layers else None

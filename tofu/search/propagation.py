@@ -1,7 +1,7 @@
-"""Where a split leads: the axis of each operator that carries the split of its inputs, and the dimension where it comes out.
+"""Propagation of splits through operators, by their access rows alone.
 
-The hand-made plans start from a few tensors (the batch, some weights); everything else follows through the operators' own access
-rows, without a rule for any operator.
+Hand-made plans start from a few tensors (the batch, some weights). Everything else follows: the axis of each operator
+that moves with the split of its inputs, and the dimension of each output that moves with the axis.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tofu.search.problem import Problem
 
 @dataclass
 class Followed:
-    """What a split has reached: operator -> the axis that it takes, tensor -> the dimension that is split.
+    """Splits that were reached: operator -> axis, tensor -> dimension. All others are not split.
 
-    What is not listed is not reached: nothing around it is split. `short`: tensor -> the dimension that would be split if it were longer.
+    `short` has dimensions that would be split if they were longer.
     """
 
     operators: dict[int, int] = field(default_factory=dict)
@@ -34,12 +34,13 @@ def follow(
 ) -> Followed:
     """Follow the splits of `seeds` (tensor -> dimension) through the operators in their order.
 
-    An operator takes the axis by which most bytes of its split inputs are split; parameters that it reads along that axis are split
-    with it. Where no axis moves with that dimension, or it is shorter than the number of workers, the operator and its results are
-    not reached. Neither are the results of operators in `gathered`.
+    An operator takes the axis along which most bytes of its inputs are split, and parameters that it reads along that
+    axis are split with it. An operator is not reached if no axis moves with the dimension, or the axis is shorter than
+    the number of workers. The results of operators in `gathered` are not reached, either.
 
-    Loops: what a loop carries is split if its body carries the split on, and what a loop takes cell by cell along the split dimension is
-    split along the next one. The dimensions of seeds that are `guessed` give way to those that loops and readers ask for.
+    A loop's carry is split if the body preserves the split. An input that a loop takes element by element along the
+    split dimension is split along the next one. Dimensions of seeds that are `guessed` give way to those that loops and
+    readers need.
     """
     seeds, unsplit, pending = dict(seeds), set[int](), set(guessed)
     given = seeds.keys() - pending
@@ -51,7 +52,7 @@ def follow(
         given |= changed.keys()
         if added := changed | _enter_loops(problem, followed, seeds.keys() | unsplit):
             seeds |= added
-        elif left := _leave_loops(problem, followed, seeds):  # once all has been reached that can be
+        elif left := _leave_loops(problem, followed, seeds):  # after everything reachable is reached
             unsplit |= left
             seeds = {t: d for t, d in seeds.items() if t not in left}
         else:
@@ -85,16 +86,16 @@ def _follow_once(
 
 
 def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> bool:
-    """Return True if an operator in a loop takes an input from outside cell by cell along a dimension, one in each step of the loop."""
-    one, tensors = problem.graph.operators[operator], problem.graph.tensors
+    """Return True if an operator in a loop takes an input from outside element by element along a dimension."""
+    reader, tensors = problem.graph.operators[operator], problem.graph.tensors
     read = problem.accesses[operator].inputs[slot]
-    is_entered = any(tensors[t].times > tensors[one.inputs[slot]].times for t in one.outputs)
-    is_shorter = any(len(tensors[t].shape) < len(read.rows) for t in one.outputs)
+    is_entered = any(tensors[t].times > tensors[reader.inputs[slot]].times for t in reader.outputs)
+    is_shorter = any(len(tensors[t].shape) < len(read.rows) for t in reader.outputs)
     return is_entered and is_shorter and not read.rows[dimension].terms
 
 
 def _find_scanned(problem: Problem, followed: Followed) -> Iterator[tuple[int, int]]:
-    """Yield what loops take cell by cell along the split dimension, with the next dimension, if that is long enough."""
+    """Yield tensors that loops take element by element along the split dimension, with the next dimension if it is long enough."""
     split = ChainMap(followed.tensors, followed.short)
     for position, operator in enumerate(problem.graph.operators):
         for slot, tensor in enumerate(operator.inputs):
@@ -107,7 +108,7 @@ def _find_scanned(problem: Problem, followed: Followed) -> Iterator[tuple[int, i
 
 
 def _find_corrected(problem: Problem, followed: Followed, guessed: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield tensors whose dimension was guessed, with the dimension that a reader is split along if it is another one."""
+    """Yield tensors with a guessed dimension, and the different dimension along which a reader is split."""
     for position, axis in followed.operators.items():
         operator, access = problem.graph.operators[position], problem.accesses[position]
         for tensor, read in zip(operator.inputs, access.inputs, strict=True):
@@ -117,7 +118,7 @@ def _find_corrected(problem: Problem, followed: Followed, guessed: Collection[in
 
 
 def _enter_loops(problem: Problem, followed: Followed, known: Collection[int]) -> dict[int, int]:
-    """Return what loops carry, inside and after the loop, with the dimension that their first or next value is split along."""
+    """Return the carries of loops, inside and after the loop, with the dimension along which a value of theirs is split."""
     entered: dict[int, int] = {}
     for carry in problem.graph.carries:
         found = [followed.tensors[t] for t in carry.values if t in followed.tensors]
@@ -127,7 +128,7 @@ def _enter_loops(problem: Problem, followed: Followed, known: Collection[int]) -
 
 
 def _leave_loops(problem: Problem, followed: Followed, seeds: Mapping[int, int]) -> set[int]:
-    """Return what loops carry whose body does not carry the split on."""
+    """Return the carries of loops whose body does not preserve the split."""
     return {
         tensor
         for carry in problem.graph.carries
@@ -143,10 +144,10 @@ def carrying_axis(
     guessed: Collection[int] = (),
     parts: int | None = None,
 ) -> int | None:
-    """The axis of an operator that moves with the split dimensions of its inputs; the most bytes decide between several.
+    """Return the axis of an operator that moves with the split dimensions of its inputs, by most bytes.
 
-    It has to be as long as there are workers, or `parts`. None along which the operator's parts are fetched: the split does not lead on
-    without moving data. Inputs whose dimension is `guessed` decide only if there is no other.
+    It has to be as long as the number of workers, or `parts`. Axes along which parts are fetched do not count, because
+    following them would move data. Inputs whose dimension is `guessed` decide only if no other input does.
     """
     graph, access = problem.graph, problem.accesses[operator]
     parts = prod(problem.factors) if parts is None else parts
@@ -161,23 +162,23 @@ def carrying_axis(
 
 
 def can_carry(access: OperatorAccess, axis: int, parts: int) -> bool:
-    """Return True if an axis is as long as that many parts, and an operator's own kernel computes parts along it."""
+    """Return True if an axis has at least that many elements, and the operator's own kernel computes parts along it."""
     return access.extents[axis] >= parts and access.axes[axis] not in access.fetched_axes
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
-    """Output -> the dimension along which its parts are put together when `axis` is split; those that are not are left out."""
+    """Return outputs -> the dimension along which their parts are concatenated when `axis` is split; without other outputs."""
     outputs = zip(problem.graph.operators[operator].outputs, problem.accesses[operator].outputs, strict=True)
     dimensions = {t: moving_dimension(w.rows, axis) for t, w in outputs if w.combine[axis] is Combine.CONCAT}
     return {t: dimension for t, dimension in dimensions.items() if dimension is not None}
 
 
 def moving_dimension(rows: Sequence[Row], axis: int) -> int | None:
-    """The dimension that moves most with an axis, or None."""
+    """Return the dimension that moves most with an axis, or None."""
     reach = {d: abs(factor) for d, row in enumerate(rows) for a, factor in row.terms if a == axis}
     return max(reach, key=lambda d: reach[d]) if reach else None
 
 
 def outermost_axis(row: Row) -> int | None:
-    """The axis that a dimension moves most with, or None."""
+    """Return the axis with which a dimension moves most, or None."""
     return max(row.terms, key=lambda term: abs(term[1]))[0] if row.terms else None

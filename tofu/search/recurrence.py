@@ -1,14 +1,13 @@
-"""Time steps coalesced: operators that correspond in equal steps share one choice, the tensors between them one layout
-(section 5.1 of the paper).
+"""Coalesced time steps: corresponding operators of equal steps share one choice, and the tensors between them one layout (section 5.1).
 
-`tofu.search.time_steps` proves which forward steps are equal. From there equality spreads to what surrounds them:
+`tofu.search.time_steps` proves which forward steps are equal. From there equality spreads:
     a forward operator joins those of its signature whose inputs are corresponding results of equal steps (an output's
     projection, a loss), or that prepare data for the same operators of equal steps (an embedding for each step and both
     directions);
     a backward operator joins those whose forward operators correspond;
-    the sums of gradients join those that add up the same kinds of gradients.
-Operators of a step that differs join nobody of another step, and neither does what is computed from them. The result does not
-depend on names or on the order of the nodes.
+    sums of gradients join those that sum the same kinds of gradients.
+Operators of a step that differs join no other step, and neither do operators that depend on them. The result depends
+neither on names nor on the order of nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tofu.graph import Graph, Operator, Tensor, TensorKind
 from tofu.search.dataflow import Wiring, trace_wiring
 from tofu.search.time_steps import find_time_steps
 
-# Given from outside at each step, one for each time step or one for all.
+# Fed at each training step, one tensor for each time step or one for all.
 GIVEN_KINDS = (TensorKind.INPUT, TensorKind.HEAD_GRADIENT)
 
 Key = tuple[object, ...]
@@ -29,16 +28,16 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True)
 class EqualParts:
-    """What a plan treats alike: positions of operators that share one choice, and of tensors that share one layout.
+    """Operators that share one choice, and tensors that share one layout, by position.
 
-    Each set has two members or more, ascending; no operator or tensor is in two.
+    Each family has two or more members in ascending order. No operator or tensor is in two families.
     """
 
     operators: tuple[tuple[int, ...], ...]
     tensors: tuple[tuple[int, ...], ...]
 
     def refine(self, kinds: Sequence[object]) -> EqualParts:
-        """The same without putting operators of different `kinds` (by position) together."""
+        """Return the families split by `kinds` of operators."""
         parts: dict[tuple[int, object], list[int]] = defaultdict(list)
         for number, family in enumerate(self.operators):
             for position in family:
@@ -46,7 +45,7 @@ class EqualParts:
         return EqualParts(tuple(tuple(part) for part in parts.values() if len(part) > 1), self.tensors)
 
     def tell_apart(self, operators: Mapping[int, Sequence[int]], tensors: Mapping[int, Sequence[int]]) -> EqualParts:
-        """Return the same without putting together what choices fix differently."""
+        """Return the families split by choices that are fixed differently."""
 
         def split(
             families: tuple[tuple[int, ...], ...], fixed: Mapping[int, Sequence[int]]
@@ -63,7 +62,7 @@ class EqualParts:
         return EqualParts(tuple(split(self.operators, operators)), tuple(split(self.tensors, tensors)))
 
     def carry_over(self, graph: Graph, other: Graph) -> EqualParts:
-        """The equal parts of `graph`, as those of another graph of the same model: by name, without what that has not."""
+        """Return the equal parts of `graph` in another graph of the same model, by name, without names that it lacks."""
 
         def carry(
             families: tuple[tuple[int, ...], ...], named: Sequence[Operator | Tensor], index: Mapping[str, int]
@@ -82,9 +81,9 @@ NO_PARTS = EqualParts((), ())
 
 
 def find_equal_parts(graph: Graph, wiring: Wiring | None = None) -> EqualParts:
-    """The equal parts of the recurrences of `graph`; nothing where it has none. Linear in the edges for each recurrence.
+    """Return the equal parts of the recurrences of `graph`, in time linear in the edges for each recurrence.
 
-    `wiring` is that of the graph, where it is traced already.
+    `wiring` is the graph's, if it is traced already.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())
@@ -100,7 +99,7 @@ def find_equal_parts(graph: Graph, wiring: Wiring | None = None) -> EqualParts:
 
 
 class _Spread:
-    """Gives every operator the key of its family: equal keys, equal choice; None for operators of no recurrence."""
+    """Keys of operator families: equal keys mean equal choices. Operators of no recurrence have None."""
 
     def __init__(self, wiring: Wiring) -> None:
         self.wiring = wiring
@@ -118,7 +117,7 @@ class _Spread:
                         self.step_of[y] = number, step
 
     def keys(self) -> list[Key | None]:
-        """The key of every operator, in the graph's order."""
+        """Return the key of every operator, in the graph's order."""
         repeated = Counter(self.wiring.signatures)
         for position, operator in enumerate(self.wiring.graph.operators):
             if self.key_of[position] is not None:
@@ -132,21 +131,20 @@ class _Spread:
         return self.key_of
 
     def _identify(self, key: Key) -> int:
-        """A short number for a key, so that keys do not grow."""
+        """Return a short number for a key, so that keys do not grow."""
         return self.ids.setdefault(key, len(self.ids))
 
     def _key(self, producer: int) -> Key | None:
-        """The key of the operator that made a tensor, if one did."""
         return self.key_of[producer] if producer >= 0 else None
 
     def _source(self, tensor: int) -> tuple[int, int] | None:
-        """The family that a tensor comes from and the output's number, or None."""
+        """Return the family that computed a tensor, and the output's number, or None."""
         producer, output = self.wiring.producers[tensor]
         key = self._key(producer)
         return None if key is None else (self._identify(key), output)
 
     def _forward_key(self, position: int) -> Key | None:
-        """Signature and families of the inputs, with the steps between them where several are of one chain."""
+        """Return signature and families of the inputs, with the steps between them if several are of one chain."""
         wiring = self.wiring
         inputs = wiring.graph.operators[position].inputs
         producers = [wiring.producers[t][0] for t in inputs]
@@ -179,14 +177,14 @@ class _Spread:
         return ("reader", wiring.signatures[position], *parts)
 
     def _fed_families(self, position: int) -> tuple[int, ...]:
-        """The families of all that reads an operator's results, if they are of equal steps; else nothing."""
+        """Return the families of all readers of an operator's results, if they belong to equal steps; otherwise ()."""
         keys = [self.key_of[user] for user in self.wiring.followers.get(position, ())]
         if any(key is None or key[0] != "cell" for key in keys):
             return ()
         return tuple(sorted({self._identify(key) for key in keys if key is not None}))
 
     def _backward_key(self, position: int, forward: int) -> Key | None:
-        """Signature and family of the forward operator, and the families of what is read of the forward pass."""
+        """Return signature and family of the forward operator, and the families of what it reads of the forward pass."""
         key = self.key_of[forward]
         if key is None:
             return None
@@ -204,13 +202,13 @@ class _Spread:
         return ("backward", self.wiring.signatures[position], self._identify(key), *parts)
 
     def _is_beside(self, producer: int, operator: int) -> bool:
-        """Whether two operators are of the same step, and the first corresponds to operators of equal steps."""
+        """Return True if two operators are of the same step, and the first corresponds to operators of equal steps."""
         key = self._key(producer)
         beside = self.step_of.get(producer) == self.step_of.get(operator)
         return key is not None and key[0] != "step" and beside and producer in self.step_of
 
     def _sum_key(self, position: int) -> Key | None:
-        """The kinds of gradients that are added up, over the whole of a chain of sums; their number does not matter."""
+        """Return the kinds of gradients in a whole chain of sums, whatever their number."""
         terms: set[object] = set()
         for tensor in self.wiring.graph.operators[position].inputs:
             producer, output = self.wiring.producers[tensor]
@@ -227,7 +225,7 @@ class _Spread:
 
 
 def _tie_tensors(wiring: Wiring, families: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """The results of corresponding operators; and what they read at corresponding slots, where it comes from outside."""
+    """Return the results of corresponding operators, and their corresponding inputs from outside."""
     graph = wiring.graph
     tied: list[list[int]] = []
     is_member = {operator for family in families for operator in family}
@@ -247,7 +245,7 @@ def _is_outside(wiring: Wiring, tensor: int, members: set[int]) -> bool:
 
 
 def _join(sets: list[list[int]]) -> tuple[tuple[int, ...], ...]:
-    """Sets that have a member in common become one."""
+    """Merge sets that share a member."""
     parent: dict[int, int] = {}
 
     def root(member: int) -> int:

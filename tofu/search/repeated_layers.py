@@ -1,13 +1,14 @@
-"""Repeated layers: blocks of equal operators over parameters of their own, one after the other, as a Transformer has them.
+"""Repeated layers: blocks of equal operators with parameters of their own, one after the other, as in a Transformer.
 
-A search that decides each of 96 equal layers anew takes 96 times as long, for a plan that treats nearly all of them alike. So equal layers
-share one choice, every second one: what is best for a chain of equal products may alternate between two layouts. The first layers and the
-last ones have other neighbours, and a plan that treats them apart may move a little less; small graphs are searched as they are.
+Deciding for each of 96 equal layers takes 96 times as long, for a plan that treats nearly all of them alike. So equal
+layers share one choice, every second one, because the best plan for a chain of equal products may alternate between two
+layouts. The first and last layers have other neighbours, and a plan with different choices for them may move slightly
+less. Small graphs are searched without ties.
 
-What is a layer is found as a time step is (`tofu.search.time_steps`), where parameters do not tell operators apart: once in the forward
-pass, once in the backward one. From these seeds equality spreads to all other operators and tensors by refinement: two stay alike as long
-as they are of one kind, and so are those around them, at the same slots. What belongs to the weight of one layer, such as the states of an
-optimizer, is told apart by the gradient that it reads. Each round takes time linear in the edges.
+Layers are found like time steps (`tofu.search.time_steps`), with signatures that ignore parameters: once in the forward
+pass, once in the backward pass. From these seeds equality spreads to all other operators and tensors by refinement: two
+stay alike while they are of one kind, and so are their neighbours at the same slots. The gradient that it reads tells
+apart what belongs to the weight of one layer, such as an optimizer's states. Each refinement is linear in the edges.
 """
 
 from __future__ import annotations
@@ -25,18 +26,20 @@ from tofu.search.recurrence import NO_PARTS, EqualParts
 from tofu.search.time_steps import find_time_steps
 
 LEAST_OPERATORS = 2000
-"""A graph of fewer is searched as it is."""
+"""Graphs with fewer operators are searched without ties."""
 LEAST_LAYERS = 6
-"""Of fewer equal layers each is decided for itself."""
+"""Fewer equal layers are not tied."""
 PERIOD = 2
-"""Layers that are so many apart are alike."""
+"""Distance between layers that share one choice."""
 
 Colours: TypeAlias = "npt.NDArray[np.uint64]"
 
 
 def find_repeated_layers(graph: Graph, wiring: Wiring | None = None) -> EqualParts:
-    """The operators and tensors of `graph` that correspond in equal layers; none where it has fewer operators than `LEAST_OPERATORS`, or
-    fewer than `LEAST_LAYERS` are equal. `wiring` is that of the graph, where it is traced already.
+    """Return the operators and tensors of `graph` that correspond in equal layers.
+
+    Empty if it has fewer than `LEAST_OPERATORS` operators, or fewer than `LEAST_LAYERS` equal layers. `wiring` is the
+    graph's, if it is traced already.
 
     >>> find_repeated_layers(Graph((), (), ()))
     EqualParts(operators=(), tensors=())
@@ -59,7 +62,7 @@ def find_repeated_layers(graph: Graph, wiring: Wiring | None = None) -> EqualPar
 
 
 def _find_seeds(wiring: Wiring) -> dict[int, object]:
-    """Operator of a repeated layer -> what those have in common that are alike."""
+    """Return operators of repeated layers -> a key that is equal for corresponding operators."""
     seeds: dict[int, object] = {}
     for number, (_, classes) in enumerate(find_time_steps(wiring)):
         for equal in classes:
@@ -75,7 +78,7 @@ def _find_seeds(wiring: Wiring) -> dict[int, object]:
 
 
 def _refine(wiring: Wiring, seeds: Mapping[int, object]) -> Colours:
-    """A colour for every operator, and then every tensor: equal where two are alike. Seeds keep theirs."""
+    """Return a colour for every operator, then every tensor: equal colours mean alike. Seeds keep theirs."""
     graph = wiring.graph
     start = _mix(np.array(_number(_describe_nodes(wiring, seeds)), dtype=np.uint64))
     targets, sources, ports = _list_edges(graph)
@@ -96,7 +99,7 @@ def _refine(wiring: Wiring, seeds: Mapping[int, object]) -> Colours:
 
 
 def _describe_nodes(wiring: Wiring, seeds: Mapping[int, object]) -> list[object]:
-    """What tells operators and tensors apart before anything around them does."""
+    """Return what distinguishes operators and tensors before their neighbours do."""
     graph = wiring.graph
     results = {*graph.outputs, *graph.next_values.values()}
     operators = [seeds.get(o, ("operator", kind)) for o, kind in enumerate(wiring.kinds)]
@@ -110,7 +113,7 @@ def _number(descriptions: Sequence[object]) -> list[int]:
 
 
 def _list_edges(graph: Graph) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Colours]:
-    """Both ends of all edges, in both directions, and what an edge is to its first end: a slot, an output, a next value, a carry."""
+    """Return both ends of all edges, in both directions, and the role of each edge for its first end."""
     first = len(graph.operators)
     links = [("input", slot, o, first + t) for o, op in enumerate(graph.operators) for slot, t in enumerate(op.inputs)]
     links += [("output", i, o, first + t) for o, op in enumerate(graph.operators) for i, t in enumerate(op.outputs)]
@@ -123,7 +126,7 @@ def _list_edges(graph: Graph) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int
 
 
 def _mix(values: Colours) -> Colours:
-    """One round of a well-mixing hash, cell by cell."""
+    """Return one round of a mixing hash, element by element."""
     mixed = (values + np.uint64(0x632BE59BD9B4E019)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

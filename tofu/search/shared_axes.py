@@ -1,7 +1,8 @@
-"""Operators that share one choice get the same axes in the same order: the parts of a lowered one, a stateful gradient and its forward.
+"""Equal axes, in equal order, for operators that share one choice: the parts of a lowered operator, a stateful gradient and its forward.
 
-A part may be any operator besides, whose description calls its axes otherwise. It says how the whole operator calls the dimensions of
-its tensors, and its axes are called like those. Along an axis of the others that it does not have, every worker computes the same.
+A part may be any operator, and its description may name its axes otherwise. It declares the names of its tensors'
+dimensions in the whole operator, and its axes take these names. Along an axis that it lacks, every worker computes the
+same.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 
 def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[OperatorAccess, ...]:
-    """The strategies of all operators, cut down to those that all can take which share a choice."""
+    """Return the strategies of all operators, restricted to those that all operators of a shared choice can take."""
     groups = [members for members in _group(graph) if len(members) > 1]
     shared = list(accesses)
     align = _Alignment()
@@ -37,7 +38,7 @@ def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[Operat
 
 
 def _group(graph: Graph) -> list[list[int]]:
-    """The operators by shared choice, in the graph's order."""
+    """Return the operators by shared choice, in the graph's order."""
     first: list[int] = []
     members: dict[int, list[int]] = {}
     for position, operator in enumerate(graph.operators):
@@ -50,8 +51,9 @@ def _group(graph: Graph) -> list[list[int]]:
 
 
 def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess, lead: OperatorAccess) -> bool:
-    """Whether an operator can be split along an axis beside the one that leads its group. Where fetches take the place of a forward
-    operator, there is no state that a gradient could share.
+    """Return True if an operator can be split along an axis of its group's leader.
+
+    A stateful gradient cannot follow if fetches replace the forward operator, which then has no state to share.
     """
     if axis not in access.axes:
         return bool(operator.dimension_names)
@@ -60,10 +62,10 @@ def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess
 
 
 class _Alignment:
-    """Operators that share an access object share the aligned one too."""
+    """Cache by which operators that share an access object also share the aligned one."""
 
     def __init__(self) -> None:
-        # The original is kept, so that its id stays its own.
+        # Keeps the original alive, so that its id is not reused.
         self._known: dict[tuple[int, tuple[tuple[str, int], ...]], tuple[OperatorAccess, OperatorAccess]] = {}
 
     def __call__(self, access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
@@ -74,7 +76,7 @@ class _Alignment:
 
 
 def _repeat_along(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
-    """The same access with those of `axes` besides that it does not have: every worker computes the same along them."""
+    """Return the access with the missing `axes`, along which every worker computes the same."""
     added = [axis for axis in axes if axis not in access.axes]
     if not added:
         return access
@@ -89,9 +91,12 @@ def _repeat_along(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAc
 
 
 def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
-    """The access with its axes called like the dimensions that they move along: `names` are those of the inputs', then of the outputs'.
+    """Return the access with axes named after the dimensions that they move along.
 
-    An axis that moves along dimensions of several names, or of none, is no strategy, nor are two along dimensions of one name.
+    `names` lists the inputs', then the outputs' dimensions.
+
+    An axis is dropped if it moves along dimensions of several names or none, or if another axis moves along the same
+    name.
     """
     found: list[set[str]] = [set() for _ in access.axes]
     rows_of_tensors = [tensor.rows for tensor in access.inputs] + [tensor.rows for tensor in access.outputs]
@@ -99,7 +104,7 @@ def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
         for row, name in zip(rows, dimensions, strict=True):
             for axis, _ in row.terms:
                 found[axis] |= {name} - {""}
-    named = {axis: one.pop() for axis, one in zip(access.axes, found, strict=True) if len(one) == 1}
+    named = {axis: moved.pop() for axis, moved in zip(access.axes, found, strict=True) if len(moved) == 1}
     unique = {axis: name for axis, name in named.items() if list(named.values()).count(name) == 1}
     kept = restrict_axes(access, [axis for axis in access.axes if axis in unique])
     return replace(
@@ -111,9 +116,9 @@ def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
 
 
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
-    """The same access with `axes` alone as strategies, in that order; the others contribute their full range.
+    """Return the access with only these `axes`, in that order. The others contribute their full range.
 
-    Without some of its axes an element-wise operator may no longer be laid out as its tensors are.
+    A restricted element-wise operator may no longer follow the layout of its tensors.
     """
     position = {access.axes.index(axis): new for new, axis in enumerate(axes)}
 
@@ -151,7 +156,7 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
 
 
 def _restrict_row(row: Row, position: Mapping[int, int], extents: Sequence[int]) -> Row:
-    """The row over the axes that stay, at their new positions; it reaches as far as the full range of the others takes it."""
+    """Return the row over the remaining axes, extended by the full range of the others."""
     terms, lower, upper = row
     kept = []
     for axis, coefficient in terms:

@@ -1,30 +1,30 @@
-"""The searches of the native core over a problem: the best choices, with some of them fixed."""
+"""Searches of the native core: the best choices for a problem, with some of them fixed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, TypeVar
 
 from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
-from tofu.reading import show
 from tofu.search.choices import Choices, Fixed
 from tofu.search.native import restore_names
 from tofu.search.problem import Problem, refuse_excess
+from tofu.validation import show
 
 DEFAULT_SEARCH_SECONDS = 10.0
 LONGEST_SEARCH_SECONDS = 10**7  # four months
 
 Progress = Callable[[str, int, int], None]
-"""Told the stage, the bytes of the best plan so far (-1: none yet) and the proven lower bound; may raise to stop."""
+"""Receives the stage, the bytes of the best plan so far (-1: none yet) and the proven lower bound. May raise to stop the search."""
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What a search may take: `seconds` of the exact one; `progress` is told how it goes."""
+    """Effort of a search: `seconds` of the exact search, and a callback for its progress."""
 
     seconds: float = DEFAULT_SEARCH_SECONDS
     progress: Progress | None = None
@@ -34,36 +34,39 @@ DEFAULT_EFFORT = Effort()
 
 
 def read_seconds(seconds: Any) -> float:
-    """The effort of a search that a user gives. Raises PlanError for what cannot be meant."""
+    """Return a user's `search_seconds`. Raises PlanError for anything but a number in range."""
     is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
     if not is_number or not 0 <= seconds <= LONGEST_SEARCH_SECONDS:
         raise PlanError(
             f"search_seconds is {show(seconds)}; it is the effort of the exact search, in seconds of work: a number from 0 to "
             f"{LONGEST_SEARCH_SECONDS:,}."
         )
-    return seconds  # type: ignore[no-any-return]  # as it was given, for files
+    return seconds  # type: ignore[no-any-return]  # unchanged, for files
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Choices, and the native result that they come from, with its statistics; None if no search found them. `ties`: the plans that the
-    search covers (`Problem.ties`).
-    """
+    """Choices, and the native result with its statistics; None if no search found them. `ties` names the plans that the search covers."""
 
     choices: Choices
     result: _core.SearchResult | _core.ExactResult | None = None
     ties: str = ""
 
+    def apply_to(self, problem: Problem) -> Solution:
+        """Return the same solution with its choices for another problem of the same graph."""
+        return replace(self, choices=self.choices.apply_to(problem))
+
     @property
     def exact(self) -> _core.ExactResult | None:
-        """The result of an exact search, with what it proves."""
+        """The result of an exact search, with its proof."""
         return self.result if isinstance(self.result, _core.ExactResult) else None
 
 
 def solve_exactly(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
-    """The best choices of all, with a proof or a bound (csrc/core/search/exact.h).
+    """Return the best choices, with a proof or a bound (csrc/core/search/exact.h).
 
-    Raises PlanError for fixed choices that do not go together, and InfeasibleError where the graph is too densely connected.
+    Raises PlanError for fixed choices that contradict each other, and InfeasibleError if the graph is too densely
+    connected.
     """
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
 
@@ -79,16 +82,16 @@ def solve_exactly(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
         )
 
     result, searched = _search(problem, fixed, search)
-    return Solution(Choices(result.plan.operators, result.plan.tensors), result, searched.ties)
+    return Solution(Choices(problem, result.plan.operators, result.plan.tensors), result, searched.ties)
 
 
 def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
-    """Step by step, each the best, given the steps before (section 5.2). Raises what `solve_exactly` does."""
+    """Return the best choices round by round, given the rounds before (section 5.2). Raises what `solve_exactly` does."""
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
 
-    def report(steps_done: int, step_bytes: int) -> None:
+    def report(rounds_done: int, round_bytes: int) -> None:
         if effort.progress is not None:
-            effort.progress(f"step {steps_done}", step_bytes, 0)
+            effort.progress(f"round {rounds_done}", round_bytes, 0)
 
     def search(graph: _core.Graph) -> _core.SearchResult:
         return _core.search_recursive(graph, factors, *fixed, report, costs["prices"], costs["latencies"])
@@ -96,19 +99,22 @@ def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solutio
     result, searched = _search(problem, fixed, search)
     shares_more = problem.moves.shares_regions or searched.tied_steps.operators != problem.equal.operators
     covered = searched.ties.strip(), "counting each fetch by itself" if shares_more else ""
-    return Solution(Choices(result.operators, result.tensors), result, ", ".join(filter(None, covered)))
+    return Solution(Choices(problem, result.operators, result.tensors), result, ", ".join(filter(None, covered)))
 
 
 def solve_greedily(problem: Problem, fixed: Fixed) -> Solution:
-    """The largest tensor first, then the operators around it (csrc/core/search/greedy.h). Raises what `solve_exactly` does."""
+    """Choose for the largest tensor first, then for the operators around it (csrc/core/search/greedy.h).
+
+    Raises what `solve_exactly` does.
+    """
     result, _ = _search(problem, fixed, lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
-    return Solution(Choices(result.operators, result.tensors), result)
+    return Solution(Choices(problem, result.operators, result.tensors), result)
 
 
 def complete(problem: Problem, fixed: Fixed, *, exactly: bool = False) -> Choices:
-    """Choices with these fixed, found step by step, or the cheapest of all. Raises PlanError where nothing can be done with them.
+    """Return choices with these fixed, found round by round, or the cheapest of all. Raises PlanError if there are none.
 
-    Unlike a search they need not respect the ties of equal parts, and are for bytes, whatever the interconnect.
+    Unlike a search, this ignores ties of equal parts, and counts bytes on any interconnect.
     """
     asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):
@@ -116,12 +122,12 @@ def complete(problem: Problem, fixed: Fixed, *, exactly: bool = False) -> Choice
             result = _core.search_exact(*asked).plan if exactly else _core.search_recursive(*asked)
         except (ValueError, RuntimeError) as error:
             raise PlanError(f"The plan cannot be carried out: {restore_names(str(error), problem.graph)}") from error
-    return Choices(result.operators, result.tensors)
+    return Choices(problem, result.operators, result.tensors)
 
 
 def _search(problem: Problem, fixed: Fixed, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
-    """Return the result of a native search, and the problem searched: without ties if fixed choices contradict them."""
-    searched = problem.keep_apart(fixed)
+    """Return the result of a native search and the searched problem, which has no ties if fixed choices contradict them."""
+    searched = problem.keep_apart(*fixed)
     with refuse_excess(problem):
         try:
             return search(searched.coarse), searched

@@ -1,6 +1,6 @@
-"""Strategies of every operator of a graph: descriptions looked up, analysed, and checked against the framework's shapes.
+"""Strategies of all operators of a graph: descriptions are looked up, analysed, and checked with the framework's shapes (section 4.2).
 
-The third arrow of the pipeline (paper section 4.2). Operators of one signature (operator, attributes, shapes) share one analysis.
+Operators of one signature (operator, attributes, shapes) share one analysis.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ Box = tuple[tuple[int, int], ...]
 
 
 class Operators(Protocol):
-    """What finding strategies needs to know of a framework's operators."""
+    """A framework's operators, as far as strategies depend on them."""
 
     @property
     def descriptions(self) -> Registry:
         """The descriptions, by operator."""
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Output shapes by the framework's own inference; None where it has none. Raises where it refuses the inputs."""
+        """Return output shapes by the framework's own inference, or None without one. Raises if it refuses the inputs."""
 
     def draws_unsaid(self, operator: Operator, is_whole: bool) -> bool:
-        """Whether an operator draws random numbers though its description says nothing of it, or has none (`is_whole`)."""
+        """Return True if an operator draws random numbers without a description that shows it. `is_whole`: it has no strategy."""
 
 
 def find_strategies(graph: Graph, framework: Operators, undescribed: str = "error") -> tuple[OperatorAccess, ...]:
-    """The analysed description of each operator of `graph`, in its order.
+    """Return the analysed description of each operator of `graph`, in its order.
 
-    Raises UndescribedOperatorError, naming all of them, where operators have no description, UnsupportedError where one does not cover
-    an operator's attributes, and DescriptionError where it contradicts its shapes, unless `undescribed` is "replicate": then such an
-    operator has no strategy and every worker computes the whole of it.
+    Raises UndescribedOperatorError with all operators that have no description, UnsupportedError if a description does
+    not cover an operator's attributes, and DescriptionError if it contradicts the shapes. With
+    `undescribed="replicate"` every worker computes these operators whole instead.
     """
     check_described(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
@@ -60,7 +60,7 @@ def find_strategies(graph: Graph, framework: Operators, undescribed: str = "erro
 
 
 def mark_drawing(graph: Graph, accesses: Sequence[OperatorAccess], framework: Operators) -> tuple[OperatorAccess, ...]:
-    """The same with those marked as random that draw numbers though their descriptions do not say so."""
+    """Return the strategies, with operators marked as random that draw numbers without a description that shows it."""
     return tuple(
         replace(access, is_random=True) if framework.draws_unsaid(operator, not access.axes) else access
         for operator, access in zip(graph.operators, accesses, strict=True)
@@ -83,7 +83,7 @@ def check_described(graph: Graph, descriptions: Registry, undescribed: str) -> N
             "These operators have no description, so Tofu cannot know how to split them. "
             f'{remedy}, or let every worker compute them whole with undescribed="replicate":',
             [
-                f"{op}, used by {', '.join(one.full_name for one in users[:3])}{' ...' if len(users) > 3 else ''}"
+                f"{op}, used by {', '.join(user.full_name for user in users[:3])}{' ...' if len(users) > 3 else ''}"
                 for op, users in missing.items()
             ],
         )
@@ -121,7 +121,7 @@ def _analyse_operator(
 
 
 def _without_ignored(access: OperatorAccess, ignored: Sequence[int]) -> OperatorAccess:
-    """The same access without the inputs that the kernel takes for their shapes alone, which are not fetched."""
+    """Return the access without reads of inputs whose shape alone the kernel uses."""
     if not any(access.inputs[slot].is_read for slot in ignored):
         return access
     inputs = (replace(read, is_read=read.is_read and n not in ignored) for n, read in enumerate(access.inputs))
@@ -129,21 +129,21 @@ def _without_ignored(access: OperatorAccess, ignored: Sequence[int]) -> Operator
 
 
 def _without_fetched_axes(access: OperatorAccess) -> OperatorAccess:
-    """The same access without the axes along which fetches would move cells from outside a loop into a tensor of its body."""
+    """Return the access without the axes along which fetches would move elements from outside a loop into its body."""
     if not access.fetched_axes:
         return access
-    reason = "its inputs and outputs get new values at different rates, so that no fetch takes the place of its copies"
+    reason = "its inputs and outputs get new values at different rates, so no fetch can replace its copies"
     rejected = tuple((axis, reason) for axis in access.fetched_axes)
     kept = restrict_axes(access, [axis for axis in access.axes if axis not in access.fetched_axes])
     return replace(kept, rejected=kept.rejected + rejected)
 
 
-# Stands for the description of operators that have none: nothing to split, no attribute to rewrite.
+# Description of operators that have none: nothing to split, no attribute to rewrite.
 _UNDESCRIBED = describe(lambda *tensors: lambda *i: 0.0)
 
 
 def whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape], reason: str) -> OperatorAccess:
-    """The access of an operator that is not described, for this reason, and not split: it reads and writes whole tensors."""
+    """Return the access of an operator without a valid description, which reads and writes whole tensors."""
 
     def rows(shape: Shape) -> tuple[Row, ...]:
         return tuple(Row((), 0, extent) for extent in shape)
@@ -170,7 +170,7 @@ def _find_disagreement(
     outputs: Sequence[Shape],
     framework: Operators,
 ) -> str:
-    """Why the framework's shape inference does not allow a split along `axis`, or nothing."""
+    """Return why the framework's shape inference rules out a split along `axis`, or ""."""
     extent = access.extents[axis]
     for part in ((0, extent // 2), (extent // 2, extent)):
         box = tuple(part if i == axis else (0, e) for i, e in enumerate(access.extents))
@@ -193,16 +193,16 @@ def _find_disagreement(
 def worker_attributes(
     operator: Operator, access: OperatorAccess, box: Box, local_inputs: Sequence[Shape], local_outputs: Sequence[Shape]
 ) -> dict[str, Any]:
-    """All attributes of the copy of `operator` that computes `box`."""
+    """Return all attributes of the copy of `operator` that computes `box`."""
     local = dict(zip(access.axes, box, strict=True))
     return {**operator.attributes, **access.worker_attributes(local, local_inputs, local_outputs)}
 
 
 def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
-    """The region of a tensor that `box` touches: half-open, not clipped; whole dimensions where no axis of the row is narrowed.
+    """Return the region of a tensor that `box` touches: half-open, not clipped; whole dimensions if no axis of the row is narrowed.
 
-    For parts that no plan has yet, and for the shapes that a copy's attributes follow. `ComputeRegions` in `csrc/core/geometry` says the
-    same of the parts of a plan; where the two disagreed, a copy would compute other shapes than its program says.
+    Used for parts without a plan, and for shapes that a copy's attributes follow. `ComputeRegions` in
+    `csrc/core/geometry` must agree for the parts of a plan, or a copy would compute other shapes than its program has.
     """
     result = []
     for (terms, lower, upper), dimension in zip(rows, shape, strict=True):
@@ -219,5 +219,5 @@ def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) 
 
 
 def region_shape(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Shape:
-    """The extents of `region`."""
+    """Return the extents of `region`."""
     return tuple(end - begin for begin, end in region(rows, shape, box, extents))

@@ -1,18 +1,17 @@
-"""The time steps of a recurrence, found from the graph alone (section 5.1 of the paper): which operators make up a step, and
-which steps are equal.
+"""Time steps of a recurrence, found from the graph alone (section 5.1): the operators of each step, and which steps are equal.
 
-A recurrence shows as *anchors*: forward operators of one signature (they read the same parameters in the same slots), each of
-which depends on the one before; those that stand in line with all others count. They number the steps. With d(x) the number of
-anchors that need x and a(x) the number that x needs, step t of T holds
-    every operator x with d(x) = T - t and a(x) >= max(t - 1, 1): it lies between anchor t and anchor t + 1; and
-    every operator that is read by operators of step t alone (what is prepared for the step: the product with its input).
-A step's results are read by later steps; what else reads them (outputs, a loss) is no part of the step. What follows the last
-anchor is not bounded, so the last step is what corresponds there to the operators of another step.
+*Anchors* mark a recurrence: forward operators of one signature (they read the same parameters in the same slots), each
+of which depends on the one before. Anchors that are not in line with all others are dropped. They number the steps.
+With d(x) the number of anchors that need x, and a(x) the number that x needs, step t of T holds
+    every operator x with d(x) = T - t and a(x) >= max(t - 1, 1): it is between anchor t and anchor t + 1; and
+    every operator that only operators of step t read (preparation, such as the product with the step's input).
+Later steps read a step's results. Other readers (outputs, a loss) are not part of the step. Nothing bounds what follows
+the last anchor, so the last step is what corresponds to the operators of another step.
 
-Two steps are equal when the anchors' neighbourhoods can be put in one-to-one correspondence, operator by operator: equal
-signatures, corresponding inputs, the same states from the same number of steps ago, and nothing left over in either step. The
-states that the first step starts from may come from anywhere, and so may the steps' inputs and the states that follow a step of
-another kind. Finding the anchors' order and the steps takes time linear in the edges for each candidate.
+Two steps are equal if their anchors' neighbourhoods correspond one-to-one: equal signatures, corresponding inputs, the
+same states from the same number of steps ago, and no operator left over in either step. Initial states, inputs of
+steps, and states that follow a step of another kind may come from anywhere. Finding the order of the anchors and the
+steps is linear in the edges for each candidate.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Image = dict[int, int]  # operator of one step -> the corresponding operator of 
 
 @dataclass(frozen=True)
 class Chain:
-    """The anchors of a recurrence in their order, and the step of every operator that belongs to one (1 to len(anchors))."""
+    """Anchors of a recurrence in order, and the step of each of its operators (1 to len(anchors))."""
 
     anchors: tuple[int, ...]
     steps: dict[int, int]
@@ -39,7 +38,7 @@ class Chain:
         return len(self.anchors)
 
     def members(self) -> dict[int, list[int]]:
-        """The operators of each step."""
+        """Return the operators of each step."""
         found: dict[int, list[int]] = defaultdict(list)
         for operator, step in self.steps.items():
             found[step].append(operator)
@@ -48,19 +47,19 @@ class Chain:
 
 @dataclass(frozen=True)
 class EqualSteps:
-    """Steps of a chain that are equal: `images[t]` maps the operators of step `model` to those of step t, itself included."""
+    """Equal steps of a chain: `images[t]` maps the operators of step `model` to those of step t, `model` included."""
 
     model: int
     images: dict[int, Image]
 
 
 def find_time_steps(wiring: Wiring) -> Iterator[tuple[Chain, list[EqualSteps]]]:
-    """Every recurrence of the graph with its classes of equal steps; an operator belongs to one recurrence at most."""
+    """Yield each recurrence of the graph with its classes of equal steps. An operator belongs to one recurrence at most."""
     taken: set[int] = set()
     depths = _find_depths(wiring)
     for family in _candidate_anchors(wiring):
         if any(anchor in taken for anchor in family) or len({depths[anchor] for anchor in family}) == 1:
-            continue  # of one depth, none depends on another
+            continue  # at one depth, no anchor depends on another
         chain = _trace_chain(wiring, family, taken)
         if chain is None:
             continue
@@ -72,7 +71,7 @@ def find_time_steps(wiring: Wiring) -> Iterator[tuple[Chain, list[EqualSteps]]]:
 
 
 def _candidate_anchors(wiring: Wiring) -> list[list[int]]:
-    """Forward operators of one signature that read a parameter, the longest families first."""
+    """Return forward operators of one signature that read a parameter, the longest families first."""
     families: dict[int, list[int]] = defaultdict(list)
     for position, operator in enumerate(wiring.graph.operators):
         if wiring.is_forward(position) and any(wiring.is_shared(t) for t in operator.inputs):
@@ -82,7 +81,7 @@ def _candidate_anchors(wiring: Wiring) -> list[list[int]]:
 
 
 def _find_depths(wiring: Wiring) -> dict[int, int]:
-    """Of each forward operator, the length of the longest way to it."""
+    """Return the length of the longest path to each forward operator."""
     depths: dict[int, int] = {}
     for position, sources in wiring.forward.items():
         depths[position] = max((depths[source] for source in sources), default=0) + 1
@@ -90,12 +89,12 @@ def _find_depths(wiring: Wiring) -> dict[int, int]:
 
 
 def _count_before(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
-    """How many anchors each forward operator needs, itself not counted. Exact on a chain."""
+    """Return the number of anchors that each forward operator needs, itself excluded. Exact on a chain."""
     return _count_along(wiring.forward, wiring.forward, {anchor: i + 1 for i, anchor in enumerate(anchors)})
 
 
 def _count_after(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
-    """How many anchors need each forward operator, itself not counted. Exact on a chain."""
+    """Return the number of anchors that need each forward operator, itself excluded. Exact on a chain."""
     left = {anchor: len(anchors) - i for i, anchor in enumerate(anchors)}
     return _count_along(reversed(list(wiring.forward)), wiring.followers, left)
 
@@ -103,8 +102,8 @@ def _count_after(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
 def _count_along(
     order: Iterable[int], neighbours: Mapping[int, Sequence[int]], numbers: Mapping[int, int]
 ) -> dict[int, int]:
-    """The largest number of an anchor on the way to each operator, whose `neighbours` come before it."""
-    reached: dict[int, int] = {}  # the same with the operator itself counted
+    """Return the largest number of an anchor on a path to each operator. Its `neighbours` come before it in `order`."""
+    reached: dict[int, int] = {}  # the same, with the operator itself included
     counts: dict[int, int] = {}
     for position in order:
         count = 0
@@ -117,7 +116,7 @@ def _count_along(
 
 
 def _keep_comparable(wiring: Wiring, anchors: Sequence[int]) -> list[int]:
-    """The anchors that stand in line with all others."""
+    """Return the anchors that are in line with all others."""
     number = {anchor: i for i, anchor in enumerate(anchors)}
     needed: dict[int, int] = {}  # operator -> the anchors that it needs, as bits
     own: dict[int, int] = {}
@@ -138,7 +137,7 @@ def _keep_comparable(wiring: Wiring, anchors: Sequence[int]) -> list[int]:
 
 
 def _trace_chain(wiring: Wiring, family: list[int], taken: set[int]) -> Chain | None:
-    """The steps that a family of anchors numbers, or None where the anchors do not follow each other."""
+    """Return the steps that a family of anchors numbers, or None if the anchors do not depend on each other."""
     before = _count_before(wiring, family)
     if any(before[anchor] != i for i, anchor in enumerate(family)):
         if all(before[anchor] == 0 for anchor in family):
@@ -148,7 +147,7 @@ def _trace_chain(wiring: Wiring, family: list[int], taken: set[int]) -> Chain | 
             return None
         before = _count_before(wiring, family)
     after = _count_after(wiring, family)
-    # An operator of the same kind over another parameter, in line between the anchors, begins a step of its own.
+    # An operator of the same kind with another parameter, in line between the anchors, begins a step of its own.
     kind, total = wiring.kinds[family[0]], len(family)
     others = [
         o for o in before if wiring.kinds[o] == kind and o not in family and 0 < before[o] == total - after[o] < total
@@ -168,7 +167,7 @@ def _trace_chain(wiring: Wiring, family: list[int], taken: set[int]) -> Chain | 
 
 
 def _add_preparations(wiring: Wiring, steps: dict[int, int], candidates: list[int]) -> None:
-    """Adds the operators whose results are read within one step alone."""
+    """Add the operators whose results only one step reads."""
     kept = {*wiring.graph.outputs, *wiring.graph.next_values.values()}
     for position in reversed(candidates):
         outputs = wiring.graph.operators[position].outputs
@@ -180,7 +179,7 @@ def _add_preparations(wiring: Wiring, steps: dict[int, int], candidates: list[in
 
 
 class _Comparison:
-    """The comparison of the steps of one chain."""
+    """Comparison of the steps of one chain."""
 
     def __init__(self, wiring: Wiring, chain: Chain, taken: set[int]) -> None:
         self.wiring = wiring
@@ -189,7 +188,7 @@ class _Comparison:
         self.members = chain.members()
 
     def classes(self) -> list[EqualSteps]:
-        """Classes of equal steps, each step in one."""
+        """Return classes of equal steps, each step in one."""
         last = self.chain.last
         found: list[EqualSteps] = []
         for step in (*range(2, last), 1, last):
@@ -203,11 +202,11 @@ class _Comparison:
         return [part for equal in found for part in self._split_by_states(equal, found)]
 
     def _is_state(self, operator: int, step: int) -> bool:
-        """Whether an operator's results are states when `step` reads them."""
+        """Return True if an operator's results are states when `step` reads them."""
         return 0 < self.chain.steps.get(operator, 0) < step
 
     def _match(self, model: int, step: int) -> Image | None:
-        """The correspondence of two steps that begins at their anchors, or None. `model` is not the last step."""
+        """Return the correspondence of two steps that begins at their anchors, or None. `model` is not the last step."""
         if model == self.chain.last:
             return None
         anchors = self.chain.anchors
@@ -231,7 +230,7 @@ class _Comparison:
         return image if self._is_whole(image, model) and self._is_whole(back, step) else None
 
     def _match_inputs(self, x: int, y: int, model: int, step: int, waiting: list[tuple[int, int]]) -> bool:
-        """Whether two operators may correspond as far as their inputs go; producers that must correspond go to `waiting`."""
+        """Return True if the inputs allow two operators to correspond. Producers that must correspond are added to `waiting`."""
         wiring = self.wiring
         if wiring.signatures[x] != wiring.signatures[y]:
             return False
@@ -256,7 +255,7 @@ class _Comparison:
         return own == step or (own is None and step == self.chain.last and self.wiring.is_forward(operator))
 
     def _match_readers(self, image: Image, back: Image, model: int, step: int) -> list[tuple[int, int]] | None:
-        """Readers that must correspond, None where some have no counterpart. Of several that are alike, one at a time."""
+        """Return readers that must correspond, one pair at a time if several are alike; None if some have no counterpart."""
         operators = self.wiring.graph.operators
         certain: list[tuple[int, int]] = []
         alike: list[tuple[int, int]] = []
@@ -273,7 +272,7 @@ class _Comparison:
         return certain or alike[:1]
 
     def _readers(self, tensor: int, step: int, known: Image) -> dict[tuple[object, ...], list[int]]:
-        """The readers of a tensor within a step that have no counterpart yet, by signature and slots."""
+        """Return the readers of a tensor within a step that have no counterpart yet, by signature and slots."""
         slots: dict[int, list[int]] = defaultdict(list)
         for reader, slot in self.wiring.readers[tensor]:
             if reader not in known and reader not in self.taken and self._may_belong(reader, step):
@@ -284,7 +283,7 @@ class _Comparison:
         return found
 
     def _is_whole(self, known: Image, step: int) -> bool:
-        """Whether the correspondence covers a step; of the first, all but what its states are made of."""
+        """Return True if the correspondence covers a step; for the first step, all but the computation of its states."""
         rest = [operator for operator in self.members[step] if operator not in known]
         if step == self.chain.last or not rest:
             return True
@@ -298,7 +297,7 @@ class _Comparison:
         return True
 
     def _split_by_states(self, equal: EqualSteps, classes: list[EqualSteps]) -> list[EqualSteps]:
-        """Parts of a class whose steps take the same states from the same number of steps ago."""
+        """Return parts of a class whose steps take the same states from the same number of steps ago."""
         class_of = {step: number for number, other in enumerate(classes) for step in other.images}
         local = {o: x for other in classes for image in other.images.values() for x, o in image.items()}
         slots = [slot for slot in self._slots(equal) if any(self._is_read_state(equal, s, slot) for s in equal.images)]
@@ -314,7 +313,7 @@ class _Comparison:
         return [self._restrict(equal, steps) for steps in parts.values()]
 
     def _slots(self, equal: EqualSteps) -> list[tuple[int, int]]:
-        """The input slots of the operators that all steps of a class have."""
+        """Return the input slots that all steps of a class have."""
         common = set.intersection(*(set(image) for image in equal.images.values()))
         return [(x, slot) for x in sorted(common) for slot in range(len(self.wiring.graph.operators[x].inputs))]
 
@@ -328,7 +327,7 @@ class _Comparison:
     def _state(
         self, equal: EqualSteps, step: int, slot: tuple[int, int], class_of: dict[int, int], local: dict[int, int]
     ) -> tuple[int, int, int] | None:
-        """How many steps ago a state was made, and by which operator; None where it may come from anywhere."""
+        """Return how many steps ago, and by which operator, a state was computed; None if it may come from anywhere."""
         producer, output = self._producer(equal, step, slot)
         made = self.chain.steps.get(producer, 0)
         if not self._is_state(producer, step) or class_of[made] != class_of[step] or producer not in local:

@@ -1,10 +1,11 @@
-"""The interconnect as levels of different bandwidth: what `topology=` says, and the steps that it asks for.
+"""Levels of the interconnect: the value of `topology=`, and the rounds that it implies.
 
-Step i of the recursion is level i of the interconnect: two workers whose first different digit is that of step i read from each
-other across level i, the first step at the top. A plan's communication then takes
+Round i of the recursion is level i of the interconnect, the top first. Two workers whose first different digit is
+number i read from each other across level i. A plan's communication then takes
     sum over the levels of (bytes that cross the level) / (bytes per second of the level)
     + sum over the levels of (fetches that cross the level) x (its latency)
-seconds, which a search minimises in place of bytes. Fetches are of all workers at once; what is summed in two stages is two.
+seconds, which a search minimises instead of bytes. A fetch is counted once for all workers; a sum in two stages counts
+as two.
 """
 
 from __future__ import annotations
@@ -18,25 +19,31 @@ from typing import Any
 
 from tofu.errors import PlanError, raise_together
 from tofu.plan import Plan
-from tofu.reading import MOST_WORKERS, is_whole, parse_json, read_not_negative, read_positive, read_text, show
-from tofu.search.choices import MOST_ORDERS, factorize, list_orders
+from tofu.search.rounds import MOST_ORDERS, factorize, list_orders
+from tofu.validation import MOST_WORKERS, is_integer, parse_json, read_not_negative, read_positive, read_text, show
 
 EXAMPLE = (
     'for example topology=[10e9, 50e9], or a file with {"levels": [{"workers": 2, "bytes_per_second": 10e9}, ...]}'
 )
 
-# Bytes per second that can be meant: a search counts the nanoseconds of a byte.
+# Bytes per second that a search accepts: it counts the nanoseconds of a byte.
 LEAST_BANDWIDTH, MOST_BANDWIDTH = 1.0, 1e18
 MOST_MICROSECONDS = 1e6
 
 
 @dataclass(frozen=True)
 class Level:
-    """One level of the interconnect.
+    """Level of the interconnect.
 
-    `bytes_per_second` is what all workers together can read across it. `workers`: into how many parts it divides the level above,
-    or None for one factor of the number of workers, whichever serves best. `microseconds`: what a fetch waits that crosses it, however
-    few its bytes are.
+    Attributes
+    ----------
+    bytes_per_second
+        Bandwidth of all workers together across the level.
+    workers
+        The number of parts into which it divides the level above; None for one prime factor of the number of workers,
+        whichever is best.
+    microseconds
+        Latency of a fetch that crosses it.
     """
 
     bytes_per_second: float
@@ -46,8 +53,9 @@ class Level:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The steps of a plan, the bandwidth of each, in bytes per second, and its latency, in microseconds; no bandwidths where bytes alone
-    count, no latencies where these are zero.
+    """Factors of a plan's rounds, with the bandwidth (bytes per second) and latency (microseconds) of each.
+
+    Without bandwidths a search counts bytes. Latencies are empty if all are zero.
     """
 
     factors: tuple[int, ...]
@@ -56,7 +64,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """What a search pays for a byte at each level, and for a fetch."""
+        """The price of a byte, and of a fetch, at each level."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),
@@ -64,18 +72,18 @@ class Arrangement:
 
 
 def arrange_as(plan: Plan) -> Arrangement:
-    """The steps of a plan, on the interconnect that it was searched for."""
+    """Return the rounds of a plan, on the interconnect that it was searched for."""
     return Arrangement(plan.factors, plan.bandwidths, plan.latencies)
 
 
 @dataclass(frozen=True)
 class Topology:
-    """The levels of the interconnect, from the top."""
+    """Levels of the interconnect, from the top."""
 
     levels: tuple[Level, ...]
 
     def to_plain(self) -> list[dict[str, Any]]:
-        """As a JSON file has it; `read_topology` reads it back."""
+        """Return the levels as `read_topology` reads them from a JSON file."""
         named = [
             {"workers": one.workers, "bytes_per_second": one.bytes_per_second, "microseconds": one.microseconds or None}
             for one in self.levels
@@ -83,7 +91,7 @@ class Topology:
         return [{name: value for name, value in level.items() if value is not None} for level in named]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
-        """All orders of the prime factors that the levels allow. Raises PlanError where they do not make `workers`."""
+        """Return all orders of the prime factors that the levels allow. Raises PlanError if they do not multiply to `workers`."""
         if all(level.workers is not None for level in self.levels):
             sizes = [level.workers or 1 for level in self.levels]
             if prod(sizes) != workers:
@@ -103,7 +111,6 @@ class Topology:
         return tuple(self._arrange([(factor,) for factor in order]) for order in list_orders(factors))
 
     def _arrange(self, parts: Sequence[Sequence[int]]) -> Arrangement:
-        """The steps that each level has."""
         levels = [level for level, part in zip(self.levels, parts, strict=True) for _ in part]
         latencies = tuple(level.microseconds for level in levels)
         return Arrangement(
@@ -114,8 +121,10 @@ class Topology:
 
 
 def read_topology(given: Any) -> Topology | None:
-    """What the user gives: a list of levels or the path of a JSON file with one, each level a number (bytes per second) or
-    {"workers": ..., "bytes_per_second": ..., "microseconds": ...}, of which the second alone is needed. Raises PlanError for anything else.
+    """Return the topology of a user's list of levels, or of a JSON file with one.
+
+    Each level is a number (bytes per second), or {"workers": ..., "bytes_per_second": ..., "microseconds": ...}, in
+    which only the second is required. Raises PlanError for anything else.
 
     >>> read_topology([1e10, 5e10]).arrange(6)[1]
     Arrangement(factors=(2, 3), bandwidths=(10000000000.0, 50000000000.0))
@@ -153,7 +162,7 @@ def _read_level(value: Any) -> Level | None:
         if set(value) - {"workers", "bytes_per_second", "microseconds"}:
             return None
         workers, waited, value = value.get("workers"), value.get("microseconds", 0), value.get("bytes_per_second")
-    if workers is not None and (not is_whole(workers) or not 2 <= workers <= MOST_WORKERS):
+    if workers is not None and (not is_integer(workers) or not 2 <= workers <= MOST_WORKERS):
         return None
     try:
         bandwidth = read_positive(value, "bytes_per_second")

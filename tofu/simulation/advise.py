@@ -13,11 +13,11 @@ from tofu.errors import InfeasibleError, TofuError, first_sentence
 from tofu.pipeline import Observer, Partition, Task, make_partition
 from tofu.plan import Plan, align, format_bytes, format_rate, format_seconds
 from tofu.planning.settings import DEFAULTS, Settings
-from tofu.reading import read_list, read_whole
 from tofu.search.algorithms import DEFAULT_ALGORITHM, SEARCHES
 from tofu.simulation.machine import Machine
 from tofu.simulation.simulate import DEFAULT_STATES, check_devices, simulate, simulate_one_device, simulate_partition
 from tofu.simulation.timeline import Simulation
+from tofu.validation import read_integer, read_list
 
 UNCERTAINTY = 1.3  # of a machine's numbers against each other, by which the range of a time is found
 LEAST_GAIN = 1.05  # in throughput: less is not worth more devices
@@ -32,7 +32,7 @@ BASELINE = "data-parallel"
 
 
 @dataclass(frozen=True)
-class Option:
+class TrainingOption:
     """One way to train: so many workers, by a kind of plan.
 
     `low` and `high`: seconds of a step where the machine computes that much faster than its description says and moves data that much
@@ -64,10 +64,10 @@ class Advice:
     """All ways, those that fit by their throughput first."""
 
     machine: Machine
-    options: tuple[Option, ...]
+    options: tuple[TrainingOption, ...]
 
     @property
-    def best(self) -> Option | None:
+    def best(self) -> TrainingOption | None:
         """The fastest that fits: the one with fewer workers where more gain next to nothing. None where nothing fits."""
         fitting = [option for option in self.options if option.fits]
         if not fitting:
@@ -85,7 +85,7 @@ class Advice:
         rows += [self._describe(option) for option in self.options]
         return "\n".join([*align(rows), "", self.verdict])
 
-    def _describe(self, option: Option) -> tuple[str, ...]:
+    def _describe(self, option: TrainingOption) -> tuple[str, ...]:
         made = option.simulation
         if made is None:
             return str(option.workers), option.name, "-", "", "", "", "", first_sentence(option.refusal)
@@ -155,7 +155,7 @@ def read_counts(workers: Any) -> tuple[int, ...]:
     if isinstance(workers, Iterable) and not isinstance(workers, str):
         workers = [int(count) if isinstance(count, np.integer) else count for count in workers]
     try:
-        return tuple(dict.fromkeys(read_list(workers, "workers", partial(read_whole, least=2))))
+        return tuple(dict.fromkeys(read_list(workers, "workers", partial(read_integer, least=2))))
     except ValueError as error:
         raise TofuError(
             f"workers= lists the numbers of workers to try, each 2 or more, for example workers=[2, 4]: {error}. "
@@ -163,7 +163,7 @@ def read_counts(workers: Any) -> tuple[int, ...]:
         ) from error
 
 
-def _check_planned(options: Sequence[Option]) -> None:
+def _check_planned(options: Sequence[TrainingOption]) -> None:
     """Raise what refused the plans that were asked for, where none was made; data parallelism was not asked for."""
     asked = [option for option in options if option.name not in (ONE_DEVICE, DATA_PARALLEL)]
     wrong = [one.refusal for one in asked if one.refusal is not None and not isinstance(one.refusal, InfeasibleError)]
@@ -178,11 +178,11 @@ def _list_options(
     states: int,
     report: Callable[[str], None],
     make: Callable[[Task], Partition],
-) -> Iterator[Option]:
+) -> Iterator[TrainingOption]:
     if workers == 1:
         report("one device")
         found = simulate_one_device(task, machine, states)
-        yield Option(1, ONE_DEVICE, found, *_find_range(found, machine, states))
+        yield TrainingOption(1, ONE_DEVICE, found, *_find_range(found, machine, states))
         return
     for name, settings in _list_settings(replace(task.settings.over(workers), cache=False), machine).items():
         report(f"{workers} workers, {name}")
@@ -199,14 +199,14 @@ def _list_settings(base: Settings, machine: Machine) -> dict[str, Settings]:
     return {name: base, **within, DATA_PARALLEL: plain} if base != plain else {DATA_PARALLEL: plain}
 
 
-def _simulate_option(name: str, task: Task, machine: Machine, make: Callable[[Task], Partition]) -> Option:
+def _simulate_option(name: str, task: Task, machine: Machine, make: Callable[[Task], Partition]) -> TrainingOption:
     workers = task.settings.workers
     try:
         partition = make(task)
         found = simulate_partition(partition, machine, task.states)
     except TofuError as error:
-        return Option(workers, name, refusal=error)
-    return Option(workers, name, found, *_find_range(found, machine, task.states), partition.plan)
+        return TrainingOption(workers, name, refusal=error)
+    return TrainingOption(workers, name, found, *_find_range(found, machine, task.states), partition.plan)
 
 
 def _find_range(found: Simulation, machine: Machine, states: int) -> tuple[float, float]:
@@ -214,5 +214,5 @@ def _find_range(found: Simulation, machine: Machine, states: int) -> tuple[float
     seconds = [found.seconds]
     for compute, move in ((faster, slower), (slower, faster)):
         changed = machine.scale("arithmetic", compute).scale("memory", compute).scale("links", move)
-        seconds.append(simulate(found.emitted, changed, states=states).seconds)
+        seconds.append(simulate(found.program, changed, states=states).seconds)
     return min(seconds), max(seconds)

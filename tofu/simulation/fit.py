@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tofu.simulation.kernels import Measured
+from tofu.simulation.kernels import KernelRates
 
 OUTLIER = 4.0
 Floats = npt.NDArray[np.float64]
@@ -33,7 +33,7 @@ class Sample(NamedTuple):
     seconds: float
 
 
-def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, Measured]:
+def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRates]:
     """The rates of each kind. `cache`: bytes that lie near a processor.
 
     >>> made = [Sample("add", 0, n, 12 * n, 1e-6 + 12e-9 * n) for n in (10, 1000, 5000)]
@@ -46,7 +46,7 @@ def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, Measured]
     return {kind: fit(own, cache) for kind, own in sorted(by_kind.items())}
 
 
-def fit(samples: Sequence[Sample], cache: int) -> Measured:
+def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
     """The rates that come closest to the samples of one kind, without those that take several times as long as the others: a kernel of
     another kind, for odd sizes or numbers near zero.
     """
@@ -59,7 +59,7 @@ def fit(samples: Sequence[Sample], cache: int) -> Measured:
         rates = _solve(features, seconds)
     errors = np.abs(features @ rates / seconds - 1)
     call, contracted, other, byte, far_byte = rates.tolist()
-    return Measured(call, contracted, other, byte, far_byte, round(float(median(errors.tolist())), 4))
+    return KernelRates(call, contracted, other, byte, far_byte, round(float(median(errors.tolist())), 4))
 
 
 def _solve(features: Floats, seconds: Floats) -> Floats:

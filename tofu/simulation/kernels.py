@@ -34,7 +34,7 @@ def name_kind(op: str, attributes: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Measured:
+class KernelRates:
     """What was fitted to kernels of one kind: seconds of a call, of a contracted operation, of another one, of a byte, and what a byte
     takes longer that does not fit into the cache.
 
@@ -79,7 +79,7 @@ class Rates:
     tile: int = 1
     half_depth: float = 0.0
     cache: int = 1 << 62
-    measured: Mapping[str, Measured] = field(default_factory=dict)
+    measured: Mapping[str, KernelRates] = field(default_factory=dict)
 
     def contract(self, operations: int, cells: int, depth: int, dtype: str) -> float:
         """Seconds of a contraction's arithmetic that has so many `cells` of a result and adds up `depth` products in each."""

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from tofu.errors import TofuError
-from tofu.reading import (
+from tofu.simulation.kernels import KernelRates, Rates
+from tofu.validation import (
     parse_json,
     read_boolean,
+    read_integer,
     read_list,
     read_mapping,
     read_not_negative,
@@ -23,10 +25,8 @@ from tofu.reading import (
     read_positive,
     read_string,
     read_text,
-    read_whole,
     show,
 )
-from tofu.simulation.kernels import Measured, Rates
 
 FOLDER = Path(__file__).parent / "machines"
 FORMAT = "tofu-machine"
@@ -186,8 +186,8 @@ RATE_FIELDS = {
 def read_fields(value: Any) -> Machine:
     """A machine as its JSON file has it. Raises ValueError or KeyError for what is none."""
     value = read_object(value, "the machine", FIELDS)
-    devices = read_whole(value["devices"], "devices", least=1)
-    memory_bytes = read_whole(value["memory_bytes"], "memory_bytes", least=1)
+    devices = read_integer(value["devices"], "devices", least=1)
+    memory_bytes = read_integer(value["memory_bytes"], "memory_bytes", least=1)
     links = read_list(value.get("links", ()), "links", _read_link)
     if links and prod(link.parts for link in links) != devices:
         raise ValueError(
@@ -199,7 +199,7 @@ def read_fields(value: Any) -> Machine:
         memory_bytes=memory_bytes,
         rates=_read_rates(value["rates"]),
         links=links,
-        reserved_bytes=read_whole(value.get("reserved_bytes", 0), "reserved_bytes", most=memory_bytes - 1),
+        reserved_bytes=read_integer(value.get("reserved_bytes", 0), "reserved_bytes", most=memory_bytes - 1),
         host=read_not_negative(value.get("host_bytes_per_second", 0), "host_bytes_per_second"),
         fetches_overlap=read_boolean(value.get("fetches_overlap", True), "fetches_overlap"),
         processors=read_not_negative(value.get("processors", 0), "processors"),
@@ -214,17 +214,17 @@ def _read_link(value: Any, what: str) -> Link:
     link = read_object(value, f"one of the {what}", LINK_FIELDS)
     shared = link.get("shared_bytes_per_second")
     return Link(
-        parts=read_whole(link["parts"], "parts", least=2),
+        parts=read_integer(link["parts"], "parts", least=2),
         bytes_per_second=read_positive(link["bytes_per_second"], "bytes_per_second"),
         seconds=1e-6 * read_not_negative(link.get("microseconds", 0), "microseconds"),
         shared=None if shared is None else read_positive(shared, "shared_bytes_per_second"),
     )
 
 
-def _read_measured(value: Any, what: str) -> Measured:
-    names = [field.name for field in fields(Measured)]
+def _read_measured(value: Any, what: str) -> KernelRates:
+    names = [field.name for field in fields(KernelRates)]
     found = {"error": 0.0, **read_object(value, what, names)}
-    return Measured(**{name: read_not_negative(found[name], f"{name} of {what}") for name in names})
+    return KernelRates(**{name: read_not_negative(found[name], f"{name} of {what}") for name in names})
 
 
 def _read_rates(value: Any) -> Rates:
@@ -238,10 +238,10 @@ def _read_rates(value: Any) -> Rates:
         memory=read_positive(value["memory_bytes_per_second"], "memory_bytes_per_second"),
         call=call,
         call_of_several=1e-6 * several,
-        units=read_whole(value.get("units", 0), "units"),
-        tile=read_whole(value.get("tile_cells", 1), "tile_cells", least=1),
+        units=read_integer(value.get("units", 0), "units"),
+        tile=read_integer(value.get("tile_cells", 1), "tile_cells", least=1),
         half_depth=read_not_negative(value.get("half_depth", 0), "half_depth"),
-        cache=read_whole(value.get("cache_bytes", NO_LIMIT), "cache_bytes"),
+        cache=read_integer(value.get("cache_bytes", NO_LIMIT), "cache_bytes"),
         measured=read_mapping(value.get("measured", {}), "measured", _read_measured),
     )
     for name, found in (("contracted", rates.contracted), ("other", rates.other)):

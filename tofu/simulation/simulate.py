@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tofu.engine import Measured
 from tofu.errors import TofuError
 from tofu.graph import Graph, TensorKind
-from tofu.pipeline import Emitted, Partition, Task
-from tofu.reading import read_whole, show
+from tofu.pipeline import Partition, Task
+from tofu.program import PlannedProgram
 from tofu.search import Choices
 from tofu.search.geometry import count_state_bytes
 from tofu.search.topology import Arrangement
@@ -19,6 +18,7 @@ from tofu.simulation.events import run_tasks
 from tofu.simulation.machine import Machine
 from tofu.simulation.tasks import make_tasks
 from tofu.simulation.timeline import Simulation
+from tofu.validation import read_integer, show
 
 DEFAULT_STATES = 1  # of an optimizer for each weight: a momentum, say
 
@@ -26,7 +26,7 @@ DEFAULT_STATES = 1  # of an optimizer for each weight: a momentum, say
 def read_states(states: Any) -> int:
     """How many tensors an optimizer keeps for each weight. Raises TofuError for what is no such number."""
     try:
-        return read_whole(int(states) if isinstance(states, np.integer) else states, "states")
+        return read_integer(int(states) if isinstance(states, np.integer) else states, "states")
     except ValueError as error:
         raise TofuError(
             f"states= is the number of tensors that the optimizer keeps for each weight, 1 for a momentum and 2 for Adam; it was given "
@@ -35,7 +35,7 @@ def read_states(states: Any) -> int:
 
 
 def simulate(
-    emitted: Emitted,
+    program: PlannedProgram,
     machine: Machine,
     *,
     states: int = DEFAULT_STATES,
@@ -47,14 +47,14 @@ def simulate(
     Without fetches, these take no time: what is left is computation, as section 7.3 of the paper measures it.
     Raises TofuError where the machine has too few devices.
     """
-    workers = emitted.program.workers
+    workers = program.workers
     check_devices(workers, machine)
-    tasks = make_tasks(emitted, machine, states)
+    tasks = make_tasks(program, machine, states)
     if not with_fetches:
         tasks = replace(tasks, seconds=np.where(tasks.is_fetch, 0.0, tasks.seconds))
     start, end = (machine.step + seconds for seconds in run_tasks(tasks))
-    samples = count_samples(emitted.problem.graph)
-    return Simulation(machine, workers, samples, emitted, tasks, start, end, worker_bytes)
+    samples = count_samples(program.graph)
+    return Simulation(machine, workers, samples, program, tasks, start, end, worker_bytes)
 
 
 def check_devices(workers: int, machine: Machine) -> None:
@@ -68,13 +68,13 @@ def check_devices(workers: int, machine: Machine) -> None:
 def simulate_partition(partition: Partition, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
     """A partition, with the memory of its workers, the states of the optimizer included."""
     needed = measure_partition(partition, states)
-    return simulate(partition.whole_step, machine, states=states, worker_bytes=needed)
+    return simulate(partition.program, machine, states=states, worker_bytes=needed)
 
 
 def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tuple[int, ...]:
     """The bytes that each worker needs at most at any time, the states of the optimizer included."""
-    held = count_state_bytes(partition.problem, partition.choices, states)
-    peak = partition.task.engine.backend.predict_peak(partition.training, Measured(partition.plan.worker_bytes))
+    held = count_state_bytes(partition.choices, states)
+    peak = partition.task.engine.backend.predict_peak(partition.training) or partition.plan.worker_bytes
     return tuple(own + more for own, more in zip(peak, held, strict=True))
 
 
@@ -91,13 +91,13 @@ def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
     )
 
 
-def emit_one_device(task: Task) -> Emitted:
+def emit_one_device(task: Task) -> PlannedProgram:
     """The program of a single worker, whose operators are whole."""
     problem = task.problem.arrange(Arrangement(()))
     graph = problem.graph
     operators, tensors = len(graph.operators) + len(graph.updates), len(graph.tensors)
-    settled = task.settle(problem, Choices(np.zeros((operators, 0), np.int32), np.zeros((tensors, 0), np.int32)))
-    return task.emit(settled.problem, settled.choices)
+    whole = Choices(problem, np.zeros((operators, 0), np.int32), np.zeros((tensors, 0), np.int32))
+    return task.write_program(task.restore_whole_operators(whole))
 
 
 def count_samples(graph: Graph) -> int:

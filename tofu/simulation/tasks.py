@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tofu.pipeline import Emitted
-from tofu.program import NodeKind, Program
+from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.kernels import UPDATE
 from tofu.simulation.machine import Machine
 from tofu.simulation.memory_order import order_by_memory
@@ -53,23 +52,22 @@ class Tasks:
         return len(self.seconds)
 
 
-def make_tasks(emitted: Emitted, machine: Machine, states: int, *, shares_buffers: bool = True) -> Tasks:
+def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares_buffers: bool = True) -> Tasks:
     """The tasks of a program on a machine, with weight updates of an optimizer that keeps so many `states`.
 
     `shares_buffers`: False where everything has memory of its own, so that nothing waits for it. Nothing does where a compiler fuses
     kernels, and packs memory in an order that it chooses.
     """
-    program = emitted.program
     tables = program.tables
-    work = find_work(emitted, states)
-    updates = list_updates(emitted.problem, program)
+    work = find_work(program, states)
+    updates = list_updates(program)
     worker = np.concatenate([tables.node_worker, np.array([one.worker for one in updates], np.int64)])
     is_fetch = np.concatenate([tables.node_kind == NodeKind.FETCH, np.zeros(len(updates), bool)])
     waits: list[list[int]] = [[] for _ in range(len(worker))]
     reads = zip(tables.read_node.tolist(), tables.entry_node[tables.read_entry].tolist(), strict=True)
     for node, before in dict.fromkeys(reads):
         waits[node].append(before)
-    for node, readers in enumerate(order_by_memory(program) if shares_buffers and emitted.kernel_bytes is None else ()):
+    for node, readers in enumerate(order_by_memory(program) if shares_buffers and program.kernel_bytes is None else ()):
         waits[node] += set(readers).difference(waits[node])
     for number, update in enumerate(updates, start=len(tables.node_kind)):
         waits[number].append(int(tables.entry_node[update.entry]))
@@ -116,7 +114,7 @@ class _Crossing:
         for task in np.flatnonzero(is_update(work)).tolist():
             self.shares[task].append((number, call / float(seconds[task])))
 
-    def slow_down(self, program: Program, seconds: Floats, work: Work) -> None:
+    def slow_down(self, program: PlannedProgram, seconds: Floats, work: Work) -> None:
         """Fetches take as long as the slowest of the links that they cross, after its latency."""
         sources, tables = count_sources(program), program.tables
         moved: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))

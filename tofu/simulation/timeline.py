@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tofu.pipeline import Emitted
 from tofu.plan import format_bytes, format_rate, format_seconds
-from tofu.program import NodeKind, Program
+from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.machine import Machine
 from tofu.simulation.tasks import Tasks, is_update
 from tofu.simulation.work import Floats
@@ -37,16 +36,11 @@ class Simulation:
     machine: Machine
     workers: int
     samples: int
-    emitted: Emitted = field(repr=False)
+    program: PlannedProgram = field(repr=False)
     tasks: Tasks = field(repr=False)
     start: Floats = field(repr=False)
     end: Floats = field(repr=False)
     worker_bytes: tuple[int, ...] = ()
-
-    @property
-    def program(self) -> Program:
-        """What the workers run."""
-        return self.emitted.program
 
     @property
     def seconds(self) -> float:

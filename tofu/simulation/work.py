@@ -13,10 +13,8 @@ import numpy.typing as npt
 from tofu import _core
 from tofu.analysis import Arithmetic, OperatorAccess, find_arithmetic
 from tofu.graph import Graph
-from tofu.pipeline import Emitted
-from tofu.program import NodeKind, Program
+from tofu.program import NodeKind, PlannedProgram
 from tofu.program.tables import ProgramTables
-from tofu.search import Choices, Problem
 from tofu.simulation.kernels import FETCH, THIN, UPDATE, Rates, name_kind
 
 Floats = npt.NDArray[np.float64]
@@ -116,12 +114,12 @@ class Work:
         return seconds
 
 
-def find_work(emitted: Emitted, states: int) -> Work:
+def find_work(program: PlannedProgram, states: int) -> Work:
     """The work of a program's nodes, and of the updates of weights by an optimizer that keeps so many `states` for each."""
-    problem, choices, program = emitted.problem, emitted.choices, emitted.program
+    problem = program.problem
     tables, graph = program.tables, problem.graph
     entry_bytes, entry_tensor = program.entry_bytes, program.entry_tensor
-    counts = _Counting(problem, choices, program)
+    counts = _Counting(program)
     for node in np.flatnonzero(tables.node_kind == NodeKind.OPERATOR).tolist():
         counts.add(node, int(tables.node_id[node]), int(tables.node_worker[node]))
     size = np.bincount(tables.entry_node, entry_bytes, len(tables.node_kind)).astype(np.int64)
@@ -134,8 +132,8 @@ def find_work(emitted: Emitted, states: int) -> Work:
     size[tables.node_kind == NodeKind.VARIABLE] = 0
     is_operator = tables.node_kind == NodeKind.OPERATOR
     is_computed_elsewhere = np.zeros(len(size), bool)
-    if emitted.kernel_bytes is not None:
-        own = np.array([emitted.kernel_bytes.get(number, -1) for number in range(len(graph.operators))], np.int64)
+    if program.kernel_bytes is not None:
+        own = np.array([program.kernel_bytes.get(number, -1) for number in range(len(graph.operators))], np.int64)
         moved = own[np.where(is_operator, tables.node_id, 0)] if len(own) else size
         size = np.where(is_operator, np.maximum(moved, 0), size)
         is_computed_elsewhere = is_operator & (moved < 0)
@@ -151,15 +149,15 @@ def find_work(emitted: Emitted, states: int) -> Work:
     )
     arithmetic = tuple(counts.computed), counts.arithmetic
     step = Work(kinds, kind, *arithmetic, dtype, size, rows, added, times, is_computed_elsewhere)
-    return _with_updates(step, problem, program, states)
+    return _with_updates(step, program, states)
 
 
-def _with_updates(step: Work, problem: Problem, program: Program, states: int) -> Work:
-    updates = list_updates(problem, program)
+def _with_updates(step: Work, program: PlannedProgram, states: int) -> Work:
+    updates = list_updates(program)
     if not updates:
         return step
     cells = [prod(one.shape) for one in updates]
-    tensors = [problem.graph.tensors[one.parameter] for one in updates]
+    tensors = [program.graph.tensors[one.parameter] for one in updates]
     sizes = [(3 + 2 * states) * count * tensor.item_bytes for count, tensor in zip(cells, tensors, strict=True)]
     computed = {count: Computed(other=(2 + 3 * states) * count) for count in cells}
     number = {count: len(step.computed) + n for n, count in enumerate(computed)}
@@ -187,9 +185,9 @@ class Update(NamedTuple):
     shape: tuple[int, ...]
 
 
-def list_updates(problem: Problem, program: Program) -> tuple[Update, ...]:
+def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
     """The updates of all shards of the parameters that an optimizer updates after the step."""
-    graph, tables = problem.graph, program.tables
+    graph, tables = program.graph, program.tables
     of_gradient = {
         output.tensor: number for number, output in enumerate(program.outputs) if number >= program.n_model_outputs
     }
@@ -216,7 +214,7 @@ class Sources(NamedTuple):
     added: Column
 
 
-def count_sources(program: Program) -> Sources:
+def count_sources(program: PlannedProgram) -> Sources:
     """The boxes that the fetches of a program read."""
     tables = program.tables
     node = tables.source_node
@@ -242,9 +240,9 @@ def _count_rows(tables: ProgramTables, node: Column, extent: Column) -> Column:
 class _Counting:
     """The arithmetic of all copies, each distinct one counted once."""
 
-    def __init__(self, problem: Problem, choices: Choices, program: Program) -> None:
+    def __init__(self, program: PlannedProgram) -> None:
         tables = program.tables
-        self._problem, self._choices = problem, choices
+        self._problem, self._choices = program.problem, program.choices
         self._read = _find_read(program)
         self._counted: dict[tuple[object, ...], int] = {}
         self._ops = np.zeros(len(tables.node_kind), np.int64)
@@ -302,7 +300,7 @@ class _Counting:
         return Computed(tuple(contractions), other, is_thin)
 
 
-def _find_read(program: Program) -> frozenset[int]:
+def _find_read(program: PlannedProgram) -> frozenset[int]:
     """The tensors that somebody reads, or that are results: kernels leave gradients alone that nobody asks for."""
     read = {t for operator in program.graph.operators for t in operator.inputs}
     return frozenset(read) | program.graph.results

@@ -1,7 +1,7 @@
-"""TDL, the tensor description language: what an operator computes, as lambdas over index variables (paper section 4.1).
+"""TDL, the tensor description language: operators as lambdas over index variables (section 4.1).
 
-A description is traced once per signature into a `Trace`, which the interval analysis, the printer and the NumPy
-interpreter read. See docs/tdl.md for how to describe an operator.
+A description is traced once per signature into a `Trace`, which the analysis, the printer and the interpreter read.
+docs/tdl.md explains how to describe an operator.
 """
 
 from tofu.tdl.description import Description, describe

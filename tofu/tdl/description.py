@@ -1,4 +1,4 @@
-"""What an operator computes: a description, and how it reads the attributes of a framework's operators."""
+"""Descriptions of operators, and how they read the attributes of a framework's operators."""
 
 from __future__ import annotations
 
@@ -20,17 +20,26 @@ Format: TypeAlias = Callable[[object], Anything]
 
 
 def keep_value(value: object, default: object = None) -> Anything:
-    """An attribute's value as it is, of frameworks whose attributes are values."""
+    """Return an attribute's value unchanged, for frameworks whose attributes are values."""
     return value
 
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """What an operator computes: a function from its tensors and attributes to its outputs' lambdas.
+    """Description of an operator: a function from its tensors and attributes to its outputs' lambdas.
 
-    `tensors` are the names of its inputs, the last `optional` of which may be absent; `star` takes any further ones.
-    `defaults` are its attributes, REQUIRED for those without one. `parse` reads one as the framework has it, given the default or None,
-    and `format` writes one as the framework has it. The rest is explained at `Registry.op`.
+    `Registry.op` explains the other attributes.
+
+    Attributes
+    ----------
+    tensors, optional, star
+        The names of the inputs, how many of the last ones may be absent, and the name of any further inputs.
+    defaults
+        The attributes with their defaults; REQUIRED without one.
+    parse
+        Reads an attribute from the framework's value and the default, or None.
+    format
+        Writes an attribute for the framework.
     """
 
     names: tuple[str, ...]
@@ -60,7 +69,7 @@ class Description:
         return self.names[0]
 
     def parse_attributes(self, attributes: Mapping[str, object]) -> dict[str, Anything]:
-        """The attributes that the description lists, as values; the others are ignored. Missing ones take their default."""
+        """Return the values of the described attributes. Others are ignored, and missing ones take their default."""
         parsed: dict[str, Anything] = {}
         for name, default in self.defaults.items():
             if name not in attributes:
@@ -79,12 +88,12 @@ class Description:
         return parsed
 
     def find_fill(self, tensor: str, attributes: Mapping[str, Anything]) -> float:
-        """The number in cells outside an input, which may depend on the parsed attributes."""
+        """Return the number that elements outside an input have. It may depend on the parsed attributes."""
         fill = self.fill.get(tensor, 0.0)
         return fill(attributes) if callable(fill) else fill
 
     def name_inputs(self, count: int) -> tuple[str, ...]:
-        """The names of a node's `count` inputs."""
+        """Return the names of a node's `count` inputs."""
         least = len(self.tensors) - self.optional
         if count < least or (count > len(self.tensors) and self.star is None):
             takes = ", ".join((*self.tensors, *([f"*{self.star}"] if self.star else [])))
@@ -99,7 +108,7 @@ class Description:
 
 
 def describe(function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything) -> Description:
-    """A description that is not registered, with the options of `Registry.op`, and `parse` and `format`."""
+    """Return an unregistered description. Takes the options of `Registry.op`, and `parse` and `format`."""
     parameters = inspect.signature(function).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     star = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)

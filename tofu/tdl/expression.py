@@ -1,4 +1,4 @@
-"""The whole grammar of a description's right-hand side (paper section 4.1).
+"""The grammar of a description's right-hand side (section 4.1).
 
     Index  ::= an integer expression over index variables and extents, affine in the index variables
     Value  ::= Constant | Position(Index) | Element(tensor, indices) | Call(function, values)
@@ -6,7 +6,8 @@
              | RandomElement(values) | Unread(element)
     indices are Index or WholeDimension; arguments are Value or Slice.
 
-SymPy does the algebra of indices. Values are side-effect free trees that compare by identity; Python's operators on them build `Call`s.
+SymPy does the algebra of indices. Values are trees without side effects that compare by identity. Python's operators
+build `Call`s.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ PAPER = "(paper section 4.2, Figure 4)"
 
 
 class VariableSymbol(sympy.Symbol):  # type: ignore[misc]
-    """The SymPy symbol of an index variable."""
+    """SymPy symbol of an index variable."""
 
 
 class ExtentSymbol(sympy.Symbol):  # type: ignore[misc]
-    """The SymPy symbol of an extent: a tensor dimension's (`data.shape[1]`) or an index variable's (`co.extent`)."""
+    """SymPy symbol of an extent, of a tensor dimension (`data.shape[1]`) or an index variable (`co.extent`)."""
 
 
 def variable_symbol(name: str) -> VariableSymbol:
-    """The symbol of the index variable `name`."""
+    """Return the symbol of an index variable."""
     return VariableSymbol(name, integer=True, nonnegative=True)
 
 
 def extent_symbol(name: str) -> ExtentSymbol:
-    """The symbol of the extent that prints as `name`."""
+    """Return the symbol of the extent that prints as `name`."""
     return ExtentSymbol(name, integer=True, positive=True)
 
 
 class Operators:
-    """Python's operators, building values. `Index` overrides those under which it stays an index."""
+    """Python's operators, which build values. `Index` overrides those that return an index."""
 
     __hash__ = object.__hash__
 
@@ -125,9 +126,9 @@ class Operators:
 
 
 class Index(Operators):
-    """An integer expression over index variables and extents, affine in the index variables.
+    """Integer expression over index variables and extents, affine in the index variables.
 
-    +, -, multiplication and exact floor division stay indices; every other operation uses the index as a number
+    +, -, multiplication and exact floor division return indices. Every other operation uses the index as a number
     (`Position`).
     """
 
@@ -136,7 +137,7 @@ class Index(Operators):
 
     @property
     def variables(self) -> frozenset[str]:
-        """The names of the index variables in it; empty for an extent."""
+        """The names of the index variables in the expression; empty for an extent."""
         return frozenset(s.name for s in self.expression.free_symbols if isinstance(s, VariableSymbol))
 
     @property
@@ -198,7 +199,7 @@ class Index(Operators):
 
     def __index__(self) -> int:
         raise DescriptionError(
-            f"{find_place()}: {self} is symbolic, for a description is traced once for all shapes. Where the "
+            f"{find_place()}: {self} is symbolic: a description is traced once for all shapes. If the "
             "numbers decide what the operator does, register it with op(..., concrete=True)"
         )
 
@@ -223,26 +224,26 @@ class Value(Operators):
 
 @dataclass(frozen=True, eq=False)
 class Constant(Value):
-    """A number of the description or of an attribute."""
+    """Number of the description or of an attribute."""
 
     number: float | complex
 
 
 @dataclass(frozen=True, eq=False)
 class Position(Value):
-    """An index expression used as a number: an absolute position, or an extent."""
+    """Index expression used as a number: an absolute position, or an extent."""
 
     index: Index
 
 
 @dataclass(frozen=True, eq=False)
 class WholeDimension:
-    """`Any`: the index depends on data, so the whole dimension is read. `Any(value)` gives the index too, for the interpreter."""
+    """`Any`: an index that depends on data, so that the whole dimension is read. `Any(value)` passes the index to the interpreter."""
 
     position: Value | None = None
 
     def __call__(self, position: Operand) -> WholeDimension:
-        """The whole dimension for the analysis, the cell `position` for the interpreter."""
+        """Return the whole dimension for the analysis, with the element at `position` for the interpreter."""
         return WholeDimension(as_value(position))
 
 
@@ -251,7 +252,7 @@ Any = WholeDimension()
 
 @dataclass(frozen=True, eq=False)
 class Element(Value):
-    """One cell of a tensor."""
+    """One element of a tensor."""
 
     tensor: Tensor
     indices: tuple[Index | WholeDimension, ...]
@@ -259,7 +260,7 @@ class Element(Value):
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """`t[b, :, :]`: sugar for a lambda over the dimensions whose index is None. Only opaque functions take it."""
+    """`t[b, :, :]`: short for a lambda over the dimensions whose index is None. Only opaque functions take it."""
 
     tensor: Tensor
     indices: tuple[Index | WholeDimension | None, ...]
@@ -267,7 +268,7 @@ class Slice:
 
 @dataclass(frozen=True, eq=False)
 class Call(Value):
-    """An element-wise function of values; arithmetic too."""
+    """Element-wise function of values, arithmetic included."""
 
     function: str
     arguments: tuple[Value, ...]
@@ -275,7 +276,7 @@ class Call(Value):
 
 @dataclass(frozen=True, eq=False)
 class Reduction(Value):
-    """A commutative, associative reducer over index variables. `extents` are the declared ones."""
+    """Commutative, associative reducer over index variables. `extents` are the declared ones."""
 
     reducer: str
     variables: tuple[str, ...]
@@ -286,7 +287,7 @@ class Reduction(Value):
 
 @dataclass(frozen=True, eq=False)
 class OpaqueElement(Value):
-    """A cell of the result of a function that the description does not show."""
+    """Element of the result of a function that the description does not show."""
 
     function: Callable[..., object] | None
     name: str
@@ -296,14 +297,14 @@ class OpaqueElement(Value):
 
 @dataclass(frozen=True, eq=False)
 class RandomElement(Value):
-    """A random number drawn for this point, possibly from these values."""
+    """Random number drawn for this point, possibly from these values."""
 
     arguments: tuple[Value, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Unread(Value):
-    """A cell that the kernel receives, for its shape, but does not read. Counts as zero."""
+    """Element that the kernel receives but does not read: only the shape matters. Counts as zero."""
 
     element: Element
 
@@ -312,13 +313,13 @@ Operand: TypeAlias = Value | Index | int | float | Operators
 
 
 def call(function: str, *operands: Operand) -> Value:
-    """The element-wise `function` of `operands`. Comparing two indices is refused."""
+    """Return the element-wise `function` of `operands`. Raises NotAffineError for a comparison of two indices."""
     _refuse_comparison(function, operands)
     return Call(function, tuple(as_value(operand) for operand in operands))
 
 
 def as_value(operand: object) -> Value:
-    """`operand` as a number: constants are wrapped, an index becomes its position."""
+    """Return `operand` as a value. Constants are wrapped, and an index becomes its position."""
     if isinstance(operand, Value):
         return operand
     if isinstance(operand, Index):
@@ -333,7 +334,7 @@ def as_value(operand: object) -> Value:
 
 
 def as_index(operand: object) -> Index:
-    """`operand` as an index: integers are wrapped."""
+    """Return `operand` as an index. Integers are wrapped."""
     if isinstance(operand, Index):
         return operand
     if isinstance(operand, int):
@@ -354,7 +355,7 @@ def _refuse_comparison(function: str, operands: tuple[Operand, ...]) -> None:
         )
 
 
-def _refuse(what: str, way_out: str = "Any in its place, which reads the whole dimension") -> NoReturn:
+def _refuse(what: str, way_out: str = "Any instead, which reads the whole dimension") -> NoReturn:
     raise NotAffineError(
         f"{find_place()}: {what}; interval analysis covers affine index expressions only {PAPER}. Write {way_out}"
     )

@@ -1,4 +1,4 @@
-"""The extents of index variables: declared, or found from where a variable indexes a dimension bare."""
+"""Extents of index variables: declared, or inferred from a dimension that a variable alone indexes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tofu.tdl.walk import accesses, children
 
 @dataclass(frozen=True)
 class Definition:
-    """One statement of an index variable's extent. `is_declared`: it was given by the description, not found."""
+    """Definition of an index variable's extent. `is_declared` is False for inferred ones."""
 
     extent: sympy.Expr
     is_declared: bool
@@ -25,12 +25,12 @@ class Definition:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the extent is a number, from an attribute."""
+        """True if the extent is a number from an attribute."""
         return not self.extent.free_symbols
 
 
 class _Definitions:
-    """Collects what is known about each index variable, in order of appearance."""
+    """Known definitions of each index variable, in order of appearance."""
 
     def __init__(self) -> None:
         self.known: dict[str, list[Definition]] = {}
@@ -49,7 +49,7 @@ class _Definitions:
 def define_extents(
     outputs: Sequence[Output], output_extents: Sequence[Sequence[ExtentSymbol]]
 ) -> dict[str, tuple[Definition, ...]]:
-    """What the extent of every index variable is. Raises DescriptionError for one that nothing defines."""
+    """Return the definitions of the extent of each index variable. Raises DescriptionError if a variable has none."""
     definitions = _Definitions()
     for output, extents in zip(outputs, output_extents, strict=True):
         for name in output.variables:
@@ -62,7 +62,7 @@ def define_extents(
     for name, known in definitions.known.items():
         if not known:
             raise DescriptionError(
-                f"{definitions.places[name]}: the extent of {name} is not known, for {name} alone indexes no "
+                f"{definitions.places[name]}: the extent of {name} is unknown: {name} alone indexes no "
                 "tensor's dimension; "
                 f'declare it with extents={{"{name}": ...}}'
             )
@@ -92,7 +92,7 @@ def _define_merged(definitions: _Definitions, output: Output, group: tuple[str, 
     unknown = [name for name in group if not definitions.known[name]]
     if len(unknown) > 1:
         raise DescriptionError(
-            f"{output.place}: the extents of {' and '.join(unknown)} in ({' '.join(group)}) are not known; declare "
+            f"{output.place}: the extents of {' and '.join(unknown)} in ({' '.join(group)}) are unknown; declare "
             "all but one with extents="
         )
     last = unknown[0] if unknown else group[0]
@@ -118,7 +118,6 @@ def _define_reductions(definitions: _Definitions, value: Value, scope: tuple[str
 
 
 def _define_bare(definitions: _Definitions, name: str, value: Value | None, place: Place) -> None:
-    """Every input dimension that `name` alone indexes gives its extent."""
     symbol = variable_symbol(name)
     for access in accesses(value) if value is not None else ():
         for dimension, index in enumerate(access.indices):

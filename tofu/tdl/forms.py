@@ -1,4 +1,4 @@
-"""The forms of an output: a lambda, `output` with merged dimensions, `scatter`, and `unwritten`."""
+"""Forms of an output: a lambda, `output` with merged dimensions, `scatter`, and `unwritten`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ Coordinate: TypeAlias = Index | WholeDimension
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """One traced output: value at `coordinates` for every point of `variables`.
+    """Traced output: a value at `coordinates` for each point of `variables`.
 
-    `groups` has the variables of each dimension, or is None for a scatter, whose cells are sums over all points that
-    map to them. `value` is None where the kernel never writes the output, or writes for itself alone, as scratch.
+    Attributes
+    ----------
+    groups
+        The variables of each dimension. None for a scatter, whose elements are sums over all points that map to them.
+    value
+        None if the kernel never writes the output, or writes it as scratch.
     """
 
     variables: tuple[str, ...]
@@ -34,16 +38,16 @@ class Output:
 
 
 class Form:
-    """What a description returns for an output, before its rank is known."""
+    """Output as a description returns it, before its rank is known."""
 
     def trace(self, rank: int) -> Output:
-        """The output for a tensor of `rank` dimensions."""
+        """Return the output for a tensor of `rank` dimensions."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class _Dimensions(Form):
-    """A lambda over the output's dimensions, whose pattern may merge several variables into one dimension."""
+    """Lambda over the output's dimensions. Its pattern may merge several variables into one dimension."""
 
     groups: tuple[tuple[str, ...], ...]
     body: Callable[..., Operand] | None
@@ -88,7 +92,7 @@ class _Dimensions(Form):
 
 @dataclass(frozen=True)
 class _Scatter(Form):
-    """A sum of values over all points that map to the same cell."""
+    """Sum of values over all points that map to the same element."""
 
     body: Callable[..., tuple[tuple[object, ...], Operand]]
     extents: Mapping[str, Index | int] | None
@@ -110,18 +114,18 @@ class _Scatter(Form):
 
 
 def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Index | int] | None = None) -> Form:
-    """An output by its dimensions: `output("b (g co) *s", lambda b, g, co, *s: value, extents={"g": groups})`.
+    """Return an output from its dimensions: `output("b (g co) *s", lambda b, g, co, *s: value, extents={"g": groups})`.
 
-    A group in parentheses is one dimension, row-major over its variables; `*s` stands for the remaining dimensions. A
-    lambda of `*v` alone takes the variables in the pattern's order, whatever they are called there.
+    A group in parentheses is one dimension, row-major over its variables. `*s` stands for the remaining dimensions. A
+    lambda of `*v` alone takes the variables in the pattern's order, under any names.
     """
     return _Dimensions(_parse(pattern), body, extents, find_place())
 
 
 def unwritten(pattern: str, extents: Mapping[str, Index | int] | None = None, is_scratch: bool = False) -> Form:
-    """An output that the kernel never writes, or only zeros to, as the gradient of a label: `unwritten("b *s")`.
+    """Return an output that the kernel never writes, or fills with zeros, such as the gradient of a label: `unwritten("b *s")`.
 
-    Scratch is a hidden output that a kernel may write as it likes, and that no other reads: its numbers mean nothing.
+    A kernel may write anything to a hidden output that is scratch. No other operator reads it.
     """
     return _Dimensions(_parse(pattern), None, extents, find_place(), is_scratch)
 
@@ -132,11 +136,10 @@ def scatter(
     rank: int | None = None,
     names: str | None = None,
 ) -> Form:
-    """An output that adds up values: `scatter(lambda b, y, ky: ((b, y * 2 + ky - 1), value), extents={"ky": 3})`.
+    """Return an output of sums: `scatter(lambda b, y, ky: ((b, y * 2 + ky - 1), value), extents={"ky": 3})`.
 
-    Every cell is the sum of the values of all points that map to it, zero where there are none; cells outside the
-    tensor are dropped. `rank`: the number of the lambda's variables, where it ends in `*s`; or `names`: all of them, "b
-    c y0 y1 d0 d1".
+    Each element is the sum of the values of all points that map to it, or zero. Points outside the tensor are dropped.
+    If the lambda ends in `*s`, `rank` is the number of its variables, or `names` lists all of them: "b c y0 y1 d0 d1".
     """
     parameters = read_parameters(body)
     if names is not None:
@@ -152,7 +155,7 @@ def scatter(
 
 
 def as_form(result: object, place: Place) -> Form:
-    """What a description returned, as a form: a lambda is one too."""
+    """Return a description's result as a form. A lambda is one, too."""
     if isinstance(result, Form):
         return result
     if not callable(result):

@@ -1,4 +1,4 @@
-"""Element-wise functions of descriptions, by their NumPy names, and how the interpreter computes them."""
+"""Element-wise functions of descriptions, named as in NumPy, and how the interpreter computes them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _NOT_NUMPY: dict[str, Callable[..., Anything]] = {
 
 
 def find_numpy_function(name: str) -> Callable[..., Anything]:
-    """How the element-wise function `name` is computed."""
+    """Return the function that computes the element-wise function `name`."""
     function: Callable[..., Anything] = _NOT_NUMPY.get(name) or getattr(np, name)
     return function
 
 
 def elementwise(name: str, function: Callable[..., Anything]) -> Callable[..., Value]:
-    """A new element-wise function for descriptions, computed by the vectorised NumPy `function` in the interpreter."""
+    """Return a new element-wise function for descriptions. The interpreter computes it with the vectorised NumPy `function`."""
     if hasattr(np, name) or _NOT_NUMPY.setdefault(name, function) is not function:
         raise ValueError(f"the element-wise function {name} exists already")
     return _function(name)
@@ -71,20 +71,20 @@ where = _function("where")
 
 
 def position(index: Index | int) -> Value:
-    """An index used as a number: its absolute position. Axes in it cannot be split, for a part counts from zero."""
+    """Return an index as a number, its absolute position. Its axes cannot be split, because a shard counts from zero."""
     return Position(as_index(index))
 
 
 def extent(variable: str) -> Index:
-    """How far the index variable of that name runs.
+    """Return how far an index variable runs.
 
-    Declares another's: extents={"ci": data.shape[1] // extent("g")}.
+    Declares the extent of another one, as in extents={"ci": data.shape[1] // extent("g")}.
     """
     return Index(extent_symbol(f"{variable}.extent"))
 
 
 def merge(*variables: Index) -> Index:
-    """The row-major position of several index variables in one dimension: `g * co.extent + co` for g and co."""
+    """Return the row-major position of several index variables in one dimension: `g * co.extent + co` for g and co."""
     merged = as_index(0)
     for variable in variables:
         merged = as_index(merged * variable.extent + variable)
@@ -92,10 +92,10 @@ def merge(*variables: Index) -> Index:
 
 
 def unread(element: Element) -> Value:
-    """A cell that the kernel is given but never reads: the tensor's shape has to follow the split, its numbers do not matter."""
+    """Return an element that the kernel receives but never reads. Its tensor's shape follows the split, and its numbers do not matter."""
     return Unread(element)
 
 
 def constant(number: float) -> Value:
-    """A number as a value; needed only where an output is nothing but a number."""
+    """Return a number as a value. Only an output that is nothing but a number needs it."""
     return as_value(number)

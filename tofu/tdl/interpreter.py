@@ -1,8 +1,8 @@
-"""Executes a description with NumPy, to compare it with the framework's own kernel on small inputs.
+"""Interpreter of descriptions with NumPy, for comparison with the framework's kernels on small inputs.
 
-Every index variable in scope is a dimension of the arrays: a value at nesting depth n is an array of n dimensions that
-broadcast over the variables it does not depend on. Memory is the product of all extents in scope, so inputs have to be
-small; `MOST_POINTS` says how small.
+Each index variable in scope is a dimension of the arrays. A value at nesting depth n is an array of n dimensions that
+broadcasts over variables that it does not depend on. Memory is the product of all extents in scope, at most
+`MOST_POINTS`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from tofu.tdl.tracing import Trace, trace
 
 Array: TypeAlias = "np.ndarray[Anything, np.dtype[Anything]]"
 MOST_POINTS = 2**24
-"""The largest product of extents that is executed: half a gigabyte, in the few arrays that are alive at a time."""
+"""The largest product of extents that is computed: half a gigabyte in the few arrays that are alive at a time."""
 
 
 class TooManyPointsError(TofuError):
-    """A description at these shapes has more points than are executed."""
+    """A description has more points at these shapes than the interpreter computes."""
 
 
 _REDUCERS: dict[str, Anything] = {"Sum": np.sum, "Max": np.max, "Min": np.min, "Prod": np.prod}
@@ -56,10 +56,10 @@ def interpret(
     inputs: Sequence[Array],
     output_shapes: Sequence[Sequence[int]],
 ) -> list[Array]:
-    """The outputs of a described operator for `inputs`, in float64, or complex128. An output that is never written is full of NaN.
+    """Return the outputs of a described operator for `inputs`, in float64 or complex128. Unwritten outputs are NaN.
 
-    Raises DescriptionError for what cannot be executed: random numbers, opaque functions without a Python function, Any
-    without the index; and TooManyPointsError for shapes that are too large.
+    Raises DescriptionError for random numbers, opaque functions without a Python function, and Any without an index.
+    Raises TooManyPointsError for shapes that are too large.
     """
     shapes = [array.shape for array in inputs]
     traced = trace(description, attributes, shapes, [len(shape) for shape in output_shapes], output_shapes)
@@ -70,7 +70,7 @@ def interpret(
 
 
 class Interpreter:
-    """Computes the outputs of one trace. A scope is the tuple of the index variables in it, outermost first."""
+    """Interpreter of one trace. A scope is the tuple of the index variables in it, outermost first."""
 
     def __init__(self, traced: Trace, inputs: Sequence[Array], output_shapes: Sequence[Sequence[int]]) -> None:
         self._trace = traced
@@ -83,7 +83,7 @@ class Interpreter:
         self._ranges = self._find_ranges()
 
     def compute(self, output: Output, shape: tuple[int, ...]) -> Array:
-        """One output of `shape`."""
+        """Return one output of `shape`."""
         if output.value is None:
             return np.full(shape, np.nan)
         scope = output.variables
@@ -100,13 +100,12 @@ class Interpreter:
         return result
 
     def _find_grid(self, scope: tuple[str, ...]) -> tuple[int, ...]:
-        """The extents of a scope."""
         grid = tuple(self._ranges[name] for name in scope)
         if (points := prod(grid)) > MOST_POINTS:
             description = self._trace.description
             raise TooManyPointsError(
                 f"{description.place}: {description.name} has {points} points at these shapes, the product of the extents of "
-                f"{', '.join(scope)}; at most {MOST_POINTS} are executed. Give smaller shapes."
+                f"{', '.join(scope)}; at most {MOST_POINTS} are executed. Use smaller shapes."
             )
         return grid
 
@@ -168,8 +167,8 @@ class Interpreter:
         if index.position is None:
             description = self._trace.description
             raise DescriptionError(
-                f"{description.place}: {description.name} cannot be executed, for an index is Any; write Any(index) "
-                "to say which cell is meant"
+                f"{description.place}: {description.name} cannot be executed, because an index is Any; write Any(index) "
+                "to name the element"
             )
         return np.trunc(self._value(index.position, scope)).astype(np.int64)
 
@@ -197,8 +196,8 @@ class Interpreter:
         if element.function is None:
             description = self._trace.description
             raise DescriptionError(
-                f"{description.place}: {description.name} cannot be executed, for the description does not show "
-                f"what {element.name} computes; Opaque(function) gives a Python function for it"
+                f"{description.place}: {description.name} cannot be executed: the description does not show "
+                f"what {element.name} computes; write Opaque(function) with a Python function"
             )
         grid = self._find_grid(scope)
         arguments = [self._argument(argument, scope, grid) for argument in element.arguments]
@@ -214,7 +213,7 @@ class Interpreter:
         return _as_numbers(computed).reshape(grid)
 
     def _argument(self, argument: Value | Slice, scope: tuple[str, ...], grid: tuple[int, ...]) -> Array:
-        """An array over the grid; the dimensions of a slice follow."""
+        """Return an array over the grid. The dimensions of a slice follow."""
         if not isinstance(argument, Slice):
             return np.broadcast_to(self._value(argument, scope), grid)
         array = self._inputs[argument.tensor.position]
@@ -229,6 +228,5 @@ class Interpreter:
 
 
 def _as_numbers(values: Anything) -> Array:
-    """In double precision; complex where they are."""
     array = np.asarray(values)
     return np.asarray(array, np.complex128 if array.dtype.kind == "c" else np.float64)

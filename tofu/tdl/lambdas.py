@@ -1,4 +1,4 @@
-"""Reading a lambda's parameters: they are the names of index variables."""
+"""Parameters of lambdas, which are the names of index variables."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _VARIABLE_ARGUMENTS = 0x04  # inspect.CO_VARARGS
 
 @dataclass(frozen=True)
 class Parameters:
-    """The index variables that a lambda takes: `names`, and `star` when it ends in `*star`."""
+    """Index variables that a lambda takes: `names`, and `star` if it ends in `*star`."""
 
     names: tuple[str, ...]
     star: str | None
     place: Place
 
     def expand(self, total: int) -> tuple[str, ...]:
-        """The names of `total` variables, those of `*s` called s0, s1, ..."""
+        """Return the names of `total` variables. Those of `*s` are called s0, s1, ..."""
         more = total - len(self.names)
         if more < 0 or (more and self.star is None):
             raise DescriptionError(
@@ -33,7 +33,7 @@ class Parameters:
 
 
 def read_parameters(function: Callable[..., object]) -> Parameters:
-    """The parameters of a lambda; those with a default (`d=d`) only capture and are no index variables."""
+    """Return the parameters of a lambda. Those with a default (`d=d`) capture a value and are no index variables."""
     code = getattr(function, "__code__", None)
     if code is None:
         raise DescriptionError(f"{find_place()}: a lambda over index variables is expected, not {function!r}")
@@ -46,7 +46,7 @@ def read_parameters(function: Callable[..., object]) -> Parameters:
 
 
 def expand_names(parameters: Parameters, names: str) -> tuple[str, ...]:
-    """The index variables listed in `names` ("b c y0 y1"), which begin with those that the lambda names."""
+    """Return the index variables in `names` ("b c y0 y1"), which begin with the lambda's own."""
     given = tuple(names.split())
     if given[: len(parameters.names)] != parameters.names:
         raise DescriptionError(
@@ -56,12 +56,12 @@ def expand_names(parameters: Parameters, names: str) -> tuple[str, ...]:
 
 
 def call_with_variables(function: Callable[..., Anything], names: tuple[str, ...]) -> Anything:
-    """The lambda's result for index variables called `names`."""
+    """Return the lambda's result for index variables of these names."""
     return function(*(Index(variable_symbol(name)) for name in names))
 
 
 def read_extents(extents: Mapping[str, object] | None, names: tuple[str, ...], star: str | None) -> dict[str, Index]:
-    """Declared extents as indices; a tuple for `*s` declares s0, s1, ... Unknown names are an error."""
+    """Return declared extents as indices. A tuple for `*s` declares s0, s1, ... Raises DescriptionError for unknown names."""
     declared: dict[str, Index] = {}
     for name, extent in (extents or {}).items():
         if isinstance(extent, (tuple, list)):

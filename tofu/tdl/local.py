@@ -1,4 +1,4 @@
-"""What a bound attribute's function may ask about one worker's copy of an operator."""
+"""One worker's copy of an operator, as the functions of bound attributes see it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tofu.errors import DescriptionError
 
 @dataclass(frozen=True)
 class LocalTensor:
-    """A tensor as the worker's copy sees it."""
+    """Tensor on one worker."""
 
     shape: tuple[int, ...]
 
 
 class Local:
-    """One worker's part of an operator: the ranges of its index variables and local shapes of its tensors.
+    """One worker's copy of an operator: the ranges of its index variables and the local shapes of its tensors.
 
     op(..., bound={"num_filter": lambda local: local.extent("g") * local.extent("co")}) computes an attribute of the
     copy.
@@ -42,7 +42,7 @@ class Local:
 
     @property
     def inputs(self) -> tuple[LocalTensor, ...]:
-        """The operator's inputs; `local.inputs[0].shape` is a local shape."""
+        """The operator's inputs. `local.inputs[0].shape` is a local shape."""
         self.asked_shapes = True
         return self._inputs
 
@@ -53,30 +53,30 @@ class Local:
         return self._outputs
 
     def extent(self, variable: str) -> int:
-        """The extent of an index variable on this worker; an index variable that is not split has its whole extent."""
+        """Return the extent of an index variable on this worker: the whole extent if it is not split."""
         whole = self.whole(variable)
         begin, end = self._ranges.get(variable, (0, whole))
         return end - begin
 
     def start(self, variable: str) -> int:
-        """The first value of an index variable on this worker; 0 where it is not split."""
+        """Return the first value of an index variable on this worker: 0 if it is not split."""
         return self._ranges.get(variable, (0, 0))[0]
 
     def whole(self, variable: str) -> int:
-        """The extent of an index variable over all workers."""
+        """Return the extent of an index variable over all workers."""
         self.asked.add(variable)
         if variable not in self._whole:
-            raise DescriptionError(f"{variable} is no index variable here, those are {', '.join(self._whole)}")
+            raise DescriptionError(f"{variable} is no index variable here; they are {', '.join(self._whole)}")
         return self._whole[variable]
 
     def has(self, variable: str) -> bool:
-        """Whether this form of the operator has an index variable of that name."""
+        """Return True if this form of the operator has an index variable of that name."""
         return variable in self._whole
 
     def is_split(self, variable: str) -> bool:
-        """Whether this worker has only a part of an index variable's range; not, for one that this form of the operator lacks."""
+        """Return True if this worker has only a part of an index variable's range. False for a variable that this form lacks."""
         return variable in self._whole and self.extent(variable) != self._whole[variable]
 
 
 Bound: TypeAlias = str | Callable[[Local], Anything]
-"""The name of the index variable whose extent the attribute is, or a function of the worker's part."""
+"""The name of the index variable whose extent is the attribute, or a function of the worker's copy."""

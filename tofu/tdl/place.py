@@ -1,4 +1,4 @@
-"""Where in a description something was written: the file and line that error messages carry."""
+"""Source lines of descriptions, for error messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LANGUAGE = os.path.dirname(os.path.abspath(__file__))
 
 @dataclass(frozen=True)
 class Place:
-    """A line of source text. Prints as `file:line`, relative to the working directory when the file is below it."""
+    """Line of source text. Prints as `file:line`, relative to the working directory if the file is below it."""
 
     file: str
     line: int
@@ -22,7 +22,7 @@ class Place:
 
 
 def find_place() -> Place:
-    """The innermost line outside the language itself: the line of the description that is being traced."""
+    """Return the innermost line outside the language itself: the line of the description that is being traced."""
     frame = sys._getframe(1)
     while frame.f_back is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == _LANGUAGE:
         frame = frame.f_back

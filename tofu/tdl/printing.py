@@ -1,4 +1,4 @@
-"""Prints a traced description in mathematical form: the outputs as sums and functions of elements."""
+"""Descriptions in mathematical form: outputs as sums and functions of elements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tofu.tdl.expression import (
 from tofu.tdl.forms import Output
 from tofu.tdl.tensor import Tensor
 
-# Python's own levels: what binds less is put in parentheses inside what binds more.
+# Python's precedences: an operator in an operand of higher precedence needs parentheses.
 _INFIX = {
     "logical_or": ("|", 2),
     "logical_and": ("&", 3),
@@ -54,9 +54,9 @@ def format_description(
     outputs: Sequence[Output],
     variables: Collection[str],
 ) -> str:
-    """A description with its `attributes`, inputs and traced outputs; `variables` are its index variables in order of appearance.
+    """Return a description as text: inputs and changed attributes on one line, then a line for each output.
 
-    The operator's inputs and changed attributes in one line, then a line for each output.
+    `variables` are the index variables in order of appearance.
 
     conv1d(data, filters)
         output[b, co, x] = Sum(ci, dx: data[b, ci, x + dx] * filters[ci, co, dx])
@@ -74,13 +74,13 @@ def format_description(
 
 
 class Printer:
-    """Prints values; `order` is the order of index variables in sums of them."""
+    """Printer of values. `order` is the order of index variables in their sums."""
 
     def __init__(self, order: Collection[str]) -> None:
         self._order = {name: position for position, name in enumerate(order)}
 
     def format_output(self, name: str, output: Output) -> str:
-        """One output as an equation, or `+=` for a scatter."""
+        """Return an output as an equation, or with `+=` for a scatter."""
         if output.groups is None:
             cell = f"{name}[{self._indices(output.coordinates)}]"
             value = "" if output.value is None else self.format_value(output.value)
@@ -90,11 +90,11 @@ class Printer:
         return f"{cell} is not written" if output.value is None else f"{cell} = {self.format_value(output.value)}"
 
     def format_value(self, value: Value) -> str:
-        """A value as an expression."""
+        """Return a value as an expression."""
         return self._format(value)[0]
 
     def format_index(self, index: Index) -> str:
-        """An index with its variables in order of appearance, constants last."""
+        """Return an index with its variables in order of appearance, constants last."""
         terms = sorted(sympy.Add.make_args(sympy.expand(index.expression)), key=self._term_key)
         text = ""
         for term in terms:
@@ -126,7 +126,7 @@ class Printer:
         return self.format_index(index)
 
     def _format(self, value: Value) -> tuple[str, int]:
-        """The text, and the level of its outermost operator."""
+        """Return the text, and the precedence of its outermost operator."""
         if isinstance(value, Constant):
             if isinstance(value.number, complex):
                 return f"({value.number:g})", _ATOM

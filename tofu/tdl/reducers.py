@@ -1,4 +1,4 @@
-"""Reducers, opaque functions and randomness: the calls of the language besides arithmetic."""
+"""Reducers, opaque functions and random numbers."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def _reduce(
 def Sum(  # noqa: N802
     body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
 ) -> Value:
-    """The sum of `body` over its index variables.
+    """Return the sum of `body` over its index variables.
 
-    `ndim`: how many they are, where the lambda ends in `*s`; or `names`: all of them, "b y0 y1", so that an axis has one name in all
-    outputs ("": there are none, and the sum is `body`).
+    If the lambda ends in `*s`, `ndim` is the number of its variables, or `names` lists all of them ("b y0 y1"), so that
+    an axis has one name in all outputs. With `names=""` there are none, and the sum is `body`.
     """
     return _reduce("Sum", body, ndim, extents, names)
 
@@ -52,43 +52,43 @@ def Sum(  # noqa: N802
 def Max(  # noqa: N802
     body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
 ) -> Value:
-    """The largest `body` over its index variables."""
+    """Return the largest `body` over its index variables."""
     return _reduce("Max", body, ndim, extents, names)
 
 
 def Min(  # noqa: N802
     body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
 ) -> Value:
-    """The smallest `body` over its index variables."""
+    """Return the smallest `body` over its index variables."""
     return _reduce("Min", body, ndim, extents, names)
 
 
 def Prod(  # noqa: N802
     body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
 ) -> Value:
-    """The product of `body` over its index variables."""
+    """Return the product of `body` over its index variables."""
     return _reduce("Prod", body, ndim, extents, names)
 
 
 class OpaqueResult:
-    """What an opaque function returned: indexed, it gives a value."""
+    """Result of an opaque function, to be indexed."""
 
     def __init__(self, function: Opaque, arguments: tuple[Value | Slice, ...]) -> None:
         self._function = function
         self._arguments = arguments
 
     def __getitem__(self, key: object) -> Value:
-        """The cell at `key` of the result."""
+        """Return the element at `key` of the result."""
         keys = key if isinstance(key, tuple) else (key,)
         indices = tuple(as_index(k) for k in keys)
         return OpaqueElement(self._function.function, self._function.name, self._arguments, indices)
 
 
 class Opaque:
-    """A computation that the description does not show (paper section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
+    """Computation that the description does not show (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
 
-    It can be split by the variables that select its arguments, never by those that index into its result. `function`
-    computes it with NumPy in the interpreter, from arrays for slices and numbers for elements.
+    It can be split by the variables that select its arguments, never by those that index its result. The interpreter
+    computes it with `function`, from arrays for slices and numbers for elements.
     """
 
     def __init__(self, function: Callable[..., object] | None = None, name: str = "opaque") -> None:
@@ -96,13 +96,13 @@ class Opaque:
         self.name = name
 
     def __call__(self, *arguments: Operand | Slice) -> OpaqueResult:
-        """The result for slices `t[b, :, :]` and values."""
+        """Return the result for slices `t[b, :, :]` and values."""
         return OpaqueResult(self, tuple(a if isinstance(a, Slice) else as_value(a) for a in arguments))
 
 
 class Random:
-    """A random number for each point, drawn from the given values if there are any: Random()(probability[i])."""
+    """Random number for each point, drawn from the passed values if there are any: Random()(probability[i])."""
 
     def __call__(self, *arguments: Operand) -> Value:
-        """The number drawn for the point of the index variables in scope."""
+        """Return the number drawn for the point of the index variables in scope."""
         return RandomElement(tuple(as_value(argument) for argument in arguments))

@@ -1,4 +1,4 @@
-"""The descriptions of a framework's operators, by name: a registry for each framework. `op` is how they get in."""
+"""Registries of descriptions, one for each framework. Descriptions are added with `op`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,17 @@ from tofu.tdl.local import Bound
 
 
 class Registry(Mapping[str, Description]):
-    """The descriptions of one framework's operators, by the operators' names.
+    """Descriptions of one framework's operators, by name.
 
-    `package`: its modules register what comes with Tofu. They are imported when the first description is looked up, and before
-    anybody else registers one. `parse` and `format` are how all its descriptions read and write attributes: without them, as values.
-    `decorator` is how users call `op`, and `remedy` what else they can do about an operator without a description, for messages.
+    Attributes
+    ----------
+    package
+        Its modules register the built-in descriptions. They are imported at the first look-up, and before a user
+        registers one.
+    parse, format
+        How its descriptions read and write attributes; as values if not set.
+    decorator, remedy
+        How users call `op`, and what else they can do about an operator without a description, for messages.
     """
 
     def __init__(
@@ -57,7 +63,7 @@ class Registry(Mapping[str, Description]):
         return f"Registry({self._package!r})"
 
     def copy(self) -> dict[str, Description]:
-        """All of them as they are now."""
+        """Return all descriptions as a dictionary."""
         return dict(self)
 
     @property
@@ -67,7 +73,7 @@ class Registry(Mapping[str, Description]):
         return self._built_in
 
     def _load(self) -> None:
-        """Have the modules of the package register their descriptions, which may look up others meanwhile."""
+        """Import the modules of the package, which register their descriptions and may look up others meanwhile."""
         if self._is_loaded:
             return
         with self._lock:
@@ -86,7 +92,7 @@ class Registry(Mapping[str, Description]):
     def describe(
         self, function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything
     ) -> Description:
-        """A description that is not registered, with the options of `op`."""
+        """Return an unregistered description, with the options of `op`."""
         return describe(function, names, parse=self._parse, format=self._format, **options)
 
     @overload
@@ -128,22 +134,20 @@ class Registry(Mapping[str, Description]):
     ) -> Description | Callable[[Callable[..., Anything]], Description]:
         """Register a description, under its function's name or the framework's operator names.
 
-        bound: attributes of a worker's copy, each the name of the index variable whose extent it is, or a function of
-            `Local`.
-        corrects: index variables for which bound attributes make up for the copy's smaller extents (a mean's divisor, say).
-        starts: index variables whose positions are used as numbers, and for which bound attributes tell a copy where its part
-            starts.
-        counts: index variables whose positions are saved in an output that the gradient alone reads, or read there by the gradient. A
-            copy counts its own part, so both are split alike, and both say this.
-        pads: index variables for which bound attributes make up for offsets and borders: the copy gets the cells outside
-            the tensor from Tofu and reads its local tensor from cell 0 on.
-        fill: the number in cells outside a tensor, where it is not 0; or a function of the attributes' values.
-        needs: output -> the outputs without which the kernel computes it wrongly or not at all: a copy that is asked for
-            the one is asked for the others, whether or not somebody reads them.
+        bound: attributes of a worker's copy: each is the name of the index variable whose extent it is, or a function of `Local`.
+        corrects: index variables whose smaller extents on a copy bound attributes correct (a mean's divisor, say).
+        starts: index variables whose positions are used as numbers; bound attributes pass a copy the start of its range.
+        counts: index variables whose positions are saved in an output for the gradient, or read there by the gradient. A copy
+            counts from its own start, so both operators are split alike, and both declare it.
+        pads: index variables whose offsets and borders bound attributes replace: Tofu passes the elements outside the tensor
+            to the copy, which reads its local tensor from element 0 on.
+        fill: the value of elements outside a tensor if it is not 0, or a function of the attributes' values.
+        needs: output -> other outputs that the kernel needs to compute it correctly. Copies compute these even if no operator
+            reads them.
         concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (a reshape). A
-            keyword-only parameter `output_shapes` is then given the outputs' shapes, for backward operators whose inputs
-            do not tell them.
-        advice: what to do where no worker has room for all that the operator needs whole, for a message.
+            keyword-only parameter `output_shapes` then receives the outputs' shapes, for backward operators whose inputs
+            do not imply them.
+        advice: advice for an error message, if no worker has room for what the operator needs whole.
         override: replace an earlier description of the same name.
 
         >>> registry = Registry()
@@ -183,7 +187,7 @@ class Registry(Mapping[str, Description]):
             before = self._described.get(name)
             if before is not None and not override:
                 raise DescriptionError(
-                    f"{description.place}: {name} is described already at {before.place}; op(..., override=True) "
+                    f"{description.place}: {name} is already described at {before.place}; op(..., override=True) "
                     "replaces it"
                 )
         self._described.update(dict.fromkeys(description.names, description))

@@ -1,4 +1,4 @@
-"""A description's input tensors while it is traced."""
+"""Input tensors of a description while it is traced."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tofu.tdl.place import find_place
 
 
 class Tensor:
-    """An input: `t[i, j + 1]` is an element, `t.shape[d]` an extent, `t.ndim` its rank.
+    """Input: `t[i, j + 1]` is an element, `t.shape[d]` an extent, `t.ndim` its rank.
 
-    The rank and which extents are 1 are known while tracing; the extents themselves are symbols, or integers under
-    op(..., concrete=True).
+    The rank, and which extents are 1, are known while tracing. The extents are symbols, or integers with op(...,
+    concrete=True).
     """
 
     def __init__(
@@ -31,11 +31,11 @@ class Tensor:
         return len(self._ones)
 
     def is_one(self, dimension: int) -> bool:
-        """Whether the extent of `dimension` is 1, as for an operand that is broadcast along it."""
+        """Return True if the extent of `dimension` is 1, as for an operand that is broadcast along it."""
         return self._ones[dimension]
 
     def broadcast(self, *indices: Index) -> Value:
-        """The element at `indices` where a dimension of extent 1 is read at 0; leading dimensions may be missing."""
+        """Return the element at `indices`. A dimension of extent 1 is read at 0, and leading dimensions may be missing."""
         own = indices[len(indices) - self.ndim :]
         if len(indices) < self.ndim:
             raise DescriptionError(
@@ -46,7 +46,7 @@ class Tensor:
         return element
 
     def __getitem__(self, key: object) -> Element | Slice:
-        """The element, or for opaque functions the slice, at `key`: one index for each dimension."""
+        """Return the element at `key`, one index for each dimension, or the slice for opaque functions."""
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) != self.ndim:
             raise DescriptionError(
@@ -78,5 +78,5 @@ class Tensor:
 
 
 def is_bare(index: object, variable: sympy.Symbol) -> bool:
-    """Whether `index` is nothing but `variable`."""
+    """Return True if `index` is `variable` alone."""
     return isinstance(index, Index) and index.expression == variable

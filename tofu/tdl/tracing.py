@@ -1,4 +1,4 @@
-"""Tracing: a description's function, run once on symbols, becomes a `Trace` that everything else reads."""
+"""Tracing: runs a description's function once on symbols, into a `Trace` that all other passes read."""
 
 from __future__ import annotations
 
@@ -22,10 +22,14 @@ ON_SYMBOLS = ". A description is traced on symbols"
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """A description traced for one signature: attributes, ranks, and which input extents are 1.
+    """Description traced for one signature: attributes, ranks, and which input extents are 1.
 
-    `output_extents[o][d]` is the symbol of a dimension of an output. `definitions` says for every index variable what
-    its extent is, in order of appearance; where there are several definitions, they have to agree.
+    Attributes
+    ----------
+    output_extents
+        The symbols of the outputs' dimensions, `output_extents[output][dimension]`.
+    definitions
+        The definitions of each index variable's extent, in order of appearance. Several have to agree.
     """
 
     description: Description
@@ -46,10 +50,10 @@ def trace(
     output_ranks: Sequence[int],
     output_shapes: Sequence[Sequence[int]] | None = None,
 ) -> Trace:
-    """Trace `description` for a node with these attributes (strings, or values), input shapes and output ranks.
+    """Trace `description` for a node with these attributes (strings or values), input shapes and output ranks.
 
-    Only the ranks and which extents are 1 are taken from the shapes, unless the description is concrete. A concrete one
-    that has a keyword-only parameter `output_shapes` is given them there.
+    Only the ranks, and which extents are 1, are taken from the shapes, unless the description is concrete. A concrete
+    one with a keyword-only parameter `output_shapes` receives them.
     """
     parsed = description.parse_attributes(attributes)
     given = dict(parsed)
@@ -88,10 +92,10 @@ def _call(
 
 
 def _guarded(description: Description, function: Anything, *arguments: Anything, **keywords: Anything) -> Anything:
-    """Call into a description; what it raises becomes a DescriptionError with the place, but for what it refuses on purpose."""
+    """Call into a description, and raise its errors as a DescriptionError with the place. Deliberate refusals pass through."""
     try:
         return function(*arguments, **keywords)
-    except (DescriptionError, UnsupportedError):  # the latter: these attributes are not covered
+    except (DescriptionError, UnsupportedError):  # UnsupportedError: attributes that the description does not cover
         raise
     except Exception as error:
         place = _place_of(error) or find_place()
@@ -101,7 +105,7 @@ def _guarded(description: Description, function: Anything, *arguments: Anything,
 
 
 def _advise(error: Exception) -> str:
-    """What to write in place of a function of NumPy's or of math, which take numbers."""
+    """Return advice on replacing a function of NumPy or `math`, which take numbers."""
     if not isinstance(error, TypeError):
         return ""
     if "must be real number" in str(error):

@@ -1,4 +1,4 @@
-"""Walking over a value's tree."""
+"""Iteration over the tree of a value."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tofu.tdl.expression import (
 
 
 def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
-    """The values that data-dependent indices, `Any(value)`, are computed from."""
+    """Return the values that data-dependent indices, `Any(value)`, are computed from."""
     return tuple(i.position for i in indices if isinstance(i, WholeDimension) and i.position is not None)
 
 
 def children(value: Value) -> tuple[Value, ...]:
-    """The values directly below `value`, those inside data-dependent indices too."""
+    """Return the values directly below `value`, and those inside its data-dependent indices."""
     if isinstance(value, (Call, RandomElement)):
         return value.arguments
     if isinstance(value, Reduction):
@@ -41,7 +41,7 @@ def children(value: Value) -> tuple[Value, ...]:
 
 
 def walk(value: Value) -> Iterator[Value]:
-    """`value` and everything below it, parents first."""
+    """Yield `value` and everything below it, parents first."""
     stack = [value]
     while stack:
         top = stack.pop()
@@ -50,7 +50,7 @@ def walk(value: Value) -> Iterator[Value]:
 
 
 def accesses(value: Value) -> Iterator[Element | Slice]:
-    """Every place at which a tensor is read below `value`."""
+    """Yield each read of a tensor below `value`."""
     for node in walk(value):
         if isinstance(node, Element):
             yield node

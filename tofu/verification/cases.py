@@ -1,4 +1,4 @@
-"""Where the cases of verification are: in packages beside the descriptions, which installations are without."""
+"""Cases of verification, in packages beside the descriptions. Installations lack them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,5 @@ def import_cases(package: str) -> list[ModuleType]:
     except ModuleNotFoundError as error:
         if error.name != package:
             raise
-        raise TofuError(
-            "Descriptions are verified in Tofu's source folder. An installation is without the cases that this takes."
-        ) from None
+        raise TofuError("Descriptions are verified in Tofu's source folder. An installation lacks the cases.") from None
     return [import_module(f"{package}.{module.name}") for module in iter_modules(cases.__path__)]

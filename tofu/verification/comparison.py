@@ -1,4 +1,4 @@
-"""What of a kernel's results was compared, and with what: an output that nothing would notice the loss of counts for nothing."""
+"""What each output of a kernel was compared with. An output that could change unnoticed counts as compared with nothing."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tofu.verification.kernel import Array
 from tofu.verification.split import relative_error
 
 Relation: TypeAlias = "Callable[[Sequence[Array], Sequence[Array]], Sequence[Array | None]]"
-"""The outputs of a node as they should be, from its inputs and from what the kernel gave; None for one that it leaves unwritten."""
+"""Returns a node's expected outputs from its inputs and the kernel's outputs; None for outputs that it leaves unwritten."""
 
 
-MOST_CELLS_CHANGED = 12
-"""Of an output, to see whether a relation notices."""
+MOST_CHANGED_ELEMENTS = 12
+"""Elements of an output that are changed, to test whether a relation notices."""
 
 
 class Compared(IntEnum):
-    """With what, the strongest first."""
+    """Reference of a comparison, the strongest first."""
 
-    NUMBERS = 1  # of the description, executed with NumPy
-    RELATION = 2  # between what is drawn and what is computed from it
-    PARTS = 3  # of the kernel itself, put together
-    UNWRITTEN = 4  # memory that the kernel leaves as it is, or writes zeros to
+    NUMBERS = 1  # of the description, computed with NumPy
+    RELATION = 2  # between inputs and outputs
+    PARTS = 3  # of the kernel itself, combined
+    UNWRITTEN = 4  # memory that the kernel leaves unchanged, or fills with zeros
     NOTHING = 5
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ _SAID = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """So many cells of one output, compared in one way."""
+    """Number of elements of one output that were compared in one way."""
 
     output: int
     kind: Compared
@@ -52,33 +52,33 @@ class Comparison:
 
 
 def find_kind(comparisons: Iterable[Comparison]) -> Compared:
-    """The weakest way in which an output was compared, those without numbers aside where there are others."""
+    """Return the weakest way in which an output was compared, ignoring unwritten outputs if there are others."""
     kinds = {one.kind for one in comparisons if one.cells}
     return max(kinds - {Compared.UNWRITTEN}, default=Compared.UNWRITTEN if kinds else Compared.NOTHING)
 
 
 def count_numbers(expected: Array, output: Array) -> int:
-    """The cells in which two arrays of numbers can differ: not those where both have none."""
+    """Return the number of elements in which two arrays can differ: all but those that are NaN in both."""
     return int(output.size - (np.isnan(expected) & np.isnan(output)).sum()) if output.dtype.kind == "f" else output.size
 
 
 def find_overwritten(output: Array, left: Array) -> int:
-    """The cells of an output called unwritten that the kernel writes something to but zero."""
+    """Return the number of elements of an unwritten output into which the kernel writes anything but zero."""
     return int((~left & (output != 0)).sum())
 
 
 def count_related(
     relation: Relation, inputs: Sequence[Array], outputs: Sequence[Array], number: int, tolerance: float
 ) -> int:
-    """The cells of output `number` of which the relation notices a change, each alone; estimated from some of them, evenly spread."""
+    """Return the number of elements of output `number` whose change the relation notices, estimated from an even sample."""
     size = outputs[number].size
-    tried = np.unique(np.linspace(0, size - 1, MOST_CELLS_CHANGED).astype(int)) if size else []
+    tried = np.unique(np.linspace(0, size - 1, MOST_CHANGED_ELEMENTS).astype(int)) if size else []
     noticed = sum(_is_noticed(relation, inputs, _change_cell(outputs, number, cell), tolerance) for cell in tried)
     return -(-size * noticed // max(1, len(tried)))
 
 
 def find_mismatches(expected: Sequence[Array | None], outputs: Sequence[Array], tolerance: float) -> dict[int, float]:
-    """The relative errors of those outputs that are off by more than `tolerance`."""
+    """Return the relative errors of the outputs that are off by more than `tolerance`."""
     pairs = enumerate(zip(expected, outputs, strict=True))
     errors = {n: relative_error(value, output) for n, (value, output) in pairs if value is not None}
     return {n: error for n, error in errors.items() if not error <= tolerance}
@@ -89,7 +89,7 @@ def _is_noticed(relation: Relation, inputs: Sequence[Array], outputs: Sequence[A
 
 
 def _change_cell(outputs: Sequence[Array], number: int, cell: int) -> list[Array]:
-    """The outputs with another number in one cell, larger than all."""
+    """Return the outputs with one element replaced by a number larger than all."""
     changed = outputs[number].copy()
     finite = np.abs(changed[np.isfinite(changed)].astype(float))
     changed.reshape(-1)[cell] = np.asarray(2 * finite.max(initial=0.0) + 3).astype(changed.dtype)

@@ -1,8 +1,8 @@
-"""Ways to cut the tensors of an operator, tried with its framework's own kernels, whatever any description says.
+"""Cuts of an operator's tensors, tried with the framework's own kernels and without any description.
 
-Every combination of "input n whole, or cut along dimension d" is tried, with the numbers of the attributes as they are or as large as a
-part. What the framework's own shape inference accepts is run on several parts, and kept where every output is the parts put side
-by side, their sum or largest, or the same in each.
+Each combination of "input n whole, or cut along dimension d" is tried, with attributes unchanged or shrunk to the size
+of a part. If the framework's shape inference accepts it, the parts run. A cut is kept if every output is the
+concatenation of the parts, their sum or maximum, or equal in each.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tofu.verification.report import find_precision
 from tofu.verification.split import Range, relative_error, split_range
 
 Role: TypeAlias = tuple[Literal["input", "output"], int]
-"""Which tensor of the forward operator a tensor is shaped like."""
+"""The tensor of the forward operator whose shape a tensor has."""
 RunPart: TypeAlias = "Callable[[int, int], Sequence[Array] | None]"
-"""The outputs of a part, by split and part; None where it is refused."""
+"""Returns the outputs of a part, by split and part; None if it is refused."""
 Dimensions = tuple[int | None, ...]
 Split = tuple[Range, ...]
 
 
 @dataclass(frozen=True)
 class Cut:
-    """One way to cut the tensors of an operator: the dimension of each, None for whole. `combine` says how its outputs come together."""
+    """Cut of an operator's tensors: the dimension of each, None for whole. `combine` has how the parts of its outputs are combined."""
 
     inputs: Dimensions
     outputs: Dimensions
@@ -46,10 +46,11 @@ class Cut:
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a forward operator's tensors are cut, and which numbers in its attributes shrink with them, in each of several `splits`.
+    """Cut of a forward operator's tensors, the attribute numbers that shrink with it, and several `splits`.
 
-    A split is one of the extent `base`; what is a multiple of that is cut in the same ratios. `pieces` are the shapes of the outputs by
-    split and part. The shapes of all tensors of a training step follow, so that every kernel of it can be run on a part.
+    A split divides the extent `base`; multiples of it are divided in the same ratios. `pieces` are the shapes of the
+    outputs by split and part. They determine the shapes of all tensors of a training step, so every kernel of the step
+    can run on a part.
     """
 
     inputs: Dimensions
@@ -60,12 +61,12 @@ class Geometry:
     pieces: tuple[tuple[tuple[Shape, ...], ...], ...] = ()
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """A part of an array that is shaped like an input of the forward operator."""
+        """Return a part of an array shaped like an input of the forward operator."""
         d = self.inputs[number]
         return array if d is None else array.take(self._range(array.shape[d], split, part), axis=d)
 
     def cut_output(self, number: int, array: Array, split: int, part: int) -> Array:
-        """A part of an array that is shaped like an output of the forward operator."""
+        """Return a part of an array shaped like an output of the forward operator."""
         d = self.outputs[number]
         if d is None:
             return array
@@ -73,18 +74,18 @@ class Geometry:
         return array.take(range(sum(extents[:-1]), sum(extents)), axis=d)
 
     def put_together(self, pieces: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """The gradient of an input from those of its parts: side by side."""
+        """Return the gradient of an input: the concatenation of its parts' gradients."""
         d = self.inputs[number]
         assert d is not None
         return np.concatenate(pieces, axis=d)
 
     def cut(self, array: Array, role: Role, split: int, part: int) -> Array:
-        """A part of an array that is shaped like that tensor of the forward operator."""
+        """Return a part of an array shaped like that tensor of the forward operator."""
         kind, number = role
         return (self.cut_input if kind == "input" else self.cut_output)(number, array, split, part)
 
     def shrink(self, values: Mapping[str, Any], split: int, part: int) -> dict[str, Any]:
-        """The attributes of one part."""
+        """Return the attributes of one part."""
         return {name: self._shrink(value, split, part) for name, value in values.items()}
 
     def _shrink(self, value: Any, split: int, part: int) -> Any:
@@ -98,7 +99,7 @@ class Geometry:
 
 
 def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = True) -> Iterator[Geometry]:
-    """All ways to cut a forward operator's inputs that its shape inference accepts for every part."""
+    """Yield all cuts of a forward operator's inputs that its shape inference accepts for every part."""
     shapes = [array.shape for array in forward.inputs]
     items = chain.from_iterable(value if isinstance(value, tuple) else (value,) for value in forward.values.values())
     numbers = sorted({item for item in items if shrinks and type(item) is int and item > 1} - set(indexed))
@@ -113,12 +114,12 @@ def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = T
 
 
 def _is_alike(shapes: Sequence[Shape], inputs: Dimensions) -> bool:
-    """Whether inputs of one shape are cut alike. Kernels that expect it without a check would read outside the smaller one."""
+    """Return True if inputs of one shape are cut alike. Kernels that rely on it without a check would read out of bounds."""
     return len(set(zip(shapes, inputs, strict=True))) == len(set(shapes))
 
 
 def list_splits(extent: int) -> tuple[Split, ...]:
-    """In two parts, of which the first or the last is the larger, and in three: what is exact by chance is so in one of them."""
+    """Return splits in two parts, with the first or the last larger, and in three. Chance agreement fails in one of them."""
     halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),
@@ -132,7 +133,7 @@ def _subsets(numbers: Sequence[int]) -> Iterable[frozenset[int]]:
 
 
 def _complete(forward: Kernel, geometry: Geometry) -> Geometry | None:
-    """With the outputs as they are inferred; None where it refuses, or where their parts do not make up the whole."""
+    """Return the geometry with inferred outputs; None if inference refuses it, or the parts do not form the whole."""
     pieces = []
     for split, ranges in enumerate(geometry.splits):
         shapes = [infer_part(forward, geometry, split, part) for part in range(len(ranges))]
@@ -150,14 +151,14 @@ def _complete(forward: Kernel, geometry: Geometry) -> Geometry | None:
 
 
 def infer_part(forward: Kernel, geometry: Geometry, split: int, part: int) -> tuple[Shape, ...] | None:
-    """The shapes of a part's outputs; None where the operator refuses it."""
+    """Return the shapes of a part's outputs; None if the operator refuses it."""
     shapes = [geometry.cut_input(n, array, split, part).shape for n, array in enumerate(forward.inputs)]
     inferred = forward.infer(geometry.shrink(forward.values, split, part), shapes)
     return inferred if inferred is None or len(inferred) == len(forward.outputs) else None
 
 
 def _compare(whole: Shape, pieces: Sequence[Shape]) -> int | None:
-    """The dimension in which `pieces` make up `whole`, None where each is as large as that, -1 where neither is so."""
+    """Return the dimension along which `pieces` form `whole`; None if each equals it, -1 otherwise."""
     if all(piece == whole for piece in pieces):
         return None
     for d, extent in enumerate(whole):
@@ -178,9 +179,9 @@ def find_cut(
     asked: Sequence[bool],
     run_part: RunPart,
 ) -> Cut | None:
-    """How those of the outputs `wholes` that are `asked` for come together, where they do and each part does less than the whole.
+    """Return how the parts of the `asked` outputs are combined; None if they do not form `wholes`, or a part does all the work.
 
-    `roles`: of the inputs and of the outputs that are cut.
+    `roles` are those of the inputs and of the outputs that are cut.
     """
     sides = {"input": geometry.inputs, "output": geometry.outputs}
     dimensions = [sides[kind][number] for kind, number in roles[1]]

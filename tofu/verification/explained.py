@@ -1,4 +1,4 @@
-"""Exact cuts that are no strategies, each with the reason: an engine lists its own."""
+"""Reasons why exact cuts are not strategies; each engine lists its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tofu.verification.missing import Missing
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why the cuts of operators are no strategies, where `pattern` matches them as they print; `op` matches the operators' names."""
+    """Reason why cuts are not strategies. `op` matches the operators' names, and `pattern` the printed cuts."""
 
     op: str
     pattern: str
@@ -19,7 +19,7 @@ class Explanation:
 
 
 def explain(missing: Missing, explanations: Iterable[Explanation]) -> str | None:
-    """Why a cut is no strategy, or None where nobody has said so yet."""
+    """Return why a cut is not a strategy, or None without a known reason."""
     matching = (
         one for one in explanations if re.fullmatch(one.op, missing.op) and re.match(one.pattern, repr(missing.cut))
     )

@@ -1,4 +1,4 @@
-"""What an engine's operator is to verification: tensors, attributes, and a way to run it on other ones."""
+"""An engine's operator for verification: tensors, attributes, and a way to run it on other ones."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class Kernel(Protocol):
-    """An operator with whole inputs and outputs."""
+    """Operator with whole inputs and outputs."""
 
     @property
     def op(self) -> str:
-        """Its name."""
+        """The name of the operator."""
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """Its attributes; those that are numbers or tuples of them may be as large as a part."""
+        """The attributes. Numbers, and tuples of them, may shrink to the size of a part."""
 
     @property
     def inputs(self) -> tuple[Array, ...]:
@@ -28,12 +28,12 @@ class Kernel(Protocol):
 
     @property
     def outputs(self) -> tuple[Array, ...]:
-        """What it makes of them."""
+        """The outputs for these inputs."""
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """The shapes of its outputs for other attributes and inputs; None where it refuses them."""
+        """Return the shapes of its outputs for other attributes and inputs; None if it refuses them."""
 
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> Sequence[Array] | None:
-        """Its outputs for other attributes and inputs; None where it refuses them."""
+        """Return its outputs for other attributes and inputs; None if it refuses them."""

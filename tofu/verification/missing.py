@@ -1,4 +1,4 @@
-"""Cuts of a kernel's tensors that are exact, beside the strategies that the analysis found."""
+"""Exact cuts of a kernel's tensors that the analysis did not find as strategies."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from tofu.verification.cuts import Cut
 
 @dataclass(frozen=True)
 class Missing:
-    """An exact cut of an operator that is none of its strategies."""
+    """Exact cut of an operator that is not one of its strategies."""
 
     op: str
     cut: Cut
 
 
 def find_uncovered(cuts: Iterable[Cut], access: OperatorAccess, is_written: Sequence[bool]) -> list[Cut]:
-    """Those of some exact cuts that are none of the strategies. What is not written has no part in them."""
+    """Return the cuts that are not strategies. Unwritten outputs are ignored."""
     known = [_describe_axis(access, axis, is_written) for axis in range(len(access.axes))]
-    read = [one.is_read for one in access.inputs]
+    read = [access_input.is_read for access_input in access.inputs]
     return sorted((cut for cut in set(cuts) if not any(_is_covered(cut, axis, read) for axis in known)), key=repr)
 
 
 def _is_covered(cut: Cut, strategy: Cut, read: Sequence[bool]) -> bool:
-    """Whether a strategy is that cut, maybe with more of the inputs cut that are read."""
+    """Return True if a strategy is that cut, possibly with more of the read inputs cut."""
     dimensions = zip(cut.inputs, strategy.inputs, read, strict=True)
     narrower = all(d in (None, ours) for d, ours, is_read in dimensions if is_read)
     return narrower and (cut.outputs, cut.combine) == (strategy.outputs, strategy.combine)
 
 
 def _describe_axis(access: OperatorAccess, axis: int, is_written: Sequence[bool]) -> Cut:
-    """A strategy in the same words. What is not written has no part in it."""
+    """Return a strategy as a cut. Unwritten outputs are ignored."""
 
     def find_dimension(rows: Sequence[Row]) -> int | None:
         return next((d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)), None)
 
-    combine = [  # parts that overlap are put side by side too
+    combine = [  # overlapping parts count as concatenated
         _without_overlap(written.combine[axis]) if counts else Combine.REPLICATE
         for written, counts in zip(access.outputs, is_written, strict=True)
     ]

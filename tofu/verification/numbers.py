@@ -1,4 +1,4 @@
-"""What the inputs of a case are drawn from."""
+"""Random numbers for the inputs of cases."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tofu.verification.kernel import Array, Shape
 
 @dataclass(frozen=True)
 class Numbers:
-    """Random numbers from `low` to below `high`, whole ones where asked.
+    """Random numbers from `low` to below `high`, integers if `is_whole`.
 
-    `is_index` says that `high` is an extent that they index, and `is_length` that it is one that they may reach.
+    `is_index`: `high` is an extent that the numbers index. `is_length`: it is an extent that they may reach.
     """
 
     low: float
@@ -26,7 +26,7 @@ class Numbers:
     is_length: bool = False
 
     def draw(self, random: np.random.RandomState) -> Array:
-        """An array of them."""
+        """Return an array of these numbers."""
         if self.is_whole:
             return random.randint(int(self.low), int(self.high) + self.is_length, self.shape).astype(self.dtype)
         return np.asarray(random.uniform(self.low, self.high, self.shape)).astype(self.dtype)
@@ -34,7 +34,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Fixed:
-    """The same numbers always, for operators that take few: coordinates without repetition, boxes."""
+    """Constant numbers, for operators that accept few: coordinates without repetition, boxes."""
 
     values: tuple[Any, ...]
     dtype: str = "float64"
@@ -45,54 +45,54 @@ class Fixed:
         return np.shape(self.values)
 
     def draw(self, random: np.random.RandomState) -> Array:
-        """The array, whatever `random`."""
+        """Return the array. `random` is unused."""
         return np.array(self.values, self.dtype)
 
 
 def uniform(low: float, high: float, *shape: int) -> Numbers:
-    """Numbers between low and high."""
+    """Return numbers between low and high."""
     return Numbers(low, high, shape)
 
 
 def single(*shape: int) -> Numbers:
-    """Numbers between -1 and 1 in float32, where kernels have no other type."""
+    """Return numbers between -1 and 1 in float32, for kernels without other types."""
     return Numbers(-1, 1, shape, "float32")
 
 
 def half(*shape: int) -> Numbers:
-    """Numbers between -1 and 1 in float16."""
+    """Return numbers between -1 and 1 in float16."""
     return Numbers(-1, 1, shape, "float16")
 
 
 def labels(classes: int, *shape: int) -> Numbers:
-    """Whole numbers from 0 to classes - 1."""
+    """Return integers from 0 to classes - 1."""
     return Numbers(0, classes, shape, is_whole=True, is_index=True)
 
 
 def lengths(longest: int, *shape: int) -> Numbers:
-    """Whole numbers from 1 to longest, an extent."""
+    """Return integers from 1 to longest, which is an extent."""
     return Numbers(1, longest, shape, is_whole=True, is_index=True, is_length=True)
 
 
 def whole(low: int, high: int, *shape: int) -> Numbers:
-    """Whole numbers from low to high - 1."""
+    """Return integers from low to high - 1."""
     return Numbers(low, high, shape, is_whole=True)
 
 
 def rounded(*shape: int) -> Numbers:
-    """Numbers of which many are equal."""
+    """Return integers with many repetitions."""
     return whole(-2, 3, *shape)
 
 
 def ones(*shape: int) -> Numbers:
-    """Only ones."""
+    """Return ones."""
     return whole(1, 2, *shape)
 
 
 Given: TypeAlias = "Shape | Numbers | Fixed"
-"""An input of a case: a shape is one of numbers between -1 and 1."""
+"""Input of a case. A shape means numbers between -1 and 1."""
 
 
 def read_given(given: Given) -> Numbers | Fixed:
-    """What an input is drawn from."""
+    """Return the distribution of an input. A shape means numbers between -1 and 1."""
     return given if isinstance(given, Numbers | Fixed) else uniform(-1, 1, *given)

@@ -1,4 +1,4 @@
-"""What a verification found, as frozen values that print as a table."""
+"""Results of a verification, as frozen values that print as a table."""
 
 from __future__ import annotations
 
@@ -8,23 +8,31 @@ from dataclasses import dataclass
 from tofu.verification.comparison import Compared, Comparison, find_kind
 
 TOLERANCE = 1e-10
-"""The largest relative error that reassociation of float64 sums may cause."""
+"""Largest relative error that reassociation of float64 sums may cause."""
 
 LOW_PRECISION_TOLERANCES = {"float32": 1e-5, "complex64": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}
-"""The same for kernels that there are in these types alone."""
+"""Tolerances of kernels that only exist in these types."""
 
 
 def find_precision(dtypes: Iterable[str]) -> float:
-    """The largest relative error that is expected of numbers of these types."""
+    """Return the largest relative error to expect of numbers of these types."""
     return max((LOW_PRECISION_TOLERANCES.get(dtype, TOLERANCE) for dtype in dtypes), default=TOLERANCE)
 
 
 @dataclass(frozen=True)
 class StrategyReport:
-    """One axis of one operator. `combine` says for each output how the parts came together.
+    """Verification of one axis of one operator.
 
-    `largest_error` is relative to the largest magnitude of the output; 0 means bitwise equal. `cells` of the outputs were compared, in all
-    numbers of parts together. `overlaps`: among them are parts that overlap, as an engine that needs equal ones makes them.
+    Attributes
+    ----------
+    combine
+        How the parts of each output were combined.
+    largest_error
+        Relative to the largest magnitude of the output; 0 means bitwise equal.
+    cells
+        The number of compared elements of the outputs, over all numbers of parts.
+    overlaps
+        True if some parts overlap, as in an engine that needs equal parts.
     """
 
     axis: str
@@ -43,11 +51,20 @@ class StrategyReport:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """One operator: its description against the kernel, and each strategy.
+    """Verification of one operator: its description compared with the kernel, and each strategy.
 
-    `description_error` is None where the description cannot be executed (random, opaque); `checked` says what was checked instead.
-    `refused` is what a description says that does not cover these attributes. `is_elementwise` and `is_opaque` are of the description.
-    `compared` says with what each output was compared; all of `outputs` have to be, at some signature: scratch is not among them.
+    Attributes
+    ----------
+    description_error
+        None if the description cannot be computed (random, opaque). Then `checked` names what was checked instead.
+    refused
+        The description's reason for not covering these attributes.
+    is_elementwise, is_opaque
+        Properties of the description.
+    outputs
+        The outputs that need a comparison at some signature. Scratch is left out.
+    compared
+        The comparisons of each output.
     """
 
     op: str
@@ -64,12 +81,12 @@ class NodeReport:
 
     @property
     def kind(self) -> Compared:
-        """With what the operator was compared at this signature."""
+        """The reference with which the operator was compared at this signature."""
         return find_kind(self.compared)
 
     @property
     def compared_outputs(self) -> frozenset[int]:
-        """Those of which any cell was compared."""
+        """The outputs with any compared element."""
         return frozenset(one.output for one in self.compared if one.cells)
 
     def __repr__(self) -> str:
@@ -81,7 +98,7 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The verification of one operator and the operators of its gradient, at one signature."""
+    """Verification of one operator and the operators of its gradient, at one signature."""
 
     op: str
     attributes: tuple[tuple[str, str], ...]
@@ -90,7 +107,7 @@ class Report:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that disagreed with the kernel; empty when the operator is verified."""
+        """All disagreements with the kernel; empty if the operator is verified."""
         found = []
         for node in self.nodes:
             found += [f"{node.op}: {problem}" for problem in node.problems]
@@ -99,17 +116,17 @@ class Report:
 
     @property
     def refusals(self) -> tuple[str, ...]:
-        """What the descriptions say that do not cover these attributes."""
+        """The reasons of descriptions that do not cover these attributes."""
         return tuple(f"{node.op}: {node.refused}" for node in self.nodes if node.refused)
 
     @staticmethod
     def of_problem(op: str, problem: str) -> Report:
-        """The report on an operator that could not be verified."""
+        """Return the report on an operator that could not be verified."""
         return Report(op, (), (), (NodeReport(op, None, "not verified", (), (), (problem,)),))
 
     @property
     def is_verified(self) -> bool:
-        """Whether all operators are described at this signature, and descriptions and strategies agree with the kernels."""
+        """True if all operators are described at this signature, and descriptions and strategies agree with the kernels."""
         return not self.problems and not self.refusals
 
     def __repr__(self) -> str:

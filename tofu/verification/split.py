@@ -1,4 +1,4 @@
-"""Splitting along axes, by the access rows alone: cut the inputs of a part, and put the outputs of all parts together."""
+"""Splits along axes by the access rows alone: cut the inputs of a part, and combine the outputs of all parts."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from tofu.verification.kernel import Array, Shape
 Box = tuple[tuple[int, int], ...]
 Range = tuple[int, int]
 Part = Mapping[int, Range]
-"""Of each axis that is split, by its number, the first position and that after the last."""
+"""The number of each split axis -> its first position, and the position after its last."""
 
 _REDUCERS: Mapping[str, Callable[..., Any]] = {"Sum": np.sum, "Max": np.max, "Min": np.min, "Prod": np.prod}
 
 
 class SplitError(Exception):
-    """The parts do not make up the whole."""
+    """The parts do not form the whole."""
 
 
 def split_range(extent: int, parts: int) -> list[Range]:
-    """The uneven parts of an axis: part j of n is [j * extent // n, (j + 1) * extent // n)."""
+    """Return the uneven parts of an axis: part j of n is [j * extent // n, (j + 1) * extent // n)."""
     return [(j * extent // parts, (j + 1) * extent // parts) for j in range(parts)]
 
 
 def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence[int]) -> Box:
-    """The cells that a part of some axes touches, half-open; outside the tensor too.
+    """Return the region that a part of some axes touches, half-open, possibly outside the tensor.
 
-    Worked out here and not by `tofu.search` or `csrc/core`: what they do with the rows must not hide what is wrong with them.
+    This does not use `tofu.search` or `csrc/core`, whose treatment of the rows must not hide errors in them.
     """
     split = {axis: taken for axis, taken in part.items() if taken != (0, extents[axis])}
     region = []
@@ -49,7 +49,7 @@ def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence
 
 
 def find_part(access: InputAccess | OutputAccess, shape: Shape, part: Part, extents: Sequence[int]) -> Box:
-    """The same of a tensor, which a part does not touch where it has not the cell of the dimension that the tensor lacks."""
+    """Return the region of a tensor; empty if the part does not have the tensor's position along the dimension that it lacks."""
     region = find_region(access.rows, shape, part, extents)
     if access.absent is None:
         return region
@@ -58,14 +58,14 @@ def find_part(access: InputAccess | OutputAccess, shape: Shape, part: Part, exte
 
 
 def region_shape(region: Box) -> Shape:
-    """The extents of a region."""
+    """Return the extents of a region."""
     return tuple(end - begin for begin, end in region)
 
 
 def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[int]) -> Array:
-    """What a worker's copy is given of an input: its region with `fill` outside, or zeros if another part has the addend.
+    """Return the region of an input that a worker's copy receives, with `fill` outside, or zeros if another part has the addend.
 
-    An input that the kernel is said not to read is not-a-number, so that a kernel that does read it is found out.
+    An input that the kernel should not read is NaN, so that a kernel that reads it is caught.
     """
     region = find_region(access.rows, array.shape, part, extents)
     if not access.is_read:
@@ -79,7 +79,10 @@ def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[i
 
 
 def move_cells(inputs: Sequence[Array], access: OperatorAccess, part: Part, shapes: Sequence[Shape]) -> list[Array]:
-    """What fetches make of a part, where no kernel runs, of outputs of these whole shapes: the sum of all regions that are read."""
+    """Return the outputs of a part that fetches assemble without a kernel: the sum of all regions that are read.
+
+    `shapes` are the whole ones.
+    """
     read = [(array, one) for array, one in zip(inputs, access.inputs, strict=True) if one.is_read]
     return [
         np.sum([_move(array, one, written, shape, part, access.extents) for array, one in read], axis=0)
@@ -90,7 +93,7 @@ def move_cells(inputs: Sequence[Array], access: OperatorAccess, part: Part, shap
 def _move(
     array: Array, read: InputAccess, written: OutputAccess, shape: Shape, part: Part, extents: Sequence[int]
 ) -> Array:
-    """The region of one input where it comes to lie in an output's part, with `fill` around it."""
+    """Return the region of one input at its place in an output's part, with `fill` around it."""
     source = [*find_part(read, array.shape, part, extents)]
     target = [*find_part(written, shape, part, extents)]
     empty = np.full(region_shape(tuple(target)), read.fill, array.dtype)
@@ -120,10 +123,10 @@ def combine_outputs(
     whole: OperatorAccess,
     shape: Shape,
 ) -> Array:
-    """The whole output from the parts' ones; cells that no part writes are zero, as in a gradient with strides.
+    """Return the whole output from its parts. Elements that no part writes are zero, as in a gradient with strides.
 
-    `splits`: the ranges of each axis that is split. There is a part for each combination of them, those of the last axis next to each
-    other. Raises SplitError where concatenated parts overlap, and where replicated ones differ.
+    `splits` has the ranges of each split axis. There is a part for each combination, with the last axis varying
+    fastest. Raises SplitError if concatenated parts overlap, or replicated ones differ.
     """
     parts = [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
     regions = [find_part(access, shape, part, whole.extents) for part in parts]
@@ -138,13 +141,13 @@ def combine_outputs(
 
 
 def _clip_piece(region: Box, piece: Array, shape: Shape) -> tuple[Box, Array]:
-    """What lies inside the tensor, and where."""
+    """Return the box and the elements inside the tensor."""
     inside, within = _clip(region, shape)
     return tuple((one.start, one.stop) for one in inside), piece[within]
 
 
 def _combine(pieces: Sequence[tuple[Box, Array]], combine: Combine, reducer: str) -> tuple[Box, Array]:
-    """The parts of one axis together, and where they lie."""
+    """Return the combined parts of one axis, and their box."""
     box, first = pieces[0]
     arrays = [array for _, array in pieces]
     if combine is Combine.REDUCE:
@@ -153,7 +156,7 @@ def _combine(pieces: Sequence[tuple[Box, Array]], combine: Combine, reducer: str
         if any(not np.allclose(array, first, rtol=1e-10, atol=1e-10, equal_nan=True) for array in arrays):
             raise SplitError("the parts of a replicated output differ")
         return box, first
-    pieces = [piece for piece in pieces if piece[1].size] or pieces[:1]  # a part with no cells lies nowhere
+    pieces = [piece for piece in pieces if piece[1].size] or pieces[:1]  # an empty part has no place
     hull = tuple(
         (min(b for b, _ in bounds), max(e for _, e in bounds))
         for bounds in zip(*(box for box, _ in pieces), strict=True)
@@ -165,12 +168,12 @@ def _combine(pieces: Sequence[tuple[Box, Array]], combine: Combine, reducer: str
         result[inside] += array
         count[inside] += 1
     if combine is Combine.CONCAT and (count > 1).any():
-        raise SplitError(f"concatenated parts write {(count > 1).sum()} cells twice")
+        raise SplitError(f"concatenated parts write {(count > 1).sum()} elements twice")
     return hull, result
 
 
 def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """The part of a region inside the tensor: as slices of the tensor, and of the region. Both are empty where all of it lies outside."""
+    """Return a region clipped to the tensor, as slices of the tensor and of the region. Both are empty if all of it is outside."""
     bounds = [
         (max(0, begin), max(0, min(end, extent)), begin) for (begin, end), extent in zip(region, shape, strict=True)
     ]
@@ -179,9 +182,9 @@ def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ..
 
 
 def relative_error(value: Array, reference: Array) -> float:
-    """The largest difference, relative to the largest magnitude of `reference` or to 1.
+    """Return the largest difference, relative to the largest magnitude of `reference` or to 1.
 
-    It is infinite, and never no number, where one of both is no number and the other is: `max` of several errors passes over NaN.
+    It is infinite, not NaN, if only one of both is NaN, because `max` of several errors would skip a NaN.
     """
     if value.shape != reference.shape:
         return float("inf")

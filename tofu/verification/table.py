@@ -1,4 +1,4 @@
-"""What was found out about many operators, as a table."""
+"""Tables of verification results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tofu.verification.report import NodeReport
 
 
 def tabulate(noun: str, found: Iterable[tuple[NodeReport, int, bool]]) -> Table:
-    """One row for each operator, called a `noun`, from its reports, the signatures that each stands for, and whether a problem was met."""
+    """Return a table with a row for each operator, from its reports, the signatures that each covers, and whether it has problems."""
     signatures: dict[str, int] = defaultdict(int)
     errors: dict[str, float] = defaultdict(float)
     axes: dict[str, dict[str, None]] = defaultdict(dict)

@@ -1,7 +1,7 @@
-"""Cuts with halos: parts of an input that overlap, or that stand in no ratio to the parts of the output.
+"""Cuts with halos: parts of an input that overlap, or that have another ratio than the parts of the output.
 
-What each row of an output is computed from is seen by changing the inputs, a row at a time. A part of the output then gets the rows that
-it needs, and where an attribute such as a pad made up rows beyond the border, those too.
+Changing the inputs row by row shows which input rows each output row depends on. A part of the output then receives
+these rows, including rows beyond the border that an attribute such as a pad adds.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from tofu.verification.kernel import Array, Kernel, Shape
 from tofu.verification.split import Range
 
 FILLS = (0.0, -np.inf)
-_BY = 64.0  # more than any number that is drawn, so that a maximum changes too
+_BY = 64.0  # larger than any drawn number, so that a maximum changes, too
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Of one input along one dimension: the first row that row 0 of the output reads, how many, and by how many the next one's lie on."""
+    """Windows of an input along one dimension: the first row that output row 0 reads, their size, and the step between them."""
 
     begin: int
     size: int
     step: int
 
     def find_region(self, part: Range) -> Range:
-        """The rows that a part of the output reads, outside the input too."""
+        """Return the rows that a part of the output reads, possibly outside the input."""
         first, last = part[0], part[1] - 1
         return self.begin + first * self.step, self.begin + last * self.step + self.size
 
 
 @dataclass(frozen=True)
 class WindowGeometry(Geometry):
-    """How a forward operator's tensors are cut where inputs are read in windows: those of `windows`, by input.
+    """Cut of a forward operator's tensors, with `windows` for the inputs that are read in windows.
 
-    `zeroed` is an entry of an attribute, by name and position, that parts have as zero, a number or both of a pair: its rows beyond the
-    border are part of the regions, and hold `fill`.
+    `zeroed` is an entry of an attribute, by name and position, that is zero for parts: a number, or both numbers of a
+    pair. The rows that it would add beyond the border are part of the regions, with the value `fill`.
     """
 
     windows: tuple[Windows | None, ...] = ()
@@ -48,14 +48,14 @@ class WindowGeometry(Geometry):
     fill: float = 0.0
 
     def find_region(self, number: int, extent: int, split: int, part: int) -> Range:
-        """The rows of an input of that extent that a part reads; outside it only where they are made up."""
+        """Return the rows of an input of that extent that a part reads. They are outside the input only if `zeroed` is set."""
         windows = self.windows[number]
         assert windows is not None
         begin, end = windows.find_region(self.splits[split][part])
         return (begin, end) if self.zeroed is not None else (max(0, begin), min(extent, end))
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """A part of an array that is shaped like an input of the forward operator."""
+        """Return a part of an array shaped like an input of the forward operator."""
         d = self.inputs[number]
         if d is None:
             return array
@@ -67,7 +67,7 @@ class WindowGeometry(Geometry):
         return np.where(inside.reshape(shape), cells, np.asarray(self.fill).astype(array.dtype)).astype(array.dtype)
 
     def put_together(self, pieces: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """The gradient of an input from those of its parts: their sum, what lies outside dropped."""
+        """Return the gradient of an input: the sum of its parts' gradients, without rows outside it."""
         d = self.inputs[number]
         assert d is not None
         result = np.moveaxis(np.zeros_like(whole), d, 0)
@@ -78,7 +78,7 @@ class WindowGeometry(Geometry):
         return np.moveaxis(result, 0, d)
 
     def shrink(self, values: Mapping[str, Any], split: int, part: int) -> dict[str, Any]:
-        """The attributes of one part."""
+        """Return the attributes of one part."""
         local = super().shrink(values, split, part)
         if self.zeroed is not None:
             name, position = self.zeroed
@@ -91,9 +91,9 @@ class WindowGeometry(Geometry):
 def list_window_geometries(
     forward: Kernel, free: Collection[int], indexed: Collection[int], shrinks: bool = True
 ) -> list[Geometry]:
-    """The ways to cut a forward operator's first output along one dimension, and each input where it is read in windows.
+    """Return the cuts of a forward operator's first output along one dimension, and of each input that is read in windows.
 
-    The inputs at the positions `free` may be cut: those whose numbers are no positions, which may become any others.
+    The inputs at the positions `free` may be cut: inputs that are not positions, and may take any values.
     """
     return list(_list_geometries(forward, free, indexed, shrinks))
 
@@ -120,7 +120,7 @@ def _list_geometries(
 
 
 def _is_uneven(forward: Kernel, chosen: Sequence[tuple[int | None, Windows | None]], extent: int) -> bool:
-    """Whether an input is cut, and in other ratios than the output."""
+    """Return True if an input is cut in other ratios than the output."""
     pairs = zip(forward.inputs, chosen, strict=True)
     return any(d is not None and array.shape[d] % extent for array, (d, _) in pairs)
 
@@ -128,7 +128,7 @@ def _is_uneven(forward: Kernel, chosen: Sequence[tuple[int | None, Windows | Non
 def _list_windows(
     forward: Kernel, number: int, along: int, indexed: Collection[int]
 ) -> list[tuple[int | None, Windows | None]]:
-    """The dimensions of an input that the rows of the output read in windows."""
+    """Return the dimensions of an input that the rows of the output read in windows."""
     array = forward.inputs[number]
     if array.dtype.kind != "f":
         return []
@@ -138,7 +138,7 @@ def _list_windows(
 
 
 def _find_readers(forward: Kernel, number: int, d: int, along: int) -> Array:
-    """Which rows of the first output, across, change with which rows of the input, down."""
+    """Return which rows of the first output (columns) change with which rows of the input (rows)."""
     array, output = forward.inputs[number], forward.outputs[0]
     across = tuple(n for n in range(output.ndim) if n != along)
     rows = []
@@ -154,7 +154,7 @@ def _find_readers(forward: Kernel, number: int, d: int, along: int) -> Array:
 
 
 def _fit(readers: Array, extent: int) -> Windows | None:
-    """The windows in which the rows of the output read those of the input, if they do; None where each reads them all."""
+    """Return the windows in which the output rows read the input rows; None if there are none, or each reads all rows."""
     read = [np.flatnonzero(column) for column in readers.T]
     if any(len(rows) == 0 for rows in read):
         return None
@@ -175,7 +175,7 @@ def _fit(readers: Array, extent: int) -> Windows | None:
 
 
 def _complete(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool) -> Iterator[Geometry]:
-    """With attributes as they are, as large as a part, or zero; where the parts of the output are inferred."""
+    """Yield geometries with attributes unchanged, shrunk to a part, or zero, if the parts of the output are inferred."""
     entries = [
         (name, n)
         for name, value in forward.values.items()
@@ -197,7 +197,7 @@ def _complete(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool)
 
 
 def _is_border(item: Any) -> bool:
-    """Whether an entry of an attribute may say how many rows are made up: a number, or one for each side."""
+    """Return True if an attribute's entry may be the number of added rows: a number, or one for each side."""
     sides = item if isinstance(item, tuple) else (item,)
     return all(type(side) is int and side >= 0 for side in sides) and any(sides)
 
@@ -205,7 +205,7 @@ def _is_border(item: Any) -> bool:
 def _infer(
     forward: Kernel, geometry: WindowGeometry, along: int, number: int, split: Split
 ) -> tuple[tuple[Shape, ...], ...] | None:
-    """The shapes of the outputs of each part; None where they do not make up the whole."""
+    """Return the shapes of the outputs of each part; None if they do not form the whole."""
     expected = [
         tuple(
             (*one.shape[:along], end - begin, *one.shape[along + 1 :])

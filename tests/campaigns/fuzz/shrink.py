@@ -60,7 +60,7 @@ def probe(sample: Sample, workers: int, kind: str, asked: Asked, randoms: int = 
         return Failing(sample, trial.outcome.failures[-1])
     if default is None:
         return None
-    trial.task = replace(default.task, problem=default.searched, settings=trial.partition({}).settings)
+    trial.task = replace(default.task, problem=default.searched.problem, settings=trial.partition({}).settings)
     tried = [asked, {"hints": _fit(default, asked)}] if asked else []
     for one in tried:
         if _check(trial, one, kind):
@@ -88,7 +88,7 @@ def _list_choices(plan: str) -> dict[str, Any]:
 def _fit(default: Partition, asked: Asked) -> dict[str, Any]:
     """Of what was asked, the choices for names that the graph has."""
     hints = asked.get("hints") or (_list_choices(asked["plan"]) if "plan" in asked else {})
-    graph, steps = default.searched.graph, len(default.plan.factors)
+    graph, steps = default.searched.problem.graph, len(default.plan.factors)
     known = {*graph.tensor_index, *graph.operator_index}
     return {name: choice for name, choice in hints.items() if name in known and len(choice) == steps}
 

@@ -10,8 +10,7 @@ from rich.table import Table
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tests.campaigns.fuzz.campaign import Record
-from tofu.mxnet.verify.cases import verify_case
-from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.cases import load_cases, verify_case
 from tofu.mxnet.verify.nodes import list_operators
 from tofu.mxnet.verify.record import Entry
 

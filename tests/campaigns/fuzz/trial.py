@@ -111,7 +111,7 @@ class Trial:
             )  # its gradients have memory of their own, which the plan does not count
             allocated = allocated_bytes(training.bound, plan.workers, shards)
             backend = partition.task.engine.backend
-            planned = backend.measure(training.execution, partition.problem, partition.choices).worker_bytes
+            planned = backend.measure(training.execution, partition.choices).worker_bytes
             if allocated != list(planned):
                 self._fail("memory", kind, asked, f"planned {planned}, allocated {allocated}")
 
@@ -162,7 +162,7 @@ def try_sample(
         trial.outcome.workers = max(2, trial.outcome.workers // 2)
         default = trial.check("default", {}, thorough=True)
     if default is not None:
-        trial.task = replace(default.task, problem=default.searched, settings=trial.partition({}).settings)
+        trial.task = replace(default.task, problem=default.searched.problem, settings=trial.partition({}).settings)
         for number, (kind, asked) in enumerate(list_plans(default, seed, randoms)):
             trial.check(kind, asked, thorough=(seed + number) % 6 == 0)
     mx.nd.waitall()

@@ -29,7 +29,7 @@ def run_untaken(records: Sequence[Record]) -> Iterator[Record]:
         default = trial.check("default", {})
         if default is None:
             continue
-        trial.task = replace(default.task, problem=default.searched, settings=trial.partition({}).settings)
+        trial.task = replace(default.task, problem=default.searched.problem, settings=trial.partition({}).settings)
         for hints in _list_hints(default, offered):
             trial.check("strategy", {"hints": hints})
         for one in offered:
@@ -43,7 +43,7 @@ def _list_hints(partition: Partition, offered: set[tuple[str, str]]) -> Iterator
 
     The operators are those that are planned, and those of the model that have parts there and are whole again under the plan.
     """
-    problem, model = partition.searched, partition.graph
+    problem, model = partition.searched.problem, partition.graph
     planned = zip(problem.graph.operators, problem.accesses, strict=True)
     for operator, access in chain(planned, zip(model.operators, partition.task.stock, strict=True)):
         for axis in access.axes:

@@ -51,10 +51,10 @@ def make_events(path, kernels):
 def test_the_fewest_seconds_of_the_steps_count_and_odd_operators_are_left_out(tmp_path):
     """Two steps of one fully connected layer; the activation ran once too often, so nothing is known of it."""
     symbol, shapes = _build_perceptron(*PERCEPTRONS[0])
-    emitted = plan_task(read_trained(symbol, shapes, Settings(workers=2, cache=False))).whole_step
+    program = plan_task(read_trained(symbol, shapes, Settings(workers=2, cache=False))).program
     layers = sum(
-        emitted.problem.graph.operators[node.id].op == "FullyConnected" and node.worker == 0
-        for node in emitted.program.nodes
+        program.graph.operators[node.id].op == "FullyConnected" and node.worker == 0
+        for node in program.nodes
         if node.kind == 1
     )
     kernels = [
@@ -62,6 +62,6 @@ def test_the_fewest_seconds_of_the_steps_count_and_odd_operators_are_left_out(tm
     ]
     kernels += [(0, "Activation", 100, 1)]
     make_events(tmp_path / "events.json", kernels)
-    samples = list(match_events(Recorded(emitted, [(100, 190), (200, 290)]), read_events(tmp_path / "events.json")))
+    samples = list(match_events(Recorded(program, [(100, 190), (200, 290)]), read_events(tmp_path / "events.json")))
     assert [round(1e6 * sample.seconds) for sample in samples] == [3] * layers
     assert all(sample.kind.startswith("FullyConnected") for sample in samples)

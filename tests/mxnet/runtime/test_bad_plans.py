@@ -42,7 +42,7 @@ def test_plan_in_a_file(model, tmp_path):
 def test_a_plan_and_how_to_search_one(model):
     plan = tofu.partition(model.symbol, 2, data=(12, 17)).plan
     for name, value in (("algorithm", "recursive"), ("search_seconds", 1.0), ("topology", [1e9])):
-        with refuses(tofu.PlanError, "plan= is applied as it is", f"{name}="):
+        with refuses(tofu.PlanError, "plan= applies a plan", f"{name}="):
             tofu.partition(model.symbol, plan=plan, data=(12, 17), **{name: value})
     with refuses(tofu.PlanError, "partitioned already"):
         tofu.bind(tofu.partition(model.symbol, 2), plan=plan, data=(12, 17))
@@ -105,7 +105,7 @@ def test_hints_of_another_type(model, hints):
     [
         ({"fc0_wieght": 0}, ["no such operator or tensor", "fc0_weight"]),
         ({"fc0_weight": 2}, ["2 is not a dimension", "\\(18, 17\\)"]),
-        ({"fc0_weight": "0"}, ["'0' is not a dimension", "\\(18, 17\\) \\(0 to 1\\); it is a text, and"]),
+        ({"fc0_weight": "0"}, ["'0' is not a dimension", "\\(18, 17\\) \\(0 to 1\\); dimensions are integers"]),
         ({"fc0": "channel"}, ["'channel' is not an axis"]),
         ({"fc0_weight": (0, 0)}, ["2 choices given", "factors"]),
         ({"softmax": "c"}, ["softmax", "'c'"]),

@@ -139,7 +139,7 @@ def test_numbers_that_several_workers_would_draw_are_refused(symbol, options):
     shape = (5, 4, 8) if "other" in options else (16, 2)
     with pytest.raises(
         tofu.InfeasibleError,
-        match=r"drop \(\w+\) draws random numbers for .* and each draw its own. Use (one device|\d workers), or",
+        match=r"drop \(\w+\) draws random numbers for .* but each draws its own. Use (one device|\d workers), or",
     ):
         tofu.partition(symbol, 8, data=shape, **options)
 

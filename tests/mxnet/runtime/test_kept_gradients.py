@@ -102,4 +102,4 @@ def test_models_keep_their_gradients_and_break_no_rule(name):
     executor = tofu.partition(model.symbol, 2).simple_bind(mx.cpu(), **model.shapes)
     partition = executor.sharded.partition
     assert executor.sharded.kept_gradients == set(executor.sharded.differentiated)
-    MXNET.backend.check(partition.training.keeping_gradients, partition.problem, partition.choices)
+    MXNET.backend.check(partition.training.keeping_gradients, partition.choices)

@@ -39,7 +39,7 @@ def test_the_order_of_nodes_saves_memory(name):
     model = MODELS[name]
     partition = tofu.partition(model.symbol, 4, **model.shapes).planned()
     handle = partition.training.symbol.handle.value
-    variables = worker_variables(partition.problem, partition.choices, partition.training)
+    variables = worker_variables(partition.choices, partition.training)
     ordered, unordered = (
         sum(worker["pool"] for worker in _mxnet.PlannedGraph(handle, *variables, keeps_order=keeps).memory().values())
         for keeps in (True, False)

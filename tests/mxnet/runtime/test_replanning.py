@@ -10,7 +10,7 @@ import tofu
 from tests.models.plain import mlp
 from tests.mxnet.gluon.blocks import build_perceptron, draw
 from tofu.mxnet.runtime.symbol import partitioned_symbol, replanning
-from tofu.planning import find
+from tofu.planning import selection
 
 
 def batch_of(size):
@@ -64,7 +64,7 @@ def counted(monkeypatch):
         return counting
 
     monkeypatch.setattr(partitioned_symbol, "compile_partition", count("compile", partitioned_symbol.compile_partition))
-    monkeypatch.setattr(find, "_search", count("search", find._search))
+    monkeypatch.setattr(selection, "_search", count("search", selection._search))
     return calls
 
 

@@ -65,7 +65,5 @@ def test_outputs_that_there_are_not(model):
 def test_regions_outside_a_tensor(model, region):
     data = tofu.bind(tofu.partition(model.symbol, 2), data=(12, 17), softmax_label=(12,)).variables["data"]
     assert data.gather_region(((3, 12), (0, 17))).shape == (9, 17)
-    with refuses(
-        tofu.ShapeError, "data has the shape \\(12, 17\\)", re.escape(str(list(region))), "is not inside"
-    ):
+    with refuses(tofu.ShapeError, "data has the shape \\(12, 17\\)", re.escape(str(list(region))), "is not inside"):
         data.gather_region(region)

@@ -16,8 +16,8 @@ from types import MappingProxyType
 
 from tdl_ops.jax import WHOLE
 from tofu.jax.backend.fusion import FUSED, Buffer, Operation, fuse, index
-from tofu.jax.backend.kernels import Aliases, Kernels, count_bytes
-from tofu.jax.frontend.branches import list_bodies
+from tofu.jax.backend.xla_operations import Aliases, Kernels, count_bytes
+from tofu.jax.frontend.control_flow import list_bodies
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Literal, Loop, Step, ValueType
 from tofu.jax.frontend.trace import read_jaxpr
 
@@ -50,7 +50,7 @@ def predict_temporaries(step: Step, overwritten: Mapping[int, int] = MappingProx
         if isinstance(result := step.outputs[position], int)
     }
     operations = fuse(_list_operations(step.equations, types, alias), results, types)
-    operations = _copy_overwritten(operations, pairs, types)
+    operations = _copy_donated(operations, pairs, types)
     depth = _number_depth_first(operations, [alias.find(x) for x in step.outputs if isinstance(x, int)])
     own = {value: pairs.get(value) for value in sorted(results, key=lambda value: -depth.get(value, 0))}
     return _pack(_order_breadth_first(operations), types, results, own, depth)
@@ -60,7 +60,7 @@ def _list_operations(items: Sequence[Equation | Loop], types: list[ValueType], a
     kernels = Kernels(types, alias)
     for item in items:
         if isinstance(item, Loop):
-            yield _enclose(item, types, alias)
+            yield _make_loop_operation(item, types, alias)
         elif item.primitive.name in WHOLE:  # by the primitive itself: its bodies are not read
             size = max((predict_temporaries(read_jaxpr(body)) for body in list_bodies(item.params)), default=0)
             yield Operation(item.primitive.name, alias.find_all(item.inputs), item.outputs, (Buffer(size, 0, 0),))
@@ -68,7 +68,7 @@ def _list_operations(items: Sequence[Equation | Loop], types: list[ValueType], a
             yield from kernels.make(item)
 
 
-def _enclose(loop: Loop, types: list[ValueType], alias: Aliases) -> Operation:
+def _make_loop_operation(loop: Loop, types: list[ValueType], alias: Aliases) -> Operation:
     """A loop as one operation: what it carries and puts together are its results, what its body holds is its scratch, each for its time."""
     stacks = [item for item in loop.equations if isinstance(item, Equation) and item.primitive is LOOP_STACK]
     ends = alias.find_all([*(carry.following for carry in loop.carries), *(x for s in stacks for x in s.inputs)])
@@ -83,9 +83,7 @@ def _enclose(loop: Loop, types: list[ValueType], alias: Aliases) -> Operation:
     return Operation(LOOP, tuple(reads), tuple(makes), tuple(scratch), 1 + sum(one.length for one in order))
 
 
-def _copy_overwritten(
-    operations: Sequence[Operation], pairs: Mapping[int, int], types: list[ValueType]
-) -> list[Operation]:
+def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], types: list[ValueType]) -> list[Operation]:
     """The operations, reading copies of arguments that are written over while others may still read them: that no operand of what writes
     depends on what else reads. `pairs`: result -> argument; the types of the copies are added to `types`.
     """
@@ -198,10 +196,10 @@ def _pack(
         memory.buffers[n] for n in sorted(range(len(memory.buffers)), key=lambda n: numbers.get(n, 0)) if n not in rooms
     ]
     lent = [[memory.buffers[n], *taken] for n, taken in rooms.items()]
-    return _count_most(_write_over(_find_homeless(counted, lent)), memory.length)
+    return _count_most(_write_over(_find_unplaced(counted, lent)), memory.length)
 
 
-def _find_homeless(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]]) -> list[Buffer]:
+def _find_unplaced(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]]) -> list[Buffer]:
     """The buffers that find no room: the largest looks first, and takes the smallest room, as large as its first buffer, that is free for
     its time.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tofu.jax.backend.fusion import Operation, fuse
-from tofu.jax.backend.kernels import ALIASES
+from tofu.jax.backend.xla_operations import ALIASES
 from tofu.jax.frontend.equations import ValueType
 from tofu.program import Entry, NodeKind, Program
 

@@ -17,10 +17,10 @@ from jax import lax
 from tofu.analysis import OperatorAccess, find_dimension, find_neutral
 from tofu.errors import InternalError
 from tofu.jax.frontend.equations import Equation, Literal
-from tofu.jax.frontend.versions import lay_row_major, vary_alike
+from tofu.jax.frontend.versions import constrain_row_major, vary_alike
 from tofu.program.lockstep import Box, Compute, Value
 from tofu.program.parts import count_own_positions, list_parts
-from tofu.search import Choices, Problem
+from tofu.search import Choices
 
 BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 """Whole numbers, by their bytes."""
@@ -37,7 +37,7 @@ class Selection(Protocol):
 
 
 @dataclass(frozen=True)
-class Repeated:
+class RepeatedElements:
     """Cells of an operand of a sum that another worker adds: along a dimension those from `counts` on, by worker. They become `neutral`."""
 
     operand: int
@@ -65,7 +65,7 @@ class LocalCall:
     changed: Sequence[dict[str, Any]]
     written: Sequence[Sequence[Box]]
     workers: Selection
-    repeated: Sequence[Repeated] = ()
+    repeated: Sequence[RepeatedElements] = ()
 
     def run(self, operands: list[Any]) -> list[Any]:
         """The results."""
@@ -94,7 +94,6 @@ class LocalCall:
 
 def make_call(
     equation: Equation,
-    problem: Problem,
     choices: Choices,
     compute: Compute,
     values: Sequence[Value],
@@ -105,19 +104,21 @@ def make_call(
     Raises InternalError if a parameter would have to differ from worker to worker.
     """
     operator = compute.operator
-    access = problem.accesses[operator]
+    access = choices.problem.accesses[operator]
     inputs, outputs = ([values[one] for one in listed] for listed in (compute.inputs, compute.outputs))
     shapes = [one.shape for one in inputs], [one.shape for one in outputs]
     changed = [
         access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shapes)
-        for part in list_parts(problem, choices, operator)
+        for part in list_parts(choices, operator)
     ]
     parameters = share_parameters(equation, changed)
-    repeated = list_repeated(equation, access, count_own_positions(problem, choices, operator))
+    repeated = find_repeated_elements(equation, access, count_own_positions(choices, operator))
     return LocalCall(equation, parameters, changed, [one.boxes for one in outputs], workers, repeated)
 
 
-def list_repeated(equation: Equation, access: OperatorAccess, counted: Mapping[int, tuple[int, ...]]) -> list[Repeated]:
+def find_repeated_elements(
+    equation: Equation, access: OperatorAccess, counted: Mapping[int, tuple[int, ...]]
+) -> list[RepeatedElements]:
     """What a worker leaves out of its operands, where so many positions of each axis are its own.
 
     Indices stay as they are: it may have been promised that none is there twice, or that they are in order.
@@ -130,7 +131,7 @@ def list_repeated(equation: Equation, access: OperatorAccess, counted: Mapping[i
         for operand, read in zip(operands, access.inputs, strict=True):
             dimension = find_dimension(read.rows, axis)
             if neutral is not None and dimension is not None and not (has_indices and operand == 1):
-                found.append(Repeated(operand, dimension, counts, neutral))
+                found.append(RepeatedElements(operand, dimension, counts, neutral))
     return found
 
 
@@ -150,7 +151,7 @@ def share_parameters(equation: Equation, changed: Sequence[dict[str, Any]]) -> d
     return parameters
 
 
-def _count_on(call: LocalCall, operands: list[Any]) -> list[Any]:
+def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
     """iota: it begins with this worker's first position. It counts in whole numbers: rounding comes last, as on one device."""
     dtype = call.parameters["dtype"]
     (counted,) = call.bind(operands, dtype=dtype if jnp.issubdtype(dtype, jnp.integer) else jnp.dtype(jnp.int32))
@@ -220,7 +221,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
     if name == "gather" and equation.params["mode"] == lax.GatherScatterMode.CLIP:
         operands = [operands[0], _clip(operands[0].shape, operands[1], equation.params)]
     results = equation.evaluate(vary_alike(operands))
-    return list(map(lay_row_major, results)) if name == "fft" else results
+    return list(map(constrain_row_major, results)) if name == "fft" else results
 
 
 def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
@@ -281,7 +282,7 @@ def _is_whole(call: LocalCall, name: str) -> bool:
 
 RULES: dict[str, Callable[[LocalCall, list[Any]], list[Any]]] = {
     "gather": _gather,
-    "iota": _count_on,
+    "iota": _offset_iota,
     "random_bits": _draw_all,
     "random_split": _draw_all,
     "rng_bit_generator": _generate_all,

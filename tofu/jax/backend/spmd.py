@@ -20,7 +20,6 @@ from tofu.errors import InternalError
 from tofu.jax.backend.collectives import Workers
 from tofu.jax.backend.local_calls import make_call, read_bits
 from tofu.jax.backend.uneven import UnevenSharding, find_sharding
-from tofu.jax.frontend.compared import find_compared
 from tofu.jax.frontend.equations import (
     LOOP_CELL,
     LOOP_STACK,
@@ -31,14 +30,14 @@ from tofu.jax.frontend.equations import (
     Summed,
     as_type,
 )
+from tofu.jax.frontend.extrema import find_compared_with_extremum
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.versions import scatters_sums, shard_map, vary
-from tofu.program import Program, is_checked
+from tofu.program import PlannedProgram, is_checked
 from tofu.program.check_collectives import check_collectives
 from tofu.program.collectives import Collective, Layout, recognize
 from tofu.program.lockstep import Compute, Lockstep, align
 from tofu.program.parts import list_shards
-from tofu.search import Choices, Problem
 from tofu.search.choices import REPLICATED
 
 
@@ -65,21 +64,20 @@ class SpmdProgram:
     results. An array in overlapping shards is passed and returned as these shards, side by side in one array (`uneven.py`).
     """
 
-    def __init__(self, native: Native, problem: Problem, choices: Choices, program: Program) -> None:
+    def __init__(self, native: Native, program: PlannedProgram) -> None:
         self.native, self.step = native, native.step
         self.given = (*self.step.inputs, *self.step.constants)
-        self.problem, self.choices, self._written = problem, choices, program
-        self.workers = Workers(problem.factors)
-        self.compared = find_compared(self.step)
-        self._number_of = {id(operator.origin): n for n, operator in enumerate(problem.graph.operators)}
+        self.choices, self._written = program.choices, program
+        self.problem = self.choices.problem
+        self.workers = Workers(self.problem.factors)
+        self.compared = find_compared_with_extremum(self.step)
+        self._number_of = {id(operator.origin): n for n, operator in enumerate(self.problem.graph.operators)}
         self.summing = {one.outputs[0]: one for one in self.step.walk() if one.loops_summed}
 
     @cached_property
     def program(self) -> Lockstep:
         """The program, as instructions for all workers at once."""
-        return align(
-            self._written, self.problem.factors, lambda tensor: list_shards(self.problem, self.choices, tensor)
-        )
+        return align(self._written, self.problem.factors, lambda tensor: list_shards(self.choices, tensor))
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
@@ -121,14 +119,14 @@ class SpmdProgram:
     def function(self, mesh: Mesh) -> Callable[..., list[Any]]:
         """Return the function from whole values that it takes to whole results, to be jitted with `shardings`, `result_shardings`."""
         self.workers.scatters_sums = scatters_sums(list(mesh.devices.flat))  # before anything is traced
-        mapped = self.over(mesh)
+        mapped = self.map_over_mesh(mesh)
 
         def run(*leaves: Any) -> list[Any]:
             return list(map(as_type, mapped(*leaves), self.step.result_types))
 
         return run
 
-    def over(self, mesh: Mesh, is_checked: bool = False) -> Any:
+    def map_over_mesh(self, mesh: Mesh, is_checked: bool = False) -> Any:
         """What all workers do. With `is_checked` JAX raises TypeError or ValueError where it cannot show that replicas are alike."""
         specs = tuple(s.spec for s in self.shardings(mesh)), [s.spec for s in self.result_shardings(mesh)]
         return shard_map(self.run, mesh, *specs, is_checked=is_checked)
@@ -138,7 +136,7 @@ class SpmdProgram:
         and runs unchecked: where JAX makes loops of a primitive as it lowers it, its check fails on them.
         """
         try:
-            jax.eval_shape(self.over(mesh, is_checked=True), *self.argument_structs(mesh))
+            jax.eval_shape(self.map_over_mesh(mesh, is_checked=True), *self.argument_structs(mesh))
         except (TypeError, ValueError):
             return False
         return True
@@ -151,7 +149,7 @@ class SpmdProgram:
             return [
                 jnp.asarray(x.value)
                 if isinstance(x, Literal)
-                else self._get(self._find_result(x, self._lies_like(n, x)), scope)
+                else self._get(self._find_result(x, self._find_layout_owner(n, x)), scope)
                 for n, x in enumerate(self.step.outputs)
             ]
 
@@ -165,13 +163,13 @@ class SpmdProgram:
 
     def uneven_results(self, mesh: Mesh) -> dict[int, UnevenSharding]:
         """By position: the results that do."""
-        like = {n: self._lies_like(n, x) for n, x in enumerate(self.step.outputs) if isinstance(x, int)}
+        like = {n: self._find_layout_owner(n, x) for n, x in enumerate(self.step.outputs) if isinstance(x, int)}
         return self._find_uneven(like, self.result_shardings(mesh))
 
     def _find_uneven(self, numbers: Mapping[int, int], shardings: Sequence[NamedSharding]) -> dict[int, UnevenSharding]:
         found = {
             position: find_sharding(
-                list_shards(self.problem, self.choices, self.native.tensor_of[number]),
+                list_shards(self.choices, self.native.tensor_of[number]),
                 self._layout(number),
                 self.workers.factors,
                 self.step.types[number].shape,
@@ -191,11 +189,11 @@ class SpmdProgram:
         """Of the results; state comes out as it goes in."""
         whole = (REPLICATED,) * len(self.workers.factors)
         return [
-            self._layout(self._lies_like(n, x)) if isinstance(x, int) else whole
+            self._layout(self._find_layout_owner(n, x)) if isinstance(x, int) else whole
             for n, x in enumerate(self.step.outputs)
         ]
 
-    def _lies_like(self, position: int, number: int) -> int:
+    def _find_layout_owner(self, position: int, number: int) -> int:
         """The value whose place a result has: of the next state that is the argument, whatever else the result is returned as."""
         own = self.step.inputs[position] if position < len(self.step.inputs) else number
         following, tensor_of = self.problem.graph.next_values, self.native.tensor_of
@@ -268,7 +266,7 @@ class SpmdProgram:
             for value in self._list_moved(equation):
                 self._get(value, scope)
             return
-        call = make_call(equation, self.problem, self.choices, compute, self.program.values, self.workers)
+        call = make_call(equation, self.choices, compute, self.program.values, self.workers)
         results = call.run(self._read(equation, compute, scope))
         if equation.loops_summed:
             (number,), (result,) = equation.outputs, results

@@ -23,8 +23,8 @@ from tofu.engine import Source
 from tofu.errors import DeviceError, TofuError
 from tofu.jax.compare.peers import PEERS, Arguments, Peer, make_mesh
 from tofu.jax.compare.traffic import count_traffic
-from tofu.jax.engine import LIMITS_ARGUMENTS
-from tofu.jax.frontend.leaves import take_apart
+from tofu.jax.engine import JAX_LIMITING_ARGUMENTS
+from tofu.jax.frontend.static_leaves import flatten_arrays
 from tofu.jax.hosts import list_devices
 from tofu.jax.partitioned_step import PartitionedStep
 from tofu.jax.planning import plan_step
@@ -47,7 +47,7 @@ the bytes moves while devices compute, where collectives have a start and an end
 
 
 @dataclass(frozen=True)
-class Row:
+class PlanRow:
     """A plan, compiled. `moved_bytes` are -1 where it does not apply; `note` says why. `overlapped_bytes` of them move while devices
     compute.
     """
@@ -67,7 +67,7 @@ class Row:
         return self.planned_bytes is None and self.moved_bytes >= 0 and not self.work > MOST_WORK
 
 
-class Comparison:
+class PlanComparison:
     """A step that was read, on devices, under plans one after another."""
 
     def __init__(
@@ -77,16 +77,16 @@ class Comparison:
         self._settings, self._devices = settings, devices
         alone = SingleDeviceSharding(devices[0])  # of the same kind, which may be no device of this machine
         native = source.native
-        self._leaves, self._native = take_apart(arguments.all, native.fixes_numbers)[0], native
+        self._leaves, self._native = flatten_arrays(arguments.all, native.has_static_numbers)[0], native
 
         def flat(*leaves: Any) -> list[Any]:  # shardings make no trees: a class in them may take nothing but arrays
-            return take_apart(step(*native.arguments_tree.unflatten(leaves)), native.fixes_numbers)[0]
+            return flatten_arrays(step(*native.arguments_tree.unflatten(leaves)), native.has_static_numbers)[0]
 
         self._flat = flat
         whole = jax.jit(flat, in_shardings=alone, out_shardings=alone).lower(*self._leaves).compile()
         self._whole_work = _count_work(whole)
 
-    def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[Row]:
+    def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
         """Tofu's plans, that of the settings among them where they have one, the peers, and the plans within the memory of each peer."""
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)
@@ -100,29 +100,29 @@ class Comparison:
         yield from self.plan_within(found)
 
     @cached_property
-    def split(self) -> Row:
+    def split(self) -> PlanRow:
         """Tofu's plan that splits everything."""
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
-    def plan_within(self, rows: Sequence[Row]) -> Iterator[Row]:
+    def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
         """Tofu's plans within the memory of each of these peers that is one and holds no less than where everything is split."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)
                 yield self.attempt(f"Tofu within {row.name}", limited)
 
-    def plan(self, name: str, **asked: Any) -> Row:
+    def plan(self, name: str, **asked: Any) -> PlanRow:
         """What Tofu plans with these settings in the place of others."""
         lowered, plan = self.lower_plan(**asked)
         return self._compile(name, lowered, plan.communication_bytes, plan.optimality)
 
     def lower_plan(self, **asked: Any) -> tuple[Any, Plan]:
         """The step under Tofu's plan with these settings in the place of others, to be compiled."""
-        made = plan_step(self._source, replace(self._settings, **asked), engine=LIMITS_ARGUMENTS)
+        made = plan_step(self._source, replace(self._settings, **asked), engine=JAX_LIMITING_ARGUMENTS)
         step = PartitionedStep(self.step, made, made.training.make_mesh(self._devices), ())
         return step.lower_leaves(), made.plan
 
-    def peer(self, peer: Peer, name: str) -> Row:
+    def peer(self, peer: Peer, name: str) -> PlanRow:
         """What XLA makes of shardings of the arguments; the state comes out as it goes in."""
         return self._compile(name, self.lower_peer(peer))
 
@@ -131,19 +131,21 @@ class Comparison:
         shardings = peer(make_mesh(self._devices), self._arguments)
         found = [jax.tree.leaves(each) for each in shardings]
         laid = [sharding for each in found for sharding in each]
-        return jax.jit(self._flat, in_shardings=laid, out_shardings=self._lay_results(found[0])).lower(*self._leaves)
+        return jax.jit(self._flat, in_shardings=laid, out_shardings=self._list_result_shardings(found[0])).lower(
+            *self._leaves
+        )
 
     @staticmethod
-    def attempt(name: str, make: Callable[[str], Row]) -> Row:
+    def attempt(name: str, make: Callable[[str], PlanRow]) -> PlanRow:
         """The row of this name, or one that says why there is none."""
         try:
             return make(name)
         except (TofuError, ValueError) as error:
-            return Row(
+            return PlanRow(
                 name, None, -1, -1, 0.0, 0.0, f"does not apply: {shorten(str(error), MOST_LETTERS, placeholder=' ...')}"
             )
 
-    def _compile(self, name: str, lowered: Any, planned: int | None = None, note: str = "") -> Row:
+    def _compile(self, name: str, lowered: Any, planned: int | None = None, note: str = "") -> PlanRow:
         started = time.perf_counter()
         compiled = lowered.compile()
         seconds = time.perf_counter() - started
@@ -151,9 +153,9 @@ class Comparison:
         traffic = count_traffic(compiled.as_text(), len(self._devices))
         work = len(self._devices) * _count_work(compiled) / self._whole_work
         overlapped = round(sum(traffic.overlapped.values()))
-        return Row(name, planned, traffic.total, held, work, seconds, note, overlapped)
+        return PlanRow(name, planned, traffic.total, held, work, seconds, note, overlapped)
 
-    def _lay_results(self, state: Sequence[Any]) -> list[Any]:
+    def _list_result_shardings(self, state: Sequence[Any]) -> list[Any]:
         """The shardings of the results' leaves; None where XLA may choose."""
         results, like = self._native.results_tree, self._native.arguments_tree.children()[0]
         kind = results.tree.node_data() or (None,)
@@ -179,7 +181,7 @@ def find_devices(workers: int) -> list[Any]:
         return list(devices[:workers])
 
 
-def print_rows(console: Console, title: str, rows: Sequence[Row]) -> None:
+def print_rows(console: Console, title: str, rows: Sequence[PlanRow]) -> None:
     """The rows as a table, and below it what there is to say of each."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for heading in HEADINGS:

@@ -61,25 +61,27 @@ def make_mesh(devices: Sequence[Any]) -> Mesh:
     return Mesh(np.array(devices, object).reshape(factors), tuple(f"axis{n}" for n in range(len(factors))))
 
 
-def lay(mesh: Mesh, rank: int, split: Mapping[int, Sequence[str]]) -> NamedSharding:
+def make_sharding(mesh: Mesh, rank: int, split: Mapping[int, Sequence[str]]) -> NamedSharding:
     """Dimension -> the axes of the mesh that split it."""
     return NamedSharding(mesh, PartitionSpec(*(tuple(split.get(d, ())) or None for d in range(rank))))
 
 
-def lay_data(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple[Any, ...]:
+def shard_batch(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple[Any, ...]:
     """The batch is split over these axes of the mesh; what has none is whole everywhere."""
 
     def place(leaf: Any) -> NamedSharding:
         shape = np.shape(leaf)
-        return lay(mesh, len(shape), {shape.index(arguments.batch): names} if arguments.batch in shape else {})
+        return make_sharding(
+            mesh, len(shape), {shape.index(arguments.batch): names} if arguments.batch in shape else {}
+        )
 
     return tuple(list(map(place, jax.tree.leaves(one))) for one in arguments.data)
 
 
 def data_parallel(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
     """The batch is split; the state is whole everywhere."""
-    state = [lay(mesh, len(np.shape(leaf)), {}) for leaf in jax.tree.leaves(arguments.state)]
-    return state, *lay_data(mesh, arguments, mesh.axis_names)
+    state = [make_sharding(mesh, len(np.shape(leaf)), {}) for leaf in jax.tree.leaves(arguments.state)]
+    return state, *shard_batch(mesh, arguments, mesh.axis_names)
 
 
 def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
@@ -89,10 +91,10 @@ def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
         shape = np.shape(leaf)
         fits = [d for d, extent in enumerate(shape) if extent and extent % mesh.size == 0]
         if not fits or prod(shape) * find_dtype(leaf).itemsize < SMALL_BYTES:
-            return lay(mesh, len(shape), {})
-        return lay(mesh, len(shape), {max(fits, key=lambda d: shape[d]): mesh.axis_names})
+            return make_sharding(mesh, len(shape), {})
+        return make_sharding(mesh, len(shape), {max(fits, key=lambda d: shape[d]): mesh.axis_names})
 
-    return list(map(place, jax.tree.leaves(arguments.state))), *lay_data(mesh, arguments, mesh.axis_names)
+    return list(map(place, jax.tree.leaves(arguments.state))), *shard_batch(mesh, arguments, mesh.axis_names)
 
 
 PEERS: Mapping[str, Peer] = {"data parallel": data_parallel, "FSDP / ZeRO-3": fully_sharded}

@@ -36,7 +36,7 @@ FUSED_START = "AsyncCollectiveStart"
 
 
 @dataclass
-class Traffic:
+class CollectiveTraffic:
     """Bytes that all devices receive in one step, by the kind of collective, and how many there are in the text. `between`: those of the
     bytes that come from other hosts; `overlapped`: those for which devices do other work between start and end of a collective.
     """
@@ -58,12 +58,12 @@ class Traffic:
         return f"{self.total / 1e6:.2f} MB ({kinds})"
 
 
-def count_traffic(text: str, devices: int, host_devices: int = 0) -> Traffic:
+def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveTraffic:
     """The traffic of one run of an optimised HLO module, as text, on hosts of so many devices each; 0: all are on one."""
     computations, entry = _split(text)
     times = _count_runs(computations, entry)
     hidden = _find_hidden(computations)
-    traffic = Traffic()
+    traffic = CollectiveTraffic()
     for name, lines in computations.items():
         begins = any(FUSED_START in line for line in lines)
         for number, line in enumerate(lines):

@@ -13,16 +13,16 @@ from tofu.errors import UnsupportedError
 from tofu.jax.frontend.equations import find_dtype
 
 
-def keep_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     """Return the jaxpr with copies of its constants, those of inner jaxprs included.
 
     A NumPy array may be written to later, and an array of JAX may be deleted or donated. `jax.jit` compiles the values that it has
     traced, and so does this. Raises UnsupportedError for a constant that an outer transformation is tracing.
     """
-    return _Keeper().keep(closed)
+    return _ConstantCopier().keep(closed)
 
 
-class _Keeper:
+class _ConstantCopier:
     """Copies constants, each once. Jaxprs without constants stay as they are."""
 
     def __init__(self) -> None:

@@ -12,22 +12,22 @@ from jax.extend import core
 from tofu.jax.frontend.equations import Equation, Literal, Operand, ValueType
 
 if TYPE_CHECKING:
-    from tofu.jax.frontend.trace import Flattening
+    from tofu.jax.frontend.trace import StepBuilder
 
 WRITTEN = {"dynamic_update_slice": 1}
 """Which operand is written into the first one; of scatters it is the third."""
 
 
-def leave_out_empty(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """The results of an equation that reads or makes values without cells; None of any other.
 
     Values without cells are constants that nothing reads. What remains is read without them where it is known how.
     """
     if types and all(map(is_empty, types)):
-        return list(map(flattening.add_empty, types))
+        return list(map(builder.add_empty, types))
     if equation.primitive.name == "split" and any(map(is_empty, types)):
-        return _split(flattening, equation, types)
-    given = [x.type if isinstance(x, Literal) else flattening.types[x] for x in equation.inputs]
+        return _split(builder, equation, types)
+    given = [x.type if isinstance(x, Literal) else builder.types[x] for x in equation.inputs]
     there = [x for x, type_ in zip(equation.inputs, given, strict=True) if not is_empty(type_)]
     if len(there) == len(given):
         return None
@@ -36,33 +36,31 @@ def leave_out_empty(flattening: Flattening, equation: Equation, types: Sequence[
         return (
             there
             if len(there) == 1
-            else [flattening.add(equation.primitive, types[0], there, equation, **equation.params)]
+            else [builder.add(equation.primitive, types[0], there, equation, **equation.params)]
         )
     if name in WRITTEN or name.startswith("scatter"):
         return equation.inputs[:1] if is_empty(given[WRITTEN.get(name, 2)]) else None
     if name == "pad":
         broadcast = core.primitives.broadcast_in_dim_p
         shape = types[0].shape
-        return [
-            flattening.add(broadcast, types[0], there, equation, shape=shape, broadcast_dimensions=(), sharding=None)
-        ]
+        return [builder.add(broadcast, types[0], there, equation, shape=shape, broadcast_dimensions=(), sharding=None)]
     if all(isinstance(x, Literal) for x in there):
-        operands = [x.value if isinstance(x, Literal) else make_empty(flattening.types[x]) for x in equation.inputs]
-        return list(map(flattening.add_constant, equation.evaluate(operands)))
+        operands = [x.value if isinstance(x, Literal) else make_empty(builder.types[x]) for x in equation.inputs]
+        return list(map(builder.add_constant, equation.evaluate(operands)))
     return None
 
 
-def _split(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> list[Operand]:
+def _split(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> list[Operand]:
     """The pieces of a split, of which some have no cells."""
     there = [type_ for type_ in types if not is_empty(type_)]
     if len(there) == 1:
         pieces: Iterator[Operand] = iter(equation.inputs)
     else:
         sizes = tuple(size for size in equation.params["sizes"] if size)
-        outputs = tuple(map(flattening.add_value, there))
-        flattening.equations.append(replace(equation, params={**equation.params, "sizes": sizes}, outputs=outputs))
+        outputs = tuple(map(builder.add_value, there))
+        builder.equations.append(replace(equation, params={**equation.params, "sizes": sizes}, outputs=outputs))
         pieces = iter(outputs)
-    return [flattening.add_empty(type_) if is_empty(type_) else next(pieces) for type_ in types]
+    return [builder.add_empty(type_) if is_empty(type_) else next(pieces) for type_ in types]
 
 
 def is_empty(type_: ValueType) -> bool:

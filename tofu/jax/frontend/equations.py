@@ -163,7 +163,7 @@ class Equation:
 
 
 @dataclass(frozen=True)
-class Carry:
+class LoopCarry:
     """What a loop hands from step to step: `value`, in its body, is `first` and then what `following` was; `last` is that at the end."""
 
     value: int
@@ -205,7 +205,7 @@ class Loop:
     """
 
     equations: tuple[Equation | Loop, ...]
-    carries: tuple[Carry, ...]
+    carries: tuple[LoopCarry, ...]
     length: int
     reverse: bool
     scope: str

@@ -43,7 +43,7 @@ def describe_difference(planned: Sequence[str], given: Sequence[str]) -> str:
     )
 
 
-def describe_other_node(planned: Any, given: Any, path: str) -> str:
+def describe_node_difference(planned: Any, given: Any, path: str) -> str:
     """Where trees differ whose leaves have the same names, in a sentence: a list where a tuple was, or another class, or other fields of a
     class that are no leaves. `path`: the name of the whole.
     """
@@ -56,7 +56,7 @@ def describe_other_node(planned: Any, given: Any, path: str) -> str:
     if now[1] != fields or len(given.children()) != len(children):
         return f" {path} is a {kind.__name__} whose fields that are no arrays are others."
     keys = fields if kind is dict else getattr(kind, "_fields", range(len(children)))
-    found = map(describe_other_node, children, given.children(), (f"{path}/{key}" for key in keys))
+    found = map(describe_node_difference, children, given.children(), (f"{path}/{key}" for key in keys))
     return next((one for one in found if one), "")
 
 
@@ -136,7 +136,7 @@ def _is_of_jax(name: str) -> bool:
     return any(hasattr(module, name) for module in (jax.nn, jax.numpy, jax.lax, jax.random, jax.scipy.special))
 
 
-class Names:
+class UniqueNames:
     """Gives each name once: the second one of a name has `_1` behind it."""
 
     def __init__(self, taken: Sequence[str] = ()) -> None:

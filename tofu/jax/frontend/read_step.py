@@ -14,18 +14,25 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from tofu.collector import collecting_rarely
 from tofu.engine import Source
 from tofu.errors import UnsupportedError, raise_together
 from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
+from tofu.host.garbage_collection import collect_rarely
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
-from tofu.jax.frontend.leaves import NUMBERS, Structure, check_leaves, has_fixed_numbers, name_all, take_apart
-from tofu.jax.frontend.names import Names, find_user_scope, name_parameters
-from tofu.jax.frontend.sums import add_up_after_loops
+from tofu.jax.frontend.loop_sums import hoist_sums
+from tofu.jax.frontend.names import UniqueNames, find_user_scope, name_parameters
+from tofu.jax.frontend.static_leaves import (
+    NUMBERS,
+    Structure,
+    check_leaf_types,
+    flatten_arrays,
+    name_all,
+    takes_static_numbers,
+)
 from tofu.jax.frontend.trace import Traced, trace_step
 from tofu.jax.frontend.trees import are_alike, check_tree
-from tofu.reading import show, show_with_type
+from tofu.validation import show, show_with_type
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,7 @@ class Native:
     arguments_tree: Structure
     results_tree: Structure
     names: tuple[str, ...] = ()
-    fixes_numbers: bool = False
+    has_static_numbers: bool = False
     """Whether numbers of Python's among the arguments are part of the step."""
     double: bool = False
     """Whether numbers had 64 bits where it was traced."""
@@ -86,8 +93,8 @@ def donate(source: Source, arguments: Any) -> Source:
     return replace(source, native=replace(source.native, donated=tuple(source.native.list_leaves(arguments))))
 
 
-@collecting_rarely()
-def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_numbers: bool = False) -> Source:
+@collect_rarely()
+def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_numbers: bool = False) -> Source:
     """The training step `function(*arguments)`, whose arguments are trees of arrays, or of `jax.ShapeDtypeStruct`s: no array is made.
     Functions and texts among them are part of the step. So are, with `fix_numbers`, numbers of Python's; without it where the
     function cannot be traced without their values.
@@ -96,16 +103,16 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
     """
     if not callable(function):
         raise UnsupportedError(f"A step is a function of arrays, not {show_with_type(function)}.")
-    fix_numbers |= has_fixed_numbers(function)
+    static_numbers |= takes_static_numbers(function)
     arguments = tuple(arguments)
     for name, argument in zip(name_parameters(function, len(arguments)), arguments, strict=True):
         check_tree(name, argument)
-    leaves, structure = take_apart(arguments, fix_numbers)
+    leaves, structure = flatten_arrays(arguments, static_numbers)
     all_names = name_all(function, arguments)
     names = structure.pick(all_names)
-    check_leaves(names, leaves)
+    check_leaf_types(names, leaves)
     try:
-        step, traced = trace_step(function, arguments, fix_numbers)
+        step, traced = trace_step(function, arguments, static_numbers)
     except NameError as error:
         if "unbound axis name" not in str(error):
             raise
@@ -115,9 +122,9 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
         ) from error
     except Exception:
         # JAX says in many ways that it needs a value: in a shape, of a window's first number, in Python's `if`.
-        if fix_numbers or not any(isinstance(leaf, NUMBERS) for leaf in leaves):
+        if static_numbers or not any(isinstance(leaf, NUMBERS) for leaf in leaves):
             raise
-        return read_step(function, arguments, fix_numbers=True)
+        return read_step(function, arguments, static_numbers=True)
     count = _count_state(leaves, structure.children()[0], traced, names) if arguments else 0
     graph, tensor_of = make_graph(step, names, count)
     raise_together(
@@ -132,7 +139,7 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
     )
     double = bool(jax.config.jax_enable_x64)
     native = Native(
-        step, tensor_of, structure, traced.results_tree, tuple(all_names), fix_numbers, double, jaxpr=traced.jaxpr
+        step, tensor_of, structure, traced.results_tree, tuple(all_names), static_numbers, double, jaxpr=traced.jaxpr
     )
     return Source(graph, native)
 
@@ -173,12 +180,12 @@ def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, nam
     return 0
 
 
-def move_sums(source: Source) -> Source | None:
+def hoist_loop_sums(source: Source) -> Source | None:
     """The same step where sums that loops carry are added up by each worker, and between workers behind the loops; None of one without
     such sums.
     """
     native: Native = source.native
-    if (step := add_up_after_loops(native.step)) is None:
+    if (step := hoist_sums(native.step)) is None:
         return None
     given = [source.graph.tensors[native.tensor_of[number]] for number in native.step.inputs]
     state = sum(tensor.kind is TensorKind.PARAMETER for tensor in given)
@@ -230,7 +237,7 @@ class _Graph:
         self.operators: list[Operator] = []
         self.carries: list[Carry] = []
         self.tensor_of: dict[int, int] = {}
-        self._tensor_names, self._operator_names = Names(), Names()
+        self._tensor_names, self._operator_names = UniqueNames(), UniqueNames()
 
     def add_tensor(self, number: int, name: str, kind: TensorKind, times: int = 1, addends: int = 1) -> None:
         """The tensor of a value."""

@@ -17,14 +17,14 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun, primitives
 from tdl_ops.jax import DESCRIPTIONS
 from tdl_ops.jax.lacking import has_kinds_of_memory
 from tofu.errors import UnsupportedError
-from tofu.jax.frontend.empty import leave_out_empty
+from tofu.jax.frontend.empty import drop_empty
 from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType
 from tofu.jax.frontend.versions import is_memory_kind, is_of_jax
 
 if TYPE_CHECKING:
-    from tofu.jax.frontend.trace import Flattening
+    from tofu.jax.frontend.trace import StepBuilder
 
-Rule: TypeAlias = "Callable[[Flattening, Equation, Sequence[ValueType]], Sequence[Operand] | None]"
+Rule: TypeAlias = "Callable[[StepBuilder, Equation, Sequence[ValueType]], Sequence[Operand] | None]"
 """From an equation, and the types of its results, to the results; None where it is not for such equations."""
 
 REDUCED = {"psum": lax.reduce_sum, "pmax": lax.reduce_max, "pmin": lax.reduce_min}
@@ -33,10 +33,10 @@ COMPARED = {"max": primitives.ge_p, "min": primitives.le_p}
 DIVIDING = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCED))
 
 
-def rewrite(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """The results of an equation, of these types, where others say it better, and None of the rest."""
     for rule in RULES:
-        if (results := rule(flattening, equation, types)) is not None:
+        if (results := rule(builder, equation, types)) is not None:
             return results
     return None
 
@@ -51,12 +51,12 @@ def check_undivided(step: Step) -> None:
             )
 
 
-def complete(flattening: Flattening, equation: Equation) -> Equation:
+def complete(builder: StepBuilder, equation: Equation) -> Equation:
     """The equation as its description reads it: in the order of dimensions, and without numbers where it takes none."""
-    return _without_literals(flattening, _without_order(flattening, equation))
+    return _without_literals(builder, _without_order(builder, equation))
 
 
-def _compute(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _compute(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """What follows from numbers alone."""
     numbers = [x.value for x in equation.inputs if isinstance(x, Literal)]
     if not numbers or len(numbers) < len(equation.inputs) or any(type_.shape or type_.is_key for type_ in types):
@@ -65,37 +65,31 @@ def _compute(flattening: Flattening, equation: Equation, types: Sequence[ValueTy
     return [Literal(np.asarray(value), type_) for value, type_ in zip(computed, types, strict=True)]
 
 
-def _reduce(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _reduce(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """A sum along axes that jax.vmap named, as a sum along dimensions."""
     name, axes = equation.primitive.name, equation.params.get("axes", ())
     if name not in REDUCED or not all(isinstance(axis, int) for axis in axes):
         return None
-    shapes = [_describe(_find_type(flattening, x)) for x in equation.inputs]
+    shapes = [_describe(_find_type(builder, x)) for x in equation.inputs]
     closed = jax.make_jaxpr(lambda *operands: [REDUCED[name](x, axes) for x in operands])(*shapes)
-    return _inline(flattening, closed, equation.inputs, equation)
-
-
-def _inline(
-    flattening: Flattening, closed: ClosedJaxpr, operands: Sequence[Operand], equation: Equation
-) -> list[Operand]:
-    return flattening.inline(closed.jaxpr, closed.consts, operands, equation.scope, equation.line, equation.checkpoint)
+    return builder.inline_closed(closed, equation.inputs, equation)
 
 
 def _describe(type_: ValueType) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(type_.shape, type_.dtype)
 
 
-def _divide_barrier(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """A barrier of several values as one for each, so that each may be split in its own way."""
     if equation.primitive.name != "optimization_barrier":
         return None
     return [
-        x if isinstance(x, Literal) else flattening.add(equation.primitive, type_, [x], equation)
+        x if isinstance(x, Literal) else builder.add(equation.primitive, type_, [x], equation)
         for x, type_ in zip(equation.inputs, types, strict=True)
     ]
 
 
-def _put_in_memory(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """A `jax.device_put` as one for each value that goes to another kind of memory; which device has it is for the plan to say."""
     if equation.primitive.name != "device_put":
         return None
@@ -115,27 +109,27 @@ def _put_in_memory(flattening: Flattening, equation: Equation, types: Sequence[V
         params: dict[str, Any] = {
             name: (value[n],) if isinstance(value, tuple) else value for name, value in equation.params.items()
         }
-        results.append(flattening.add(equation.primitive, type_, [x], equation, **params))
+        results.append(builder.add(equation.primitive, type_, [x], equation, **params))
     return results
 
 
-def _write_all(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _write_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """A scatter that looks up no dimension, of one update as large as what it is written into, cell by cell: `x.at[...].set(y)`."""
     name = equation.primitive.name
     if not name.startswith("scatter"):
         return None
     operand, _, update = equation.inputs
     numbers, (type_,) = equation.params["dimension_numbers"], types
-    written = _find_type(flattening, update)
+    written = _find_type(builder, update)
     if numbers.scatter_dims_to_operand_dims or numbers.operand_batching_dims or written.shape != type_.shape:
         return None
     joined = name.removeprefix("scatter").lstrip("-_")
     if joined:
-        return [flattening.add(getattr(primitives, f"{joined}_p"), type_, [operand, update], equation)]
+        return [builder.add(getattr(primitives, f"{joined}_p"), type_, [operand, update], equation)]
     if equation.params["update_jaxpr"] is None:
         return [update]
     closed = jax.make_jaxpr(_read_update(equation, len(type_.shape)))(*(_describe(x) for x in (type_, written)))
-    return _inline(flattening, closed, [operand, update], equation)
+    return builder.inline_closed(closed, [operand, update], equation)
 
 
 def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
@@ -149,29 +143,29 @@ def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
     return reduce(lambda function, _: jax.vmap(function), range(rank), join)
 
 
-def _read_all(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _read_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """A gather that looks up no dimension, of one line that is all there is: `x.at[...].get()`."""
     if equation.primitive.name != "gather":
         return None
     operand, numbers = equation.inputs[0], equation.params["dimension_numbers"]
     looked_up = (*numbers.start_index_map, *numbers.operand_batching_dims)
-    is_all = isinstance(operand, int) and flattening.types[operand].shape == types[0].shape
+    is_all = isinstance(operand, int) and builder.types[operand].shape == types[0].shape
     return [operand] if is_all and not looked_up else None
 
 
-def _compare_both(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _compare_both(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Whether an operand is what was chosen of two, as the gradient of a maximum asks: a comparison of the two. XLA may compute the operand
     once more in another kernel, and round it otherwise there than for the choice, which it would then be different from.
     """
     if equation.primitive.name != "eq":
         return None
     for operand, chosen in (equation.inputs, equation.inputs[::-1]):
-        maker = flattening.find_maker(chosen)
+        maker = builder.find_maker(chosen)
         if maker is None or maker.primitive.name not in COMPARED:
             continue
         others = [maker.inputs[1 - n] for n in (0, 1) if _is_same(maker.inputs[n], operand)]
-        if others and jnp.issubdtype(_find_type(flattening, chosen).dtype, jnp.floating):
-            return [flattening.add(COMPARED[maker.primitive.name], types[0], [operand, others[0]], equation)]
+        if others and jnp.issubdtype(_find_type(builder, chosen).dtype, jnp.floating):
+            return [builder.add(COMPARED[maker.primitive.name], types[0], [operand, others[0]], equation)]
     return None
 
 
@@ -181,12 +175,12 @@ def _is_same(one: Operand, other: Operand) -> bool:
     return one is other or (isinstance(one, int) and one == other)
 
 
-def _implement(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _implement(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """A primitive of another library, such as those of equinox, by its own implementation, where that is a function that JAX can trace."""
     implementation = equation.primitive.impl
     if DESCRIPTIONS.get(equation.primitive.name) is not None or is_of_jax(implementation):
         return None
-    shapes = [_describe(_find_type(flattening, x)) for x in equation.inputs]
+    shapes = [_describe(_find_type(builder, x)) for x in equation.inputs]
     run = partial(implementation, **equation.params)
     try:
         closed = jax.make_jaxpr(lambda *operands: jax.tree.leaves(run(*operands)))(*shapes)
@@ -195,10 +189,10 @@ def _implement(flattening: Flattening, equation: Equation, types: Sequence[Value
         return None
     if any(one.primitive is equation.primitive for one in closed.jaxpr.eqns):
         return None
-    return _inline(flattening, closed, equation.inputs, equation)
+    return builder.inline_closed(closed, equation.inputs, equation)
 
 
-def _choose_padding(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+def _choose_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """A pad with what its description does not take, a number that the step computes, or between cells another one than zero: zeros, and a
     choice between these and the number by where a cell lies.
     """
@@ -219,12 +213,12 @@ def _choose_padding(flattening: Flattening, equation: Equation, types: Sequence[
                 is_cell &= (at >= 0) & (at <= (extent - 1) * (inner + 1)) & (lax.rem(at, np.int32(inner + 1)) == 0)
         return lax.select(is_cell, lax.pad(x, np.zeros((), x.dtype), config), jnp.full(shape, number, x.dtype))
 
-    closed = jax.make_jaxpr(pad)(*(_describe(_find_type(flattening, x)) for x in (operand, number)))
-    return _inline(flattening, closed, equation.inputs, equation)
+    closed = jax.make_jaxpr(pad)(*(_describe(_find_type(builder, x)) for x in (operand, number)))
+    return builder.inline_closed(closed, equation.inputs, equation)
 
 
-def _find_type(flattening: Flattening, operand: Operand) -> ValueType:
-    return operand.type if isinstance(operand, Literal) else flattening.types[operand]
+def _find_type(builder: StepBuilder, operand: Operand) -> ValueType:
+    return operand.type if isinstance(operand, Literal) else builder.types[operand]
 
 
 RULES: tuple[Rule, ...] = (
@@ -235,26 +229,26 @@ RULES: tuple[Rule, ...] = (
     _read_all,
     _write_all,
     _compare_both,
-    leave_out_empty,
+    drop_empty,
     _choose_padding,
     _implement,
 )
 
 
-def _without_order(flattening: Flattening, equation: Equation) -> Equation:
+def _without_order(builder: StepBuilder, equation: Equation) -> Equation:
     """A reshape that reads dimensions in another order as a transpose and a reshape."""
     order = equation.params.get("dimensions") if equation.primitive.name == "reshape" else None
     if order is None:
         return equation
     (operand,) = equation.inputs
     assert isinstance(operand, int)
-    before = flattening.types[operand]
+    before = builder.types[operand]
     turned = before.with_shape(*(before.shape[d] for d in order))
-    moved = flattening.add(primitives.transpose_p, turned, [operand], equation, permutation=tuple(order))
+    moved = builder.add(primitives.transpose_p, turned, [operand], equation, permutation=tuple(order))
     return replace(equation, inputs=(moved,), params={**equation.params, "dimensions": None})
 
 
-def _without_literals(flattening: Flattening, equation: Equation) -> Equation:
+def _without_literals(builder: StepBuilder, equation: Equation) -> Equation:
     """Numbers in the place of operands as values, where the description does not take them as numbers."""
     if not any(isinstance(x, Literal) for x in equation.inputs):
         return equation
@@ -264,8 +258,6 @@ def _without_literals(flattening: Flattening, equation: Equation) -> Equation:
 
     def add(number: Literal) -> int:
         broadcast = primitives.broadcast_in_dim_p
-        return flattening.add(
-            broadcast, number.type, [number], equation, shape=(), broadcast_dimensions=(), sharding=None
-        )
+        return builder.add(broadcast, number.type, [number], equation, shape=(), broadcast_dimensions=(), sharding=None)
 
     return replace(equation, inputs=tuple(add(x) if isinstance(x, Literal) else x for x in equation.inputs))

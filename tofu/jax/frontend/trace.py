@@ -13,14 +13,21 @@ import numpy as np
 from jax.extend import core
 
 from tofu.errors import UnsupportedError, raise_together
-from tofu.jax.frontend.branches import enter_branches, list_bodies
-from tofu.jax.frontend.constants import keep_constants
+from tofu.jax.frontend.constants import copy_constants
+from tofu.jax.frontend.control_flow import enter_branches, enter_scan, list_bodies
 from tofu.jax.frontend.empty import is_empty, make_empty
 from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step, ValueType, read_type
-from tofu.jax.frontend.leaves import Apart, Structure, check_leaves, is_array, is_fixed, set_apart, take_apart
-from tofu.jax.frontend.loops import enter_scan
 from tofu.jax.frontend.names import name_leaves, name_parameters
 from tofu.jax.frontend.rewriting import check_undivided, complete, rewrite
+from tofu.jax.frontend.static_leaves import (
+    ArrayLeaves,
+    Structure,
+    check_leaf_types,
+    flatten_argument,
+    flatten_arrays,
+    is_array,
+    is_static,
+)
 from tofu.jax.frontend.trees import check_tree, rebuild
 from tofu.jax.frontend.versions import (
     CALLS,
@@ -59,18 +66,18 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any], numbers: 
 
     Raises UnsupportedError for side effects.
     """
-    given = [set_apart(argument, numbers) for argument in arguments]
+    given = [flatten_argument(argument, numbers) for argument in arguments]
     left: list[Structure] = []
     names = name_parameters(function, len(arguments))
 
     @wraps(function)
-    def run(*apart: Apart) -> list[Any]:
+    def run(*apart: ArrayLeaves) -> list[Any]:
         pairs = zip(names, apart, given, strict=True)
         results = function(*(rebuild(name, partial(one.unflatten, a.arrays)) for name, a, (_, one) in pairs))
         check_tree("result", results)
-        arrays, structure = take_apart(results, numbers)
+        arrays, structure = flatten_arrays(results, numbers)
         if not all(map(is_array, arrays)):
-            check_leaves(structure.pick(name_leaves("result", results, is_fixed)), arrays)
+            check_leaf_types(structure.pick(name_leaves("result", results, is_static)), arrays)
         left.append(structure)
         return arrays
 
@@ -85,7 +92,7 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any], numbers: 
             found or sorted(map(str, closed.effects)),
         )
     with jax.ensure_compile_time_eval():  # what is known is computed now, under an outer trace too
-        closed = keep_constants(closed)
+        closed = copy_constants(closed)
         step = read_jaxpr(closed)
     check_undivided(step)
     return step, Traced(closed, shapes, left[-1])
@@ -103,20 +110,20 @@ def _list_effects(jaxpr: core.Jaxpr, line: Line = UNKNOWN_LINE) -> Iterator[str]
 
 def read_jaxpr(closed: core.ClosedJaxpr) -> Step:
     """The equations and loops that the results of a jaxpr need."""
-    flattening = Flattening()
-    inputs = [flattening.add_value(read_type(variable.aval)) for variable in closed.jaxpr.invars]
-    outputs = flattening.inline(closed.jaxpr, closed.consts, inputs)
+    builder = StepBuilder()
+    inputs = [builder.add_value(read_type(variable.aval)) for variable in closed.jaxpr.invars]
+    outputs = builder.inline(closed.jaxpr, closed.consts, inputs)
     step = Step(
-        tuple(flattening.types),
-        tuple(flattening.equations),
+        tuple(builder.types),
+        tuple(builder.equations),
         tuple(inputs),
         tuple(outputs),
-        flattening.constants,
+        builder.constants,
     )
-    return leave_out_unneeded(step)
+    return eliminate_dead_code(step)
 
 
-class Flattening:
+class StepBuilder:
     """The equations so far: of the step, or of the body of the loop that is being read."""
 
     def __init__(self) -> None:
@@ -189,6 +196,13 @@ class Flattening:
             values.update(zip(one.outvars, outputs, strict=True))
         return [self._read(values, x) for x in jaxpr.outvars]
 
+    def inline_closed(
+        self, closed: core.ClosedJaxpr, arguments: Sequence[Operand], equation: Equation, scope: str | None = None
+    ) -> list[Operand]:
+        """Inline a closed jaxpr in the place of an equation and return its results."""
+        scope = equation.scope if scope is None else scope
+        return self.inline(closed.jaxpr, closed.consts, arguments, scope, equation.line, equation.checkpoint)
+
     def _read(self, values: dict[Any, Operand], x: Any) -> Operand:
         if not isinstance(x, core.Literal):
             return values[x]
@@ -231,10 +245,7 @@ class Flattening:
         if name in PASSED_THROUGH:
             return equation.inputs[: len(one.outvars)]
         if name == "shard_map":
-            closed = inline_shard_map(one, equation.line)
-            return self.inline(
-                closed.jaxpr, closed.consts, equation.inputs, equation.scope, equation.line, equation.checkpoint
-            )
+            return self.inline_closed(inline_shard_map(one, equation.line), equation.inputs, equation)
         types = [read_type(variable.aval) for variable in one.outvars]
         equation = describe_kernel(equation, [read_type(x.aval) for x in one.invars])
         if (results := rewrite(self, equation, types)) is not None:
@@ -256,10 +267,10 @@ class Flattening:
     def _inline_solver(self, one: core.JaxprEqn, equation: Equation) -> list[Operand]:
         body, taken = find_solver(one)
         arguments = [*equation.inputs[taken], *equation.inputs[sum(one.params["const_lengths"]) :]]
-        return self.inline(body.jaxpr, body.consts, arguments, equation.scope, equation.line, equation.checkpoint)
+        return self.inline_closed(body, arguments, equation)
 
 
-def leave_out_unneeded(step: Step) -> Step:
+def eliminate_dead_code(step: Step) -> Step:
     """The step without equations and constants that no result needs."""
     wanted = {x for x in step.outputs if isinstance(x, int)}
     kept = _keep_needed(step.equations, wanted)

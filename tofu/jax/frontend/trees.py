@@ -14,7 +14,7 @@ import numpy as np
 
 from tofu.errors import UnsupportedError, raise_together
 from tofu.jax.frontend.names import show_path, show_text
-from tofu.reading import show_with_type
+from tofu.validation import show_with_type
 
 Path: TypeAlias = tuple[Any, ...]
 """The keys of JAX that lead to a node."""

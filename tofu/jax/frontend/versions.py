@@ -251,7 +251,7 @@ def scatters_sums(devices: Sequence[Any]) -> bool:
     return devices[0].platform != "cpu" or not jax.distributed.is_initialized()
 
 
-def give_threads() -> None:
+def reserve_threads() -> None:
     """Has XLA start enough threads for virtual devices of a CPU, if JAX was not used before, and `NPROC` says nothing else.
 
     XLA of 0.6.2 has a thread for each core or device, whichever are more. A device that comes to one collective in a loop and to another
@@ -291,7 +291,7 @@ def with_plain_tracebacks() -> Iterator[None]:
         jax.config.update("jax_traceback_filtering", before)
 
 
-def lay_row_major(value: Any) -> Any:
+def constrain_row_major(value: Any) -> Any:
     """A value that lies in memory with its last dimension innermost: XLA's Fourier transforms on CPUs ask for that of what they read and
     write, and its partial programs do not always have it so.
     """

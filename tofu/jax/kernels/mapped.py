@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
 from tofu.errors import UnsupportedError
-from tofu.jax.frontend.branches import list_bodies
+from tofu.jax.frontend.control_flow import list_bodies
 from tofu.jax.frontend.versions import find_line
 from tofu.jax.kernels.versions import outside_mesh, read_shard_map, replace_by_call, rewrite_jaxpr
 

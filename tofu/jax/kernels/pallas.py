@@ -22,7 +22,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from tofu.errors import DescriptionError
-from tofu.jax.frontend.branches import list_bodies
+from tofu.jax.frontend.control_flow import list_bodies
 from tofu.jax.frontend.equations import Equation
 from tofu.jax.kernels.call import KernelCall
 from tofu.jax.kernels.rule import Dimension, Shape, SplitRule

@@ -14,7 +14,7 @@ from tofu.errors import DescriptionError
 from tofu.jax.frontend.trace import trace_step
 from tofu.jax.kernels.call import KernelCall, is_differentiable
 from tofu.jax.verify.nodes import make_node
-from tofu.jax.verify.primitives import Verified, verify_node
+from tofu.jax.verify.primitives import VerifiedEquation, verify_node
 from tofu.tdl.interpreter import TooManyPointsError
 from tofu.verification.report import NodeReport, Report
 
@@ -39,7 +39,7 @@ def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[s
     except Exception as error:  # JAX says in many ways that a function has no gradient
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         reports.append(
-            Verified(NodeReport(gradient.name, None, f"not compared: it has no gradient ({reason})", (), ()))
+            VerifiedEquation(NodeReport(gradient.name, None, f"not compared: it has no gradient ({reason})", (), ()))
         )
     else:
         reports.append(_verify(gradient, [*arrays, *cotangents]))
@@ -63,7 +63,7 @@ def _draw(leaf: Any, random: np.random.RandomState) -> Any:
     return jnp.asarray(random.randn(*leaf.shape), leaf.dtype)
 
 
-def _verify(call: KernelCall, operands: Sequence[Any]) -> Verified:
+def _verify(call: KernelCall, operands: Sequence[Any]) -> VerifiedEquation:
     """Compare one kernel with its parts, and the numbers of its formula with its own."""
     step, _ = trace_step(call.bind, operands)
     (equation,) = (one for one in step.walk() if one.params.get("call") is call)

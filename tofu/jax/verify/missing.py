@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tdl_ops.jax import DESCRIPTIONS, WHOLE
-from tofu.jax.verify.nodes import Node
+from tofu.jax.verify.nodes import EquationCase
 from tofu.jax.verify.primitives import analyse_node
 from tofu.verification.cuts import Cut, Geometry, Role, find_cut, list_geometries
 from tofu.verification.kernel import Array
@@ -15,7 +15,7 @@ from tofu.verification.missing import Missing, find_uncovered
 from tofu.verification.windows import list_window_geometries
 
 
-def find_missing(node: Node) -> tuple[Missing, ...]:
+def find_missing(node: EquationCase) -> tuple[Missing, ...]:
     """What is missing of the strategies of an equation that was verified.
 
     Nothing can be missing of one that works cell by cell: every dimension is a strategy. Bodies of loops and branches take no parts, and
@@ -33,7 +33,7 @@ def find_missing(node: Node) -> tuple[Missing, ...]:
     return tuple(Missing(node.op, cut) for cut in find_uncovered(cuts, access, asked))
 
 
-def _try_geometry(node: Node, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
+def _try_geometry(node: EquationCase, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
     """How the outputs come together, where they do and each part does less than the whole."""
 
     def run_part(split: int, part: int) -> Sequence[Array] | None:

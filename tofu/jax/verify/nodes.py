@@ -38,7 +38,7 @@ WIDE_KEYS: dict[int, tuple[int, ...]] = {}
 
 
 @dataclass(frozen=True)
-class Node:
+class EquationCase:
     """An equation with whole operands and results. `types` are those of the operands that are no literals."""
 
     equation: Equation
@@ -146,7 +146,7 @@ def trace_case(case: Case, seed: int = 0) -> tuple[Step, list[Any]]:
     return trace_step(case.function, arguments)[0], arguments
 
 
-def sign_equations(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
+def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
     """Number the equations of a step, those of loops included, and yield those of some primitives, or all, each with its signature.
 
     Equations of one signature are verified in the same way.
@@ -157,10 +157,10 @@ def sign_equations(step: Step, primitives: Collection[str] = ()) -> Iterator[tup
             yield number, f"{equation.primitive.name} {read_attributes(equation, step.types)} {operands}", equation
 
 
-def make_node(step: Step, equation: Equation, known: Mapping[int, Any]) -> Node:
+def make_node(step: Step, equation: Equation, known: Mapping[int, Any]) -> EquationCase:
     """An equation of a step whose values are known."""
     used = [x for x in equation.inputs if not isinstance(x, Literal)]
-    node = Node(
+    node = EquationCase(
         equation,
         read_attributes(equation, step.types),
         tuple(step.types[x] for x in used),

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tofu.analysis import OperatorAccess
-from tofu.jax.backend.local_calls import BITS, LocalCall, Repeated, list_repeated, share_parameters
+from tofu.jax.backend.local_calls import BITS, LocalCall, RepeatedElements, find_repeated_elements, share_parameters
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK
-from tofu.jax.verify.nodes import Node, read_numbers
+from tofu.jax.verify.nodes import EquationCase, read_numbers
 from tofu.program.lockstep import Box
 from tofu.verification.kernel import Array
 from tofu.verification.split import (
@@ -29,7 +29,7 @@ from tofu.verification.split import (
 
 
 @dataclass(frozen=True)
-class Alone:
+class SingleWorker:
     """Of several workers the one that runs, whose number is known: what `Workers` is to a call under `jax.shard_map`."""
 
     number: int
@@ -43,7 +43,7 @@ class Alone:
         return whole[tuple(slice(begin, end) for begin, end in boxes[self.number])]
 
 
-def run_in_parts(node: Node, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]) -> list[Array]:
+def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]) -> list[Array]:
     """The outputs of an equation, put together from those of its parts: one for each combination of the axes' ranges.
 
     Raises SplitError where the parts do not make up the whole, and InternalError where workers would need programs of their own
@@ -61,14 +61,16 @@ def run_in_parts(node: Node, access: OperatorAccess, splits: Mapping[int, Sequen
     return made
 
 
-def run_in_overlapping_parts(node: Node, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]) -> list[Array]:
+def run_in_overlapping_parts(
+    node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]
+) -> list[Array]:
     """The same with parts that are rounded up: each has `splits` to itself, and positions of the next part to be as long as all others."""
     rounded = {axis: _round_up(ranges) for axis, ranges in splits.items()}
     parts, own = (
         [dict(zip(splits, one, strict=True)) for one in product(*some.values())] for some in (rounded, splits)
     )
     counted = {axis: tuple(part[axis][1] - part[axis][0] for part in own) for axis in splits}
-    pieces = _run_parts(node, access, parts, True, list_repeated(node.equation, access, counted))
+    pieces = _run_parts(node, access, parts, True, find_repeated_elements(node.equation, access, counted))
     made = []
     for whole, written, its_own in zip(node.outputs, access.outputs, zip(*pieces, strict=True), strict=True):
         regions = [
@@ -99,7 +101,11 @@ def _are_equal(ranges: Sequence[Range]) -> bool:
 
 
 def _run_parts(
-    node: Node, access: OperatorAccess, parts: Sequence[Part], are_equal: bool, repeated: Sequence[Repeated] = ()
+    node: EquationCase,
+    access: OperatorAccess,
+    parts: Sequence[Part],
+    are_equal: bool,
+    repeated: Sequence[RepeatedElements] = (),
 ) -> list[list[Array]]:
     inputs = [
         [cut_input(array, read, part, access.extents) for array, read in zip(node.inputs, access.inputs, strict=True)]
@@ -124,7 +130,7 @@ def _run_parts(
         if node.equation.primitive in (LOOP_CELL, LOOP_STACK):
             found = node.evaluate(operands)
         else:
-            found = LocalCall(node.equation, parameters, changed, boxes, Alone(n), repeated).run(operands)
+            found = LocalCall(node.equation, parameters, changed, boxes, SingleWorker(n), repeated).run(operands)
         pieces.append([_check(read_numbers(one), region_shape(own[n])) for one, own in zip(found, boxes, strict=True)])
     return pieces
 

@@ -11,7 +11,7 @@ import numpy as np
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.analysis import OperatorAccess, analyse, find_uneven_axes
 from tofu.errors import TofuError, UnsupportedError
-from tofu.jax.verify.nodes import Node
+from tofu.jax.verify.nodes import EquationCase
 from tofu.jax.verify.parts import find_error, run_in_overlapping_parts, run_in_parts
 from tofu.tdl import Description, interpret, trace
 from tofu.tdl.expression import OpaqueElement
@@ -28,7 +28,7 @@ overlap, both are carried out in a number of them that leaves a rest as well."""
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerifiedEquation:
     """What was found out about one equation: the report on its description and strategies, and those on pairs of strategies."""
 
     report: NodeReport
@@ -42,17 +42,17 @@ class Verified:
         return (*self.report.problems, *refused, *split)
 
 
-def verify_node(node: Node) -> Verified:
+def verify_node(node: EquationCase) -> VerifiedEquation:
     """Verify one equation. What its description refuses, or the primitive contradicts, stands in the report."""
     description = DESCRIPTIONS.get(node.op)
     if description is None:
-        return Verified(NodeReport(node.op, None, "not described", (), (), ("it has no description",)))
+        return VerifiedEquation(NodeReport(node.op, None, "not described", (), (), ("it has no description",)))
     try:
         access = analyse_node(description, node)
     except UnsupportedError as refusal:
-        return Verified(NodeReport(node.op, None, str(refusal), (), (), refused=str(refusal)))
+        return VerifiedEquation(NodeReport(node.op, None, str(refusal), (), (), refused=str(refusal)))
     except TofuError as problem:
-        return Verified(NodeReport(node.op, None, "not analysed", (), (), (str(problem),)))
+        return VerifiedEquation(NodeReport(node.op, None, "not analysed", (), (), (str(problem),)))
     report = _compare_whole(node, description)
     axes = [axis for axis, extent in enumerate(access.extents) if extent > 1]
     strategies = tuple(_check_split(node, access, (axis,), PARTS) for axis in axes)
@@ -68,15 +68,15 @@ def verify_node(node: Node) -> Verified:
         outputs=tuple(range(len(node.outputs))),
         compared=tuple(compared) if by_parts else report.compared,
     )
-    return Verified(report, pairs)
+    return VerifiedEquation(report, pairs)
 
 
-def analyse_node(description: Description, node: Node) -> OperatorAccess:
+def analyse_node(description: Description, node: EquationCase) -> OperatorAccess:
     """The strategies of an equation by its description."""
     return analyse(description, node.attributes, [x.shape for x in node.inputs], [x.shape for x in node.outputs])
 
 
-def _compare_whole(node: Node, description: Description) -> NodeReport:
+def _compare_whole(node: EquationCase, description: Description) -> NodeReport:
     """The description's numbers, where it can be executed, against those of the primitive."""
     blank = NodeReport(node.op, None, "", (), ())
     if node.has_keys or not all(map(_is_exact, (*node.inputs, *node.outputs))):
@@ -110,7 +110,9 @@ def _round(value: Array, whole: Array) -> Array:
     return value.astype(whole.dtype) if whole.dtype.kind in "biu" else value
 
 
-def _check_split(node: Node, access: OperatorAccess, axes: tuple[int, ...], counts: Sequence[int]) -> StrategyReport:
+def _check_split(
+    node: EquationCase, access: OperatorAccess, axes: tuple[int, ...], counts: Sequence[int]
+) -> StrategyReport:
     """The primitive on parts, split by some axes in each of several numbers of parts, against the primitive on the whole."""
     limit = find_precision(array.dtype.name for array in (*node.inputs, *node.outputs))
     errors, problems, cells = [0.0], list[str](), 0
@@ -157,7 +159,7 @@ def _find_count(extent: int, leaves_rest: bool) -> int:
     return next((n for n in counts if leaves_rest and extent % n), next(n for n in counts if extent % n == 0))
 
 
-def _is_opaque(description: Description, node: Node) -> bool:
+def _is_opaque(description: Description, node: EquationCase) -> bool:
     shapes = [output.shape for output in node.outputs]
     traced = trace(description, node.attributes, [x.shape for x in node.inputs], [len(s) for s in shapes], shapes)
     values = [output.value for output in traced.outputs if output.value is not None]

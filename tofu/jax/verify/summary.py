@@ -12,7 +12,7 @@ from rich.table import Table
 from tdl_ops.jax import DESCRIPTIONS, WHOLE
 from tdl_ops.jax.lacking import list_lacking
 from tofu.errors import TofuError
-from tofu.jax.verify.campaign import CaseResult
+from tofu.jax.verify.campaign import CaseReport
 from tofu.verification.comparison import Compared
 from tofu.verification.table import tabulate
 
@@ -50,7 +50,7 @@ class Summary:
         )
 
 
-def summarize(results: Sequence[CaseResult], primitives: Collection[str] = ()) -> Summary:
+def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -> Summary:
     """The totals of results, over all described primitives that this version of JAX has, or some of them."""
     asked = set(primitives or DESCRIPTIONS.built_in - list_lacking())
     kinds: dict[str, set[Compared]] = defaultdict(set)
@@ -91,7 +91,7 @@ def check_names(names: Collection[str]) -> None:
         raise TofuError(f"No primitive that is described is called {', '.join(unknown)}{hint}")
 
 
-def results_table(results: Sequence[CaseResult]) -> Table:
+def results_table(results: Sequence[CaseReport]) -> Table:
     """One row for each primitive: at how many signatures, split by what, how exact, and whether anything disagrees."""
     missing = {one.op for result in results for one in result.missing}
     found = [one for result in results for one in result.verified]

@@ -23,11 +23,11 @@ def list_shard_shapes(problem: Problem, tensor: int, layout: Sequence[int]) -> l
     return [tuple(int(end - begin) for begin, end in box) for box in find_shards(problem, tensor, layout)]
 
 
-def variable_shards(problem: Problem, choices: Choices) -> Iterator[tuple[Tensor, int, Shape]]:
+def variable_shards(choices: Choices) -> Iterator[tuple[Tensor, int, Shape]]:
     """Yield each variable, worker, and shape of its shard there."""
-    for position, tensor in enumerate(problem.graph.tensors):
+    for position, tensor in enumerate(choices.problem.graph.tensors):
         if tensor.kind is not TensorKind.INTERMEDIATE:
-            for worker, shape in enumerate(list_shard_shapes(problem, position, choices.layout(position))):
+            for worker, shape in enumerate(list_shard_shapes(choices.problem, position, choices.layout(position))):
                 yield tensor, worker, shape
 
 
@@ -37,12 +37,12 @@ def source_variables(graph: Graph) -> Variables:
     return {t.name: t.shape for t in whole}, {t.name: DTYPE_NAMES.index(t.dtype) for t in whole}
 
 
-def worker_variables(problem: Problem, choices: Choices, execution: ExecutionGraph) -> Variables:
+def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
     """Return shapes and type codes of the variables of an execution graph: the shards that it reads."""
     present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
     shapes: dict[str, Shape] = {}
     codes: dict[str, int] = {}
-    for tensor, worker, shape in variable_shards(problem, choices):
+    for tensor, worker, shape in variable_shards(choices):
         name = shard_name(tensor.name, worker)
         if name in present:
             shapes[name], codes[name] = shape, DTYPE_NAMES.index(tensor.dtype)
@@ -55,17 +55,15 @@ def measure_one_device(source: Source) -> int:
     return sum(device["arguments"] + device["auxiliary"] + device["pool"] for device in planned.memory().values())
 
 
-def plan_buffers(problem: Problem, choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedGraph:
+def plan_buffers(choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedGraph:
     """Return the execution graph with the buffers that binding will allocate."""
-    return _mxnet.PlannedGraph(execution.symbol.handle.value, *worker_variables(problem, choices, execution))
+    return _mxnet.PlannedGraph(execution.symbol.handle.value, *worker_variables(choices, execution))
 
 
-def plan_worker_bytes(
-    problem: Problem, choices: Choices, execution: ExecutionGraph, planned: _mxnet.PlannedGraph
-) -> tuple[int, ...]:
+def plan_worker_bytes(choices: Choices, execution: ExecutionGraph, planned: _mxnet.PlannedGraph) -> tuple[int, ...]:
     """Return each worker's bytes: its shards of all variables, and all buffers."""
     held = [0] * execution.workers
-    for tensor, worker, shape in variable_shards(problem, choices):
+    for tensor, worker, shape in variable_shards(choices):
         held[worker] += prod(shape) * tensor.item_bytes
     memory = planned.memory()
     return tuple(held[worker] + memory[worker_group(worker)]["pool"] for worker in range(execution.workers))

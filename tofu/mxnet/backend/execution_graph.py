@@ -17,8 +17,8 @@ from tofu.graph import Phase
 from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.mxnet.frontend.origin import find_origin
 from tofu.mxnet.frontend.read_symbol import wrap_symbol
-from tofu.program import OutputShards, Program, worker_attributes
-from tofu.search import Choices, Problem
+from tofu.program import OutputShards, PlannedProgram, worker_attributes
+from tofu.search import Problem
 
 KERNEL_CHOICES: Mapping[str, Mapping[str, str]] = {
     op: {"cudnn_off": "True"} for op in ("BatchNorm", "_backward_BatchNorm")
@@ -72,21 +72,21 @@ class ExecutionGraph:
         return int(_mxnet.boundary(self.symbol.handle.value, self.n_model_outputs * self.workers))
 
 
-def build_execution_graph(source: Source, problem: Problem, choices: Choices, program: Program) -> ExecutionGraph:
+def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionGraph:
     """Return the execution graph of a program.
 
     Its nodes are copies of the source's nodes. Parts of operators, which the source does not contain, are made by
     name.
     """
-    symbol = build_symbol(source, problem, choices, program)
+    symbol = build_symbol(source, program)
     return ExecutionGraph(symbol, program.outputs, program.n_model_outputs, program.workers)
 
 
-def build_symbol(source: Source, problem: Problem, choices: Choices, program: Program) -> Any:
+def build_symbol(source: Source, program: PlannedProgram) -> Any:
     """Return the program as an MXNet symbol; see `build_execution_graph`."""
-    graph, phases = problem.graph, program.phases
+    choices, graph, phases = program.choices, program.graph, program.phases
     origins = [find_origin(operator) for operator in graph.operators]
-    attributes, index = worker_attributes(problem, choices, phases)
+    attributes, index = worker_attributes(choices, phases)
     kernels = KERNEL_CHOICES if Phase.BACKWARD in phases else {}
     rewritten = [
         {**kernels.get(operator.op, {}), **origin.rewritten}
@@ -108,7 +108,7 @@ def build_symbol(source: Source, problem: Problem, choices: Choices, program: Pr
             if origin.node < 0
         },
         {tensor: _REDUCERS.index(reducer) for tensor, reducer in program.reducers.items()},
-        _list_asked_outputs(problem, phases),
+        _list_asked_outputs(choices.problem, phases),
     )
     return wrap_symbol(handle)
 

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from tofu.lowering import prepare_inference
 from tofu.mxnet.backend.execution_graph import ExecutionGraph
-from tofu.pipeline import Emitted, Partition
-from tofu.program import check_program, is_checked, write_program
+from tofu.pipeline import Partition
+from tofu.program import PlannedProgram, check_program, is_checked, write_program
 
 
-def emit_inference(partition: Partition) -> Emitted:
+def write_inference(partition: Partition) -> PlannedProgram:
     """Return the program of the forward operators with the plan's choices."""
     task = partition.task
-    settled = prepare_inference(
-        partition.graph,
-        partition.searched,
-        partition.searched_choices,
-        task.engine.front_end,
-        task.settings.undescribed,
-    )
-    return Emitted(settled.problem, settled.choices, write_program(settled.problem, settled.choices, inference=True))
+    choices = prepare_inference(partition.graph, partition.searched, task.engine.front_end, task.settings.undescribed)
+    return write_program(choices, inference=True)
 
 
 def build_inference(partition: Partition) -> ExecutionGraph:
     """Return the execution graph of that program. Raise InternalError if it breaks a rule."""
-    backend, emitted = partition.task.engine.backend, emit_inference(partition)
+    backend, program = partition.task.engine.backend, write_inference(partition)
     if is_checked():
-        check_program(emitted.program)
-    execution: ExecutionGraph = backend.build(partition.source, emitted.problem, emitted.choices, emitted.program)
+        check_program(program)
+    execution: ExecutionGraph = backend.build(partition.source, program)
     if is_checked():
-        backend.check(execution, emitted.problem, emitted.choices)
+        backend.check(execution, program.choices)
     return execution

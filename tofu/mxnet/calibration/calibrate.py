@@ -19,7 +19,7 @@ from tofu.mxnet.calibration.models import list_steps
 from tofu.mxnet.planning import plan_task, read_trained
 from tofu.planning.settings import Settings
 from tofu.simulation.fit import Sample, fit_kernels
-from tofu.simulation.kernels import UPDATE, Measured
+from tofu.simulation.kernels import UPDATE, KernelRates
 from tofu.simulation.machine import FORMAT, read_fields
 from tofu.simulation.simulate import simulate, simulate_one_device
 
@@ -41,7 +41,7 @@ def calibrate(name: str = "this machine") -> dict[str, Any]:
     cache = _find_cache_bytes()
     fitted = dict(fit_kernels(samples, cache))
     usual = median(rates.call for rates in fitted.values())  # included in the time per node, and in the kernels
-    fitted[UPDATE] = Measured(engine["update_call"], 0.0, 0.0, engine["update_byte"], 0.0)
+    fitted[UPDATE] = KernelRates(engine["update_call"], 0.0, 0.0, engine["update_byte"], 0.0)
     found: dict[str, Any] = {
         "format": FORMAT,
         "name": name,
@@ -76,7 +76,7 @@ def _find_slowdowns(machine: Mapping[str, Any], steps: Sequence[float]) -> dict[
         if case.workers == 1:
             ratios["slowdown"].append(took / simulate_one_device(task, described).seconds)
         else:
-            ratios["slowdown_of_several"].append(took / simulate(plan_task(task).whole_step, described).seconds)
+            ratios["slowdown_of_several"].append(took / simulate(plan_task(task).program, described).seconds)
     return {name: median(found) for name, found in ratios.items()}
 
 

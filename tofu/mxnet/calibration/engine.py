@@ -79,10 +79,10 @@ def measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
         net = mx.sym.Activation(net, act_type="relu")
     symbol = mx.sym.SoftmaxOutput(net, name="softmax")
     task = read_trained(symbol, {"data": (16, width)}, Settings(workers=WORKERS, cache=False))
-    emitted = emit_one_device(task) if workers == 1 else plan_task(task).whole_step
+    program = emit_one_device(task) if workers == 1 else plan_task(task).program
     module, batch = make_module(symbol, {"data": (16, width)}, workers)
     seconds = find_median(lambda: module.forward_backward(batch))
-    nodes = int((emitted.program.tables.node_kind != NodeKind.VARIABLE).sum())
+    nodes = int((program.tables.node_kind != NodeKind.VARIABLE).sum())
     return MeasuredStep(nodes / workers, seconds, workers * layers, find_median(module.update))
 
 

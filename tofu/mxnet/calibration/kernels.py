@@ -27,9 +27,8 @@ from mxnet import profiler
 from tofu.mxnet.calibration.models import CalibrationCase, list_cases
 from tofu.mxnet.planning import plan_task, read_trained
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
-from tofu.pipeline import Emitted
 from tofu.planning.settings import Settings
-from tofu.program import NodeKind, Program
+from tofu.program import NodeKind, PlannedProgram
 from tofu.simulation.fit import Sample
 from tofu.simulation.kernels import FETCH
 from tofu.simulation.simulate import emit_one_device
@@ -42,7 +41,7 @@ CLONE, OWN_FETCH = "_tofu_clone_", "_tofu_multi_fetch"
 class Recorded(NamedTuple):
     """Case that ran under the profiler: its program, and begin and end of its steps, in the profiler's microseconds."""
 
-    emitted: Emitted
+    program: PlannedProgram
     steps: list[tuple[float, float]]
 
 
@@ -54,13 +53,13 @@ def run_case(case: CalibrationCase) -> Recorded:
     settings = Settings(workers=max(case.workers, 2), algorithm=case.algorithm, cache=False)
     task = read_trained(case.symbol, case.shapes, settings)
     if case.workers == 1:
-        emitted = emit_one_device(task)
+        program = emit_one_device(task)
         executor = case.symbol.simple_bind(mx.cpu(0), grad_req=_list_requests(case), **case.shapes)
         for name, array in executor.arg_dict.items():
             array[:] = _draw(name, array.shape)
     else:
         partition = plan_task(task)
-        emitted = partition.whole_step
+        program = partition.program
         executor = ShardedExecutor(partition, [mx.cpu(worker) for worker in range(case.workers)])
         for name, variable in executor.variables.items():
             variable.scatter(_draw(name, variable.shape))
@@ -72,7 +71,7 @@ def run_case(case: CalibrationCase) -> Recorded:
         began = time.time()
         _run_step(executor)
         steps.append((1e6 * began, 1e6 * time.time()))
-    return Recorded(emitted, steps)
+    return Recorded(program, steps)
 
 
 def _draw(name: str, shape: tuple[int, ...]) -> Any:
@@ -122,9 +121,9 @@ def match_events(recorded: Recorded, events: Events) -> Iterator[Sample]:
     Nodes and events of one operator on one device are in the same order. If their numbers differ, the operator is
     left out.
     """
-    program = recorded.emitted.program
+    program = recorded.program
     tables = program.tables
-    work = find_work(recorded.emitted, 0)
+    work = find_work(recorded.program, 0)
     nodes: dict[tuple[int, str], list[int]] = defaultdict(list)
     for node in np.flatnonzero(tables.node_kind != NodeKind.VARIABLE).tolist():
         nodes[int(tables.node_worker[node]), _find_op(program, node)].append(node)
@@ -141,7 +140,7 @@ def match_events(recorded: Recorded, events: Events) -> Iterator[Sample]:
                 yield Sample(work.kinds[work.kind[node]], contracted, other, int(work.size[node]), seconds)
 
 
-def _find_op(program: Program, node: int) -> str:
+def _find_op(program: PlannedProgram, node: int) -> str:
     tables = program.tables
     return (
         program.graph.operators[int(tables.node_id[node])].op if tables.node_kind[node] == NodeKind.OPERATOR else FETCH

@@ -34,7 +34,7 @@ class ComparedRuns:
 
 def compare_runs(partition: Partition, found: Run, expected: Run, cancelled: float) -> ComparedRuns:
     """Compare every tensor, except those that depend on random numbers and those with infinite or NaN values on one device."""
-    excused = _by_name(partition, find_random(partition.searched.graph, partition.searched.accesses))
+    excused = _by_name(partition, find_random(partition.searched.problem.graph, partition.searched.problem.accesses))
     differences = []
     for ours, theirs in ((found.training, expected.training), (found.inference, expected.inference)):
         tensors = [item for kind in theirs.by_kind.values() for item in kind.items()]

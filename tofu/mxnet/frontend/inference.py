@@ -16,7 +16,7 @@ import numpy as np
 from tofu import _mxnet
 from tofu.errors import ShapeError, raise_together, suggest
 from tofu.mxnet.frontend.head_gradients import name_head_gradient
-from tofu.reading import show
+from tofu.validation import show
 
 Shapes = Mapping[str, tuple[int, ...]]
 

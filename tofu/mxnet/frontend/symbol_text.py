@@ -12,7 +12,7 @@ from typing import Any
 import mxnet as mx
 
 from tofu.mxnet.frontend.storage import with_dense_storage
-from tofu.reading import is_whole, parse_json, read_list, read_mapping, read_string, read_whole, show
+from tofu.validation import is_integer, parse_json, read_integer, read_list, read_mapping, read_string, show
 
 GROUP_KEY = "__ctx_group__"
 ATTRIBUTES = ("attrs", "attr", "param")  # of a node; the last two are those of older versions of MXNet
@@ -70,13 +70,13 @@ def _check_node(node: Any, position: int) -> None:
     if op == "null" and inputs:
         raise ValueError(f"{title} is a variable and has inputs")
     dependencies = node.get("control_deps", [])
-    read_list(dependencies, f"a dependency of {title}", lambda n, what: read_whole(n, what, 0, position - 1))
+    read_list(dependencies, f"a dependency of {title}", lambda n, what: read_integer(n, what, 0, position - 1))
     for kind in ATTRIBUTES:
         read_mapping(node.get(kind, {}), f"{kind} of {title}", read_string)
 
 
 def _check_entry(entry: Any, what: str, nodes: int) -> None:
-    if not isinstance(entry, list) or not 2 <= len(entry) <= 3 or not all(map(is_whole, entry)):
+    if not isinstance(entry, list) or not 2 <= len(entry) <= 3 or not all(map(is_integer, entry)):
         raise ValueError(f"{what} is {show(entry)}, not the numbers of a node and of its output")
-    read_whole(entry[0], f"the node of {what}", 0, nodes - 1)
-    read_whole(entry[1], f"the output of {what}", 0, 2**31 - 1)
+    read_integer(entry[0], f"the node of {what}", 0, nodes - 1)
+    read_integer(entry[1], f"the output of {what}", 0, 2**31 - 1)

@@ -10,8 +10,7 @@ from typing import Any
 import mxnet as mx
 from mxnet import gluon
 
-from tofu.calling import called_as
-from tofu.errors import PlanError, UnsupportedError
+from tofu.errors import PlanError, UnsupportedError, explain_call
 from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
 from tofu.mxnet.gluon.operator import PartitionedOperator
 from tofu.mxnet.gluon.parameter import Sharded, check_parameter, reading_shards, shard_parameter
@@ -20,12 +19,12 @@ from tofu.mxnet.runtime.symbol.devices import resolve_contexts
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
-from tofu.reading import show_with_type
 from tofu.search.algorithms import DEFAULT_ALGORITHM
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS
+from tofu.validation import show_with_type
 
 
-@called_as("tofu.gluon.partition(block, ngpus=4); the first call determines the shapes")
+@explain_call("tofu.gluon.partition(block, ngpus=4); the first call determines the shapes")
 def partition(
     block: Any,
     ngpus: int | None = None,

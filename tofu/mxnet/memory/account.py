@@ -60,7 +60,7 @@ def account_workers(partition: Partition, states: OptimizerStates) -> tuple[Devi
     results = _mxnet.outputs(execution.symbol.handle.value)[: len(execution.outputs) * workers]
     gradients = results[execution.n_model_outputs * workers :]
     names = {worker_group(worker): f"worker {worker}" for worker in range(workers)}
-    variables = worker_variables(problem, choices, execution)
+    variables = worker_variables(choices, execution)
     return tuple(_account(execution.symbol, variables, graph, shards, names, gradients, states))
 
 

@@ -20,8 +20,7 @@ from tofu.analysis import Combine, OutputAccess
 from tofu.graph import Graph, Operator, Tensor
 from tofu.mxnet.frontend.origin import find_origin
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
-from tofu.pipeline import Emitted
-from tofu.program import Program
+from tofu.program import PlannedProgram
 from tofu.program.nodes import Entry, NodeKind
 from tofu.search.geometry import find_shards
 
@@ -97,7 +96,7 @@ class WholeTensors:
 
     Parameters
     ----------
-    emitted
+    program
         The program that the execution graph runs.
     names
         MXNet's names of the model's tensors.
@@ -111,19 +110,19 @@ class WholeTensors:
 
     def __init__(
         self,
-        emitted: Emitted,
+        program: PlannedProgram,
         names: TensorNames,
         contexts: Sequence[Any],
         callback: Callback,
         read_variable: Callable[[str], Any] | None,
     ) -> None:
-        self._emitted, self._names, self._contexts = emitted, names, contexts
+        self._program, self._names, self._contexts = program, names, contexts
         self._callback, self._read_variable = callback, read_variable
         self._outputs: dict[str, list[_Place]] = {}
-        for node, places in _list_outputs(emitted.program):
+        for node, places in _list_outputs(program):
             self._outputs.setdefault(node, []).extend(places)
-        self._unread = dict(_list_unread(emitted))
-        self._copied = {o.name for o in emitted.problem.graph.operators if names.operators.get(o.name) == o.op}
+        self._unread = dict(_list_unread(program))
+        self._copied = {o.name for o in program.graph.operators if names.operators.get(o.name) == o.op}
         self._seen: Counter[str] = Counter()
         self._shards: dict[int, dict[int, Any]] = {}
         self._whole: dict[str, Any] = {}
@@ -153,7 +152,7 @@ class WholeTensors:
             del self._shards[place.tensor]
 
     def _tensor(self, position: int) -> Tensor:
-        return self._emitted.problem.graph.tensors[position]
+        return self._program.graph.tensors[position]
 
     def _show(self, position: int, arrays: Sequence[Any]) -> None:
         tensor = self._tensor(position)
@@ -169,11 +168,11 @@ class WholeTensors:
 
     def _assemble(self, position: int, arrays: Sequence[Any]) -> Any:
         """Return the whole tensor from the workers' arrays; None if nobody reads it and its shards overlap."""
-        tensor, factors = self._tensor(position), self._emitted.problem.factors
-        written = self._unread.get(position, _Written(self._emitted.choices.layout(position)))
+        tensor, factors = self._tensor(position), self._program.problem.factors
+        written = self._unread.get(position, _Written(self._program.choices.layout(position)))
         if written is None:
             return None
-        regions = find_shards(self._emitted.problem, position, written.layout)
+        regions = find_shards(self._program.problem, position, written.layout)
         extents = [tuple(int(end - begin) for begin, end in region) for region in regions]
         if extents != [tuple(array.shape) for array in arrays]:
             return None
@@ -217,13 +216,13 @@ class _Written(NamedTuple):
     join: Callable[[Any, Any], Any] = mx.nd.add
 
 
-def _list_unread(emitted: Emitted) -> Iterator[tuple[int, _Written | None]]:
+def _list_unread(program: PlannedProgram) -> Iterator[tuple[int, _Written | None]]:
     """Yield the tensors that no node reads and that are no results, with how they are written; None if shards overlap."""
-    program, problem = emitted.program, emitted.problem
+    problem = program.problem
     read = {entry for node in program.nodes for entry in node.inputs}.union(*program.results)
     tensors_read = {_find_tensor(program, entry) for entry in read}
     for operator, access, steps in zip(
-        problem.graph.operators, problem.accesses, emitted.choices.operators, strict=False
+        problem.graph.operators, problem.accesses, program.choices.operators, strict=False
     ):
         for tensor, written in zip(operator.outputs, access.outputs, strict=True):
             if tensor not in tensors_read:
@@ -245,7 +244,7 @@ def _find_written(written: OutputAccess, axes: Sequence[int]) -> _Written | None
     return _Written(layout, partial, mx.nd.maximum if written.reducer == "Max" else mx.nd.add)
 
 
-def _find_tensor(program: Program, entry: Entry) -> int:
+def _find_tensor(program: PlannedProgram, entry: Entry) -> int:
     node = program.nodes[entry.node]
     return program.graph.operators[node.id].outputs[entry.output] if node.kind is NodeKind.OPERATOR else node.id
 
@@ -256,7 +255,7 @@ def _name_of_copies(operator: Operator) -> str:
     return operator.name.rpartition("/")[0] if is_copy else operator.name
 
 
-def _list_outputs(program: Program) -> Iterator[tuple[str, list[_Place]]]:
+def _list_outputs(program: PlannedProgram) -> Iterator[tuple[str, list[_Place]]]:
     """Yield the name of each execution node with the shards that its outputs are. Nodes of one name run in order."""
     graph = program.graph
     for number, node in enumerate(program.nodes):

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tofu.reading import MOST_DIMENSIONS
+from tofu.validation import MOST_DIMENSIONS
 
 LIST_MAGIC = 0x112
 V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA  # of MXNet 0.11, of 1.x, and of 1.x under NumPy's rules for shapes

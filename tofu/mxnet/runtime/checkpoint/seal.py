@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 from tofu.errors import TofuError
-from tofu.reading import parse_json, read_string, read_whole
+from tofu.validation import parse_json, read_integer, read_string
 
 MAGIC = b"tofu-checkpoint1"
 DIGEST_BYTES = 32
@@ -83,7 +83,7 @@ def read_seal(file: IO[bytes], path: str) -> Seal | None:
         value = parse_json(file.read(length).decode())
         steps, parameters = value.get("steps"), value.get("parameters")
         facts = Facts(
-            None if steps is None else read_whole(steps, "steps"),
+            None if steps is None else read_integer(steps, "steps"),
             None if parameters is None else read_string(parameters, "parameters"),
         )
     except (ValueError, AttributeError) as error:

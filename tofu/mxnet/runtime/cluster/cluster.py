@@ -17,7 +17,7 @@ import mxnet as mx
 from tofu.errors import PlanError, UnsupportedError
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
-from tofu.reading import show
+from tofu.validation import show
 
 _keys = count(1 << 24)  # the same on all machines, and far from a Trainer's keys, which start at 0
 

@@ -11,7 +11,7 @@ import mxnet as mx
 import numpy as np
 
 from tofu.errors import ArgumentTypeError
-from tofu.reading import show_with_type
+from tofu.validation import show_with_type
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from tofu.mxnet.runtime.executor.modes import draws_in_inference, has_two_modes
 from tofu.mxnet.runtime.executor.monitoring import watch_whole
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.pipeline import Partition
-from tofu.reading import show_with_type
+from tofu.validation import show_with_type
 
 Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]  # shapes of the inputs -> a partition for them
 

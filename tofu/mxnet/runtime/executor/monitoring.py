@@ -83,7 +83,7 @@ def _watch(executor: ShardedExecutor, callback: Callback, monitor_all: bool) -> 
         return executor.variables[name].gather()
 
     executor.watch(
-        lambda emitted: WholeTensors(
-            emitted, names, executor.contexts, callback, read_variable if monitor_all else None
+        lambda program: WholeTensors(
+            program, names, executor.contexts, callback, read_variable if monitor_all else None
         )
     )

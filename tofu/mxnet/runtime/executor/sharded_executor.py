@@ -18,7 +18,7 @@ from tofu.graph import Phase, TensorKind
 from tofu.host.host_memory import read_free_bytes
 from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.backend.execution_graph import ExecutionGraph
-from tofu.mxnet.backend.inference import build_inference, emit_inference
+from tofu.mxnet.backend.inference import build_inference, write_inference
 from tofu.mxnet.frontend.head_gradients import list_head_gradients
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.bound_graph import BoundGraph
@@ -37,8 +37,8 @@ from tofu.mxnet.runtime.executor.failures import (
 )
 from tofu.mxnet.runtime.executor.gpus import check_gpu_memory, check_gpus
 from tofu.mxnet.runtime.executor.modes import refuse_gradients_of_inference, refuse_other_mode, refuse_second_run
-from tofu.pipeline import Emitted, Partition
-from tofu.program import OutputShards, is_checked
+from tofu.pipeline import Partition
+from tofu.program import OutputShards, PlannedProgram, is_checked
 from tofu.search.geometry import find_shards
 
 logger = logging.getLogger("tofu")
@@ -116,7 +116,7 @@ class ShardedExecutor:
     def _keep_gradients(self) -> ExecutionGraph:
         execution: ExecutionGraph = self.partition.training.keeping_gradients
         if is_checked():
-            self.partition.task.engine.backend.check(execution, self.partition.problem, self.partition.choices)
+            self.partition.task.engine.backend.check(execution, self.partition.choices)
         return execution
 
     def _make_graph(self, execution: ExecutionGraph) -> BoundGraph:
@@ -394,10 +394,10 @@ class ShardedExecutor:
         for graph in (self._training, self._inference):
             graph.watch(callback, monitor_all)
 
-    def watch(self, make_callback: Callable[[Emitted], Any]) -> None:
+    def watch(self, make_callback: Callable[[PlannedProgram], Any]) -> None:
         """Install a callback for each of the two graphs, made from the program that it runs."""
-        self._training.watch(make_callback(self.partition.whole_step), False)
-        self._inference.watch(make_callback(emit_inference(self.partition)), False)
+        self._training.watch(make_callback(self.partition.program), False)
+        self._inference.watch(make_callback(write_inference(self.partition)), False)
 
     def debug_str(self) -> str:
         """Return MXNet's own description of the bound training graph."""

@@ -17,7 +17,6 @@ from typing import Any
 import mxnet as mx
 from mxnet.module.base_module import BaseModule, _parse_data_desc
 
-from tofu.calling import called_as
 from tofu.errors import (
     InfeasibleError,
     NotReadyError,
@@ -25,6 +24,7 @@ from tofu.errors import (
     ShapeError,
     TofuError,
     UnsupportedError,
+    explain_call,
     raise_together,
 )
 from tofu.host.interrupts import uninterrupted
@@ -46,7 +46,7 @@ from tofu.mxnet.runtime.symbol.replanning import Replanner
 from tofu.pipeline import Partition
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
-from tofu.reading import show
+from tofu.validation import show
 
 
 class SharedParameters:
@@ -84,7 +84,7 @@ def copy_values(before: Mapping[str, ShardedTensor], after: Mapping[str, Sharded
 class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     """Model bound to several devices; see `Module`."""
 
-    @called_as("tofu.mod.Module(symbol, ngpus=4); other options of plans go to tofu.partition(symbol, ...)")
+    @explain_call("tofu.mod.Module(symbol, ngpus=4); other options of plans go to tofu.partition(symbol, ...)")
     def __init__(
         self,
         symbol: Any,
@@ -195,7 +195,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     # ---- binding
 
-    @called_as("module.bind([('data', (64, 784))], [('softmax_label', (64,))])")
+    @explain_call("module.bind([('data', (64, 784))], [('softmax_label', (64,))])")
     def bind(
         self,
         data_shapes: Any,

@@ -26,7 +26,7 @@ from tofu.mxnet.runtime.optimizer.optimizer import ShardOptimizer
 from tofu.mxnet.runtime.symbol.arguments import check_iterator
 from tofu.mxnet.runtime.symbol.files import check_checkpoint, read_symbol
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
-from tofu.reading import show, show_with_type
+from tofu.validation import show, show_with_type
 
 DEFAULT_INITIALIZER = mx.init.Uniform(0.01)
 

@@ -16,7 +16,7 @@ from tofu.graph import Tensor, TensorKind
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
-from tofu.reading import show_with_type
+from tofu.validation import show_with_type
 
 MOST_NAMES = 5  # of unknown parameters, in a message
 

@@ -15,7 +15,7 @@ from tofu.mxnet.runtime.executor.monitoring import MonitoredShards
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.module.binding import ShardedModule
 from tofu.mxnet.runtime.symbol.arguments import check_iterator
-from tofu.reading import show_with_type
+from tofu.validation import show_with_type
 
 
 class RunningModule(ShardedModule):

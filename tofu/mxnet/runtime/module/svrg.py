@@ -14,7 +14,7 @@ from tofu.errors import ArgumentTypeError, TofuError, UnsupportedError
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.module.binding import copy_values
 from tofu.mxnet.runtime.module.module import Module
-from tofu.reading import show
+from tofu.validation import show
 
 
 class SVRGModule(Module):

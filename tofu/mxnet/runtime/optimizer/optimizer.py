@@ -25,7 +25,7 @@ from tofu.mxnet.runtime.executor.failures import OperatorFailureError, summarise
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.optimizer.lazy_rows import keeping_rows, list_read_gradients
 from tofu.mxnet.runtime.optimizer.shardwise import on_shards
-from tofu.reading import show_with_type
+from tofu.validation import show_with_type
 
 
 class ShardOptimizer:

@@ -27,7 +27,7 @@ from tofu.mxnet.frontend.symbol_text import GROUP_KEY
 from tofu.mxnet.settings import MXNET_OPTIONS, MXNetSettings
 from tofu.plan import Plan
 from tofu.planning.settings import Settings, read_options
-from tofu.reading import MOST_WORKERS, show, show_with_type
+from tofu.validation import MOST_WORKERS, show, show_with_type
 
 logger = logging.getLogger("tofu")
 

@@ -8,7 +8,7 @@ from typing import Any
 import mxnet as mx
 
 from tofu.errors import DeviceError
-from tofu.reading import show_with_type
+from tofu.validation import show_with_type
 
 
 def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from tofu.mxnet.frontend.refusals import refuse_broken
 from tofu.mxnet.frontend.symbol_text import read_model
 from tofu.mxnet.runtime.symbol.partition_text import ATTRIBUTE, last_line, load_whole
 from tofu.mxnet.runtime.symbol.partitioned_symbol import load_json as read_json
-from tofu.reading import read_text
+from tofu.validation import read_text
 
 NUMPY_SHAPES = "is_np_shape"
 """Attribute of a saved graph in which MXNet stores whether NumPy's shapes were on."""

@@ -19,7 +19,7 @@ from tofu.mxnet.runtime.symbol.devices import resolve_contexts
 from tofu.mxnet.settings import MXNET_OPTIONS
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
-from tofu.reading import MOST_WORKERS, parse_json, read_list, read_whole, show
+from tofu.validation import MOST_WORKERS, parse_json, read_integer, read_list, show
 
 ATTRIBUTE = "tofu"
 REMEDY = "Use an undamaged copy of the file, or save the symbol again with symbol.save(...)."
@@ -115,7 +115,7 @@ def _read_settings(value: Mapping[str, Any], contexts: Sequence[Any]) -> Setting
 def _read_context(value: Any) -> Any:
     if not isinstance(value, list) or len(value) != 2 or value[0] not in list(mx.Context.devstr2type):
         raise ValueError(f"a context is {show(value)}, not a device and its number")
-    return mx.Context(value[0], read_whole(value[1], "the number of a device", most=MOST_WORKERS))
+    return mx.Context(value[0], read_integer(value[1], "the number of a device", most=MOST_WORKERS))
 
 
 def _digest(model: Mapping[str, Any], value: Mapping[str, Any]) -> str:

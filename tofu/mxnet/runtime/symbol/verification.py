@@ -32,7 +32,7 @@ from tofu.mxnet.frontend.read_symbol import find_labels, read_training
 from tofu.mxnet.runtime.symbol.arguments import read_grad_requests
 from tofu.mxnet.runtime.symbol.fitting_host import shrink_batch
 from tofu.pipeline import Partition
-from tofu.reading import show
+from tofu.validation import show
 
 TYPES = ("float64", "float32")
 ROUNDING = {"float64": 1e-10, "float32": 1e-5}

@@ -1,4 +1,4 @@
-"""Where a plan comes from: given, remembered, or searched."""
+"""Selection of a plan: passed by the user, remembered, or searched."""
 
 from __future__ import annotations
 
@@ -6,43 +6,55 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
+from tofu.engine import Measured
 from tofu.errors import InfeasibleError, PlanError, raise_together
 from tofu.graph import Graph, TensorKind
 from tofu.plan import Plan, format_bytes
-from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Needs, Tradeoff, explain_misfit
+from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Tradeoff, explain_misfit
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, describe_gap
-from tofu.search.choices import FREE, MOST_ORDERS, ChoiceArray, count_orders
+from tofu.search.choices import FREE, ChoiceArray
 from tofu.search.cost import evaluate, price
+from tofu.search.feasibility import find_unfed
 from tofu.search.hints import resolve_hints, resolve_plan
+from tofu.search.rounds import MOST_ORDERS, count_orders
 from tofu.search.solve import Effort, Progress, Solution
 from tofu.search.topology import arrange_as
-from tofu.search.validation import find_unfed
 from tofu.sizes import format_limit
 
 logger = logging.getLogger("tofu")
 
 UNPROVED = "nothing is proved"
-AS_GIVEN = f"applied as it was given; {UNPROVED} of it"
+AS_GIVEN = f"applied as passed; {UNPROVED}"
 NO_PART_OF_THE_KEY = (
     "plan",
     "strict_plan",
     "cache",
     "saved",
-)  # of the settings: what is remembered is a search's result
+)  # settings: only results of searches are remembered
 
 
 @dataclass(frozen=True)
-class Found:
-    """A plan as choices: the problem that they solve, how they were found, and how good they are known to be.
+class Selection:
+    """The choices selected for a graph, and how good they are known to be.
 
-    `lower_bound`: what no plan costs less than, 0 where nothing is proved. `search_bytes`: the memory of the exact search.
-    `is_predicted`: a memory limit was checked with a prediction, which depends on more than a remembered plan is known by (donation).
-    `claimed_bytes` are those that a plan from outside says it moves; where it moves others, what it says of itself is not true here.
+    Attributes
+    ----------
+    choices
+        The choices for the fully lowered graph.
+    algorithm, optimality
+        How they were found, and what is proved of them.
+    lower_bound
+        No plan costs less; 0 if nothing is proved.
+    search_bytes
+        Memory of the exact search.
+    claimed_bytes
+        The bytes that a plan from outside claims to move. If it moves others, its claims are dropped.
+    is_predicted
+        True if a memory limit was checked with a prediction. Such plans are not remembered: predictions depend on more than the cache key.
     """
 
-    problem: Problem
     choices: Choices
     algorithm: str
     optimality: str
@@ -60,20 +72,24 @@ class Found:
 _plans: dict[tuple[object, ...], Plan] = {}
 
 
-def find_plan(graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure) -> Found:
-    """The plan for `graph`: the one given, the one remembered, or the best over all arrangements of the steps.
+def select_plan(
+    graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure
+) -> Selection:
+    """Return the choices for `graph`: of the plan passed, of the remembered plan, or of a search over all arrangements.
 
-    `problem` is that of the fully lowered graph, in any arrangement. `measure` says what memory a plan needs. A warning says where workers
-    compute the same since nothing can be split.
+    `problem` is of the fully lowered graph, in any arrangement. `measure` returns the memory that choices need. Warns if workers repeat
+    each other's computation because nothing can be split.
     """
-    found = _find(graph, problem, settings, progress, measure)
-    unfed = find_unfed(found.problem, found.choices) if settings.on_infeasible == "replicate" else ""
+    selection = _select(graph, problem, settings, progress, measure)
+    unfed = find_unfed(selection.choices) if settings.on_infeasible == "replicate" else ""
     if unfed:
         logger.warning("%s With on_infeasible='replicate', workers compute the same where nothing can be split.", unfed)
-    return found
+    return selection
 
 
-def _find(graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure) -> Found:
+def _select(
+    graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure
+) -> Selection:
     if settings.plan is not None:
         (arrangement,) = settings.arrangements
         return _apply(graph, problem.arrange(arrangement), settings.plan, settings)
@@ -84,7 +100,7 @@ def _find(graph: Graph, problem: Problem, settings: Settings, progress: Progress
     asked = [name for name in ("memory_limit", "replicate") if getattr(settings, name) != DEFAULTS[name]]
     if asked and not ALGORITHMS[settings.algorithm].is_search:
         raise PlanError(
-            f"{asked[0]}= leaves it to a search what is replicated, and algorithm={settings.algorithm!r} is none. Leave one out."
+            f"{asked[0]}= needs a search, and algorithm={settings.algorithm!r} is a baseline. Leave one out."
         )
     if settings.memory_limit is None:
         return _search(problems, settings, progress)
@@ -94,7 +110,7 @@ def _find(graph: Graph, problem: Problem, settings: Settings, progress: Progress
 def make_tradeoffs(
     problems: Sequence[Problem], settings: Settings, progress: Progress | None, measure: Measure
 ) -> list[Tradeoff]:
-    """The trade of memory against communication, one for each arrangement."""
+    """Return the trade-off between memory and communication for each arrangement."""
     algorithm = ALGORITHMS[settings.algorithm]
     seconds = settings.search_seconds / len(problems)
     whole, effort = Effort(seconds, progress), Effort(seconds / SEARCHES_OF_A_TRADEOFF, progress)
@@ -103,32 +119,32 @@ def make_tradeoffs(
 
 def _search_within(
     problems: Sequence[Problem], limit: int, settings: Settings, progress: Progress | None, measure: Measure
-) -> Found:
-    """The cheapest plan found that needs no more than `limit` bytes on any worker."""
+) -> Selection:
+    """Return the cheapest plan found that needs no more than `limit` bytes on any worker."""
     tradeoffs = make_tradeoffs(problems, settings, progress, measure)
     found = [point for tradeoff in tradeoffs if (point := tradeoff.find_fitting(limit)) is not None]
     if not found:
         return _take_smallest(tradeoffs, limit, settings)
     best = min(found, key=lambda point: (point.cost, point.most_bytes))
     tried = sum(len(tradeoff.points) for tradeoff in tradeoffs)
-    bound = _bound_all(tradeoffs) if not best.choices.kept else 0  # bounds are those of plans that keep nothing
+    bound = _bound_all(tradeoffs) if not best.choices.kept else 0  # bounds hold for plans that keep nothing
     ties = next((tradeoff.unlimited.ties for tradeoff in tradeoffs if tradeoff.unlimited is not None), "")
     proof = describe_gap(best.cost, bound, ties + _name_orders(problems)) or "nothing is proved"
     predicted = ", as predicted," if best.is_predicted else ""
     optimality = f"the best within {format_limit(limit)} per worker{predicted} of {tried} plans; {proof}"
-    return Found(best.problem, best.choices, settings.algorithm, optimality, bound, is_predicted=best.is_predicted)
+    return Selection(best.choices, settings.algorithm, optimality, bound, is_predicted=best.is_predicted)
 
 
-def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Found:
-    """Return the plan of the smallest peak, with a warning, where only a prediction says that none fits. Raises InfeasibleError else."""
+def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Selection:
+    """Return the plan of the smallest peak, with a warning, if only a prediction exceeds the limit. Raises InfeasibleError otherwise."""
     points = [point for tradeoff in tradeoffs for point in tradeoff.points]
     best = min(points, key=lambda point: (point.most_bytes, point.cost))
-    if not best.is_predicted or max(best.needs.held) > limit:
+    if not best.is_predicted or max(best.memory.worker_bytes) > limit:
         raise InfeasibleError(explain_misfit(tradeoffs[0], limit))
     logger.warning(_describe_misfit(best.most_bytes, limit))
     needed, allowed = format_bytes(best.most_bytes), format_limit(limit)
     optimality = f"predicted to need {needed} per worker, over {allowed}: the least of {len(points)} plans"
-    return Found(best.problem, best.choices, settings.algorithm, optimality, is_predicted=True)
+    return Selection(best.choices, settings.algorithm, optimality, is_predicted=True)
 
 
 def _describe_misfit(needed: int, limit: int) -> str:
@@ -139,22 +155,22 @@ def _describe_misfit(needed: int, limit: int) -> str:
 
 
 def _bound_all(tradeoffs: Sequence[Tradeoff]) -> int:
-    """What no plan costs less than, whatever memory it needs; 0 where that is not known of all orders of the steps."""
+    """Return a lower bound on the cost of all plans with any memory; 0 if some order of the rounds has none."""
     solutions = [tradeoff.unlimited for tradeoff in tradeoffs]
     exact = [solution.exact for solution in solutions if solution is not None]
     return min((0 if result is None else result.lower_bound for result in exact), default=0)
 
 
-def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Found:
-    """A plan from outside, where it fits the graph and the hints."""
+def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Selection:
+    """Return the choices of a plan from outside, if it fits the graph and the hints."""
     if settings.strict_plan and plan.fingerprint != graph.fingerprint:
         forward = _take_forward_part(plan, graph)
         if forward is None:
             raise PlanError(_describe_difference(plan, graph))
         plan = forward
-    found = _take(graph, problem, plan)
-    choices = found.choices
-    evaluate(problem, choices)  # says by name what no execution graph can follow
+    selection = _take(graph, problem, plan)
+    choices = selection.choices
+    evaluate(choices)  # raises PlanError if no execution graph can follow them
     fixed = resolve_hints(problem, settings.hints or {})
     wrong = [
         problem.graph.operators[o].full_name
@@ -167,57 +183,57 @@ def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Fo
     raise_together(
         PlanError, "The plan and the hints contradict each other; leave one of them out. They differ for:", wrong
     )
-    return found
+    return selection
 
 
-def _take(graph: Graph, problem: Problem, plan: Plan) -> Found:
-    """A plan with what is known of it here: what it says of itself, where it is as it was found, and found for this graph."""
+def _take(graph: Graph, problem: Problem, plan: Plan) -> Selection:
+    """Return a plan's choices. Its claims hold if it is unchanged since it was found for this graph."""
     is_known = plan.is_as_found and plan.fingerprint == graph.fingerprint
     optimality = plan.optimality if is_known else AS_GIVEN
-    return Found(
-        problem, resolve_plan(problem, plan), plan.algorithm, optimality, claimed_bytes=plan.communication_bytes
-    )
+    return Selection(resolve_plan(problem, plan), plan.algorithm, optimality, claimed_bytes=plan.communication_bytes)
 
 
-def _search(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Found:
-    """The cheapest plan over all orders of the steps; what is proved is proved of all of them."""
+def _search(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Selection:
+    """Return the cheapest plan over all orders of the rounds, with a proof for all of them."""
     algorithm = ALGORITHMS[settings.algorithm]
     effort = Effort(settings.search_seconds / len(problems), progress)
     found, errors = _solve(problems, settings, effort)
     proving, candidates = found, list(found)
     if settings.replicate == "free":
         proving, _ = _solve(problems, settings, effort, _free)
-        candidates += proving  # what splits everything is one more plan, in case this search does not end
+        candidates += proving  # a plan that splits everything, in case this search runs out of time
     if not candidates:
         raise errors[0]
-    open_ends = [one for one, solution in proving if solution.exact is None or not solution.exact.is_optimal]
+    open_ends = [
+        solution.choices.problem for solution in proving if solution.exact is None or not solution.exact.is_optimal
+    ]
     if algorithm.is_search and open_ends:
         split = _split_freely if settings.replicate == "free" else Problem.split_evenly
         candidates += _solve(open_ends, settings, effort, split)[0]
-    problem, best = min(candidates, key=lambda one: price(one[0], one[1].choices))
-    exact = [solution.exact for _, solution in proving if solution.exact is not None]
+    best = min(candidates, key=lambda solution: price(solution.choices))
+    exact = [solution.exact for solution in proving if solution.exact is not None]
     bound = min((result.lower_bound for result in exact), default=0)
-    cost = price(problem, best.choices)
+    cost = price(best.choices)
     optimality = algorithm.describe_optimality(best, cost, bound, _name_orders(problems, len(proving)))
     held = max((result.held_bytes for result in exact), default=0)
-    return Found(problem, best.choices, algorithm.name, optimality, bound, held)
+    return Selection(best.choices, algorithm.name, optimality, bound, held)
 
 
 def _name_orders(problems: Sequence[Problem], planned: int | None = None) -> str:
-    """Return what a proof covers if only some orders of the steps were `planned`. Levels of an interconnect fix the order between them."""
+    """Return the orders that a proof covers, if only some were `planned`. Levels of an interconnect fix the order between them."""
     count = len(problems) if planned is None else planned
     levels_fix_order = bool(problems[0].arrangement.bandwidths) and len(problems) < MOST_ORDERS
     known = len(problems) if levels_fix_order else count_orders(problems[0].factors)
-    return "" if count == known else f", of {count:,} of {known:,} orders of the steps"
+    return "" if count == known else f", of {count:,} of {known:,} orders of the rounds"
 
 
 def _free(problem: Problem) -> Problem:
-    """Where all tensors may be replicated, and not small ones alone."""
+    """Return the problem in which tensors of any size may be replicated."""
     return problem.hold(price=0.0)
 
 
 def _split_freely(problem: Problem) -> Problem | None:
-    """The same where parts overlap only of what has no others."""
+    """Return the same problem without avoidable overlaps."""
     even = problem.split_evenly()
     return even and _free(even)
 
@@ -227,8 +243,8 @@ def _solve(
     settings: Settings,
     effort: Effort,
     restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
-) -> tuple[list[tuple[Problem, Solution]], list[InfeasibleError]]:
-    """The solutions of all problems, of those that `restrict` makes of them, and why others have none."""
+) -> tuple[list[Solution], list[InfeasibleError]]:
+    """Return the solutions of all problems, restricted by `restrict`, and the errors of those without one."""
     found, errors = [], []
     for problem in problems:
         searched = restrict(problem)
@@ -241,26 +257,26 @@ def _solve(
         except InfeasibleError as error:
             errors.append(error)
         else:
-            found.append((problem, solution))
+            found.append(solution.apply_to(problem))
     return found, errors
 
 
-def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Needs]) -> None:
-    """Raise PlanError for a plan from outside that needs more than the memory that is allowed; warn if only a prediction says so."""
+def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured]) -> None:
+    """Raise PlanError for a plan from outside that exceeds the memory limit. Warns if only a prediction does."""
     limit, needed = settings.memory_limit, max(plan.worker_bytes)
     if limit is None:
         return
     if needed > limit:
         raise PlanError(
             f"The plan needs {format_bytes(needed)} on worker {plan.worker_bytes.index(needed)}, and the memory limit is "
-            f"{format_limit(limit)}. Leave plan= out, and a plan that fits is searched."
+            f"{format_limit(limit)}. Leave plan= out to search for a plan that fits."
         )
-    if settings.plan is not None and (peak := max(measure().peak)) > limit:
+    if settings.plan is not None and (peak := max(measure().peak_bytes)) > limit:
         logger.warning(_describe_misfit(peak, limit))
 
 
 def _take_forward_part(plan: Plan, graph: Graph) -> Plan | None:
-    """What the plan of a training step says of the forward graph of its model, for the same inputs; None where `graph` is none of it."""
+    """Return the part of a training step's plan for the forward graph of its model; None if `graph` is not that graph."""
     inputs = {tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT}
     has_all = plan.tensors.keys() >= graph.tensor_index.keys() and plan.operators.keys() >= graph.operator_index.keys()
     if graph.is_training or not has_all or inputs != plan.inputs:
@@ -279,22 +295,20 @@ def _agrees(choice: ChoiceArray, fixed: Sequence[int]) -> bool:
 
 
 def remember_plan(plan: Plan, problem: Problem, settings: Settings) -> None:
-    """Use `plan` from now on wherever its graph is planned with these settings, instead of a search. `problem` is the one searched."""
-    # Lines keep the tracebacks of a trace alive, and the plan gets those of the next one.
+    """Remember `plan` for its graph with these settings. `problem` is the one that was searched."""
+    # Lines keep the tracebacks of a trace alive; the next partition adds its own.
     _plans[_cache_key(plan.fingerprint, problem, settings)] = replace(plan, lines={})
 
 
 def _recall(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:
-    """The plan that was saved with the settings, where it is of this graph, or the one remembered."""
+    """Return the plan saved with the settings, if it is of this graph, or the remembered one."""
     if settings.saved is not None and settings.saved.fingerprint == graph.fingerprint:
         return settings.saved
     return _plans.get(_cache_key(graph.fingerprint, problem, settings))
 
 
 def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[object, ...]:
-    """All that a search depends on: every setting but those that are listed, the descriptions of the operators, and the rules by which
-    data moves.
-    """
+    """Return all that a search depends on: settings, descriptions of the operators, and the rules by which data moves."""
     asked = {field.name: getattr(settings, field.name) for field in fields(settings)}
     asked["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
     described = dict.fromkeys(access.description for access in problem.accesses)
@@ -315,8 +329,8 @@ def _describe_difference(plan: Plan, graph: Graph) -> str:
     ]
     if reshaped:
         return (
-            f"The plan was made for other shapes: {'; '.join(reshaped)}. Give the shapes that it was made for, or leave plan= out, "
-            "and a plan for these is searched."
+            f"The plan was made for other shapes: {'; '.join(reshaped)}. Pass these shapes, or leave plan= out to "
+            "search again."
         )
     missing = [name for name in graph.tensor_index if name not in plan.tensors]
     extra = [name for name in plan.tensors if name not in graph.tensor_index]
@@ -328,8 +342,8 @@ def _describe_difference(plan: Plan, graph: Graph) -> str:
         )
         if text
     )
-    what = what or "their names agree, so types, attributes or the arguments that are trained differ"
+    what = what or "their names agree, so types, attributes or the trained arguments differ"
     return (
         f"The plan is of another graph (fingerprint {plan.fingerprint[:12]}, this graph has {graph.fingerprint[:12]}): {what}. "
-        "Use it with the model that it was made for, or search again without plan=."
+        "Use it with its own model, or leave plan= out to search again."
     )

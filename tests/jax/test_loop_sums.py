@@ -17,8 +17,8 @@ from tests.models.jax.language import lstm
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.engine import JAX
 from tofu.jax.frontend.equations import Loop
-from tofu.jax.frontend.read_step import move_sums, read_step
-from tofu.jax.frontend.sums import add_up_after_loops
+from tofu.jax.frontend.loop_sums import hoist_sums
+from tofu.jax.frontend.read_step import hoist_loop_sums, read_step
 from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.planning import choose_form, plan_step, read_settings
 from tofu.pipeline import Observer, analyse_step, make_partition
@@ -157,7 +157,7 @@ def test_random_plans_give_the_numbers_of_one_device(name, workers, seed):
     draws = random.Random(seed)
     with in_double_precision():
         step, state, data = STEPS[name]()
-        graph = move_sums(read_step(step, (state, data))).graph
+        graph = hoist_loop_sums(read_step(step, (state, data))).graph
         accesses = find_strategies(graph, tofu.jax.JAX.front_end)
         hints = {
             operator.name: draws.choice(access.axes)
@@ -197,14 +197,17 @@ def test_where_all_is_to_be_split_loops_carry_their_sums():
         source = read_step(step, (state, data))
     assert choose_form(source, read_settings(4, {})) is source
     for options in ({"replicate": "free"}, {"memory_limit": 2**20}):
-        assert choose_form(source, read_settings(4, options)).graph.fingerprint == move_sums(source).graph.fingerprint
+        assert (
+            choose_form(source, read_settings(4, options)).graph.fingerprint
+            == hoist_loop_sums(source).graph.fingerprint
+        )
 
 
 def test_names_are_those_of_the_step_as_it_is_written():
     with in_double_precision():
         step, state, data = nested()
         source = read_step(step, (state, data))
-    moved, options = move_sums(source), {"replicate": "free"}
+    moved, options = hoist_loop_sums(source), {"replicate": "free"}
     shared = moved.graph.operator_index.keys() & source.graph.operator_index.keys()
     assert shared == moved.graph.operator_index.keys()
     for name in shared:
@@ -335,7 +338,7 @@ def test_a_sum_is_moved_behind_its_loop(name):
     with in_double_precision():
         arguments = draw(8, 4), draw(5, 6, 8)
         step = read_step(MOVED[name], arguments).native.step
-        moved = add_up_after_loops(step)
+        moved = hoist_sums(step)
         assert sum(count_carries(moved)) < sum(count_carries(step))
         assert any(one.loops_summed for one in moved.walk())
         for one, other in zip(moved.compute(arguments), step.compute(arguments), strict=True):
@@ -347,7 +350,7 @@ def test_a_sum_is_moved_behind_its_loop(name):
 def test_others_stay_in_their_loop(name):
     with in_double_precision():
         dtype = "float16" if name == "half" else "float64"
-        assert add_up_after_loops(read_step(KEPT[name], (draw(8, 4, dtype=dtype), draw(5, 6, 8))).native.step) is None
+        assert hoist_sums(read_step(KEPT[name], (draw(8, 4, dtype=dtype), draw(5, 6, 8))).native.step) is None
 
 
 @pytest.mark.parametrize("name", MOVED)
@@ -365,7 +368,7 @@ def test_products_of_half_precision_are_added_up_in_the_type_of_the_carry():
     """As they are where the loop carries the sum: 4,096 ones are no more than 256 in bfloat16."""
     step = loop(lambda w, x: product(w.astype("bfloat16"), x.astype("bfloat16")).astype("float32"), dtype="float32")
     w, xs = jnp.ones((8, 4)), jnp.full((4096, 2, 8), 0.25)
-    (summed,) = add_up_after_loops(read_step(step, (w, xs)).native.step).compute((w, xs))
+    (summed,) = hoist_sums(read_step(step, (w, xs)).native.step).compute((w, xs))
     np.testing.assert_array_equal(summed, step(w, xs))
     made = tofu.jax.partition(step, 2, (w, xs), replicate="free")
     np.testing.assert_array_equal(made(w, xs), step(w, xs))

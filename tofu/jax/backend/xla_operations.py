@@ -116,7 +116,7 @@ class Kernels:
             free = [d for d in range(len(type_.shape)) if d not in (*sums, *alike)]
             rows, columns = (sums, free) if reads else (free, sums)
             order = (*alike, *rows, *columns)
-            if not _lies_as_matrices(type_, alike, rows, columns):
+            if not _is_stored_as_matrices(type_, alike, rows, columns):
                 key = value, order
                 if key not in self._turned:
                     self._turned[key] = self._add(type_.with_shape(*(type_.shape[d] for d in order)))
@@ -203,7 +203,7 @@ RULES: Mapping[str, Callable[[Kernels, Equation, tuple[int, ...]], Iterator[Oper
 }
 
 
-def _lies_as_matrices(type_: ValueType, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]) -> bool:
+def _is_stored_as_matrices(type_: ValueType, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]) -> bool:
     """Whether cells lie in the order of the batch, the rows and the columns, or of the columns and the rows if each is one dimension."""
     batch, rows, columns = ([d for d in part if type_.shape[d] > 1] for part in (batch, rows, columns))
     order = [*batch, *rows, *columns]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tofu.collector import OBJECTS, collecting_rarely
+from tofu.host.garbage_collection import OBJECTS, collect_rarely
 
 
 @pytest.fixture(autouse=True)
@@ -20,9 +20,9 @@ def as_it_was() -> Iterator[None]:
 
 def test_collects_rarely_and_then_as_before() -> None:
     gc.set_threshold(701, 11, 12)
-    with collecting_rarely():
+    with collect_rarely():
         assert gc.get_threshold()[:2] == (OBJECTS, 11)
-        with collecting_rarely():
+        with collect_rarely():
             assert gc.get_threshold()[0] == OBJECTS
         assert gc.get_threshold()[0] == OBJECTS
     assert gc.get_threshold()[:2] == (701, 11)
@@ -31,7 +31,7 @@ def test_collects_rarely_and_then_as_before() -> None:
 def test_errors_leave_it_as_before() -> None:
     gc.set_threshold(701)
 
-    @collecting_rarely()
+    @collect_rarely()
     def fail() -> None:
         raise ValueError("of the user's step")
 
@@ -43,6 +43,6 @@ def test_errors_leave_it_as_before() -> None:
 @pytest.mark.parametrize("objects", [0, OBJECTS, 10 * OBJECTS])
 def test_what_is_off_or_rarer_stays(objects: int) -> None:
     gc.set_threshold(objects)
-    with collecting_rarely():
+    with collect_rarely():
         assert gc.get_threshold()[0] == objects
     assert gc.get_threshold()[0] == objects

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from tofu.search.rests import always_divides, leaves_rest
+from tofu.search.rounds import always_divides, leaves_remainder
 
 
 @pytest.mark.parametrize("factors", [(2,), (2, 2), (3, 2), (2, 2, 2), (4, 2)])
@@ -12,7 +12,7 @@ def test_all_ways(factors):
     for extents in product(range(1, 13), repeat=2):
         assert always_divides(extents, factors) == _goes_on(extents, factors), extents
     for extent in range(1, 40):
-        assert leaves_rest(extent, factors) == (not _leaves_none(extent, factors)), extent
+        assert leaves_remainder(extent, factors) == (not _leaves_none(extent, factors)), extent
 
 
 def _goes_on(extents, factors):

@@ -12,14 +12,14 @@ import jax
 from tofu.engine import Source
 from tofu.errors import ShapeError, UnsupportedError, raise_together
 from tofu.jax.backend.uneven import UnevenArray
-from tofu.jax.frontend.leaves import Fixed, Structure, take_apart
+from tofu.jax.frontend.static_leaves import StaticLeaf, Structure, flatten_arrays
 from tofu.pipeline import Partition
-from tofu.plan import Steps, format_count
+from tofu.plan import DimensionChoice, format_count
 
 MOST_LETTERS = 200  # of a user's error
 
 
-def give(structure: Structure, arrays: Sequence[Any]) -> Any:
+def unflatten_arrays(structure: Structure, arrays: Sequence[Any]) -> Any:
     """The tree of arrays that have been laid out. Raises UnsupportedError where a class in it does not take one of unequal parts."""
     try:
         return structure.unflatten(arrays)
@@ -54,7 +54,9 @@ def _show_tree(structure: Structure | None) -> str:
     return f"a {kind.__name__} of {arrays}{keys}"
 
 
-def fill_in(structure: Structure, leaves: Sequence[Any], what: str, restore: Callable[[Fixed], Any]) -> Any:
+def unflatten_values(
+    structure: Structure, leaves: Sequence[Any], what: str, restore: Callable[[StaticLeaf], Any]
+) -> Any:
     """A tree of something else than arrays, for `what`. Raises UnsupportedError where a class in it takes nothing but arrays."""
     try:
         return structure.unflatten(leaves, restore)
@@ -67,25 +69,25 @@ def fill_in(structure: Structure, leaves: Sequence[Any], what: str, restore: Cal
         ) from error
 
 
-def agrees(hints: Mapping[str, Any], name: str, steps: Steps) -> bool:
+def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
     """Whether hints say nothing of a tensor, or that it is split along these dimensions: one for each step, or one for all."""
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
 
 
 @dataclass(frozen=True)
-class _Laid:
+class _PlacedLeaf:
     """A leaf of an argument, and the dimension that is split at each step."""
 
     shape: tuple[int, ...]
     dtype: Any
-    steps: Steps
+    steps: DimensionChoice
 
     def __str__(self) -> str:
         return f"{self.dtype} of shape {self.shape}"
 
 
-def lay_part_of_first(partition: Partition, part: Callable[[Any], Any]) -> tuple[list[_Laid], Structure]:
+def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tuple[list[_PlacedLeaf], Structure]:
     """Where the leaves lie of a part of the first argument, and what is left of its tree. Raises UnsupportedError where it has others."""
     native, plan = partition.source.native, partition.plan
     first, *_ = native.arguments_tree.children()
@@ -94,7 +96,7 @@ def lay_part_of_first(partition: Partition, part: Callable[[Any], Any]) -> tuple
     found: list[tuple[list[int | None], Structure]] = []
 
     def trace(*leaves: Any) -> None:
-        arrays, structure = take_apart(part(first.unflatten(leaves)), native.fixes_numbers)
+        arrays, structure = flatten_arrays(part(first.unflatten(leaves)), native.has_static_numbers)
         position_of = {id(leaf): position for position, leaf in enumerate(leaves)}
         found.append(([position_of.get(id(array)) for array in arrays], structure))
 
@@ -107,15 +109,15 @@ def lay_part_of_first(partition: Partition, part: Callable[[Any], Any]) -> tuple
         )
     names = [partition.graph.tensors[native.tensor_of[number]].name for number in numbers]
     picked = [position for position in positions if position is not None]
-    laid = [_Laid(types[n].shape, types[n].dtype, plan.tensors[names[n]]) for n in picked]
+    laid = [_PlacedLeaf(types[n].shape, types[n].dtype, plan.tensors[names[n]]) for n in picked]
     return laid, structure
 
 
-def pin_first(source: Source, leaves: Sequence[_Laid], state: Structure) -> Mapping[str, Steps]:
+def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Structure) -> Mapping[str, DimensionChoice]:
     """Hints that lay out the first argument of a step like these leaves. Raises ShapeError where it has others."""
     native = source.native
     first = next(iter(native.arguments_tree.children()), None)
-    if first is None or first.forget_fixed() != state.forget_fixed():
+    if first is None or first.strip_static() != state.strip_static():
         raise ShapeError(
             f"The first argument of the step is {_show_tree(first)}, and the state {_show_tree(state)}. Where it is a part of the state, "
             "say which: part=lambda state: ..."

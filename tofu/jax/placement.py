@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import DeviceError, ShapeError
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
-from tofu.jax.frontend.leaves import NUMBERS
+from tofu.jax.frontend.static_leaves import NUMBERS
 
 Sharding: TypeAlias = "NamedSharding | UnevenSharding"
 
@@ -28,7 +28,7 @@ def read_host_value(value: Any) -> Any:
     return np.asarray(jax.random.key_data(value) if is_key else value)
 
 
-def lay(value: Any, sharding: Sharding) -> Any:
+def place_array(value: Any, sharding: Sharding) -> Any:
     """A value, which all processes have or which lies on their devices, laid out: each process puts the shards of its own devices."""
     if isinstance(sharding, UnevenSharding):
         return UnevenArray(_join(value, sharding), sharding)
@@ -41,28 +41,28 @@ def lay(value: Any, sharding: Sharding) -> Any:
     return _make_keys(laid, value, sharding)
 
 
-def lay_anew(value: Any, sharding: Sharding) -> Any:
+def place_operand(value: Any, sharding: Sharding) -> Any:
     """An argument where the step reads it: what was put elsewhere is moved; of what was put nowhere in particular `jax.jit` takes care,
     where all devices are this process's own. Of what has unequal parts these, side by side.
     """
     if isinstance(sharding, UnevenSharding):
         return _join(value, sharding)
     if isinstance(value, UnevenArray):
-        return lay(value, sharding)
+        return place_array(value, sharding)
     if isinstance(value, jax.core.Tracer):
         return value
     if not isinstance(value, jax.Array) or not value.committed:
-        return value if sharding.is_fully_addressable else lay(value, sharding)
+        return value if sharding.is_fully_addressable else place_array(value, sharding)
     if value.sharding == sharding or value.sharding.is_equivalent_to(sharding, value.ndim):  # the first is quick
         return value
-    return lay(value, sharding)
+    return place_array(value, sharding)
 
 
-def lay_apart(value: Any, sharding: Sharding) -> Any:
+def place_copy(value: Any, sharding: Sharding) -> Any:
     """A value laid out in memory of its own, which may be given up and the value kept: JAX leaves what is on a device already as it is, and
     CPUs read NumPy's arrays where they are, which may be written to.
     """
-    laid = lay(_copy_numpy(value), sharding)
+    laid = place_array(_copy_numpy(value), sharding)
     if isinstance(laid, UnevenArray):
         return laid.copy() if isinstance(value, UnevenArray) else laid
     if not isinstance(value, jax.Array):
@@ -96,18 +96,18 @@ def _join(value: Any, sharding: UnevenSharding) -> Any:
     return sharding.make_array(source.__getitem__).joined
 
 
-def separate(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
+def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
     """Makes copies of donated leaves that are among the leaves more than once: JAX gives an array up once, and to one reader."""
     kept = set(range(len(leaves))).difference(donated) if donated else ()
     seen = {id(leaves[position]) for position in kept}
     for position in donated:
         leaf = leaves[position]
         if id(leaf) in seen and isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):
-            leaves[position] = lay_apart(leaf, shardings[position])
+            leaves[position] = place_copy(leaf, shardings[position])
         seen.add(id(leaf))
 
 
-def lay_part(name: str, part: Any, planned: jax.ShapeDtypeStruct, sharding: Sharding) -> Any:
+def place_local_rows(name: str, part: Any, planned: jax.ShapeDtypeStruct, sharding: Sharding) -> Any:
     """The array `name`, as it is planned, of which each process has an equal part along dimension 0, in the order of the processes.
 
     What has no dimensions all have. Where the sharding puts cells on another process than the one that has them, they move between
@@ -118,7 +118,7 @@ def lay_part(name: str, part: Any, planned: jax.ShapeDtypeStruct, sharding: Shar
     devices = sorted(mesh.devices.flat, key=lambda device: int(device.process_index))
     processes = sorted({int(device.process_index) for device in devices})
     if not shape or len(processes) == 1:
-        return lay(_copy_numpy(part), sharding)
+        return place_array(_copy_numpy(part), sharding)
     rows, rest = divmod(shape[0], len(processes))
     if rest or np.shape(part) != (rows, *shape[1:]):
         raise ShapeError(
@@ -138,7 +138,7 @@ def lay_part(name: str, part: Any, planned: jax.ShapeDtypeStruct, sharding: Shar
         own = _split_by_process(devices, len(processes), (rows, *shape[1:]))
     whole = jax.make_array_from_callback((*shape[:1], *host.shape[1:]), own, read)
     laid = _make_keys(whole, part, own)
-    return laid if own is sharding else lay(laid, sharding)
+    return laid if own is sharding else place_array(laid, sharding)
 
 
 def _stays(sharding: NamedSharding, shape: tuple[int, ...], rows: int, begins: dict[int, int]) -> bool:

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 from tofu.jax.frontend.equations import Equation, Operand, Step
 
 REDUCING = frozenset(("reduce_max", "reduce_min"))
-LAYING = frozenset(("broadcast_in_dim", "expand_dims", "reshape", "squeeze"))
+RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "reshape", "squeeze"))
 """Between a maximum and the comparison."""
 
 
-def find_compared(step: Step) -> frozenset[int]:
+def find_compared_with_extremum(step: Step) -> frozenset[int]:
     """The values that are compared with their own maximum or minimum along dimensions."""
     makers = {number: equation for equation in step.walk() for number in equation.outputs}
     found = set()
@@ -33,7 +33,7 @@ def _list_reduced(operand: Operand, makers: dict[int, Equation]) -> tuple[Operan
         maker = makers[operand]
         if maker.primitive.name in REDUCING:
             return maker.inputs
-        if maker.primitive.name not in LAYING:
+        if maker.primitive.name not in RESHAPING:
             break
         operand = maker.inputs[0]
     return ()

@@ -1,7 +1,4 @@
-"""Whether a plan gives every worker something of its own to do: an error says what would.
-
-At every step some operator is split, and what draws random numbers at every step.
-"""
+"""Feasibility of a plan: each round splits some operator, and splits every operator that draws random numbers."""
 
 from __future__ import annotations
 
@@ -12,42 +9,46 @@ import numpy as np
 
 from tofu.errors import InfeasibleError
 from tofu.graph import Operator, TensorKind
-from tofu.search.choices import REPLICATED, Choices, factorize
+from tofu.search.choices import REPLICATED, Choices
 from tofu.search.problem import Problem
+from tofu.search.rounds import factorize
 
 MOST_NAMES = 3  # in a message
 
 
-def find_unfed(problem: Problem, choices: Choices) -> str:
-    """Why there are more workers than the model can feed, since at some step no operator at all is split; empty where all are fed."""
+def find_unfed(choices: Choices) -> str:
+    """Explain why some round splits no operator, so that the model cannot feed all workers; empty if every round splits one."""
+    problem = choices.problem
     split = choices.operators[: len(problem.graph.operators)]
-    for step in range(len(problem.factors)):
-        if len(split) and np.all(split[:, step] == REPLICATED):
-            return f"{prod(problem.factors)} workers cannot be fed: {_explain(problem, choices, step)}"
+    for number in range(len(problem.factors)):
+        if len(split) and np.all(split[:, number] == REPLICATED):
+            return f"{prod(problem.factors)} workers cannot be fed: {_explain(choices, number)}"
     return ""
 
 
-def check_drawn(problem: Problem, choices: Choices, draws: Callable[[Operator], bool]) -> None:
-    """Raise InfeasibleError where several workers compute the same part of an operator that draws random numbers, each its own.
+def check_drawn(choices: Choices, draws: Callable[[Operator], bool]) -> None:
+    """Raise InfeasibleError if several workers compute the same part of an operator that draws random numbers.
 
-    `draws` says of an operator that may draw whether it does, as the model is used.
+    `draws` returns whether an operator that may draw does so, as the model is used.
     """
-    for operator, access, steps in zip(problem.graph.operators, problem.accesses, choices.operators, strict=False):
+    problem = choices.problem
+    for operator, access, taken in zip(problem.graph.operators, problem.accesses, choices.operators, strict=False):
         if not access.is_random or not draws(operator):
             continue
-        alike = prod(factor for factor, choice in zip(problem.factors, steps, strict=True) if choice == REPLICATED)
+        alike = prod(factor for factor, choice in zip(problem.factors, taken, strict=True) if choice == REPLICATED)
         if alike > 1:
             workers, shape = prod(problem.factors), problem.graph.tensors[operator.outputs[0]].shape
             raise InfeasibleError(
-                f"{operator.full_name} ({operator.op}) draws random numbers for {shape}, which {workers} workers cannot split: {alike} at "
-                f"a time would use the same numbers, and each draw its own. Use {_say_workers(workers // alike)}, or draw them before the "
-                "step and give them to the model as an input."
+                f"{operator.full_name} ({operator.op}) draws random numbers for {shape}, which {workers} workers cannot "
+                f"split: {alike} at a time would need the same numbers, but each draws its own. Use {_say_workers(workers // alike)}, or "
+                "draw them before the step and pass them to the model as an input."
             )
 
 
-def _explain(problem: Problem, choices: Choices, step: int) -> str:
-    fed, factor = prod(problem.factors[:step]), problem.factors[step]
-    left = list(_axes_left(problem, choices, step))
+def _explain(choices: Choices, number: int) -> str:
+    problem = choices.problem
+    fed, factor = prod(problem.factors[:number]), problem.factors[number]
+    left = list(_axes_left(choices, number))
     if not left:
         operators = problem.graph.operators
         names = ", ".join(operator.full_name for operator in operators[:MOST_NAMES])
@@ -55,7 +56,7 @@ def _explain(problem: Problem, choices: Choices, step: int) -> str:
         reason = f": {problem.accesses[0].explain_whole()}" if len(operators) == 1 else ""
         return f"no operator of the model ({names}{more}) has an axis to split{reason}. Use {_say_workers(1)}."
     equal = "equal " if problem.moves.splits_equally and not problem.moves.overlaps else ""
-    fitting = [one for one in left if one[0] >= factor and (one[3] or one[0] % factor == 0)]
+    fitting = [axis for axis in left if axis[0] >= factor and (axis[3] or axis[0] % factor == 0)]
     longest, owner, axis, _ = max(left)
     among = f"over {fed} workers already, no operator" if fed > 1 else "no operator"
     if fitting:
@@ -88,26 +89,30 @@ def _show(problem: Problem, operator: str) -> str:
 
 
 def _say_workers(count: int) -> str:
-    """So many workers, in words that each engine's users know."""
+    """Return a number of workers in words that users of each engine know."""
     return f"{count} workers" if count > 1 else "one device"
 
 
-def _axes_left(problem: Problem, choices: Choices, step: int) -> Iterator[tuple[int, str, str, bool]]:
-    """What the steps before `step` have left of each axis, at its smallest part: its extent, its operator, its name, and whether it may be
-    cut with a rest.
+def _axes_left(choices: Choices, rounds: int) -> Iterator[tuple[int, str, str, bool]]:
+    """Yield the smallest part of each axis that the first `rounds` leave.
+
+    Each item is the part's extent, the operator, the axis, and whether it may be split unevenly.
     """
+    problem = choices.problem
     for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True)):
         uneven = problem.native.uneven_axes(position)
-        for number, (axis, extent) in enumerate(zip(access.axes, access.extents, strict=True)):
+        for axis_number, (axis, extent) in enumerate(zip(access.axes, access.extents, strict=True)):
             taken = [
-                f for f, a in zip(problem.factors[:step], choices.operators[position], strict=False) if a == number
+                f
+                for f, a in zip(problem.factors[:rounds], choices.operators[position], strict=False)
+                if a == axis_number
             ]
-            has_rest = not problem.moves.splits_equally or number in uneven
+            has_rest = not problem.moves.splits_equally or axis_number in uneven
             yield extent // prod(taken), operator.name, axis, has_rest
 
 
 def _grows_with_batch(problem: Problem) -> bool:
-    """Whether an operator has an axis along the first dimension of one of the model's inputs."""
+    """Return True if an operator has an axis along the first dimension of one of the model's inputs."""
     tensors = problem.graph.tensors
     return any(
         tensors[tensor].kind is TensorKind.INPUT and read.rows and read.rows[0].terms

@@ -28,13 +28,13 @@ TAKES_NUMBERS_AS_FIXED = ("equinox",)
 
 @jax.tree_util.register_static
 @dataclass(frozen=True, eq=False)
-class Fixed:
+class StaticLeaf:
     """A leaf that a step was traced with, in its place in a tree, which has no leaf there: a function, a text, a number, or an `Empty`."""
 
     value: Any
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Fixed) and self._known_by == other._known_by
+        return isinstance(other, StaticLeaf) and self._known_by == other._known_by
 
     def __hash__(self) -> int:
         return hash(self._known_by)
@@ -56,7 +56,7 @@ class Empty:
     dtype: Any
 
 
-def _restore(one: Fixed) -> Any:
+def _restore(one: StaticLeaf) -> Any:
     """What stood there; of an array without cells another one."""
     return jnp.zeros(one.value.shape, one.value.dtype) if isinstance(one.value, Empty) else one.value
 
@@ -70,19 +70,19 @@ class Structure:
     """
 
     tree: Any
-    fixed: tuple[tuple[int, Fixed], ...] = ()
+    static: tuple[tuple[int, StaticLeaf], ...] = ()
 
     @property
     def num_leaves(self) -> int:
         """How many arrays there are."""
-        return int(self.tree.num_leaves) - len(self.fixed)
+        return int(self.tree.num_leaves) - len(self.static)
 
     def children(self) -> list[Structure]:
         """Those of the arguments, of a tuple of arguments."""
         made, begin = [], 0
         for tree in self.tree.children():
             end = begin + tree.num_leaves
-            made.append(Structure(tree, tuple((n - begin, one) for n, one in self.fixed if begin <= n < end)))
+            made.append(Structure(tree, tuple((n - begin, one) for n, one in self.static if begin <= n < end)))
             begin = end
         return made
 
@@ -93,40 +93,40 @@ class Structure:
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
         """Of what there is for each leaf, that of the arrays."""
-        fixed = dict(self.fixed)
-        return [leaf for n, leaf in enumerate(leaves) if n not in fixed]
+        static = dict(self.static)
+        return [leaf for n, leaf in enumerate(leaves) if n not in static]
 
-    def unflatten(self, arrays: Iterable[Any], restore: Callable[[Fixed], Any] | None = None) -> Any:
+    def unflatten(self, arrays: Iterable[Any], restore: Callable[[StaticLeaf], Any] | None = None) -> Any:
         """The tree of these arrays; `restore` gives what stands in it for what is fixed, by default what stood there."""
-        remaining, fixed = iter(arrays), dict(self.fixed)
+        remaining, static = iter(arrays), dict(self.static)
         restore = restore or _restore
-        leaves = [restore(fixed[n]) if n in fixed else next(remaining) for n in range(self.tree.num_leaves)]
+        leaves = [restore(static[n]) if n in static else next(remaining) for n in range(self.tree.num_leaves)]
         return jax.tree.unflatten(self.tree, leaves)
 
-    def forget_fixed(self) -> Any:
+    def strip_static(self) -> Any:
         """What it has in common with those in which other things are fixed, or none."""
-        fixed, positions = dict(self.fixed), count()
+        static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:
             data = tree.node_data()
             if data is None:
-                return bool(tree.num_leaves) and next(positions) not in fixed
+                return bool(tree.num_leaves) and next(positions) not in static
             return data, [visit(child) for child in tree.children()]
 
         return visit(self.tree)
 
 
-def take_apart(tree: Any, numbers: bool = False) -> tuple[list[Any], Structure]:
+def flatten_arrays(tree: Any, numbers: bool = False) -> tuple[list[Any], Structure]:
     """The arrays of a tree, and what is left of it; with `numbers`, those of Python are none of the arrays."""
-    leaves, structure = jax.tree.flatten(tree, is_leaf=is_fixed)
-    found = [Fixed(leaf) if numbers and isinstance(leaf, NUMBERS) else _fix(leaf) for leaf in leaves]
-    fixed = tuple((n, leaf) for n, leaf in enumerate(found) if is_fixed(leaf))
-    return [leaf for leaf in found if not is_fixed(leaf)], Structure(structure, fixed)
+    leaves, structure = jax.tree.flatten(tree, is_leaf=is_static)
+    found = [StaticLeaf(leaf) if numbers and isinstance(leaf, NUMBERS) else _fix(leaf) for leaf in leaves]
+    static = tuple((n, leaf) for n, leaf in enumerate(found) if is_static(leaf))
+    return [leaf for leaf in found if not is_static(leaf)], Structure(structure, static)
 
 
 def name_all(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
     """A name for each leaf of arguments, those that are fixed among them."""
-    return name_arguments(function, arguments, is_leaf=is_fixed)
+    return name_arguments(function, arguments, is_leaf=is_static)
 
 
 def describe_changed(names: Sequence[str], planned: Structure, given: Structure) -> str:
@@ -135,16 +135,16 @@ def describe_changed(names: Sequence[str], planned: Structure, given: Structure)
     """
     if planned.tree != given.tree:
         return ""
-    now = dict(given.fixed)
+    now = dict(given.static)
     return "".join(
         f" {names[n]} is {now[n]!r}, and {before!r} is part of the step."
-        for n, before in planned.fixed
+        for n, before in planned.static
         if n in now and before != now[n]
     )
 
 
 @jax.tree_util.register_pytree_with_keys_class
-class Apart:
+class ArrayLeaves:
     """The arrays of an argument where JAX sees them, by the paths that they have in its tree, and without the classes in it."""
 
     def __init__(self, arrays: Sequence[Any], paths: tuple[str, ...]) -> None:
@@ -155,24 +155,24 @@ class Apart:
         return list(zip(self.paths, self.arrays, strict=True)), self.paths
 
     @classmethod
-    def tree_unflatten(cls, paths: tuple[str, ...], arrays: Sequence[Any]) -> Apart:
+    def tree_unflatten(cls, paths: tuple[str, ...], arrays: Sequence[Any]) -> ArrayLeaves:
         """The same of other arrays."""
         return cls(arrays, paths)
 
 
-def set_apart(tree: Any, numbers: bool = False) -> tuple[Apart, Structure]:
+def flatten_argument(tree: Any, numbers: bool = False) -> tuple[ArrayLeaves, Structure]:
     """An argument as a traced function is given it."""
-    paths, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_fixed)
-    arrays, structure = take_apart(tree, numbers)
-    return Apart(arrays, tuple(structure.pick([jax.tree_util.keystr(path) for path, _ in paths]))), structure
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_static)
+    arrays, structure = flatten_arrays(tree, numbers)
+    return ArrayLeaves(arrays, tuple(structure.pick([jax.tree_util.keystr(path) for path, _ in paths]))), structure
 
 
-def has_fixed_numbers(step: Callable[..., Any]) -> bool:
+def takes_static_numbers(step: Callable[..., Any]) -> bool:
     """Whether a step takes numbers of Python's as part of itself: `equinox.filter_jit` made it."""
     return type(step).__module__.partition(".")[0] in TAKES_NUMBERS_AS_FIXED
 
 
-def check_leaves(names: Sequence[str], leaves: Sequence[Any]) -> None:
+def check_leaf_types(names: Sequence[str], leaves: Sequence[Any]) -> None:
     """Raises UnsupportedError for leaves that are no arrays, nor anything that may be part of a step."""
     strange = ((name, leaf) for name, leaf in zip(names, leaves, strict=True) if not is_array(leaf))
     raise_together(
@@ -185,13 +185,13 @@ def check_leaves(names: Sequence[str], leaves: Sequence[Any]) -> None:
 
 def _fix(leaf: Any) -> Any:
     if is_array(leaf):
-        return Fixed(Empty(np.shape(leaf), leaf.dtype)) if 0 in np.shape(leaf) else leaf
-    return Fixed(leaf) if isinstance(leaf, (str, bytes)) or _is_function(leaf) else leaf
+        return StaticLeaf(Empty(np.shape(leaf), leaf.dtype)) if 0 in np.shape(leaf) else leaf
+    return StaticLeaf(leaf) if isinstance(leaf, (str, bytes)) or _is_function(leaf) else leaf
 
 
-def is_fixed(leaf: Any) -> bool:
+def is_static(leaf: Any) -> bool:
     """Whether it stands for what is no array."""
-    return isinstance(leaf, Fixed)
+    return isinstance(leaf, StaticLeaf)
 
 
 def is_array(leaf: Any) -> bool:

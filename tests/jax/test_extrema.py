@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tofu.jax
-from tofu.jax.frontend.compared import find_compared
+from tofu.jax.frontend.extrema import find_compared_with_extremum
 from tofu.jax.frontend.trace import trace_step
 from tofu.jax.memory import read_worker_program
 
@@ -43,7 +43,7 @@ def test_what_is_compared_with_another_or_is_whole_is_left():
         same = y == jnp.max(2 * x, 1, keepdims=True), numbers == jnp.max(numbers, 1, keepdims=True)
         return jax.nn.softmax(y), jnp.max(y), same
 
-    assert not find_compared(trace_step(step, (X,))[0])
+    assert not find_compared_with_extremum(trace_step(step, (X,))[0])
 
 
 @pytest.mark.parametrize(("has_barrier", "times"), [(False, 2), (True, 2 if jax.__version_info__ < (0, 7) else 1)])

@@ -13,8 +13,8 @@ import tofu
 from tofu.mxnet.frontend.symbol_text import read_model
 from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
 from tofu.mxnet.runtime.checkpoint.states import load_states
-from tofu.reading import parse_json, show
 from tofu.search.topology import read_topology
+from tofu.validation import parse_json, show
 
 SOME = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8)

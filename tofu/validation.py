@@ -74,14 +74,14 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def is_whole(value: Any) -> bool:
+def is_integer(value: Any) -> bool:
     """Whether a value of JSON is a whole number; `true` is none."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def read_whole(value: Any, what: str, least: int = 0, most: int = LARGEST_COUNT) -> int:
+def read_integer(value: Any, what: str, least: int = 0, most: int = LARGEST_COUNT) -> int:
     """A whole number of [least, most]."""
-    if not is_whole(value) or not least <= value <= most:
+    if not is_integer(value) or not least <= value <= most:
         raise ValueError(f"{what} is {show(value)}, not a whole number from {least} to {most}")
     return int(value)
 
@@ -143,7 +143,7 @@ def read_object(value: Any, what: str, known: Collection[str]) -> Mapping[str, A
 
 def show(value: Any) -> str:
     """A value in a message, which no value makes long; a whole number may be too long for Python to print."""
-    if is_whole(value) and value.bit_length() > 4 * LONGEST_VALUE:
+    if is_integer(value) and value.bit_length() > 4 * LONGEST_VALUE:
         return f"a number of {value.bit_length()} bits"
     try:
         if hasattr(value, "shape") and hasattr(value, "dtype"):

@@ -20,41 +20,41 @@ import numpy as np
 from tofu.jax.frontend.equations import (
     LOOP_CELL,
     LOOP_STACK,
-    Carry,
     Equation,
     Literal,
     Loop,
+    LoopCarry,
     Operand,
     Step,
     ValueType,
     walk_all,
 )
-from tofu.jax.frontend.trace import leave_out_unneeded
+from tofu.jax.frontend.trace import eliminate_dead_code
 
 Item = TypeVar("Item", Equation, Loop)
 PRODUCTS = frozenset(("conv_general_dilated", "dot_general", "reduce_sum", "scatter-add"))
 """What has partial sums where workers split what it adds up."""
 CELLWISE = frozenset(("add", "add_any", "convert_element_type", "div", "integer_pow", "mul", "neg", "select_n", "sub"))
 """What may be added up beside a product, as the gradient of a penalty is."""
-LAYING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "slice", "squeeze", "transpose"))
+RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "slice", "squeeze", "transpose"))
 ADDING = frozenset(("add", "add_any", "concatenate", "sub"))
 SCALING = frozenset(("div", "mul"))
 LEAST_SCALED_BITS = 32
 """Numbers of fewer bits are not added up before they are scaled: losses are scaled so that gradients are just within their range."""
 
 
-def add_up_after_loops(step: Step) -> Step | None:
+def hoist_sums(step: Step) -> Step | None:
     """The step whose loops do not carry such sums, and None of one that has none. Values keep their numbers."""
-    moving = _Moving(list(step.types), {n: e for e in step.walk() for n in e.outputs})
+    moving = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
     equations = moving.leave_loops(step.equations)
     if not moving.count:
         return None
     outputs = tuple(moving.find(x) for x in step.outputs)
-    return leave_out_unneeded(replace(step, types=tuple(moving.types), equations=equations, outputs=outputs))
+    return eliminate_dead_code(replace(step, types=tuple(moving.types), equations=equations, outputs=outputs))
 
 
 @dataclass
-class _Moving:
+class _Hoister:
     """What is moved behind loops. `renamed`: what a carry is at the end, where it began with zeros -> the sum that it is."""
 
     types: list[ValueType]
@@ -83,7 +83,7 @@ class _Moving:
 
     def _leave(self, loop: Loop) -> list[Equation | Loop]:
         """A loop, and behind it what it need not do in each of its steps."""
-        body, kept = _Body(self, loop), []
+        body, kept = _LoopBody(self, loop), []
         behind: list[Equation] = []
         for carry in loop.carries:
             found = body.find_sum(carry)
@@ -106,7 +106,7 @@ class _Moving:
 
 
 @dataclass
-class _Sum:
+class _HoistedSum:
     """How a value, `root`, follows from what is added up. `adding`: what adds it to the carry, or puts it together.
 
     `moved` runs behind the loop, `summed` within it, and `rows` are put together of such sums.
@@ -116,16 +116,16 @@ class _Sum:
     root: int
     moved: dict[int, Equation] = field(default_factory=dict)
     summed: dict[int, Equation] = field(default_factory=dict)
-    rows: dict[int, _Sum] = field(default_factory=dict)
+    rows: dict[int, _HoistedSum] = field(default_factory=dict)
     has_product: bool = False
 
-    def copy(self) -> _Sum:
+    def copy(self) -> _HoistedSum:
         """One that may be gone back to."""
         return replace(self, moved=dict(self.moved), summed=dict(self.summed), rows=dict(self.rows))
 
 
 @dataclass
-class _Level:
+class _BodyValues:
     """What is in the body of a loop: its own equations, sums of loops in it, and what these put together, by value."""
 
     own: dict[int, Equation]
@@ -133,15 +133,15 @@ class _Level:
     stacks: Mapping[int, tuple[Loop, Equation]] = field(default_factory=dict)
 
 
-class _Body:
+class _LoopBody:
     """The body of a loop, of which equations are taken away or added up."""
 
-    def __init__(self, moving: _Moving, loop: Loop) -> None:
+    def __init__(self, moving: _Hoister, loop: Loop) -> None:
         self._moving, self._loop = moving, loop
         inner = [one for one in loop.equations if isinstance(one, Loop)]
         sums = [one for each in inner for one in each.walk_sums() if one.is_last and not one.rows]
         stacks = {n: (each, one) for each in inner for n, one in _list_own(each).items() if one.primitive is LOOP_STACK}
-        self._level = _Level(_list_own(loop), {one.number: one.equation for one in sums}, stacks)
+        self._level = _BodyValues(_list_own(loop), {one.number: one.equation for one in sums}, stacks)
         within = {n for one in walk_all(loop.equations) for n in one.outputs}
         self._within = within.union(*({c.value for c in each.carries} for each in _walk_loops(loop)))
         self._within.update(c.last for each in _walk_loops(loop) if each is not loop for c in each.carries)
@@ -151,7 +151,7 @@ class _Body:
         self._rows: dict[int, Any] = {}  # the same, step by step of the loop within
         self._behind: dict[int, Loop] = {}  # by the loop within that it finishes
 
-    def find_sum(self, carry: Carry) -> _Sum | None:
+    def find_sum(self, carry: LoopCarry) -> _HoistedSum | None:
         """How a carry is a sum of what the body computes from products, and of nothing else."""
         adding = self._level.own.get(carry.following) if isinstance(carry.following, int) else None
         type_ = self._moving.types[carry.value]
@@ -166,10 +166,10 @@ class _Body:
             return None
         if self._reads[carry.value] != 1 or self._reads[adding.outputs[0]] != 1:
             return None
-        found = _Sum(adding, terms[0])
+        found = _HoistedSum(adding, terms[0])
         return found if self._trace(terms[0], type_.dtype, found, self._level) and found.has_product else None
 
-    def _trace(self, value: Operand, dtype: Any, found: _Sum, level: _Level) -> bool:
+    def _trace(self, value: Operand, dtype: Any, found: _HoistedSum, level: _BodyValues) -> bool:
         """Whether a term is a sum over the loop once what `found` is told of is done behind it."""
         if not isinstance(value, int) or self._reads[value] != 1 or value in self._gone or value in self._summed:
             return False
@@ -196,22 +196,24 @@ class _Body:
         found.has_product |= name in PRODUCTS
         return True
 
-    def _trace_rows(self, value: int, dtype: Any, found: _Sum, loop: Loop, stack: Equation) -> bool:
+    def _trace_rows(self, value: int, dtype: Any, found: _HoistedSum, loop: Loop, stack: Equation) -> bool:
         """The same of what a loop within puts together."""
         (cell,) = stack.inputs
         if not isinstance(cell, int):
             return False
-        own = _Sum(stack, cell)
-        if not self._trace(cell, dtype, own, _Level(_list_own(loop))):
+        own = _HoistedSum(stack, cell)
+        if not self._trace(cell, dtype, own, _BodyValues(_list_own(loop))):
             return False
         found.rows[value] = own
         found.has_product |= own.has_product
         return True
 
-    def _find_linear(self, equation: Equation, dtype: Any, found: _Sum, level: _Level) -> Sequence[Operand] | None:
+    def _find_linear(
+        self, equation: Equation, dtype: Any, found: _HoistedSum, level: _BodyValues
+    ) -> Sequence[Operand] | None:
         """The operands in which an equation is linear, None where it is not, or its other operands are not there behind the loop."""
         name, inputs = equation.primitive.name, equation.inputs
-        if name in LAYING or name in ADDING:
+        if name in RESHAPING or name in ADDING:
             return inputs
         if name == "convert_element_type":
             before, after = (self._moving.types[n].dtype for n in (*inputs, *equation.outputs) if isinstance(n, int))
@@ -233,7 +235,7 @@ class _Body:
         """Whether an equation in another type may read what it reads beside the sum."""
         return isinstance(other, Literal) or self._moving.types[equation.outputs[0]].dtype == dtype
 
-    def _hoist(self, operand: Operand, found: _Sum, level: _Level) -> bool:
+    def _hoist(self, operand: Operand, found: _HoistedSum, level: _BodyValues) -> bool:
         """Whether an operand is, or can be made, behind the loop: it is the same in each of its steps."""
         if isinstance(operand, Literal) or operand not in self._within:
             return True
@@ -246,14 +248,14 @@ class _Body:
             or len(maker.outputs) != 1
         ):
             return False
-        hoisted = _Sum(found.adding, found.root)
+        hoisted = _HoistedSum(found.adding, found.root)
         if maker.primitive in (LOOP_CELL, LOOP_STACK) or not all(self._hoist(x, hoisted, level) for x in maker.inputs):
             return False
         found.moved.update(hoisted.moved)
         found.moved[operand] = maker
         return True
 
-    def take(self, found: _Sum, dtype: Any) -> None:
+    def take(self, found: _HoistedSum, dtype: Any) -> None:
         """Takes what is done behind the loop out of it, and has it add up the rest, in a type."""
         self._gone.update(found.moved, found.adding.outputs)
         self._summed.update(dict.fromkeys(found.summed, dtype))
@@ -267,7 +269,7 @@ class _Body:
                 before, equations=(*before.equations, *made), rows=(*before.rows, *own.summed)
             )
 
-    def finish(self, carry: Carry, found: _Sum) -> Iterator[Equation]:
+    def finish(self, carry: LoopCarry, found: _HoistedSum) -> Iterator[Equation]:
         """What is done behind the loop, in the carry's own type."""
         yield from self._finish(found, self._moving.types[carry.value].dtype)
         if self._moving.is_zero(carry.first):
@@ -275,7 +277,7 @@ class _Body:
         else:
             yield replace(found.adding, inputs=(carry.first, found.root), outputs=(carry.last,), checkpoint=None)
 
-    def _finish(self, found: _Sum, dtype: Any) -> Iterator[Equation]:
+    def _finish(self, found: _HoistedSum, dtype: Any) -> Iterator[Equation]:
         """From what is summed to the root."""
         types, linear = self._moving.types, {*found.summed, *found.rows}
         for number, equation in found.moved.items():

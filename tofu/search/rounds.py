@@ -1,0 +1,106 @@
+"""Rounds of the recursion (section 5.2): orders of the number of workers' factors, and which extents they divide without a remainder.
+
+Engines that need equal shards split other extents into shards that overlap.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice
+from math import factorial, prod
+
+MOST_ORDERS = 64  # of the rounds that are searched; fewer than 720 workers have no more
+
+
+def factorize(workers: int) -> tuple[int, ...]:
+    """Return the prime factors of the number of workers, the largest first: one round for each.
+
+    >>> factorize(6)
+    (3, 2)
+    """
+    factors = []
+    divisor, rest = 2, workers
+    while divisor * divisor <= rest:
+        if rest % divisor == 0:
+            factors.append(divisor)
+            rest //= divisor
+        else:
+            divisor += 1
+    return tuple(reversed([*factors, rest] if rest > 1 else factors))
+
+
+def list_orders(factors: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Return the first `MOST_ORDERS` different orders of the factors, those that begin with the largest factor first.
+
+    >>> list_orders((3, 2, 2))
+    ((3, 2, 2), (2, 3, 2), (2, 2, 3))
+    """
+    return tuple(islice(_walk_orders(Counter(factors), len(factors)), MOST_ORDERS))
+
+
+def count_orders(factors: Sequence[int]) -> int:
+    """Return the number of different orders of the factors.
+
+    >>> count_orders((3, 2, 2))
+    3
+    """
+    return factorial(len(factors)) // prod(map(factorial, Counter(factors).values()))
+
+
+def _walk_orders(left: Counter[int], length: int) -> Iterator[tuple[int, ...]]:
+    if length == 0:
+        yield ()
+    for factor in sorted((factor for factor, count in left.items() if count), reverse=True):
+        yield from ((factor, *rest) for rest in _walk_orders(left - Counter([factor]), length - 1))
+
+
+def always_divides(extents: Sequence[int], factors: Sequence[int]) -> bool:
+    """Return True if each round finds an extent that it divides, whichever extents the rounds before have divided.
+
+    >>> always_divides((8, 3), (2, 2)), always_divides((4, 3), (2, 2, 2))
+    (True, False)
+    """
+    return _always_divides(tuple(sorted(extents)), tuple(factors))
+
+
+@cache
+def _always_divides(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
+    if not factors:
+        return True
+    following = {
+        tuple(sorted((*extents[:d], extent // factors[0], *extents[d + 1 :])))
+        for d, extent in enumerate(extents)
+        if extent % factors[0] == 0
+    }
+    return bool(following) and all(_always_divides(divided, factors[1:]) for divided in following)
+
+
+@cache
+def can_divide(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
+    """Return True if the rounds can divide the extents without a remainder.
+
+    >>> can_divide((8, 3), (2, 3)), can_divide((8, 8), (2, 3))
+    (True, False)
+    """
+    if not factors:
+        return True
+    return any(
+        extent % factors[0] == 0 and can_divide((*extents[:d], extent // factors[0], *extents[d + 1 :]), factors[1:])
+        for d, extent in enumerate(extents)
+    )
+
+
+def leaves_remainder(extent: int, factors: Sequence[int]) -> bool:
+    """Return True if some of the rounds can split an extent into parts of different sizes.
+
+    >>> leaves_remainder(6, (2, 2)), leaves_remainder(4, (2, 2, 2))
+    (True, False)
+    """
+    reached = {extent}
+    for factor in factors:
+        if any(parts >= factor and parts % factor for parts in reached):
+            return True
+        reached |= {parts // factor for parts in reached if parts % factor == 0}
+    return False
