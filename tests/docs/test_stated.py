@@ -49,7 +49,8 @@ def test_readme_states_the_versions_of_the_package():
 
 
 def test_optimizers_that_servers_run_on_shards():
-    stated = re.search(r"shards go to them by ([\w, ]+)\.", TEXTS["training.md"])[1]
+    text = " ".join(TEXTS["training.md"].split())
+    stated = re.search(r"shards are sent for ([\w, ]+), and whole arrays", text)[1]
     assert {*re.split(", | and ", stated), "ccSGD"} == {kind.__name__ for kind in ELEMENTWISE}
 
 
@@ -189,7 +190,7 @@ def test_workers_are_gpus_where_there_are_enough(gpus, kind, monkeypatch):
 def test_too_few_gpus_are_said():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mx.context, "num_gpus", lambda: 3)
-        with pytest.raises(tofu.DeviceError, match=r"4 workers were asked for, but MXNet sees 3 GPUs\. Use ngpus=3"):
+        with pytest.raises(tofu.DeviceError, match=r"4 workers were requested, but MXNet sees 3 GPUs\. Use ngpus=3"):
             resolve_contexts(4)
 
 
