@@ -46,7 +46,7 @@ def test_parts_equal_those_of_the_cpu(run_emulated):
 
 def test_models_run_in_parts_as_on_one_device(run_emulated):
     """Plans that split statistics, through the graph executor: in place, added, forward and backward."""
-    test = "tests/equality/test_normalized.py::test_attributes_and_axes"
+    test = "tests/equality/test_normalized.py::test_batch_norm_of_each_attribute_and_axis"
     run_tests(run_emulated, f"{test}[{{'fix_gamma': True}}-('b', 'y1')]", f"{test}[{{'fix_gamma': True}}-('y0', 'c')]")
 
 

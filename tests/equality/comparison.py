@@ -1,62 +1,32 @@
-"""What all equality tests share: one device's run of a model, and the rules by which a partitioned run is held against it."""
+"""Comparison of partitioned runs with one device: numbers, and the bytes that plan, emitted graph and kernels count."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from tests.models.plain import Model
 from tests.shared.random_plans import random_plan
 from tests.shared.training import (
+    Arrays,
     bind_partitioned,
     check_graph,
-    largest_error,
-    permute_batch,
     random_values,
     run_partitioned,
     run_single,
     weight_error,
 )
 from tofu.compare.numbers import compare_numbers
+from tofu.mxnet.compare import run_step
+from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
-WORKERS = (2, 3, 4, 6, 8)
-STEPS = 5  # tests/campaigns/equality.py takes 20
-RANDOM_STEPS = 2  # under a random plan, which fetches almost everything
-STEP_TOLERANCE = 1e-10
+STEP_TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 WEIGHT_TOLERANCE = 1e-8
 
 
-def spread_workers(names: Iterable[str]) -> list[tuple[str, int]]:
-    """Two numbers of workers for each model, so that all of WORKERS occur among any three neighbours."""
-    return [(name, WORKERS[(2 * i + j) % len(WORKERS)]) for i, name in enumerate(names) for j in (0, 1)]
-
-
-class References:
-    """Model name, type, steps -> the model, its values, and one device's first step and weights after those steps; each made once."""
-
-    def __init__(self, build: Callable[[str, str], Model]) -> None:
-        self.build = build
-        self.made: dict[tuple[str, str, int], tuple] = {}
-        self.spreads: dict[str, float] = {}
-
-    def __call__(self, name: str, dtype: str, steps: int = STEPS) -> tuple:
-        key = name, dtype, steps
-        if key not in self.made:
-            model = self.build(name, dtype)
-            values = random_values(model, dtype)
-            self.made[key] = model, values, *run_single(model, values, dtype, steps)
-        return self.made[key]
-
-    def spread(self, name: str) -> float:
-        """How far one device is from itself in float32 where the batch is permuted."""
-        if name not in self.spreads:
-            model, values, _, weights = self(name, "float32")
-            _, permuted = run_single(model, permute_batch(model, values), "float32", STEPS)
-            self.spreads[name] = weight_error(permuted, weights)
-        return self.spreads[name]
-
-
-def compare(executor, values, step, weights, steps: int = STEPS, tolerance: float = STEP_TOLERANCE) -> None:
-    """The same numbers as one device, and bytes that agree between plan, emitted graph and running kernels."""
+def compare(executor, values, step, weights, steps: int = 1, tolerance: float = STEP_TOLERANCE["float64"]) -> None:
+    """Compare a partitioned run with one device's first step and final weights, and its transfers with the plan."""
     check_graph(executor.partition)
     found, found_weights, moved = run_partitioned(executor, values, steps)
     assert moved == executor.partition.plan.communication_bytes
@@ -64,31 +34,48 @@ def compare(executor, values, step, weights, steps: int = STEPS, tolerance: floa
     assert weight_error(found_weights, weights) < max(tolerance, WEIGHT_TOLERANCE)
 
 
-def compare_random_plans(reference: References, name: str, workers: int, plans: int) -> None:
-    """The same for plans drawn at random, of seeds from 0 on."""
-    model, values, step, weights = reference(name, "float64", RANDOM_STEPS)
-    default = bind_partitioned(model, workers, "float64")
-    for seed in range(plans):
-        plan = random_plan(default.partition, seed)
-        compare(bind_partitioned(model, workers, "float64", plan), values, step, weights, RANDOM_STEPS)
+def compare_split(
+    model: Model,
+    workers: int,
+    hints: Mapping[str, Any] | None = None,
+    steps: int = 1,
+    dtype: str = "float64",
+    *,
+    tolerance: float | None = None,
+    values: Arrays | None = None,
+    randoms: int = 0,
+    taken: Any = None,
+    **options: Any,
+) -> ShardedExecutor:
+    """Compare the plan of some hints, then random plans, with one device. Return the executor of the first plan."""
+    values = random_values(model, dtype) if values is None else values
+    tolerance = STEP_TOLERANCE[dtype] if tolerance is None else tolerance
+    step, weights = run_single(model, values, dtype, steps)
+    executor = bind_partitioned(model, workers, dtype, hints=hints, **options)
+    compare(executor, values, step, weights, steps, tolerance)
+    for seed in range(randoms):
+        plan = random_plan(executor.partition, seed, taken)
+        other = bind_partitioned(model, workers, dtype, plan, **options)
+        compare(other, values, step, weights, steps, tolerance)
+    return executor
 
 
-def compare_random_plans_in_float32(model: Model, workers: int, plans: int) -> None:
-    """One step in float32, under plans drawn at random: its kernels are others than those of float64."""
-    values = random_values(model, "float32")
-    step, _ = run_single(model, values, "float32")
-    default = bind_partitioned(model, workers, "float32")
-    for seed in range(plans):
-        executor = bind_partitioned(model, workers, "float32", random_plan(default.partition, seed))
-        found, _, moved = run_partitioned(executor, values)
-        assert moved == executor.partition.plan.communication_bytes, seed
-        assert largest_error(found, step) < 1e-5, seed
+def compare_symbols(symbol, split, shapes, values, requests, tolerance: float):
+    """Compare one training step of a partitioned symbol with one device. Return the numbers of one device."""
+    single = run_step(symbol, shapes, values, requests).training
+    found = run_step(split, shapes, values, requests)
+    assert max(difference.error for difference in compare_numbers(found.training, single)) < tolerance
+    assert found.training_bytes == split.plan.communication_bytes
+    assert np.abs(single.gradients["data"]).max() > 0
+    return single
 
 
-def compare_in_float32(reference: References, name: str, workers: int) -> None:
-    """In float32: at most four times as far from one device as one device is from itself under a permuted batch; where that makes no
-    difference, one rounding.
-    """
-    model, values, _, weights = reference(name, "float32")
-    _, found_weights, _ = run_partitioned(bind_partitioned(model, workers, "float32"), values, STEPS)
-    assert weight_error(found_weights, weights) <= max(4 * reference.spread(name), float(np.finfo(np.float32).eps))
+def list_operators(executor: ShardedExecutor) -> set[str]:
+    """Return the MXNet operators that the workers run, parts of lowered operators included."""
+    return {operator.op for operator in executor.partition.problem.graph.operators}
+
+
+@cache
+def spread_workers(names: tuple[str, ...]) -> list[tuple[str, int]]:
+    """Pair each model with a number of workers, such that every number occurs often."""
+    return [(name, (4, 6, 3, 8, 2)[i % 5]) for i, name in enumerate(names)]

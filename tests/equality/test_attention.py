@@ -1,18 +1,16 @@
-"""Attention over interleaved projections, split by heads: the numbers of one device, and as few bytes as heads allow."""
+"""Attention over interleaved projections is split by heads and equals one device."""
 
 import mxnet as mx
 import numpy as np
 import pytest
 
 import tofu
-from tests.equality.comparison import compare
+from tests.equality.comparison import compare_split
 from tests.models.plain import Model
-from tests.shared.random_plans import random_plan
-from tests.shared.training import bind_partitioned, random_values, run_single
+from tests.shared.training import bind_partitioned
 
 TIME, BATCH, HEADS, DEPTH = 6, 2, 4, 3
 WIDTH = HEADS * DEPTH
-TOLERANCE = 1e-5  # MXNet has these kernels for float32 alone
 contrib = mx.sym.contrib
 
 
@@ -21,7 +19,7 @@ def dense(data, width, name):
 
 
 def attend(data):
-    """Self-attention with a bias for each pair of times, which all samples and heads share."""
+    """Self-attention with a bias per pair of positions that all samples and heads share."""
     projected = dense(data, 3 * WIDTH, "project")
     scores = contrib.interleaved_matmul_selfatt_qk(projected, heads=HEADS, name="scores")
     scores = mx.sym.broadcast_add(1.5 * scores, mx.sym.Variable("bias_weight", shape=(1, TIME, TIME)))
@@ -31,19 +29,19 @@ def attend(data):
 
 
 def two_sequences() -> Model:
-    """An attention over itself, whose weights are an output too, and one over a memory."""
+    """Self-attention, whose weights are an output too, then attention over a memory."""
     net, weights = attend(mx.sym.Variable("data"))
     memory = dense(mx.sym.Variable("memory_data"), 2 * WIDTH, "memory")
     scores = contrib.interleaved_matmul_encdec_qk(net, memory, heads=HEADS, name="other_scores")
     shares = mx.sym.softmax(scores, axis=-1, name="other_shares")
     net = contrib.interleaved_matmul_encdec_valatt(memory, shares, heads=HEADS, name="other_sums")
-    by_time = mx.sym.transpose(weights, axes=(1, 0, 2))  # who reads weights as MXNet has them
+    by_time = mx.sym.transpose(weights, axes=(1, 0, 2))  # reads the weights in MXNet's layout
     outputs = [mx.sym.MakeLoss(mx.sym.sin(net)), mx.sym.BlockGrad(weights), mx.sym.BlockGrad(by_time)]
     return Model(mx.sym.Group(outputs), {"data": (TIME, BATCH, WIDTH), "memory_data": (5, BATCH, WIDTH)}, 3)
 
 
 def masked() -> Model:
-    """Self-attention as BERT has it: of every sequence its first times count."""
+    """Self-attention with sequence lengths, as in BERT."""
     data, lengths = mx.sym.Variable("data"), mx.sym.Variable("length_label", shape=(BATCH * HEADS, TIME))
     projected = dense(data, 3 * WIDTH, "project")
     scores = contrib.interleaved_matmul_selfatt_qk(projected, heads=HEADS, name="scores")
@@ -56,40 +54,30 @@ def masked() -> Model:
 
 @pytest.mark.parametrize(("build", "workers"), [(two_sequences, 4), (two_sequences, 6), (masked, 4)])
 def test_plans_equal_one_device(build, workers):
-    model = build()
-    values = random_values(model, "float32")
-    step, weights = run_single(model, values, "float32", 2)
-    default = bind_partitioned(model, workers, "float32")
-    compare(default, values, step, weights, 2, TOLERANCE)
-    for seed in range(3):
-        plan = random_plan(default.partition, seed)
-        compare(bind_partitioned(model, workers, "float32", plan), values, step, weights, 2, TOLERANCE)
+    """MXNet has these kernels in float32 only."""
+    compare_split(build(), workers, steps=2, dtype="float32", randoms=3)
 
 
-def test_heads_are_split_where_there_are_fewer_samples_than_workers():
+def test_few_samples_are_split_by_heads():
     plan = bind_partitioned(two_sequences(), 4, "float32").partition.plan
     for name in ("scores", "sums", "other_scores", "other_sums", "scores_backward", "other_sums_backward"):
         assert set(plan.operators[name]) == {"h"}, name
     assert set(plan.operators["shares"]) == {"i1"}
 
 
-def test_a_monitor_sees_scores_as_mxnet_has_them():
+def test_a_monitor_sees_scores_in_mxnets_layout():
     model = two_sequences()
-    shown = {}
     executor = tofu.partition(model.symbol, 2, hints={"scores": "h"}).simple_bind(mx.cpu(), **model.shapes)
-
-    def note(name, array):
-        name = name.decode() if isinstance(name, bytes) else name
-        shown[name] = mx.nd.NDArray(mx.base.ctypes.cast(array, mx.base.NDArrayHandle), writable=False).shape
-
-    executor.set_monitor_callback(note)
+    monitor = mx.mon.Monitor(1, lambda array: mx.nd.array(array.shape))
+    monitor.install(executor)
+    monitor.tic()
     executor.forward(is_train=True)
-    mx.nd.waitall()
+    shown = {name: tuple(shape.asnumpy()) for _, name, shape in monitor.queue}
     assert shown["scores_output"] == shown["shares_output"] == (BATCH * HEADS, TIME, TIME)
     assert executor.outputs[1].shape == (BATCH * HEADS, TIME, TIME)
 
 
-def test_scores_that_weigh_nothing_stay_as_they_are():
+def test_scores_without_attention_keep_their_layout():
     scores = contrib.interleaved_matmul_selfatt_qk(mx.sym.Variable("data"), heads=HEADS, name="scores")
     plan = tofu.partition(mx.sym.MakeLoss(mx.sym.sin(scores)), 2, data=(TIME, BATCH, 3 * WIDTH)).plan
     assert len(plan.tensors["scores_output"]) == 1
@@ -97,7 +85,7 @@ def test_scores_that_weigh_nothing_stay_as_they_are():
 
 
 def test_other_heads_stay_merged():
-    """Weights of other heads than those of the scores are no part of them."""
+    """Attention weights that do not come from the scores."""
     data = mx.sym.Variable("data")
     scores = contrib.interleaved_matmul_selfatt_qk(data, heads=HEADS, name="scores")
     two = mx.sym.reshape(scores, shape=(BATCH * HEADS, TIME, TIME))

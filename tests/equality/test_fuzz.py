@@ -1,4 +1,4 @@
-"""A few random models of each kind under random plans; `make fuzz` runs thousands."""
+"""A few random models of each kind under random plans. `make fuzz` runs thousands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.campaigns.fuzz.models import choose_workers, make_sample
 from tests.campaigns.fuzz.sample import Growth
 from tests.campaigns.fuzz.trial import Trial, try_sample
 
-SEEDS = {"operators": range(6), "layers": range(2), "windows": range(2), "chains": range(2), "recurrences": range(2)}
+SEEDS = {"operators": range(4), "layers": range(2), "windows": range(2), "chains": range(1), "recurrences": range(1)}
 
 
 @pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind, seeds in SEEDS.items() for seed in seeds])
@@ -19,8 +19,8 @@ def test_random_model(kind, seed):
     assert sum(outcome.plans.values()) > 1
 
 
-def test_a_state_is_made_where_nobody_reads_the_output():
-    """Nobody reads more of it than its shape, but the gradient by what it was computed of is asked for."""
+def test_a_gradient_of_an_output_read_for_its_shape():
+    """Only the shape of the output is read, but its gradient is requested."""
     grow = Growth(0)
     data = grow.parameter(6, 4)
     turned = mx.sym.SwapAxis(data, dim1=0, dim2=1)

@@ -1,4 +1,4 @@
-"""Which of MXNet's kernels for GPUs a partitioned graph asks for. There is no GPU here: what is emitted is all that can be seen."""
+"""MXNet's GPU kernels that the emitted graph requests. There is no GPU here, so only the graph is checked."""
 
 import json
 
@@ -11,22 +11,21 @@ from tofu.mxnet.backend.inference import build_inference
 
 
 def partition(hints):
-    """One BatchNorm and its loss on two workers."""
     normalized = mx.sym.BatchNorm(mx.sym.Variable("data"), name="bn", fix_gamma=False)
     model = Model(mx.sym.MakeLoss(mx.sym.sin(normalized)), {"data": (8, 6, 4, 4)}, 8)
     return bind_partitioned(model, 2, "float32", hints=hints).partition
 
 
 def list_nodes(graph) -> list[dict]:
-    """The nodes that are emitted, stock BatchNorms and their gradients alone."""
+    """Return the emitted nodes of MXNet's own BatchNorm and its gradient."""
     nodes = json.loads(graph.symbol.tojson())["nodes"]
     return [node for node in nodes if node["op"].removeprefix("_tofu_clone_") in ("BatchNorm", "_backward_BatchNorm")]
 
 
 @pytest.mark.parametrize("forward", ["b", "c"])
 @pytest.mark.parametrize("backward", ["b", "c"])
-def test_moving_statistics_move_in_the_backward_pass_alone(forward, backward):
-    """cuDNN's BatchNorm moves them in the forward pass, for which a backward pass in parts, or one that does, does not wait."""
+def test_moving_statistics_are_updated_in_the_backward_pass(forward, backward):
+    """cuDNN's BatchNorm would update them in the forward pass, for which a backward pass on another worker does not wait."""
     stock = list_nodes(partition({"bn": forward, "bn_backward": backward}).training)
     wanted = {"_backward_BatchNorm"} if backward == "c" else set()
     if forward == backward == "c":
@@ -35,7 +34,7 @@ def test_moving_statistics_move_in_the_backward_pass_alone(forward, backward):
     assert all(node["attrs"]["cudnn_off"] == "True" for node in stock)
 
 
-def test_inference_moves_nothing_and_may_take_cudnns_kernel():
+def test_inference_may_use_cudnns_kernel():
     stock = list_nodes(build_inference(partition({})))
     assert stock
     assert all(node["attrs"].get("cudnn_off", "False") == "False" for node in stock)

@@ -1,7 +1,7 @@
-"""Gradients where MXNet has kernels write in place: over what they still read, and added to the sum of others.
+"""Gradients that MXNet's kernels write in place, over what they read or into sums.
 
-Some of MXNet's kernels are wrong there, so that one device is no oracle for all of them: each gradient is compared with that of a graph in
-which nothing can be done in place, a single reader whose result is scaled by the sum of all scales.
+Some of these kernels are wrong on one device. The oracle is a graph without in-place writes: a single reader, scaled by the sum of all
+scales.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 import tofu
-from tests.equality.comparison import compare
+from tests.equality.comparison import compare_split
 from tests.models.plain import Model
-from tests.shared.random_plans import random_plan
-from tests.shared.training import bind_partitioned, random_values, run_single
 from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.kernels import compose
 
@@ -47,6 +45,12 @@ READERS = {
 }
 
 
+def compare_gradients(expected, found, tolerance):
+    for name, gradient in expected.items():
+        error = np.abs(found[name] - gradient).max() / max(np.abs(gradient).max(), 1e-3)
+        assert error < tolerance, name
+
+
 def find_gradients(symbol, values, dtype, asked=None):
     asked = values if asked is None else asked
     executor = symbol.simple_bind(
@@ -72,7 +76,7 @@ def find_gradients(symbol, values, dtype, asked=None):
     ],
 )
 def test_sums_of_many_gradients(reader, dtype):
-    """A tensor, and a parameter, with many readers."""
+    """A tensor and a parameter have eleven readers."""
     r = np.random.RandomState(0)
     values = {"data": r.uniform(-1, 1, (9, 8)), "weight": r.uniform(0.5, 1.5, (9, 8))}
 
@@ -83,17 +87,14 @@ def test_sums_of_many_gradients(reader, dtype):
     whole = build([sum(SCALES)])
     values = {name: values[name] for name in whole.list_arguments()}
     expected = find_gradients(whole, values, dtype)
-    for workers in (2, 3):
-        found = find_gradients(tofu.partition(build(SCALES), workers), values, dtype)
-        for name, gradient in expected.items():
-            error = np.abs(found[name] - gradient).max() / max(np.abs(gradient).max(), 1e-3)
-            assert error < (1e-13 if dtype == "float64" else 1e-5), (name, workers)
+    found = find_gradients(tofu.partition(build(SCALES), 3), values, dtype)
+    compare_gradients(expected, found, 1e-13 if dtype == "float64" else 1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("case", [case for case in load_cases() if case.op in HEAVY], ids=str)
 def test_sums_of_heavy_gradients(case, dtype):
-    """All forms of the operators that large gradients of many readers come from: most of their kernels are asked to add to the sum."""
+    """Kernels of large gradients are requested to add to the sum."""
     values = {f"input{n}": value.astype(dtype) for n, value in enumerate(case.draw_inputs())}
     attributes = {name: dtype if name == "dtype" else str(value) for name, value in case.attributes.items()}
     variables = {name: S.var(name) for name in values}
@@ -105,50 +106,37 @@ def test_sums_of_heavy_gradients(case, dtype):
     asked = [name for name in values if case.wrt is None or int(name.removeprefix("input")) in case.wrt]
     expected = find_gradients(build([sum(SCALES)]), values, dtype, asked)
     found = find_gradients(tofu.partition(build(SCALES), 2), values, dtype, asked)
-    for name, gradient in expected.items():
-        error = np.abs(found[name] - gradient).max() / max(np.abs(gradient).max(), 1e-3)
-        assert error < (1e-12 if dtype == "float64" else 1e-4), name
+    compare_gradients(expected, found, 1e-12 if dtype == "float64" else 1e-4)
 
 
 def build_chain(length, data="data"):
-    """Products that share one weight, whose gradients MXNet sums by having each product's kernel add to what is there."""
+    """Products that share a weight: each product's kernel adds its gradient."""
     y, weight = S.var(data), S.var(f"{data}_weight")
     for n in range(length):
         y = S.FullyConnected(y, weight, num_hidden=2, no_bias=True, name=f"{data}_fc{n}")
     return S.MakeLoss(S.sin(y))
 
 
-def test_sum_read_by_others_before_it_is_finished():
-    """Another worker fetches a sum of gradients after the kernel of the next one could have added to it."""
+def test_a_partial_sum_read_by_another_worker():
+    """Another worker fetches a partial sum after the next kernel could have added to it."""
     r = np.random.RandomState(0)
     values = {"data": r.uniform(0.5, 1.5, (8, 2)), "data_weight": r.uniform(0.1, 0.9, (2, 2))}
-    hints = {
-        "sum_grad_4_output": [None, 0, 1],
-        "data_fc2_backward_output1": [1, 0, None],
-        "sum_grad_7_output": [None, None, 0],
-    }
+    hints = {"sum_grad_4_output": [None, 0, 1], "sum_grad_7_output": [None, None, 0]}
+    hints |= {"data_fc2_backward_output1": [1, 0, None]}
     expected = find_gradients(build_chain(8), values, "float64")
     found = find_gradients(tofu.partition(build_chain(8), 8, hints=hints), values, "float64")
-    for name, gradient in expected.items():
-        np.testing.assert_allclose(found[name], gradient, rtol=1e-12)
+    compare_gradients(expected, found, 1e-12)
 
 
-@pytest.mark.parametrize("workers", [8, 12])
-def test_random_plans_of_long_sums(workers):
-    """Of plans drawn at random, about every fifth has such a reader at 8 workers."""
+def test_random_plans_of_long_sums():
+    """About every fifth random plan has such a reader on 8 workers."""
     model = Model(S.Group([build_chain(8), build_chain(11, "other")]), {"data": (16, 2), "other": (16, 2)}, 1)
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64")
-    partition = bind_partitioned(model, workers, "float64").partition
-    for seed in range(10):
-        executor = bind_partitioned(model, workers, "float64", random_plan(partition, seed))
-        compare(executor, values, step, weights, 1)
+    compare_split(model, 8, randoms=10)
 
 
-@pytest.mark.parametrize("mode", ["gru", "rnn_tanh", "rnn_relu", "lstm"])
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize(("mode", "workers"), [("gru", 2), ("rnn_tanh", 4), ("rnn_relu", 2), ("lstm", 4)])
 def test_stacked_recurrence_beside_others(mode, workers):
-    """MXNet's kernels of several recurrent layers write what they pass on over the gradient of the last layer's output."""
+    """MXNet's kernels of several layers write over the gradient of the last layer's output."""
     data, parameters, state = S.var("data"), S.var("parameters"), S.var("state")
     states = [state, S.var("cell")] if mode == "lstm" else [state]
     layers = S.RNN(data, parameters, *states, mode=mode, num_layers=2, state_size=3)
@@ -160,12 +148,10 @@ def test_stacked_recurrence_beside_others(mode, workers):
     # The factor gives the recurrence a gradient that nobody else reads, so that one device is right.
     expected = find_gradients(S.MakeLoss(S.sin(layers * 1.0 + data)), values, "float64")
     found = find_gradients(tofu.partition(S.MakeLoss(S.sin(layers + data)), workers), values, "float64")
-    for name, gradient in expected.items():
-        np.testing.assert_allclose(found[name], gradient, rtol=1e-11, atol=1e-14)
+    compare_gradients(expected, found, 1e-11)
 
 
-def test_recurrence_leaves_head_gradients():
-    """The shards of a head gradient, which the workers' recurrences read where they are, keep what they were given."""
+def test_a_recurrence_leaves_head_gradients_unchanged():
     layers = S.RNN(S.var("data"), S.var("parameters"), S.var("state"), mode="gru", num_layers=2, state_size=3)
     shapes = {"data": (5, 4, 3), "parameters": (144,), "state": (2, 4, 3)}
     executor = tofu.partition(layers, 2).simple_bind(mx.cpu(), grad_req="write", **shapes)
@@ -180,8 +166,8 @@ def test_recurrence_leaves_head_gradients():
     np.testing.assert_array_equal(kept.asnumpy(), given.asnumpy())
 
 
-def test_a_gradient_that_an_update_works_on_is_read_by_others_as_it_was():
-    """MXNet's kernel scales and clips the gradient where it is; the workers that hold it are not those that need it."""
+def test_an_update_that_changes_its_gradient():
+    """MXNet's kernel scales and clips the gradient in place, and other workers need it."""
     attributes = {"clip_gradient": "0.25", "eta": "0.5", "lr": "0.125", "wd": "0.25"}
     update = compose("_adamw_update", attributes, 5)  # of weight, gradient, mean, variance and a scale
     shapes = {f"input{n}": (6, 3) for n in range(4)} | {"input4": (1,), "other": (8, 8)}
@@ -203,11 +189,10 @@ def test_a_gradient_that_an_update_works_on_is_read_by_others_as_it_was():
         np.testing.assert_array_equal(found, expected)
 
 
-def test_places_that_a_gradient_writes_over_are_read_by_others_as_they_were():
-    """The gradient of SpatialTransformer works over the places that it has read; here two workers need each of them."""
-    symbol = S.SpatialTransformer(
-        S.var("data"), S.var("loc"), target_shape=(4, 4), transform_type="affine", sampler_type="bilinear", name="warp"
-    )
+def test_a_gradient_that_overwrites_positions():
+    """The gradient of SpatialTransformer overwrites the positions that it reads, and two workers need each of them."""
+    options = {"target_shape": (4, 4), "transform_type": "affine", "sampler_type": "bilinear"}
+    symbol = S.SpatialTransformer(S.var("data"), S.var("loc"), name="warp", **options)
     r = np.random.RandomState(6)
     values = {"data": r.uniform(-1, 1, (4, 6, 5, 5)), "loc": r.uniform(-0.6, 0.6, (4, 6))}
     symbol = S.MakeLoss(S.sin(symbol))
@@ -215,31 +200,28 @@ def test_places_that_a_gradient_writes_over_are_read_by_others_as_they_were():
     hints = {"warp_backward": ["b", "c"], "warp_output2": [None, 0]}
     for _ in range(5):
         found = find_gradients(tofu.partition(symbol, 4, hints=hints), values, "float64")
-        for name, gradient in expected.items():
-            np.testing.assert_allclose(found[name], gradient, rtol=1e-11, atol=1e-14)
+        compare_gradients(expected, found, 1e-11)
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-def test_learned_slope(workers):
-    """The kernel of PReLU reads the gradient of its output for the slope's once the data's is written."""
+def test_learned_slope():
+    """PReLU's kernel reads the gradient of its output after it wrote the gradient of the data."""
     values = {"data": np.random.RandomState(1).uniform(-1, 1, (8, 4, 6)), "slope": np.array([0.1, 0.2, 0.3, 0.4])}
     data, slope = S.tanh(S.var("data")), S.var("slope")
     symbol = S.MakeLoss(S.sin(S.LeakyReLU(data, slope, act_type="prelu")))
-    found = find_gradients(tofu.partition(symbol, workers), values, "float64")
+    found = find_gradients(tofu.partition(symbol, 4), values, "float64")
     y, at = np.tanh(values["data"]), values["slope"][:, None]
     out_gradient = np.cos(np.where(y > 0, y, at * y))
     np.testing.assert_allclose(found["slope"], (out_gradient * np.minimum(y, 0)).sum(axis=(0, 2)), rtol=1e-6)
     np.testing.assert_allclose(found["data"], out_gradient * np.where(y > 0, 1, at) * (1 - y**2), rtol=1e-6)
 
 
-@pytest.mark.parametrize("workers", [2, 3])
-def test_hard_sigmoid_beside_others(workers):
-    """MXNet calls its gradient an identity, which may share memory with a gradient that others read."""
+def test_hard_sigmoid_beside_others():
+    """MXNet declares its gradient an identity, which may share memory with a gradient that others read."""
     values = {"data": np.random.RandomState(2).uniform(-1, 1, (6, 4)), "weight": np.eye(4)}
     data = S.var("data")
     dense = S.FullyConnected(data, S.var("weight"), no_bias=True, num_hidden=4)
     symbol = S.MakeLoss(S.sin(dense + S.hard_sigmoid(data)))
-    found = find_gradients(tofu.partition(symbol, workers), values, "float64")
+    found = find_gradients(tofu.partition(symbol, 3), values, "float64")
     x = values["data"]
     out_gradient = np.cos(x + 0.2 * x + 0.5)
     np.testing.assert_allclose(found["weight"], out_gradient.T @ x, rtol=1e-6)
@@ -249,8 +231,8 @@ def test_hard_sigmoid_beside_others(workers):
 @pytest.mark.parametrize(
     ("axes", "dimensions"), [((None, "e"), (1, None)), (("e", None), (0, 1)), (("e", "e"), (1, 1))]
 )
-def test_copies_whose_gradient_nobody_reads(axes, dimensions):
-    """MXNet refuses to compute the first output of an Embedding's backward operator, the gradient of indices, on any worker."""
+def test_gradients_of_indices_are_not_computed(axes, dimensions):
+    """MXNet refuses to compute the gradient of an Embedding's indices."""
     symbol = S.MakeLoss(S.sin(S.Embedding(S.var("indices"), S.var("weight"), input_dim=4, output_dim=4, name="embed")))
     values = {"indices": np.arange(8.0) % 3, "weight": np.random.RandomState(5).uniform(-1, 1, (4, 4))}
     hints = {"embed_backward": list(axes), "weight": list(dimensions)}

@@ -1,4 +1,4 @@
-"""Operators that only move cells, split along the dimension that they join or cut: no kernel runs there, fetches take its place."""
+"""Operators that only move elements, split along the dimension that they join or cut, are replaced by fetches."""
 
 import json
 
@@ -7,24 +7,16 @@ import numpy as np
 import pytest
 
 import tofu
-from tests.equality.comparison import compare
+from tests.equality.comparison import compare, compare_split
 from tests.models.plain import Model
 from tests.models.zoo import GLUON_MODELS
 from tests.shared.random_plans import Taken, random_plan
-from tests.shared.training import (
-    bind_partitioned,
-    largest_error,
-    random_values,
-    run_partitioned,
-    run_single,
-)
+from tests.shared.training import bind_partitioned, random_values, run_single
 from tofu import _mxnet
-
-STEPS = 3
 
 
 def joined(batch: int = 6) -> Model:
-    """Concatenations of uneven parts, one tensor in three places; cuts of one and several results, some of which nobody reads."""
+    """Uneven concatenations with one tensor in three places, and slices that partly nobody reads."""
     data = mx.sym.Variable("data")
     wide = mx.sym.FullyConnected(data, num_hidden=15, name="wide")
     narrow = mx.sym.FullyConnected(data, num_hidden=4, name="narrow")
@@ -44,13 +36,12 @@ def joined(batch: int = 6) -> Model:
 
 
 def padded(batch: int = 4) -> Model:
-    """Images padded by a constant, joined by channel and by row, and cropped in both dimensions."""
+    """Images padded by a constant, joined by channel and by row, and cropped."""
     data = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=4, name="colours")
     image = mx.sym.Pad(data, mode="constant", pad_width=(0, 0, 0, 0, 2, 1, 1, 3), constant_value=0.5, name="pad")
     a = mx.sym.Convolution(image, kernel=(3, 3), num_filter=5, name="a")
-    b = mx.sym.Convolution(
-        mx.sym.Pad(data, mode="constant", pad_width=(0,) * 4 + (2, 1, 1, 3), name="zeros"), **THREE, name="b"
-    )
+    zeros = mx.sym.Pad(data, mode="constant", pad_width=(0,) * 4 + (2, 1, 1, 3), name="zeros")
+    b = mx.sym.Convolution(zeros, kernel=(3, 3), num_filter=3, name="b")
     net = mx.sym.Concat(a, b, dim=1, name="channels")
     net = mx.sym.Concat(net, mx.sym.sin(net), dim=2, name="rows")
     net = mx.sym.slice(net, begin=(None, None, 2, 1), end=(None, None, 15, 8), name="crop")
@@ -60,7 +51,7 @@ def padded(batch: int = 4) -> Model:
 
 
 def stacked(batch: int = 6) -> Model:
-    """Stacks along the first, a middle and the last dimension, one tensor in two places, and stacks taken apart again."""
+    """Stacks along the first, a middle and the last dimension, taken apart again."""
     data = mx.sym.Variable("data")
     wide = mx.sym.FullyConnected(data, num_hidden=10, name="wide")
     parts = [wide, mx.sym.tanh(wide), wide, mx.sym.sin(wide), mx.sym.cos(wide)]
@@ -72,9 +63,6 @@ def stacked(batch: int = 6) -> Model:
     net = mx.sym.Concat(rows[0] * rows[3], planes[1] + rows[2], mx.sym.mean(first, axis=0), planes[3], dim=1)
     net = mx.sym.FullyConnected(mx.sym.Concat(net, mx.sym.Flatten(middle), dim=1), num_hidden=7, name="out")
     return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 9)}, 7)
-
-
-THREE = {"kernel": (3, 3), "num_filter": 3}
 
 
 MODELS = {"joined": joined, "padded": padded, "stacked": stacked}
@@ -93,39 +81,38 @@ PINNED = {
 }
 
 
+def pin(names, axis) -> dict[str, str]:
+    """Hints that split operators and their gradients along an axis."""
+    return {f"{name}{suffix}": axis for name in names for suffix in ("", "_backward")}
+
+
 def fetched_operators(executor) -> set[str]:
-    """The MXNet operators that fetches take the place of."""
+    """List the MXNet operators that fetches replace."""
     problem, plan = executor.partition.problem, executor.partition.plan
     pairs = zip(problem.graph.operators, problem.accesses, strict=True)
     return {o.op for o, access in pairs if not set(access.fetched_axes).isdisjoint(plan.operators.get(o.name, ()))}
 
 
-@pytest.fixture(scope="module", params=MODELS)
-def reference(request):
-    model = MODELS[request.param]()
+@pytest.mark.parametrize("name", MODELS)
+def test_random_plans_equal_one_device(name):
+    model, taken, fetched = MODELS[name](), Taken(), set()
     values = random_values(model, "float64")
-    return request.param, model, values, *run_single(model, values, "float64", STEPS)
-
-
-def test_random_plans_equal_one_device(reference):
-    name, model, values, step, weights = reference
-    taken, fetched = Taken(), set()
-    for workers in (2, 3, 4):
+    step, weights = run_single(model, values, "float64", 2)
+    for workers in (3, 4):
         default = bind_partitioned(model, workers, "float64")
-        compare(default, values, step, weights, STEPS)
-        for seed in range(5):
+        compare(default, values, step, weights, 2)
+        for seed in range(6):
             executor = bind_partitioned(model, workers, "float64", random_plan(default.partition, seed, taken))
-            compare(executor, values, step, weights, STEPS)
+            compare(executor, values, step, weights, 2)
             fetched |= fetched_operators(executor)
     assert fetched >= FETCHED[name]
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
-def test_pinned_plans_equal_one_device(reference, workers):
-    name, model, values, step, weights = reference
-    executor = bind_partitioned(model, workers, "float64", hints=PINNED[name])
-    compare(executor, values, step, weights, STEPS)
-    assert all(set(executor.partition.plan.operators[pinned]) == {axis} for pinned, axis in PINNED[name].items())
+@pytest.mark.parametrize("name", MODELS)
+def test_pinned_plans_equal_one_device(name, workers):
+    operators = compare_split(MODELS[name](), workers, PINNED[name], steps=2).partition.plan.operators
+    assert all(set(operators[pinned]) == {axis} for pinned, axis in PINNED[name].items())
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
@@ -137,46 +124,35 @@ def test_slices_with_strides_split_along_them(workers):
     like = mx.sym.slice_like(wide, thin, axes=(1,), name="like")  # the first 7: most parts of its gradient are zeros
     nets = [mx.sym.FullyConnected(net, num_hidden=5) for net in (thin, back, turned, like)]
     model = Model(mx.sym.SoftmaxOutput(mx.sym.add_n(*nets), name="softmax"), {"data": (6, 9)}, 5)
-    values = random_values(model, "float64")
-    hints = {f"{name}{suffix}": "i1" for name in ("thin", "back", "turned", "like") for suffix in ("", "_backward")}
-    executor = bind_partitioned(model, workers, "float64", hints=hints)
-    compare(executor, values, *run_single(model, values, "float64", STEPS), STEPS)
+    compare_split(model, workers, pin(("thin", "back", "turned", "like"), "i1"), steps=2)
 
 
 @pytest.mark.parametrize("axis", ["r0_0", "r1_0"])
 @pytest.mark.parametrize("workers", [2, 3])
-def test_some_dimensions_reshaped_like_those_of_another(workers, axis):
-    """Rows of several samples in one dimension, and back, as heads over masked tokens do it."""
+def test_reshape_like_of_some_dimensions(workers, axis):
+    """Rows of several samples become one dimension and back, as in heads over masked tokens."""
     data, like = mx.sym.Variable("data"), mx.sym.Variable("like")
     cells = mx.sym.FullyConnected(data, num_hidden=7, flatten=False, name="cells")
     rows = mx.sym.reshape_like(cells, like, lhs_begin=0, lhs_end=2, rhs_begin=1, rhs_end=2, name="rows")
     rows = mx.sym.FullyConnected(mx.sym.tanh(rows), num_hidden=5, name="scores")
     back = mx.sym.reshape_like(rows, data, lhs_end=1, rhs_end=2, name="back")
     model = Model(mx.sym.MakeLoss(mx.sym.square(back)), {"data": (6, 4, 3), "like": (2, 24)}, 5)
-    values = random_values(model, "float64")
-    hints = {f"{name}{suffix}": axis for name in ("rows", "back") for suffix in ("", "_backward")}
-    executor = bind_partitioned(model, workers, "float64", hints=hints)
-    compare(executor, values, *run_single(model, values, "float64", STEPS), STEPS)
+    compare_split(model, workers, pin(("rows", "back"), axis), steps=2)
 
 
 @pytest.mark.parametrize("axis", ["i0", "i1", "i1_1"])
 @pytest.mark.parametrize("workers", [2, 3])
-def test_tensors_of_several_shapes_cast_together(workers, axis):
+def test_multicast_of_several_shapes(workers, axis):
     data = mx.sym.Variable("data")
     wide, narrow = (mx.sym.FullyConnected(data, num_hidden=n, name=f"fc{n}") for n in (7, 5))
     cast = mx.sym.amp_multicast(wide, narrow, num_outputs=2, name="cast")
-    model = Model(mx.sym.Group([mx.sym.MakeLoss(mx.sym.square(one)) for one in cast]), {"data": (6, 3)}, 5)
-    values = random_values(model, "float32")
-    executor = bind_partitioned(model, workers, "float32", hints={"cast": axis, "cast_backward": axis})
-    found, _, moved = run_partitioned(executor, values)
-    assert moved == executor.partition.plan.communication_bytes
-    assert largest_error(found, run_single(model, values, "float32")[0]) < 1e-6
+    model = Model(mx.sym.Group([mx.sym.MakeLoss(mx.sym.square(output)) for output in cast]), {"data": (6, 3)}, 5)
+    compare_split(model, workers, pin(["cast"], axis), dtype="float32", tolerance=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(6, 3, 2, 4, 1, 3), (6, 3, 2, 4, 1, 2, 3)])
 @pytest.mark.parametrize("workers", [2, 3])
 def test_tensors_of_more_dimensions_than_mxnet_slices(workers, shape):
-    """Cell by cell, turned, joined, reduced and multiplied, under the default plan and random ones."""
     scale = mx.sym.Variable("scale", shape=(1, 3, 1, 4, *(1,) * (len(shape) - 4)), dtype="float64")
     cells = mx.sym.broadcast_mul(mx.sym.tanh(mx.sym.Variable("data")), scale)
     turned = mx.sym.SwapAxis(cells, dim1=1, dim2=len(shape) - 1)
@@ -185,18 +161,11 @@ def test_tensors_of_more_dimensions_than_mxnet_slices(workers, shape):
     joined = mx.sym.Concat(turned, mx.sym.sin(turned), dim=1)
     reduced = mx.sym.broadcast_mul(joined, mx.sym.sum(joined, axis=(1, 3), keepdims=True))
     loss = mx.sym.MakeLoss(mx.sym.square(mx.sym.mean(reduced, axis=2)))
-    model = Model(loss, {"data": shape}, 5)
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64", STEPS)
-    default = bind_partitioned(model, workers, "float64")
-    compare(default, values, step, weights, STEPS)
-    for seed in range(3):
-        executor = bind_partitioned(model, workers, "float64", random_plan(default.partition, seed))
-        compare(executor, values, step, weights, STEPS)
+    compare_split(Model(loss, {"data": shape}, 5), workers, steps=2, randoms=3)
 
 
-def test_dense_blocks_are_joined_part_by_part():
-    """DenseNet split by channels: pinned to the batch, its concatenations would cost more."""
+def test_dense_blocks_are_concatenated_by_channel():
+    """DenseNet split by channels moves less than with concatenations split by batch."""
     model = GLUON_MODELS["densenet121"]("float32")
     joins = [node["name"] for node in json.loads(model.symbol.tojson())["nodes"] if node["op"] == "Concat"]
     free = tofu.partition(model.symbol, 2, **model.shapes).plan
@@ -205,23 +174,21 @@ def test_dense_blocks_are_joined_part_by_part():
     assert free.communication_bytes < pinned.communication_bytes
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
-@pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize("workers", [2, 3, 4, 8])
-def test_stacks_split_along_what_they_stack_are_equal_to_the_bit(workers, axis, dtype):
-    """Nothing is added up in another order, so no bit is another: results, gradients, and gradients that are added to what is there."""
+@pytest.mark.parametrize(
+    ("workers", "axis", "dtype"), [(2, 0, "float64"), (3, 1, "float16"), (4, 2, "float32"), (8, 1, "float32")]
+)
+def test_stacks_split_along_the_stacked_dimension_are_exact(workers, axis, dtype):
+    """No sum is reordered, so outputs and added gradients are bit-identical."""
     shape, names = (8, 9), [f"x{n}" for n in range(workers + 1)]
     net = mx.sym.stack(*map(mx.sym.Variable, names), axis=axis, name="stack")
     whole = (*shape[:axis], len(names), *shape[axis:])
     net = mx.sym.Variable("w", shape=whole, dtype=dtype) * net
     planes = mx.sym.SliceChannel(net, num_outputs=len(names), axis=axis, squeeze_axis=True, name="planes")
     net = mx.sym.Group([mx.sym.MakeLoss(mx.sym.square(plane)) for plane in planes])
-    hints = {f"{name}{suffix}": f"i{axis}" for name in ("stack", "planes") for suffix in ("", "_backward")}
+    hints = pin(("stack", "planes"), f"i{axis}")
     shapes = {**dict.fromkeys(names, shape), "w": whole}
-    values = {
-        name: np.random.default_rng(n).uniform(-1, 1, size).astype(dtype)
-        for n, (name, size) in enumerate(shapes.items())
-    }
+    random = np.random.default_rng(0)
+    values = {name: random.uniform(-1, 1, size).astype(dtype) for name, size in shapes.items()}
     found = []
     for symbol in (net, tofu.partition(net, workers, hints=hints)):
         executor = symbol.simple_bind(mx.cpu(), grad_req="add", type_dict=dict.fromkeys(shapes, dtype), **shapes)
@@ -233,8 +200,8 @@ def test_stacks_split_along_what_they_stack_are_equal_to_the_bit(workers, axis, 
             outputs = executor.forward(is_train=True)
             executor.backward()
             mx.nd.waitall()
-        found.append([one.asnumpy() for one in (*outputs, *(executor.grad_dict[name] for name in shapes))])
-    assert all(np.array_equal(one, other) for one, other in zip(*found, strict=True))
+        found.append([array.asnumpy() for array in (*outputs, *(executor.grad_dict[name] for name in shapes))])
+    assert all(np.array_equal(array, expected) for expected, array in zip(*found, strict=True))
     sharded, moved = executor.sharded, _mxnet.counters()["bytes_read_remote"]
     assert {"stack", "SliceChannel", "_backward_stack", "_backward_SliceChannel"} <= fetched_operators(sharded)
     assert moved == sharded.partition.plan.communication_bytes

@@ -1,4 +1,4 @@
-"""Losses whose gradients MXNet divides by a size, in single precision: each part has the constant that the whole has, to the last digit."""
+"""Losses whose gradients MXNet divides by a size in single precision: each part uses the whole's constant, to the last digit."""
 
 import mxnet as mx
 import numpy as np
@@ -7,11 +7,12 @@ import pytest
 import tofu
 from tofu.errors import PlanError
 
+DATA, LABEL = mx.sym.Variable("data"), mx.sym.Variable("label")
 SCALES = (1.0, 0.1, 1.3432430)
 
 
 def find_gradients(loss, axis, shapes, workers=3, dtype="float64"):
-    """By the data: of one device, and of workers that split the gradient along `axis`, or as the planner does."""
+    """Return the gradient of the data on one device, and on workers that split it along `axis`."""
     rng = np.random.RandomState(0)
     values = {name: rng.uniform(-1, 1, shape) for name, shape in shapes.items()}
     types = dict.fromkeys(shapes, dtype)
@@ -34,7 +35,7 @@ def find_gradients(loss, axis, shapes, workers=3, dtype="float64"):
 )
 def test_a_loss_divided_by_the_batch(shape, axis):
     for scale in SCALES:
-        loss = mx.sym.MakeLoss(mx.sym.Variable("data"), grad_scale=scale, normalization="batch", name="loss")
+        loss = mx.sym.MakeLoss(DATA, grad_scale=scale, normalization="batch", name="loss")
         np.testing.assert_array_equal(*find_gradients(loss, axis, {"data": shape}))
 
 
@@ -47,17 +48,17 @@ def test_a_loss_divided_by_the_batch(shape, axis):
     ],
 )
 def test_a_regression_divided_by_the_outputs_of_a_sample(kind, dtype, outputs, workers):
-    """Of 63 and 75, no scale of single precision gives what it should when a part's outputs divide it."""
+    """If a part's number of outputs divided 63 or 75, no single-precision scale would be exact."""
     operator = getattr(mx.sym, f"{kind}RegressionOutput")
     for scale in (0.1, 1.3432430, outputs):
-        loss = operator(mx.sym.Variable("data"), mx.sym.Variable("label"), grad_scale=scale, name="loss")
+        loss = operator(DATA, LABEL, grad_scale=scale, name="loss")
         shapes = dict.fromkeys(("data", "label"), (workers, outputs))
         for axis in ("b", "s0") if scale == 0.1 else ("s0",):
             np.testing.assert_array_equal(*find_gradients(loss, axis, shapes, workers, dtype))
 
 
 def test_a_regression_runs_in_parts_where_a_sample_is_split_alone():
-    loss = mx.sym.LinearRegressionOutput(mx.sym.Variable("data"), mx.sym.Variable("label"), name="loss")
+    loss = mx.sym.LinearRegressionOutput(DATA, LABEL, name="loss")
     inner = []
     for axis in ("b", "s0"):
         symbol = tofu.partition(loss, 3, hints={"loss_backward": axis})
@@ -67,43 +68,30 @@ def test_a_regression_runs_in_parts_where_a_sample_is_split_alone():
     assert inner == [set(), {"loss_backward/difference"}]
 
 
-@pytest.mark.parametrize("normalization", ["null", "batch"])
-@pytest.mark.parametrize("axis", ["b", "s0", "s1", "k"])
-def test_softmax_divided_by_positions(axis, normalization):
-    """To rounding of double precision: a part takes exponentials in an order of its own."""
-    loss = mx.sym.SoftmaxOutput(
-        mx.sym.Variable("data"),
-        mx.sym.Variable("label"),
-        grad_scale=0.1,
-        multi_output=True,
-        normalization=normalization,
-        name="loss",
-    )
-    whole, parts = find_gradients(loss, axis, {"data": (7, 3, 9, 7), "label": (7, 9, 7)})
+@pytest.mark.parametrize(
+    ("axis", "options"),
+    [
+        *(
+            (axis, {"multi_output": True, "normalization": normalization})
+            for axis in ("b", "s0", "s1", "k")
+            for normalization in ("null", "batch")
+        ),
+        *((axis, {"preserve_shape": True, "normalization": "batch"}) for axis in ("b0", "b1", "k")),
+    ],
+)
+def test_softmax_divided_by_positions_or_rows(axis, options):
+    """Parts sum exponentials in another order, so results are equal up to rounding."""
+    loss = mx.sym.SoftmaxOutput(DATA, LABEL, grad_scale=0.1, name="loss", **options)
+    is_flat = "preserve_shape" in options
+    shapes = {"data": (7, 3, 5), "label": (7, 3)} if is_flat else {"data": (7, 3, 9, 7), "label": (7, 9, 7)}
+    whole, parts = find_gradients(loss, axis, shapes)
     np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("axis", ["s0", "k"])
 def test_softmax_that_takes_a_head_gradient_is_split_by_batch_alone(axis):
-    """No parts take the place of that kernel."""
-    loss = mx.sym.SoftmaxOutput(
-        mx.sym.Variable("data"), mx.sym.Variable("label"), multi_output=True, out_grad=True, name="loss"
-    )
+    loss = mx.sym.SoftmaxOutput(DATA, LABEL, multi_output=True, out_grad=True, name="loss")
     shapes = {"data": (4, 4, 6, 8), "label": (4, 6, 8)}
     np.testing.assert_allclose(*find_gradients(loss, "b", shapes, workers=2), rtol=1e-12, atol=0)
     with pytest.raises(PlanError, match="is not an axis it can be split along"):
         find_gradients(loss, axis, shapes, workers=2)
-
-
-@pytest.mark.parametrize("axis", ["b0", "b1", "k"])
-def test_softmax_divided_by_rows(axis):
-    loss = mx.sym.SoftmaxOutput(
-        mx.sym.Variable("data"),
-        mx.sym.Variable("label"),
-        grad_scale=0.1,
-        preserve_shape=True,
-        normalization="batch",
-        name="loss",
-    )
-    whole, parts = find_gradients(loss, axis, {"data": (7, 3, 5), "label": (7, 3)})
-    np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=0)

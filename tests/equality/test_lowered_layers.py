@@ -1,4 +1,4 @@
-"""Every operator that has a lowering, in every case that is verified, along each of its axes forward and backward, in uneven parts."""
+"""Every lowered operator, in every verified case, split along each of its axes into uneven parts, equals one device."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import mxnet as mx
 import pytest
 
 import tofu
-from tests.equality.comparison import STEP_TOLERANCE, compare
-from tests.equality.layer_models import single_layer
+from tdl_ops.mxnet.case import Case
+from tests.equality.comparison import STEP_TOLERANCE, compare, compare_split
 from tests.models.plain import Model
 from tests.shared.random_plans import feasible_axes
 from tests.shared.training import bind_partitioned, random_values, run_single
 from tofu.mxnet.lowerings import LOWERINGS
 from tofu.mxnet.verify.cases import load_cases
+from tofu.verification.numbers import Fixed
 
 CASES = [
     case
@@ -23,8 +24,32 @@ CASES = [
 ]
 
 
+def single_layer(case: Case, dtype: str = "float64") -> Model:
+    """Build a model around one operator, called `layer`, such that all of its gradients count.
+
+    Inputs are products, and gradients of outputs differ by element. The losses ignore head gradients: MXNet may write the gradient over
+    an output that is no output of the model.
+    """
+    create = getattr(mx.sym, case.op)
+    names = create(name="layer", **case.attributes).list_inputs()
+    given = {}
+    for drawn, numbers, name in zip(case.draw_inputs(), case.numbers, names, strict=True):
+        is_label = name.endswith("label") or isinstance(numbers, Fixed) or numbers.is_whole
+        given[f"input{len(given)}_{'label' if is_label else 'value'}"] = drawn
+    variables = [mx.sym.Variable(name, shape=drawn.shape, dtype=dtype) for name, drawn in given.items()]
+    states = create(*variables, **case.attributes).list_auxiliary_states()
+    inputs = [v if v.name in states or v.name.endswith("label") else 1.5 * v for v in variables]
+    types = [drawn.dtype for drawn in given.values()]
+    inputs = [mx.sym.Cast(v, dtype=t.name) if t.kind == "i" else v for v, t in zip(inputs, types, strict=True)]
+    outputs = create(*inputs, name="layer", **case.attributes)
+    ends = case.op == "SoftmaxOutput"
+    losses = [output if ends else mx.sym.MakeLoss(mx.sym.sin(output)) for output in outputs]
+    shapes = {name: drawn.shape for name, drawn in given.items() if name.endswith("label")}
+    return Model(mx.sym.Group(losses), shapes, 2, given=given)
+
+
 def list_hints(partition):
-    """The axes of the layer and its gradient, if there is one; both have one choice where MXNet's kernels share a state."""
+    """Yield axes of the layer and its gradient; both have one choice if MXNet's kernels share a state."""
     graph = partition.searched.problem.graph
     names = [name for name in ("layer", "layer_backward") if name in graph.operator_index]
     is_shared = any(graph.operators[graph.operator_index[name]].stateful for name in names)
@@ -34,9 +59,9 @@ def list_hints(partition):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_each_axis(case):
+def test_each_axis_equals_one_device(case):
     is_single = any(getattr(numbers, "dtype", "") == "float32" for numbers in case.numbers)
-    dtype, tolerance = ("float32", 1e-5) if is_single else ("float64", STEP_TOLERANCE)
+    dtype = "float32" if is_single else "float64"
     model = single_layer(case, dtype)
     values = random_values(model, dtype)
     step, weights = run_single(model, values, dtype, 1)
@@ -44,11 +69,11 @@ def test_each_axis(case):
     all_hints = list(list_hints(partition))
     assert all_hints
     for hints in all_hints:
-        compare(bind_partitioned(model, 3, dtype, hints=hints), values, step, weights, 1, tolerance)
+        compare(bind_partitioned(model, 3, dtype, hints=hints), values, step, weights, 1, STEP_TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize(("dtype", "is_lowered"), [("float16", False), ("float32", True)])
-def test_sums_in_half_precision_are_left_to_the_operator(dtype, is_lowered):
+def test_half_precision_is_not_lowered(dtype, is_lowered):
     data = mx.sym.Variable("data", dtype=dtype)
     net = mx.sym.GroupNorm(data, mx.sym.Variable("gamma"), mx.sym.Variable("beta"), num_groups=2, name="layer")
     searched = tofu.partition(net, 2, data=(4, 6, 5)).planned().searched.problem.graph
@@ -56,12 +81,8 @@ def test_sums_in_half_precision_are_left_to_the_operator(dtype, is_lowered):
 
 
 def test_a_gradient_in_parts_reads_no_less_than_its_kernel():
-    """Of the variance of moments the kernel takes the shape alone, and the parts nothing, so it may lie in any way."""
-    net = mx.sym.moments(mx.sym.Variable("scale_weight", shape=(5, 2, 6), dtype="float64"), axes=(1,), name="moments")[
-        0
-    ]
+    """The kernel reads only the shape of the variance, and the parts read nothing, so it may be split in any way."""
+    weight = mx.sym.Variable("scale_weight", shape=(5, 2, 6), dtype="float64")
+    net = mx.sym.moments(weight, axes=(1,), name="moments")[0]
     model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {}, 2)
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64", 1)
-    hints = {"moments_output0": 1, "moments_output1": (0, 1), "moments_backward": "i2"}
-    compare(bind_partitioned(model, 6, "float64", hints=hints), values, step, weights, 1)
+    compare_split(model, 6, {"moments_output0": 1, "moments_output1": (0, 1), "moments_backward": "i2"})

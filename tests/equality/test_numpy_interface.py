@@ -1,15 +1,14 @@
-"""A model written with MXNet's NumPy interface: the same numbers as on one device, under any plan."""
+"""Models written with MXNet's NumPy interface equal one device under any plan."""
 
 import mxnet as mx
 import pytest
 
 import tofu
-from tests.equality.comparison import compare
+from tests.equality.comparison import compare_split
 from tests.models.plain import Model
-from tests.shared.random_plans import Taken, feasible_axes, random_plan
-from tests.shared.training import bind_partitioned, random_values, run_single
+from tests.shared.random_plans import Taken, feasible_axes
+from tests.shared.training import bind_partitioned
 
-STEPS = 3
 numpy, extension = mx.sym.np, mx.sym.npx
 
 
@@ -18,13 +17,13 @@ def variable(name):
 
 
 def project(data, name, width):
-    """A layer without a bias along the last dimension."""
+    """A dense layer without a bias along the last dimension."""
     weight = variable(f"{name}_weight")
     return extension.fully_connected(data, weight, num_hidden=width, no_bias=True, flatten=False, name=name)
 
 
 def attention_model() -> Model:
-    """Attention of three heads by einsum, causal, and what else moves cells: rolls, padding, differences, a second half backwards."""
+    """Causal attention of three heads by einsum, and rolls, padding, differences and flips."""
     data = variable("data")
     query, key, value = (extension.reshape(project(data, name, 12), (-2, -2, 3, 4)) for name in ("q", "k", "v"))
     scores = numpy.tril(numpy.exp(numpy.einsum("bqhd,bkhd->bhqk", query, key) / 2))
@@ -42,7 +41,7 @@ def attention_model() -> Model:
 
 
 class Reader(mx.gluon.HybridBlock):
-    """Tokens, read by a convolution and by attention over themselves; two guesses for each text."""
+    """Tokens read by a convolution and by self-attention; two guesses for each text."""
 
     def __init__(self):
         super().__init__(prefix="reader_")
@@ -82,21 +81,14 @@ def gluon_model() -> Model:
 
 
 @pytest.mark.parametrize(
-    ("build", "workers"), [*((attention_model, k) for k in (2, 3, 4)), *((gluon_model, k) for k in (2, 4, 8))]
+    ("build", "workers"), [(attention_model, 3), (attention_model, 4), (gluon_model, 2), (gluon_model, 8)]
 )
 def test_plans_equal_one_device(build, workers):
-    model = build()
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64", STEPS)
-    default, taken = bind_partitioned(model, workers, "float64"), Taken()
-    compare(default, values, step, weights, STEPS)
-    for seed in range(4):
-        executor = bind_partitioned(model, workers, "float64", random_plan(default.partition, seed, taken))
-        compare(executor, values, step, weights, STEPS)
+    compare_split(build(), workers, steps=2, randoms=3, taken=Taken())
 
 
-def deviations() -> Model:
-    """Variances and standard deviations along some dimensions and over all of them, and a loss beside: they have no gradient."""
+def build_deviations() -> Model:
+    """Variances and standard build_deviations, which have no gradient, beside a loss."""
     data = variable("data") * mx.sym.Variable("scale_weight", shape=(5, 4)).as_np_ndarray()
     found = [
         numpy.var(data, axis=(0, 2), ddof=1, keepdims=True),
@@ -110,11 +102,9 @@ def deviations() -> Model:
 
 
 @mx.util.use_np_shape
-def test_deviations_in_parts():
-    """Each along every axis, those that it reduces too, where its own kernel computes no part."""
-    model = deviations()
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64")
+def test_deviations_equal_one_device():
+    """Each is split along every axis, reduced ones too."""
+    model = build_deviations()
     partition = bind_partitioned(model, 3, "float64").partition
     names = [operator.name for operator in partition.graph.operators if operator.op in ("_npi_var", "_npi_std")]
     assert len(names) == 4
@@ -122,11 +112,11 @@ def test_deviations_in_parts():
         axes = list(feasible_axes(partition, name))
         assert any("r" in axis for axis in axes)
         for axis in axes:
-            compare(bind_partitioned(model, 3, "float64", hints={name: axis}), values, step, weights, 1)
+            compare_split(model, 3, {name: axis})
 
 
-def numbers() -> Model:
-    """Reductions of all dimensions to none, which the loss is made of, and which what follows reads."""
+def build_scalars() -> Model:
+    """Reductions of all dimensions to scalars, which make up the loss."""
     data = variable("data") * mx.sym.Variable("scale_weight", shape=(6, 4)).as_np_ndarray()
     found = [
         numpy.sum(data),
@@ -137,32 +127,17 @@ def numbers() -> Model:
         numpy.mean(data) / numpy.sum(numpy.exp(data)),
     ]
     loss = numpy.expand_dims(sum(number * (i + 1) for i, number in enumerate(found)), 0)
-    return Model(
-        mx.sym.Group([mx.sym.MakeLoss(loss.as_nd_ndarray()), mx.sym.BlockGrad(data.as_nd_ndarray())]),
-        {"data": (6, 4)},
-        5,
-    )
+    outputs = mx.sym.MakeLoss(loss.as_nd_ndarray()), mx.sym.BlockGrad(data.as_nd_ndarray())
+    return Model(mx.sym.Group(outputs), {"data": (6, 4)}, 5)
 
 
 @mx.util.use_np_shape
 @pytest.mark.parametrize("workers", [2, 3])
-def test_numbers_equal_one_device(workers):
-    model = numbers()
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64", STEPS)
-    default = bind_partitioned(model, workers, "float64")
-    compare(default, values, step, weights, STEPS)
-    for seed in range(2):
-        compare(
-            bind_partitioned(model, workers, "float64", random_plan(default.partition, seed)),
-            values,
-            step,
-            weights,
-            STEPS,
-        )
+def test_scalars_equal_one_device(workers):
+    compare_split(build_scalars(), workers, steps=2, randoms=2)
 
 
-def test_numbers_as_outputs_need_shapes_of_numpy():
+def test_scalar_outputs_need_numpy_shapes():
     net = numpy.mean(variable("data")).as_nd_ndarray()
     with pytest.raises(tofu.UnsupportedError, match=r"(?s)shape \(\), .* mx\.npx\.set_np\(\) .*:\n  - mean\d+_output$"):
         tofu.partition(net, 2, on_infeasible="replicate", data=(4, 3))

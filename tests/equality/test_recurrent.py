@@ -1,59 +1,19 @@
-"""Recurrent nets, unrolled and fused, give the numbers of one device; time steps that are equal fetch their weights once."""
+"""Equal time steps of recurrent nets fetch their weights once, and the search prices that."""
 
 import mxnet as mx
 import pytest
 
-from tests.equality.comparison import (
-    References,
-    compare,
-    compare_in_float32,
-    compare_random_plans,
-    compare_random_plans_in_float32,
-    spread_workers,
-)
+from tests.equality.comparison import compare_split, list_operators
 from tests.models.plain import Model
 from tests.models.recurrent import RECURRENT_MODELS
 from tests.models.recurrent import STEPS as TIME_STEPS
-from tests.shared.training import bind_partitioned, random_values, run_single
+from tests.shared.training import bind_partitioned
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.choices import make_choices
 from tofu.search.cost import evaluate
 
-RANDOM_MODELS = ("lstm", "gru", "bidirectional_gru", "fused_lstm", "attention_decoder")
-RANDOM_PLANS = 1  # tests/campaigns/equality.py runs 50
 
-CASES = spread_workers(RECURRENT_MODELS)
-RANDOM_CASES = spread_workers(RANDOM_MODELS)
-
-
-@pytest.fixture(scope="module")
-def reference():
-    return References(lambda name, dtype: RECURRENT_MODELS[name](dtype))
-
-
-@pytest.mark.parametrize(("name", "workers"), CASES)
-def test_default_plan_equals_one_device(reference, name, workers):
-    model, values, step, weights = reference(name, "float64")
-    compare(bind_partitioned(model, workers, "float64"), values, step, weights)
-
-
-@pytest.mark.parametrize(("name", "workers"), RANDOM_CASES)
-def test_random_plans_equal_one_device(reference, name, workers):
-    compare_random_plans(reference, name, workers, RANDOM_PLANS)
-
-
-@pytest.mark.parametrize(("name", "workers"), RANDOM_CASES)
-def test_float32_is_as_close_as_a_permuted_batch(reference, name, workers):
-    compare_in_float32(reference, name, workers)
-
-
-@pytest.mark.parametrize("workers", [2, 8])
-def test_the_fused_operator_in_float32(workers):
-    """MXNet's own kernel runs: oneDNN's would go back to what the forward operator read, and find something else there."""
-    compare_random_plans_in_float32(RECURRENT_MODELS["fused_lstm"]("float32"), workers, plans=3)
-
-
-@pytest.mark.parametrize("name", RANDOM_MODELS)
+@pytest.mark.parametrize("name", ["lstm", "bidirectional_gru", "fused_lstm", "attention_decoder"])
 def test_the_search_prices_what_the_plan_moves(name):
     problem = bind_partitioned(RECURRENT_MODELS[name]("float64"), 6, "float64").partition.problem
     solution = ALGORITHMS["recursive"].solve(problem)
@@ -61,14 +21,14 @@ def test_the_search_prices_what_the_plan_moves(name):
 
 
 def weight_reads(partition, operators, tensors, parameter):
-    """Bytes moved to read one parameter, once for each group that shares its fetches."""
+    """Bytes moved to read one parameter, per group of time steps that share a fetch."""
     problem, tensor = partition.problem, partition.graph.tensor_index[parameter]
     choices = make_choices(problem, operators[: len(partition.graph.operators)], tensors)
     return [item[3] for item in evaluate(choices).items if item[1] == tensor]
 
 
 def test_equal_steps_fetch_a_weight_once():
-    """With all steps of a cell alike there is one fetch per phase; a step that is split otherwise fetches for itself."""
+    """Time steps that are split alike share one fetch per phase; another one fetches for itself."""
     partition = bind_partitioned(RECURRENT_MODELS["lstm"]("float64"), 2, "float64").partition
     graph, problem = partition.graph, partition.problem
     operators, tensors = partition.choices.operators.copy(), partition.choices.tensors.copy()
@@ -87,8 +47,7 @@ def test_equal_steps_fetch_a_weight_once():
     assert sorted(apart) == sorted([*alike, alike[0] // 2])
 
 
-def normalised_cells(steps=4, hidden=8):
-    """A cell of one's own, normalised at every step."""
+def build_normalized_cells(steps=4, hidden=8):
     weights = [mx.sym.Variable(name) for name in ("i2h_weight", "h2h_weight", "norm_gamma", "norm_beta")]
     data = mx.sym.SliceChannel(mx.sym.Variable("data"), num_outputs=steps, axis=1, squeeze_axis=True, name="steps")
     state, states = None, []
@@ -103,12 +62,7 @@ def normalised_cells(steps=4, hidden=8):
 
 
 def test_a_step_in_parts_shares_its_fetches_as_it_was_priced():
-    """Steps that were equal in the search share what they fetch, though only one of them is emitted with a LayerNorm in parts."""
-    model = normalised_cells()
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64", 1)
+    """Only one of the equal time steps is emitted with a LayerNorm in parts."""
     hints = {"norm2": "k", "norm2_backward": "k", "norm1": "i0", "norm3": "i0", "i2h_weight": 0}
-    executor = bind_partitioned(model, 2, "float64", hints=hints | {f"i2h{t}": "b" for t in range(4)})
-    run = {operator.op for operator in executor.partition.problem.graph.operators}
-    assert {"LayerNorm", "_tofu_layer_norm_apply"} <= run
-    compare(executor, values, step, weights, 1)
+    executor = compare_split(build_normalized_cells(), 2, hints | {f"i2h{t}": "b" for t in range(4)})
+    assert {"LayerNorm", "_tofu_layer_norm_apply"} <= list_operators(executor)

@@ -1,61 +1,22 @@
-"""Convolutions, deconvolutions and poolings of one example, which leave space to split, give the numbers of one device."""
+"""Convolutions, poolings and resampling split in space equal one device."""
 
 import mxnet as mx
 import numpy as np
 import pytest
 
 import tofu
-from tests.equality.comparison import (
-    References,
-    compare,
-    compare_random_plans,
-    compare_random_plans_in_float32,
-    spread_workers,
-)
+from tests.equality.comparison import compare_split
 from tests.models.plain import Model
-from tests.models.spatial import SPATIAL
 from tests.shared.random_plans import feasible_axes
 from tests.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
-
-RANDOM_PLANS = 2  # tests/campaigns/equality.py runs more of them
-
-CASES = spread_workers(SPATIAL)
-
-
-@pytest.fixture(scope="module")
-def reference():
-    return References(lambda name, _: SPATIAL[name]())
-
-
-@pytest.mark.parametrize(("name", "workers"), CASES)
-def test_default_plan_equals_one_device(reference, name, workers):
-    model, values, step, weights = reference(name, "float64")
-    executor = bind_partitioned(model, workers, "float64")
-    assert any(axis.startswith("y") for axes in executor.partition.plan.operators.values() for axis in axes if axis)
-    compare(executor, values, step, weights)
-
-
-@pytest.mark.parametrize(("name", "workers"), CASES)
-def test_random_plans_equal_one_device(reference, name, workers):
-    compare_random_plans(reference, name, workers, RANDOM_PLANS)
-
-
-@pytest.mark.parametrize("name", SPATIAL)
-def test_random_plans_in_float32(name):
-    """In float32 oneDNN's kernels run."""
-    compare_random_plans_in_float32(SPATIAL[name](), 4, RANDOM_PLANS)
 
 
 @pytest.mark.parametrize("workers", [3, 2])
 def test_a_softmax_at_every_position(workers):
-    """MXNet divides its scale, in single precision, by the number of positions: each part has the whole's quotient."""
+    """MXNet divides its scale by the number of positions in single precision; each part uses the whole's quotient."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=4, name="conv")
     model = Model(mx.sym.SoftmaxOutput(net, multi_output=True, name="softmax"), {"data": (1, 2, 9, 11)}, 4)
-    values = random_values(model, "float64")
-    step, _ = run_single(model, values, "float64")
-    executor = bind_partitioned(model, workers, "float64", hints={"softmax": "s0", "softmax_backward": "s0"})
-    found, _, _ = run_partitioned(executor, values)
-    assert largest_error(found, step) < 1e-12
+    compare_split(model, workers, {"softmax": "s0", "softmax_backward": "s0"}, tolerance=1e-12)
 
 
 UNEVEN = [
@@ -69,49 +30,40 @@ UNEVEN = [
 
 @pytest.mark.parametrize(("space", "window"), UNEVEN)
 @pytest.mark.parametrize("workers", [3, 4])
-def test_averages_whose_divisor_depends_on_the_position(space, window, workers):
+def test_average_pooling_with_position_dependent_divisors(space, window, workers):
     ones = (1,) * len(space)
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=ones, num_filter=2, name="conv")
     net = mx.sym.Pooling(net, pool_type="avg", name="pool", **window)
     net = mx.sym.Convolution(mx.sym.tanh(net), kernel=ones, num_filter=2, name="last")
     model = Model(mx.sym.MakeLoss(mx.sym.square(net), name="loss"), {"data": (1, 2, *space)}, 2)
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64")
-    executor = bind_partitioned(model, workers, "float64", hints={"pool": "y0", "pool_backward": "y0"})
+    executor = compare_split(model, workers, {"pool": "y0", "pool_backward": "y0"})
     parts = {operator.name for operator in executor.partition.problem.graph.operators if operator.is_inner}
     assert {"pool/sum", "pool_backward/average2"} <= parts
-    compare(executor, values, step, weights, steps=1)
 
 
 @pytest.mark.parametrize("axis", ["b", "ci", "co"])
 def test_deconvolutions_of_volumes(axis):
-    """MXNet's kernels of three dimensions are oneDNN's, in single precision; workers have the gradients from those of Convolution."""
+    """MXNet has oneDNN's float32 kernels only; workers compute their gradients by Convolution."""
     window = {"kernel": (3, 2, 1), "stride": (2, 2, 1), "pad": (1, 0, 0), "adj": (1, 0, 0), "no_bias": False}
     data = 1.5 * mx.sym.Variable("data")
-    # So many gradients of one tensor are added up in place.
+    # MXNet adds this many gradients of one tensor in place.
     layers = [mx.sym.Deconvolution(data, num_filter=3, **window, name=f"up{i}") for i in range(9)]
     net = mx.sym.Group([mx.sym.MakeLoss(mx.sym.tanh(layer)) for layer in layers])
     model = Model(net, {"data": (4, 4, 5, 3, 3)}, 4)
-    values = random_values(model, "float32")
-    step, _ = run_single(model, values, "float32")
-    executor = bind_partitioned(model, 3, "float32", hints={f"up{i}_backward": axis for i in range(9)})
-    found, _, moved = run_partitioned(executor, values)
-    assert moved == executor.partition.plan.communication_bytes
-    assert largest_error(found, step) < 1e-5
+    compare_split(model, 3, {f"up{i}_backward": axis for i in range(9)}, dtype="float32")
 
 
 @pytest.mark.parametrize("axis", ["b", "y0", "co"])
 @pytest.mark.parametrize("workers", [2, 3])
 def test_a_deconvolution_of_a_given_output_shape(axis, workers):
-    """MXNet's kernels of single precision refuse it on one device; workers give them its padding."""
+    """MXNet's float32 kernels refuse it on one device; workers pass its padding."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=2, name="conv")
     net = mx.sym.Deconvolution(net, kernel=(4, 3), stride=(2, 3), target_shape=(11, 8), num_filter=4, name="up")
     model = Model(mx.sym.MakeLoss(mx.sym.square(net)), {"data": (3, 2, 6, 3)}, 2)
     values, hints = random_values(model, "float64"), {"up": axis, "up_backward": axis}
-    step, weights = run_single(model, values, "float64")
-    compare(bind_partitioned(model, workers, "float64", hints=hints), values, step, weights, steps=1)
+    compare_split(model, workers, hints)
     executor = bind_partitioned(model, workers, "float32", hints=hints)
-    assert largest_error(run_partitioned(executor, values)[0], step) < 1e-5
+    assert largest_error(run_partitioned(executor, values)[0], run_single(model, values, "float64")[0]) < 1e-5
 
 
 PLANES = {"concat": [(4, 4, 6), (2, 2, 3), (3, 8, 12)], "sum": [(3, 4, 6), (3, 8, 12)]}
@@ -119,65 +71,53 @@ PLANES = {"concat": [(4, 4, 6), (2, 2, 3), (3, 8, 12)], "sum": [(3, 4, 6), (3, 8
 
 @pytest.mark.parametrize(("mode", "axis"), [("concat", "b"), ("concat", "x"), ("sum", "c"), ("sum", "x")])
 @pytest.mark.parametrize("workers", [2, 3])
-def test_planes_of_several_sizes_enlarged_to_one(mode, axis, workers):
+def test_upsampling_of_planes_of_several_sizes(mode, axis, workers):
     data, planes = mx.sym.Variable("data"), []
     for n, (channels, *space) in enumerate(PLANES[mode]):
         cells = mx.sym.FullyConnected(data, num_hidden=channels * space[0] * space[1], name=f"fc{n}")
         planes.append(mx.sym.Reshape(cells, shape=(0, channels, *space)))
-    net = mx.sym.UpSampling(
-        *planes, scale=4, sample_type="nearest", num_args=len(planes), multi_input_mode=mode, name="up"
-    )
+    options = {"scale": 4, "sample_type": "nearest", "num_args": len(planes), "multi_input_mode": mode}
+    net = mx.sym.UpSampling(*planes, name="up", **options)
     model = Model(mx.sym.MakeLoss(mx.sym.square(mx.sym.sin(net))), {"data": (3, 2)}, 2)
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64")
-    executor = bind_partitioned(model, workers, "float64", hints={"up": axis, "up_backward": axis})
-    compare(executor, values, step, weights, steps=1)
+    compare_split(model, workers, {"up": axis, "up_backward": axis})
 
 
 @pytest.mark.parametrize("workers", [2, 3])
-def test_patches_by_rows(workers):
-    """Rows of windows that overlap, and stand out at the border."""
+def test_im2col_and_col2im_by_rows(workers):
+    """Windows overlap and reach over the border."""
     window = {"kernel": (3, 2), "stride": (2, 1), "pad": (1, 1)}
     data = mx.sym.broadcast_mul(mx.sym.Variable("data"), mx.sym.Variable("scale_weight", shape=(1, 1, 11, 1)))
     net = mx.sym.im2col(data, name="take", **window)
     net = mx.sym.col2im(mx.sym.sin(net), output_size=(11, 6), name="put", **window)
     model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (1, 2, 11, 6)}, 2)
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64", 2)
-    hints = dict.fromkeys(("take", "put", "take_backward", "put_backward"), "y0")
-    compare(bind_partitioned(model, workers, "float64", hints=hints), values, step, weights, 2)
+    compare_split(model, workers, dict.fromkeys(("take", "put", "take_backward", "put_backward"), "y0"), steps=2)
 
 
-def test_the_cells_of_a_window_stay_together():
-    """With one channel they are the outermost part of a column, which a kernel cannot compute a part of."""
+def test_elements_of_a_window_stay_together():
+    """With one channel they are the outermost dimension, which the kernel cannot split."""
     window = {"kernel": (3, 1), "stride": (2, 2), "pad": (0, 1)}
     columns = mx.sym.Variable("columns_weight", shape=(2, 3, 4), dtype="float64")
     net = mx.sym.col2im(columns, output_size=(5, 2), name="put", **window)
     model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {}, 2)
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64", 2)
     partition = bind_partitioned(model, 2, "float64").partition
     for name in ("put", "put_backward"):
         assert feasible_axes(partition, name) == ["b", "y0"]
-    compare(bind_partitioned(model, 3, "float64", on_infeasible="replicate"), values, step, weights, 2)
+    compare_split(model, 3, steps=2, on_infeasible="replicate")
 
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_a_spatial_transformer_by_rows(workers):
-    """At the identity, coordinates lie on cells, where a rounding of a place would decide which slope is its gradient."""
+    """At the identity, coordinates hit elements exactly, where rounding would choose another gradient."""
     image, places = (mx.sym.Variable(name, shape=shape) for name, shape in (("weight", (2, 3, 7, 6)), ("loc", (2, 6))))
     options = {"target_shape": (7, 6), "transform_type": "affine", "sampler_type": "bilinear"}
     net = mx.sym.SpatialTransformer(image * mx.sym.Variable("data"), places, name="layer", **options)
     model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (2, 3, 7, 6)}, 4)
     values = random_values(model, "float64")
     values["loc"] = np.array([[1, 0, 0, 0, 1, 0]] * 2, "float64")
-    step, weights = run_single(model, values, "float64", 1)
-    executor = bind_partitioned(model, workers, "float64", hints={"layer": "y"})
-    names = [operator.name for operator in executor.partition.problem.graph.operators]
-    assert "layer/places" in names
-    compare(executor, values, step, weights, 1)
+    executor = compare_split(model, workers, {"layer": "y"}, values=values)
+    assert "layer/places" in [operator.name for operator in executor.partition.problem.graph.operators]
     columns = tofu.partition(net, workers, hints={"layer": "x"}, for_training=False, data=(2, 3, 7, 6))
-    found, expected = (one.eval(**{n: mx.nd.array(v) for n, v in values.items()})[0] for one in (columns, net))
+    found, expected = (s.eval(**{n: mx.nd.array(v) for n, v in values.items()})[0] for s in (columns, net))
     np.testing.assert_array_equal(found.asnumpy(), expected.asnumpy())
 
 
@@ -191,7 +131,7 @@ DEFORMED = {
 @pytest.mark.parametrize("name", DEFORMED)
 @pytest.mark.parametrize("axes", [("y", "y"), ("x",), ("y", "b"), ("y", "x"), ("co", "y"), ("b",)])
 def test_a_deformable_convolution_in_space(name, axes, offsets):
-    """Without offsets places lie on cells, and at the border's: a rounding of one would decide what is read, and which slope it has."""
+    """Without offsets, positions hit elements and the border exactly, where rounding would choose other ones."""
     window, space = DEFORMED[name]
     cells = window["kernel"][0] * window["kernel"][1]
     image = mx.sym.Variable("weight", shape=(2, 3, 7, 6)) * mx.sym.Variable("data")
@@ -201,17 +141,15 @@ def test_a_deformable_convolution_in_space(name, axes, offsets):
     values = random_values(model, "float64")
     if offsets == "zero":
         values["places_weight"] *= 0
-    step, weights = run_single(model, values, "float64", 1)
-    executor = bind_partitioned(model, 2 ** len(axes), "float64", hints={"layer": list(axes)})
+    executor = compare_split(model, 2 ** len(axes), {"layer": list(axes)}, values=values)
     runs_in_parts = {"y", "x"}.intersection(axes) != set()
     parts = [o.op for o in executor.partition.problem.graph.operators if o.name == "layer"]
     assert parts == ["_tofu_deformable_convolution" if runs_in_parts else "_contrib_DeformableConvolution"]
-    compare(executor, values, step, weights, 1)
 
 
 @pytest.mark.parametrize("axis", ["y", "x", "b", "co", "ci"])
 def test_gradients_of_a_deformable_convolution_are_added(axis):
-    """MXNet's kernel overwrites those of the data and the offsets, whatever is asked."""
+    """MXNet's kernel overwrites the gradients of data and offsets even if addition is requested."""
     shapes = {"data": (2, 3, 8, 6), "offset": (2, 18, 8, 6), "weight": (4, 3, 3, 3)}
     net = mx.sym.contrib.DeformableConvolution(
         *map(mx.sym.Variable, shapes), kernel=(3, 3), pad=(1, 1), num_filter=4, no_bias=True, name="layer"
@@ -240,17 +178,17 @@ def test_gradients_of_a_deformable_convolution_are_added(axis):
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_parts_of_a_deformable_convolution_read_the_same_places(workers):
-    """In float32 a number of the offsets that was moved by whole rows would be rounded: the padding is moved instead."""
+    """Offsets close to an element would be rounded if whole rows were added to them."""
     names = {"data": (1, 2, 40, 5), "offset": (1, 18, 40, 5), "weight": (3, 2, 3, 3)}
     net = mx.sym.contrib.DeformableConvolution(
         *map(mx.sym.Variable, names), kernel=(3, 3), pad=(1, 1), num_filter=3, no_bias=True, name="layer"
     )
     random = np.random.RandomState(7)
-    # Just above a cell, and just outside of the border: what is read changes by as much as the numbers there do.
+    # Just above an element, and just outside of the border.
     given = {n: mx.nd.array(random.uniform(-1, 1, shape)) for n, shape in names.items()}
     given["offset"] = mx.nd.array(random.choice([-1e-7, 1e-7, 0.0, -3e-8], names["offset"]))
     split = tofu.partition(net, workers, hints={"layer": "y"}, for_training=False, **names)
-    found, expected = (one.eval(**given)[0].asnumpy() for one in (split, net))
+    found, expected = (symbol.eval(**given)[0].asnumpy() for symbol in (split, net))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
@@ -266,14 +204,10 @@ def test_parts_of_a_deformable_convolution_read_the_same_places(workers):
     ],
 )
 @pytest.mark.parametrize("workers", [2, 3])
-def test_planes_of_another_size_by_rows(attributes, axis, workers):
-    """Or by columns, where those stay as many."""
+def test_bilinear_resizing_by_rows_and_columns(attributes, axis, workers):
     inputs = [mx.sym.Variable("weight", shape=(1, 2, 7, 5)) * mx.sym.Variable("data")]
     if attributes.get("mode") == "like":
         inputs.append(mx.sym.Variable("size", shape=(1, 2, 6, 8)))
     net = mx.sym.contrib.BilinearResize2D(*inputs, name="layer", **attributes)
     model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (1, 2, 7, 5)}, 4)
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64", 1)
-    backward = {} if len(inputs) > 1 else {"layer_backward": axis}
-    compare(bind_partitioned(model, workers, "float64", hints={"layer": axis, **backward}), values, step, weights, 1)
+    compare_split(model, workers, {"layer": axis} | ({} if len(inputs) > 1 else {"layer_backward": axis}))

@@ -1,14 +1,13 @@
-"""Fused RNN operators that run as the cells that they compute: the numbers of one device, and fewer bytes where units are many."""
+"""Fused RNN operators that run as unrolled cells equal one device, and move fewer bytes if units are many."""
 
 import mxnet as mx
 import numpy as np
 import pytest
 
 import tofu
-from tests.equality.comparison import compare
+from tests.equality.comparison import compare_split, list_operators
 from tests.models.plain import Model
-from tests.shared.random_plans import random_plan
-from tests.shared.training import all_shapes, bind_partitioned, run_single
+from tests.shared.training import all_shapes
 from tofu.errors import PlanError
 from tofu.plan import Plan
 
@@ -16,7 +15,10 @@ TIME, BATCH, WIDTH, UNITS = 3, 4, 5, 6
 
 
 def recurrence(mode, layers=2, time=TIME, batch=BATCH, units=UNITS, **attributes) -> Model:
-    """Its begin states are made by operators whose shapes it completes; its data has a gradient, without which MXNet's others are wrong."""
+    """A fused RNN whose initial states have inferred shapes.
+
+    The gradient of its data is requested, since MXNet's others are wrong without it.
+    """
     data = mx.sym.Variable("data", dtype="float64")
     data = mx.sym.broadcast_mul(data, mx.sym.Variable("scale_weight", shape=(1, 1, WIDTH)))
     states = layers * (2 if attributes.get("bidirectional") else 1)
@@ -32,10 +34,6 @@ def draw(model):
     return {name: rng.uniform(-0.5, 0.5, shape) for name, shape in all_shapes(model).items()}
 
 
-def operators(executor) -> set[str]:
-    return {operator.op for operator in executor.partition.graph.operators}
-
-
 @pytest.mark.parametrize(
     ("mode", "attributes"),
     [
@@ -47,34 +45,28 @@ def operators(executor) -> set[str]:
     ],
     ids=str,
 )
-def test_cells_equal_the_operator(mode, attributes):
+def test_unrolled_cells_equal_one_device(mode, attributes):
     model = recurrence(mode, **attributes)
-    values = draw(model)
-    step, weights = run_single(model, values, "float64", 2)
-    executor = bind_partitioned(model, 3, "float64", unroll="always")
-    assert "RNN" not in operators(executor)
-    compare(executor, values, step, weights, 2)
-    plan = random_plan(executor.partition, 0)
-    compare(bind_partitioned(model, 3, "float64", plan, unroll="always"), values, step, weights, 2)
+    executor = compare_split(model, 3, steps=2, values=draw(model), randoms=1, unroll="always")
+    assert "RNN" not in list_operators(executor)
 
 
-def test_what_moves_fewer_bytes_is_taken():
-    """Of many units little is handed from step to step, beside their weights; of few units much."""
+def test_cheaper_takes_the_form_that_moves_fewer_bytes():
+    """With many units, states are small beside their weights; with few units they are large."""
     moved = {}
     for units, time in ((24, 2), (2, 6)):
         model = recurrence("lstm", layers=1, time=time, units=units)
-        plans = {
-            when: tofu.partition(model.symbol, 2, unroll=when, **model.shapes).plan
-            for when in ("never", "always", "cheaper")
+        moved[units] = {
+            unroll: tofu.partition(model.symbol, 2, unroll=unroll, **model.shapes).plan.communication_bytes
+            for unroll in ("never", "always", "cheaper")
         }
-        moved[units] = {when: plan.communication_bytes for when, plan in plans.items()}
         assert moved[units]["cheaper"] == min(moved[units].values())
     assert moved[24]["always"] < moved[24]["never"]
     assert moved[2]["never"] < moved[2]["always"]
 
 
 def test_fewer_bytes_may_take_more_memory():
-    """Why cells are not taken unless they are asked for: they keep the gates of every step."""
+    """Cells keep the gates of every time step, so they are not the default."""
     model = recurrence("lstm", layers=1, time=6, units=24)
     fused = tofu.partition(model.symbol, 2, **model.shapes).plan
     cells = tofu.partition(model.symbol, 2, unroll="cheaper", **model.shapes).plan
@@ -83,15 +75,13 @@ def test_fewer_bytes_may_take_more_memory():
     assert len(cells.operators) > 20 * len(fused.operators)
 
 
-def test_units_are_split_where_there_is_one_sample():
+def test_units_are_split_for_a_single_sample():
     model = recurrence("gru", layers=1, batch=1)
     assert tofu.partition(model.symbol, 2, **model.shapes).plan.operators["rnn"] == (None,)
-    values = draw(model)
-    step, weights = run_single(model, values, "float64", 2)
-    compare(bind_partitioned(model, 2, "float64", unroll="always"), values, step, weights, 2)
+    compare_split(model, 2, steps=2, values=draw(model), unroll="always")
 
 
-def test_a_plan_is_applied_to_the_form_that_it_is_of():
+def test_a_plan_is_applied_to_its_own_form():
     model = recurrence("lstm", layers=1)
     for when in ("never", "always"):
         plan = tofu.partition(model.symbol, 2, unroll=when, **model.shapes).plan
@@ -106,12 +96,14 @@ def test_hints_choose_the_form():
     for hints, is_fused in (({"rnn": "b"}, True), ({cell: cells.operators[cell][0]}, False)):
         plan = tofu.partition(model.symbol, 2, unroll="cheaper", hints=hints, **model.shapes).plan
         assert ("rnn" in plan.operators) == is_fused
+    with pytest.raises(PlanError, match=r"unroll= is one of 'never', 'cheaper', 'always', not 'often'"):
+        tofu.partition(model.symbol, 2, unroll="often")
     with pytest.raises(PlanError, match="nowhere"):
         tofu.partition(model.symbol, 2, unroll="cheaper", hints={"nowhere": "b"}, **model.shapes)
 
 
 @pytest.mark.parametrize("attributes", [{"mode": "rnn_relu"}, {"mode": "lstm", "projection_size": 3}], ids=str)
-def test_what_cells_do_not_compute_stays_fused(attributes):
+def test_unsupported_cells_stay_fused(attributes):
     mode = attributes.pop("mode")
     data, parameters = mx.sym.Variable("data"), mx.sym.Variable("parameters")
     states = [mx.sym.Variable("state"), mx.sym.Variable("cells")][: 2 if mode == "lstm" else 1]
@@ -120,12 +112,7 @@ def test_what_cells_do_not_compute_stays_fused(attributes):
     assert plan.operators["rnn"] == ("b",)
 
 
-def test_an_unknown_choice():
-    with pytest.raises(PlanError, match=r"unroll= is one of 'never', 'cheaper', 'always', not 'often'"):
-        tofu.partition(recurrence("gru").symbol, 2, unroll="often")
-
-
-def test_a_layer_of_gluon():
+def test_an_unrolled_gluon_layer_equals_one_device():
     losses = []
     data = mx.nd.array(np.random.RandomState(1).uniform(-1, 1, (TIME, BATCH, WIDTH)), dtype="float64")
     for when in (None, "always"):

@@ -1,4 +1,4 @@
-"""Writes of MXNet's engine that take their time, for tests of what has to wait for them."""
+"""Slow asynchronous writes of MXNet's engine, for tests of what has to wait for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WIDTH, PRODUCTS = 800, 8  # some hundred milliseconds
 
 
 def write_slowly(array: Any) -> None:
-    """Issue operators that set an array to zeros, after a chain of matrix products in another device's thread."""
+    """Set an array to zeros after a chain of matrix products in another device's thread."""
     work = mx.nd.zeros((WIDTH, WIDTH), ctx=mx.cpu(99))
     for _ in range(PRODUCTS):
         work = mx.nd.dot(work, work)
@@ -21,7 +21,7 @@ def write_slowly(array: Any) -> None:
 
 
 def peek(array: Any) -> Any:
-    """What an array in the host's memory holds now, whatever is under way."""
+    """Read an array's host memory without waiting for pending writes."""
     pointer = ctypes.c_void_p()
     mx.base.check_call(mx.base._LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))
     items = int(np.prod(array.shape)) * np.dtype(array.dtype).itemsize

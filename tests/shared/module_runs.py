@@ -116,3 +116,14 @@ def history_in_double_precision() -> Iterator[None]:
 
             patched.enter_context(mock.patch.object(module, "zeros", zeros))
         yield
+
+
+def assert_all_close(found: Any, expected: Any, rtol: float = 1e-7, atol: float = 0.0) -> None:
+    """Compare two sequences of arrays of equal length, or two mappings with the same keys."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        pairs = [(name, found[name], expected[name]) for name in expected]
+    else:
+        pairs = [(index, *pair) for index, pair in enumerate(zip(found, expected, strict=True))]
+    for name, array, wanted in pairs:
+        np.testing.assert_allclose(array, wanted, rtol=rtol, atol=atol, err_msg=str(name))

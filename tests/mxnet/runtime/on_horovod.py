@@ -1,4 +1,4 @@
-"""One of several machines that train together by Horovod, as `test_horovod.py` starts them.
+"""One of several machines of `test_horovod.py`.
 
 python on_horovod.py RESULTS.npz
 """
@@ -15,7 +15,7 @@ import mxnet as mx
 
 
 def share(module):
-    """Begin with the parameters of the first, as scripts for Horovod do."""
+    """Start from the parameters of the first machine."""
     parameters, states = module.get_params()
     hvd.broadcast_parameters(parameters, root_rank=0)
     module.set_params(parameters, states)

@@ -1,4 +1,4 @@
-"""One of several machines that train together, as `test_cluster.py` starts them; or, without others, what they should get to.
+"""One of several machines of `test_cluster.py`, or a single machine with the joint batch.
 
 python on_machines.py RESULTS.npz
 """
@@ -21,48 +21,43 @@ def draw(*shape, seed):
 
 
 def list_batches(rank, machines):
-    """This machine's part of each batch."""
+    """This machine's share of each batch."""
     part = ROWS // machines
     own = slice(rank * part, (rank + 1) * part)
     return [(draw(ROWS, 6, seed=s)[own], draw(ROWS, 4, seed=100 + s)[own]) for s in range(STEPS)]
 
 
 def build():
-    """A perceptron in double precision, and its loss."""
     net = mx.sym.FullyConnected(mx.sym.Variable("data", dtype="float64"), num_hidden=8, name="a")
     net = mx.sym.FullyConnected(mx.sym.Activation(net, act_type="tanh"), num_hidden=4, name="b")
     return mx.sym.LinearRegressionOutput(net, mx.sym.Variable("label"), name="loss")
 
 
 def split(net):
-    """A module of two workers."""
     return tofu.mod.Module(net, label_names=["label"], ngpus=2)
 
 
 def train_module(module, batches, seed, start, *optimizer):
-    """The parameters after a step on each batch; `start` shares those to begin with, where the optimizer does not."""
-    describe = [
-        mx.io.DataDesc(name, array.shape, "float64") for name, array in zip(("data", "label"), batches[0], strict=True)
-    ]
-    module.bind(describe[:1], describe[1:])
+    """Return the parameters after one step per batch. `start` shares the initial values if the optimizer does not."""
+    module.bind(
+        *([mx.io.DataDesc(name, a.shape, "float64")] for name, a in zip(("data", "label"), batches[0], strict=True))
+    )
     mx.random.seed(seed)
     module.init_params(mx.init.Normal(0.5))
     start(module)
     module.init_optimizer(*optimizer)
     for data, label in batches:
-        module.forward_backward(
-            mx.io.DataBatch([mx.nd.array(data, dtype="float64")], [mx.nd.array(label, dtype="float64")])
-        )
+        data, label = (mx.nd.array(array, dtype="float64") for array in (data, label))
+        module.forward_backward(mx.io.DataBatch([data], [label]))
         module.update()
     return {name: array.asnumpy() for name, array in module.get_params()[0].items()}
 
 
 def train_block(batches, seed, make_trainer, rows):
-    """The parameters of a Gluon block, likewise. `rows` are what the trainer divides gradients by."""
+    """Return the parameters of a Gluon block after one step per batch. The trainer divides gradients by `rows`."""
     net = mx.gluon.nn.HybridSequential(prefix="net_")
-    net.add(
-        mx.gluon.nn.Dense(8, activation="tanh", in_units=6, prefix="c_"), mx.gluon.nn.Dense(4, in_units=8, prefix="d_")
-    )
+    net.add(mx.gluon.nn.Dense(8, activation="tanh", in_units=6, prefix="c_"))
+    net.add(mx.gluon.nn.Dense(4, in_units=8, prefix="d_"))
     net.cast("float64")
     mx.random.seed(seed)
     net.initialize(mx.init.Normal(0.5))
@@ -78,7 +73,7 @@ def train_block(batches, seed, make_trainer, rows):
 
 
 def only_shards(send, position, parameters):
-    """A function that sends its argument at a position, which must be no whole weight."""
+    """Wrap `send` so that it refuses to send a whole weight."""
     weights = {parameter.shape for parameter in parameters.values() if len(parameter.shape) > 1}
 
     def send_shard(*arguments, **options):
@@ -93,7 +88,6 @@ def main():
     kvstore = None if is_alone else mx.kv.create("dist_sync")
     rank, machines = (0, 1) if is_alone else (kvstore.rank, kvstore.num_workers)
     batches = list_batches(rank, machines)
-    # All begin with the parameters of the first; a Trainer shares them at its first update only.
     found = train_module(split(build()), batches, 1 + rank, lambda module: None, kvstore, "sgd", RATES)
 
     def make_trainer(**options):

@@ -1,9 +1,9 @@
-"""What tests expect of an error's message."""
+"""Expected error messages."""
 
 import pytest
 
 
 def refuses(error, *fragments):
-    """An expectation that an error's message holds all fragments."""
+    """Expect an error whose message contains all the patterns, in any order."""
     pattern = "".join(f"(?=[\\s\\S]*{fragment})" for fragment in fragments)
     return pytest.raises(error, match=pattern)

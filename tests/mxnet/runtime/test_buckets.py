@@ -1,20 +1,15 @@
-"""MXNet's BucketingModule over partitioned symbols, and Tofu's."""
+"""MXNet's BucketingModule over partitioned symbols, and Tofu's BucketingModule."""
 
 import mxnet as mx
 import numpy as np
 import pytest
 
 import tofu
-from tests.shared.module_runs import (
-    BATCH,
-    CLASSES,
-    largest_error,
-    parameters_of,
-)
+from tests.shared.module_runs import BATCH, CLASSES, assert_all_close, largest_error, parameters_of
 
 
 def sequence_model(length):
-    """A recurrent net by hand, its weights shared by the time steps and by the buckets."""
+    """A recurrent net whose weights the time steps and the buckets share."""
     data, label = mx.sym.Variable("data"), mx.sym.Variable("softmax_label")
     embedded = mx.sym.Embedding(data, input_dim=20, output_dim=8, name="embed", dtype="float64")
     steps = mx.sym.SliceChannel(embedded, num_outputs=length, axis=1, squeeze_axis=True, name="steps")
@@ -35,20 +30,16 @@ def sequence_model(length):
 
 def sequence_batches(lengths):
     rng = np.random.RandomState(0)
-    made = []
+    batches = []
     for length in lengths:
         data = mx.nd.array(rng.randint(0, 20, (BATCH, length)), dtype="float64")
         label = mx.nd.array(rng.randint(0, CLASSES, BATCH), dtype="float64")
-        made.append(
-            mx.io.DataBatch(
-                [data],
-                [label],
-                bucket_key=length,
-                provide_data=[mx.io.DataDesc("data", data.shape, "float64")],
-                provide_label=[mx.io.DataDesc("softmax_label", label.shape, "float64")],
-            )
-        )
-    return made
+        provided = {
+            "provide_data": [mx.io.DataDesc("data", data.shape, "float64")],
+            "provide_label": [mx.io.DataDesc("softmax_label", label.shape, "float64")],
+        }
+        batches.append(mx.io.DataBatch([data], [label], bucket_key=length, **provided))
+    return batches
 
 
 def make_buckets(apply, kind=mx.mod.BucketingModule, **options):
@@ -73,13 +64,11 @@ def train_buckets(apply, steps, kind=mx.mod.BucketingModule, **options):
     return module, outputs
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-def test_buckets_of_several_lengths(workers):
+def test_mxnets_buckets_over_partitioned_symbols_train_as_on_one_device():
     steps = sequence_batches([6, 3, 4, 3, 6, 2, 4, 6, 3])
     single, expected = train_buckets(lambda net: net, steps)
-    module, outputs = train_buckets(lambda net: tofu.partition(net, workers), steps)
-    for found, wanted in zip(outputs, expected, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    module, outputs = train_buckets(lambda net: tofu.partition(net, 4), steps)
+    assert_all_close(outputs, expected, rtol=1e-9)
     assert largest_error(parameters_of(module), parameters_of(single)) < 1e-10
     bound = {key: bucket._exec_group.execs[0] for key, bucket in module._buckets.items()}
     assert sorted(bound) == [2, 3, 4, 6]
@@ -87,13 +76,11 @@ def test_buckets_of_several_lengths(workers):
     assert all(executor.arg_dict["h2h_weight"] is whole for executor in bound.values())  # one copy on the host
 
 
-def test_buckets_of_shards(tmp_path):
-    """`tofu.mod.BucketingModule`: parameters that no device has whole, one optimizer, and checkpoints that MXNet reads too."""
+def test_tofus_buckets_train_as_on_one_device_and_save_for_mxnet(tmp_path):
     steps = sequence_batches([6, 3, 4, 3, 6])
     single, expected = train_buckets(lambda net: net, steps)
     module, outputs = train_buckets(lambda net: net, steps, tofu.mod.BucketingModule, ngpus=3)
-    for found, wanted in zip(outputs, expected, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    assert_all_close(outputs, expected, rtol=1e-9)
     assert largest_error(parameters_of(module), parameters_of(single)) < 1e-10
     assert len({id(bucket._optimizer) for bucket in module._buckets.values()}) == 1
     module.save_checkpoint(str(tmp_path / "buckets"), 1)
@@ -132,7 +119,7 @@ def test_a_monitor_sees_every_bucket():
         assert [entry[1] for entry in monitor.toc()] == [f"t{t}_state_output" for t in range(length)]
 
 
-def test_buckets_that_are_wrong_are_named():
+def test_missing_bucket_arguments_are_named():
     with pytest.raises(tofu.TofuError, match="needs default_bucket_key="):
         tofu.mod.BucketingModule(sequence_model, ngpus=2)
     module = make_buckets(lambda net: net, tofu.mod.BucketingModule, ngpus=2)
@@ -140,26 +127,3 @@ def test_buckets_that_are_wrong_are_named():
         module.switch_bucket(3, [], [])
     with pytest.raises(tofu.TofuError, match="needs sym_gen="):
         tofu.mod.BucketingModule.load_dict(default_bucket_key=6, ngpus=2)
-
-
-def test_buckets_fit_and_score():
-    steps = sequence_batches([6, 4, 6, 4])
-
-    class Buckets(mx.io.DataIter):
-        default_bucket_key, provide_data, provide_label = 6, steps[0].provide_data, steps[0].provide_label
-
-        def __iter__(self):
-            return iter(steps)
-
-        def reset(self):
-            pass
-
-    results = []
-    for apply in (lambda net: net, lambda net: tofu.partition(net, 4)):
-        module = mx.mod.BucketingModule(
-            lambda length, apply=apply: (apply(sequence_model(length)), ("data",), ("softmax_label",)), 6
-        )
-        mx.random.seed(3)
-        module.fit(Buckets(), num_epoch=2, eval_metric="ce", initializer=mx.init.Xavier())
-        results.append(module.score(Buckets(), ["acc", "ce"]))
-    np.testing.assert_allclose(dict(results[1])["cross-entropy"], dict(results[0])["cross-entropy"], rtol=1e-6)

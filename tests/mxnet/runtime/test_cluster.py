@@ -1,4 +1,4 @@
-"""Two machines with two workers each, on loopback, train as one with the doubled batch."""
+"""Two machines with two workers each, on loopback, train as one with the joint batch."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ import mxnet as mx
 import numpy as np
 import pytest
 
-import tofu
 from tests.mxnet.runtime import on_machines
 from tests.mxnet.slow_writes import peek, write_slowly
 from tofu.errors import UnsupportedError
 
-# In most runs 1e-15. In some, MXNet's server keeps double precision in single (a flag of it is not initialised).
+# In some runs MXNet's server stores double precision as single, due to an uninitialised flag.
 NEAR = 1e-7
-NEAR_ON_SERVERS = 1e-6  # for then they keep weights so, too
+NEAR_ON_SERVERS = 1e-6  # it stores the weights, too
 ROOT = Path(__file__).parents[3]
 
 
@@ -30,7 +29,7 @@ def start(path, **environment):
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """What each of the machines gets to, and one alone."""
+    """The results of two machines and of one alone."""
     folder = tmp_path_factory.mktemp("machines")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -49,10 +48,8 @@ def results(tmp_path_factory):
     return [dict(np.load(folder / name)) for name in ("machine0.npz", "machine1.npz", "alone.npz")]
 
 
-def test_machines_train_as_one_with_their_batches_together(results):
-    """A Module, for which each machine draws other initial values, of which those of the first count; and a Gluon block, updated by
-    the machines, and by the servers.
-    """
+def test_machines_train_as_one_with_the_joint_batch(results):
+    """The Module starts from the values of the first machine; the Gluon block is updated by machines and by servers."""
     first, second, alone = results
     assert {"a_weight", "c_weight", "servers c_weight"} <= first.keys()
     for name, found in first.items():
@@ -61,8 +58,16 @@ def test_machines_train_as_one_with_their_batches_together(results):
         np.testing.assert_allclose(found, expected, rtol=0, atol=NEAR if name in alone else NEAR_ON_SERVERS)
 
 
+def bind_module():
+    data, label = on_machines.list_batches(0, 1)[0]
+    module = on_machines.split(on_machines.build())
+    module.bind([("data", data.shape)], [("label", label.shape)])
+    module.init_params(mx.init.One())
+    return module
+
+
 class Server:
-    """A kvstore of one machine whose answers take their time."""
+    """A slow kvstore of one machine."""
 
     type, num_workers, rank = "dist_sync", 1, 0
 
@@ -73,7 +78,7 @@ class Server:
         """Keep nothing: `pull` answers with zeros."""
 
     def broadcast(self, key, value, out):
-        """Leave what is there."""
+        """Keep the values."""
 
     def pull(self, key, out):
         if isinstance(out, list):
@@ -82,26 +87,14 @@ class Server:
                 write_slowly(array)
 
 
-def test_machines_begin_when_the_values_of_the_first_are_there():
-    """A gradient goes by the key of its parameter's shard: one that the server gets first would be pulled as the values."""
-    server, (data, label) = Server(), on_machines.list_batches(0, 1)[0]
-    module = tofu.mod.Module(_build(), label_names=["label"], ngpus=2)
-    module.bind([("data", data.shape)], [("label", label.shape)])
-    module.init_params(mx.init.One())
-    module.init_optimizer(server, "sgd")
+def test_training_waits_for_the_values_of_the_first_machine():
+    """A gradient uses the key of its parameter's shard. If it arrived first, it would be pulled as the values."""
+    server = Server()
+    bind_module().init_optimizer(server, "sgd")
     assert server.pulled
     assert not any(peek(array).any() for array in server.pulled)
 
 
-def test_machines_that_update_one_at_a_time_are_refused():
-    data, label = on_machines.list_batches(0, 1)[0]
-    module = tofu.mod.Module(_build(), label_names=["label"], ngpus=2)
-    module.bind([("data", data.shape)], [("label", label.shape)])
-    module.init_params()
+def test_asynchronous_updates_are_refused():
     with pytest.raises(UnsupportedError, match=r"kvstore='dist_async' updates on its servers.*Use 'dist_sync'"):
-        module.init_optimizer("dist_async")
-
-
-def _build():
-    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4, name="a")
-    return mx.sym.LinearRegressionOutput(net, mx.sym.Variable("label"), name="loss")
+        bind_module().init_optimizer("dist_async")

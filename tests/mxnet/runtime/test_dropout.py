@@ -1,10 +1,11 @@
-"""Dropout: every worker draws its own mask, a seeded run repeats, and the gradients are those of the masks drawn."""
+"""Dropout: each worker draws its own mask, seeded runs repeat, and gradients use the masks of the forward pass."""
 
 import mxnet as mx
 import numpy as np
 import pytest
 
 import tofu
+from tofu import _core
 
 BATCH, WIDTH = 12, 32
 
@@ -16,20 +17,20 @@ def network():
 
 
 def masked_network():
-    """The same with the mask, zeros and twos, given from outside."""
+    """The same network with an input for the mask."""
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=WIDTH, name="fc0")
     return mx.sym.FullyConnected(net * mx.sym.Variable("mask"), num_hidden=6, name="fc1")
 
 
 class Run:
-    """One seeded training step, with the mask that its workers drew."""
+    """One seeded training step and the mask of each worker."""
 
     def __init__(self, hints, seed=5):
         self.executor = tofu.bind(
             tofu.partition(network(), 4, hints=hints), type_dict={"data": "float64"}, data=(BATCH, WIDTH)
         )
         self.masks = {}
-        self.executor.set_monitor_callback(self.note)
+        self.executor.set_monitor_callback(self.record_mask)
         rng = np.random.RandomState(0)
         self.values = {name: rng.uniform(-1, 1, v.shape) for name, v in self.executor.variables.items()}
         for name, variable in self.executor.variables.items():
@@ -43,22 +44,18 @@ class Run:
         names = [graph.tensors[position].name for position in graph.gradients]
         self.gradients = {name: self.executor.gradient(name).gather().asnumpy() for name in names}
 
-    def note(self, name, array):
+    def record_mask(self, name, array):
         name = name.decode() if isinstance(name, bytes) else name
         if name.startswith("drop@") and name.endswith("_mask"):
             worker = int(name[len("drop@") : -len("_mask")])
-            self.masks[worker] = mx.nd.NDArray(
-                mx.base.ctypes.cast(array, mx.base.NDArrayHandle), writable=False
-            ).asnumpy()
+            handle = mx.base.ctypes.cast(array, mx.base.NDArrayHandle)
+            self.masks[worker] = mx.nd.NDArray(handle, writable=False).asnumpy()
 
     def whole_mask(self):
         problem, choices = self.executor.partition.problem, self.executor.partition.choices
         position = problem.graph.operator_index["drop"]
-        from tofu import _core
-
-        boxes = _core.worker_boxes(
-            problem.native, list(problem.factors), "operator", position, choices.operators[position].tolist()
-        )
+        splits = choices.operators[position].tolist()
+        boxes = _core.worker_boxes(problem.native, list(problem.factors), "operator", position, splits)
         whole = np.full((BATCH, WIDTH), np.nan)
         for worker, box in enumerate(boxes):
             whole[tuple(slice(begin, end) for begin, end in box)] = self.masks[worker]
@@ -67,7 +64,7 @@ class Run:
 
 
 @pytest.mark.parametrize("hints", [{"drop": "i0"}, {"drop": "i1"}, {"drop": ("i0", "i1")}])
-def test_gradients_are_those_of_the_masks(hints):
+def test_outputs_and_gradients_use_the_drawn_masks(hints):
     run = Run(hints)
     mask = run.whole_mask()
     single = masked_network().simple_bind(
@@ -113,7 +110,7 @@ def masked_weight(shape):
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "data-parallel"])
-def test_what_does_not_move_with_the_batch_has_one_mask(algorithm):
+def test_a_mask_of_a_replicated_tensor_is_drawn_once(algorithm):
     symbol = tofu.partition(masked_weight((8, 6)), 4, algorithm=algorithm, data=(12, 6))
     executor = symbol.simple_bind(mx.cpu(), data=(12, 6))
     for array in executor.arg_dict.values():
@@ -135,7 +132,7 @@ def test_what_does_not_move_with_the_batch_has_one_mask(algorithm):
         (mx.sym.Group([RECURRENCE, mx.sym.sin(mx.sym.Variable("other"))]), {"other": (16, 16)}),
     ],
 )  # fmt: skip
-def test_numbers_that_several_workers_would_draw_are_refused(symbol, options):
+def test_replicated_random_operators_are_refused(symbol, options):
     shape = (5, 4, 8) if "other" in options else (16, 2)
     with pytest.raises(
         tofu.InfeasibleError,
@@ -144,5 +141,5 @@ def test_numbers_that_several_workers_would_draw_are_refused(symbol, options):
         tofu.partition(symbol, 8, data=shape, **options)
 
 
-def test_dropout_is_nothing_to_split_in_inference():
+def test_dropout_is_ignored_in_inference():
     assert tofu.partition(masked_weight((3, 2)), 8, for_training=False, data=(16, 2)).plan.workers == 8

@@ -1,10 +1,14 @@
-"""What fails while a model is bound or runs: the error says what is lost, and the next call works."""
+"""Failures while a model is bound or runs: the error names what is lost, and the next call works."""
+
+import re
 
 import mxnet as mx
 import numpy as np
 import pytest
 
 import tofu
+from tests.models.plain import mlp
+from tests.mxnet.runtime.refusals import refuses
 from tofu.mxnet.runtime.executor import failures
 
 
@@ -14,11 +18,11 @@ def classifier():
 
 
 def fail_on(array):
-    """Have the engine note that the last kernel which wrote the array failed, as MXNet's own can."""
+    """Make the last kernel that wrote the array fail."""
     mx.nd.take(array, mx.nd.array([len(array)], ctx=array.context), mode="raise", out=array[:1])
 
 
-def bound():
+def bind_module():
     module = tofu.mod.Module(tofu.partition(classifier(), ngpus=2))
     module.bind([("data", (6, 4))], [("softmax_label", (6,))])
     mx.random.seed(3)
@@ -27,38 +31,38 @@ def bound():
     return module
 
 
-def batch():
+def make_batch():
     return mx.io.DataBatch([mx.nd.array(np.arange(24).reshape(6, 4))], [mx.nd.zeros(6)])
 
 
-def test_an_update_that_fails_names_the_weights_that_do_not_belong_together():
-    module = bound()
-    module.forward_backward(batch())
+def test_a_failed_update_names_the_weights_it_left_inconsistent():
+    module = bind_module()
+    module.forward_backward(make_batch())
     module.update()
     fail_on(module.executor.variables["second_weight"].arrays[1])
-    module.forward_backward(batch())
+    module.forward_backward(make_batch())
     told = r"The last update failed: .* The parameters second_weight are .* the model is inconsistent"
     with pytest.raises(tofu.ExecutionError, match=told):
         module.update()
-    module.forward_backward(batch())
+    module.forward_backward(make_batch())
     module.update()
     assert np.isfinite(module.get_outputs()[0].asnumpy()).all()
 
 
-def test_a_plan_that_needs_more_than_the_machine_has_is_refused_before_it_is_bound(monkeypatch):
-    needed = max(bound().executor.partition.plan.worker_bytes)
+def test_a_plan_larger_than_the_host_memory_is_refused_at_bind(monkeypatch):
+    needed = max(bind_module().executor.partition.plan.worker_bytes)
     monkeypatch.setattr(failures, "read_total_bytes", lambda: needed)  # of two workers on the host
     with pytest.raises(
         tofu.OutOfMemoryError, match=r"not enough memory for binding the model: the plan needs up to .* on each of 2"
     ):
-        bound()
+        bind_module()
     monkeypatch.setattr(failures, "read_total_bytes", lambda: 3 * needed)
-    bound()
+    bind_module()
 
 
 @pytest.mark.parametrize("axis", ["z0", "v"])
 @pytest.mark.parametrize("row", [4, -1])
-def test_an_operator_that_fails_in_forward_is_raised_there(axis, row):
+def test_a_failing_operator_raises_in_forward(axis, row):
     table = mx.sym.take(mx.sym.Variable("table"), mx.sym.Variable("rows"), mode="raise", name="taken")
     executor = tofu.partition(table, 2, hints={"taken": axis}).simple_bind(mx.cpu(), table=(4, 6), rows=(3,))
     executor.arg_dict["rows"][:] = [3, 0, row]
@@ -69,13 +73,57 @@ def test_an_operator_that_fails_in_forward_is_raised_there(axis, row):
     np.testing.assert_array_equal(executor.forward()[0].asnumpy()[:, 0], [18, 0, 6])
 
 
-def test_what_nobody_can_reach_makes_room(monkeypatch):
-    """MXNet's modules refer to themselves: Python frees them when it collects garbage, which it does not do for their arrays' sake."""
+def test_binding_collects_unreachable_modules_when_memory_is_short(monkeypatch):
     collected = []
     monkeypatch.setattr(failures.gc, "collect", lambda: collected.append(True))
     monkeypatch.setattr(failures, "read_free_bytes", lambda: 1 << 40)
-    needed = sum(bound().executor.partition.plan.worker_bytes)
+    needed = sum(bind_module().executor.partition.plan.worker_bytes)
     assert not collected
     monkeypatch.setattr(failures, "read_free_bytes", lambda: 3 * needed)
-    bound()
+    bind_module()
     assert collected
+
+
+def test_an_operator_that_throws_on_one_worker_leaves_the_next_step_right():
+    factor = mx.sym.linalg.potrf(mx.sym.Variable("data") * mx.sym.Variable("scale"))
+    executor = tofu.partition(factor, 4).simple_bind(mx.cpu(), data=(8, 3, 3), scale=(8, 3, 3))
+    executor.arg_dict["scale"][:] = 1
+    good = np.repeat(4 * np.eye(3)[None], 8, axis=0)
+    bad = good.copy()
+    bad[5] *= -1  # not positive definite, on the third of four workers
+
+    def step(data):
+        output = executor.forward(is_train=True, data=mx.nd.array(data))[0]
+        executor.backward([mx.nd.ones((8, 3, 3))])
+        return output.asnumpy(), executor.grad_dict["scale"].asnumpy()
+
+    before = step(good)
+    for _ in range(2):
+        with pytest.raises(mx.MXNetError, match="positive definite"):
+            step(bad)
+        assert (executor.arg_dict["scale"].asnumpy() == 1).all()
+        for found, expected in zip(step(good), before, strict=True):
+            assert (found == expected).all()
+
+
+def test_data_of_another_shape_is_refused():
+    executor = tofu.partition(mlp().symbol, 2).simple_bind(mx.cpu(), data=(12, 17))
+    with refuses(tofu.ShapeError, "data", "\\(12, 17\\)", "\\(12, 16\\)"):
+        executor.forward(is_train=True, data=mx.nd.ones((12, 16)))
+    executor.forward(is_train=True, data=mx.nd.ones((12, 17)))
+    assert executor.outputs[0].shape == (12, 10)
+
+
+def test_missing_outputs_and_regions_are_named():
+    executor = tofu.bind(tofu.partition(mlp().symbol, 2), data=(12, 17))
+    executor.forward(False)
+    assert executor.output(0).shape == (12, 10)
+    for index in (1, -1):
+        with refuses(tofu.TofuError, f"no output {index}", "has 1, counted from 0"):
+            executor.output(index)
+    data = executor.variables["data"]
+    assert data.gather_region(((3, 12), (0, 17))).shape == (9, 17)
+    for region in (((0, 13), (0, 17)), ((-1, 4), (0, 17)), ((4, 2), (0, 17)), ((0, 12),)):
+        fragments = "data has the shape \\(12, 17\\)", re.escape(str(list(region))), "is not inside"
+        with refuses(tofu.ShapeError, *fragments):
+            data.gather_region(region)

@@ -1,4 +1,4 @@
-"""Gradients before there was a backward, after a reshape and after a forward: those of MXNet, or a clear error."""
+"""Gradients of partitioned modules and results equal MXNet's after any sequence of calls, or the call is refused."""
 
 import mxnet as mx
 import numpy as np
@@ -23,6 +23,7 @@ ROUTES = {
     "module": lambda: tofu.mod.Module(model(), ngpus=4),
     "partition": lambda: mx.mod.Module(tofu.partition(model(), 4)),
 }
+ONE_DEVICE = {"one": lambda: mx.mod.Module(model())}
 
 
 def described(batch):
@@ -30,71 +31,44 @@ def described(batch):
     return [[mx.io.DataDesc(name, shape, "float64") for name, shape in kind] for kind in shapes]
 
 
-def untouched(module):
-    module.update()
-
-
-def after_a_step(module):
-    module.forward_backward(batches(1)[0])
-    module.update()
-    module.update()  # the same gradients once more
-
-
-def after_a_reshape(module):
-    module.forward_backward(batches(1)[0])
-    module.update()
-    module.reshape(*described(6))
-    module.update()
-
-
-def reshaped_at_first(module):
-    module.reshape(*described(6))
-    module.forward(mx.io.DataBatch(batches(1)[0].data, batches(1)[0].label), is_train=False)
-    module.update()
-
-
-def after_a_first_forward(module):
-    module.forward(batches(1)[0], is_train=True)
-    module.update()
-
-
-def updated_before_a_first_forward(module):
-    module.update()
-    module.forward(batches(1)[0], is_train=True)
-    module.update()
-
-
-def over_batches_of_other_sizes(module):
-    for samples in (6, BATCH, 12):
-        module.forward(mx.io.DataBatch([mx.nd.ones((samples, FEATURES))], [mx.nd.zeros(samples)]), is_train=True)
-        module.update()
-
-
-RUNS = [
-    untouched,
-    after_a_step,
-    after_a_reshape,
-    reshaped_at_first,
-    after_a_first_forward,
-    updated_before_a_first_forward,
-    over_batches_of_other_sizes,
-]
+SMALL = mx.io.DataBatch([mx.nd.ones((6, FEATURES))], [mx.nd.zeros(6)])
+CALLS = {
+    "step": lambda module: module.forward_backward(batches(1)[0]),
+    "forward": lambda module: module.forward(batches(1)[0], is_train=True),
+    "small forward": lambda module: module.forward(SMALL, is_train=True),
+    "score": lambda module: module.forward(batches(1)[0], is_train=False),
+    "reshape": lambda module: module.reshape(*described(6)),
+    "update": lambda module: module.update(),
+}
 
 
 @pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize("run", RUNS)
-def test_an_update_without_backward_is_that_of_mxnet(run, route):
+@pytest.mark.parametrize(
+    "calls",
+    [
+        ["update"],
+        ["step", "update", "update"],
+        ["step", "update", "reshape", "update"],
+        ["reshape", "score", "update"],
+        ["forward", "update"],
+        ["update", "forward", "update"],
+        ["small forward", "update", "forward", "update", "forward", "update"],
+    ],
+    ids=", ".join,
+)
+def test_an_update_without_a_backward_equals_mxnets(calls, route):
     results = []
     for module in (mx.mod.Module(model()), ROUTES[route]()):
         fill_free_memory()
         start(module, SGD)
-        run(module)
+        for call in calls:
+            CALLS[call](module)
         results.append(parameters_of(module))
     assert largest_error(results[1], results[0]) < 1e-12
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_nothing_is_updated_where_no_gradient_is_asked_for(route):
+def test_an_update_without_gradient_requests_changes_nothing(route):
     module = ROUTES[route]()
     module.bind(*described(BATCH), grad_req="null")
     module.init_params(mx.init.Xavier())
@@ -104,15 +78,7 @@ def test_nothing_is_updated_where_no_gradient_is_asked_for(route):
     assert largest_error(parameters_of(module), before) == 0
 
 
-def test_added_gradients_begin_at_zero():
-    executors = [
-        s.simple_bind(mx.cpu(), grad_req="add", data=(BATCH, FEATURES)) for s in (model(), tofu.partition(model(), 4))
-    ]
-    for executor in executors:
-        assert all(not gradient.asnumpy().any() for gradient in executor.grad_arrays if gradient is not None)
-
-
-def test_gradients_of_the_low_level_are_zeros_before_the_first_backward():
+def test_gradients_of_a_sharded_executor_begin_at_zero():
     fill_free_memory()
     executor = tofu.bind(model(), [mx.cpu(0), mx.cpu(1)], data=(BATCH, FEATURES))
     executor.forward(is_train=True)
@@ -123,12 +89,12 @@ def test_gradients_of_the_low_level_are_zeros_before_the_first_backward():
     assert executor.gradient("out_bias").gather().asnumpy().any()
 
 
-def test_gradients_that_a_forward_may_have_overwritten_are_refused():
+def test_an_update_after_another_training_forward_is_refused():
     module = start(tofu.mod.Module(model(), ngpus=4), SGD)
     module.forward_backward(batches(1)[0])
     module.update()
     before = parameters_of(module)
-    for batch in (batches(1)[0], mx.io.DataBatch([mx.nd.ones((6, FEATURES))], [mx.nd.zeros(6)])):
+    for batch in (batches(1)[0], SMALL):
         module.forward(batch, is_train=True)
         with pytest.raises(tofu.TofuError, match=r"came after the last backward\(\)"):
             module.update()
@@ -142,15 +108,15 @@ def test_an_update_after_an_evaluation_of_another_size_is_refused():
     module = start(tofu.mod.Module(model(), ngpus=2), SGD)
     module.forward_backward(batches(1)[0])
     before = parameters_of(module)
-    module.forward(mx.io.DataBatch([mx.nd.ones((6, FEATURES))], [mx.nd.zeros(6)]), is_train=False)
-    with pytest.raises(tofu.TofuError, match="a batch of another size did, in evaluation too"):
+    module.forward(SMALL, is_train=False)
+    with pytest.raises(tofu.TofuError, match="a batch of another size came"):
         module.update()
     assert largest_error(parameters_of(module), before) == 0
 
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_second_backward_gives_the_same_gradients(route):
-    """MXNet's own gives wrong ones there: the first one has used the memory."""
+    """MXNet's own second backward is wrong: the first one has used the memory."""
     results = []
     for times in (1, 2):
         module = start(ROUTES[route](), SGD)
@@ -162,20 +128,7 @@ def test_a_second_backward_gives_the_same_gradients(route):
     assert largest_error(*results) == 0
 
 
-def test_a_second_backward_is_of_the_parameters_as_they_are():
-    results = []
-    for again in (False, True):
-        module = start(tofu.mod.Module(model(), ngpus=2), SGD)
-        for step in range(2):
-            if again or step == 0:
-                module.forward(batches(1)[0], is_train=True)
-            module.backward()
-            module.update()
-        results.append(parameters_of(module))
-    assert largest_error(*results) == 0
-
-
-def test_binding_again_by_force_begins_with_zeros():
+def test_a_forced_bind_begins_with_zero_gradients():
     module = start(tofu.mod.Module(model(), ngpus=2), SGD)
     module.forward_backward(batches(1)[0])
     before = parameters_of(module)
@@ -186,7 +139,7 @@ def test_binding_again_by_force_begins_with_zeros():
 
 
 def test_a_reshape_keeps_the_types_that_were_bound():
-    """As in MXNet: shapes alone, given as pairs, say nothing of types, and a float64 model must not become one of float32."""
+    """Shapes passed as pairs hold no types: as in MXNet, a float64 model stays float64."""
     results = []
     for module in (mx.mod.Module(model()), tofu.mod.Module(model(), ngpus=2)):
         start(module, SGD)
@@ -196,14 +149,159 @@ def test_a_reshape_keeps_the_types_that_were_bound():
     assert largest_error(results[1], results[0]) == 0
 
 
-@pytest.mark.parametrize("subscripts", ["ij->ij", "ij->ji"])
-@pytest.mark.parametrize("workers", [2, 3])
-def test_einsum_over_one_tensor_takes_that_tensor_for_its_shape(subscripts, workers):
-    """Its gradient was computed over parts of another shape, and its kernel wrote outside of the worker's memory."""
-    symbol = mx.sym.np.einsum(subscripts, mx.sym.Variable("data").as_np_ndarray())
-    executor = tofu.partition(symbol, workers).simple_bind(mx.cpu(), data=(3, 4))
-    gradient = np.arange(12, dtype="float32").reshape(3, 4)
-    for _ in range(3):
+def accumulate(route, grad_req):
+    """Two steps with added gradients, an update, zeroed gradients, and one more step."""
+    module = (ONE_DEVICE | ROUTES)[route]()
+    module.bind(*described(BATCH), grad_req=grad_req, inputs_need_grad=True)
+    mx.random.seed(3)
+    module.init_params(mx.init.Xavier())
+    module.init_optimizer(optimizer_params={"learning_rate": 0.1})
+    seen = []
+    for number, batch in enumerate(batches(3)):
+        module.forward_backward(batch)
+        seen.append(
+            {name: None if g is None else g.asnumpy() for name, g in module._exec_group.execs[0].grad_dict.items()}
+        )
+        if number:
+            module.update()
+            for gradients in module._exec_group.grad_arrays:
+                if gradients[0] is not None:
+                    gradients[0][:] = 0
+    return [*seen, parameters_of(module)]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(
+    "grad_req", ["add", {"fc0_weight": "add", "fc0_bias": "null", "data": "null"}], ids=["add", "by name"]
+)
+def test_added_gradients_equal_mxnets(route, grad_req):
+    for expected, found in zip(accumulate("one", grad_req), accumulate(route, grad_req), strict=True):
+        asked = {name: value for name, value in expected.items() if value is not None and name != "softmax_label"}
+        assert largest_error({name: found[name] for name in asked}, asked) < 1e-11
+
+
+def test_added_gradients_survive_another_batch_size():
+    results = []
+    for route in ONE_DEVICE | ROUTES:
+        module = (ONE_DEVICE | ROUTES)[route]()
+        module.bind(*described(BATCH), grad_req="add")
+        mx.random.seed(3)
+        module.init_params(mx.init.Xavier())
+        first, second = batches(2)
+        module.forward_backward(first)
+        module.forward_backward(mx.io.DataBatch([second.data[0][:6]], [second.label[0][:6]]))
+        gradients = module._exec_group.execs[0].grad_dict
+        results.append({name: gradients[name].asnumpy() for name in ("fc0_weight", "out_bias")})
+    assert max(largest_error(found, results[0]) for found in results[1:]) < 1e-11
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_backward_after_a_score_equals_mxnets(route):
+    results = []
+    for name in ("one", route):
+        module = start((ONE_DEVICE | ROUTES)[name](), SGD)
+        first, second = batches(2)
+        module.forward(first, is_train=True)
+        module.forward(second, is_train=False)
+        module.backward()
+        module.update()
+        results.append(parameters_of(module))
+    assert largest_error(results[1], results[0]) < 1e-11
+
+
+def test_backward_reads_a_label_set_after_forward():
+    results = []
+    for symbol in (model(), tofu.partition(model(), 3)):
+        executor = symbol.simple_bind(mx.cpu(), data=(BATCH, FEATURES), type_dict={"data": "float64"})
+        for name, array in executor.arg_dict.items():
+            array[:] = np.random.RandomState(len(name)).uniform(-1, 1, array.shape) if name != "softmax_label" else 1
+        executor.forward()
+        executor.arg_dict["softmax_label"][:] = 2
+        executor.backward()
+        gradients = executor.grad_dict.items()
+        results.append({name: array.asnumpy() for name, array in gradients if name != "softmax_label"})
+    assert largest_error(results[1], results[0]) < 1e-11
+
+
+@pytest.mark.parametrize(
+    ("apply", "named"),
+    [
+        (lambda net: mx.sym.Dropout(net, p=0.5, name="drop"), "Dropout drop"),
+        (lambda net: mx.sym.BatchNorm(net, name="bn"), "BatchNorm bn"),
+    ],
+)
+def test_a_backward_in_another_mode_than_its_forward_is_refused(apply, named):
+    net = mx.sym.FullyConnected(apply(mx.sym.Variable("data")), num_hidden=4, name="fc")
+    executor = tofu.partition(net, 2).simple_bind(mx.cpu(), data=(8, 6))
+    executor.forward(is_train=False)
+    with pytest.raises(tofu.TofuError, match=rf"Call forward\(is_train=True\)[\s\S]*- {named}$"):
+        executor.backward(mx.nd.ones((8, 4)))
+    executor.forward(is_train=True)
+    with pytest.raises(tofu.TofuError, match=rf"backward\(is_train=False\) is not possible[\s\S]*- {named}$"):
+        executor.backward(mx.nd.ones((8, 4)), is_train=False)
+    executor.backward(mx.nd.ones((8, 4)))
+    if "BatchNorm" in named:
+        executor.forward(is_train=False)
+        with pytest.raises(tofu.TofuError, match=rf"backward\(is_train=False\) is not possible[\s\S]*- {named}$"):
+            executor.backward(mx.nd.ones((8, 4)), is_train=False)
+    else:
+        with pytest.raises(tofu.TofuError, match=rf"called twice[\s\S]*- {named}$"):
+            executor.backward(mx.nd.ones((8, 4)))
+
+
+@pytest.mark.parametrize("grad_req", ["write", "add"])
+def test_a_backward_in_inference_ignores_dropout(grad_req):
+    net = mx.sym.FullyConnected(mx.sym.Dropout(mx.sym.Variable("data"), p=0.5), num_hidden=4, name="fc")
+    net = mx.sym.Activation(net, act_type="tanh")
+    found = []
+    for symbol in (net, tofu.partition(net, 2)):
+        executor = symbol.simple_bind(mx.cpu(), grad_req=grad_req, data=(8, 6), type_dict={"data": "float64"})
+        for name, array in executor.arg_dict.items():
+            array[:] = np.random.RandomState(len(name)).uniform(-1, 1, array.shape)
         executor.forward(is_train=True)
-        executor.backward(mx.nd.array(np.einsum(subscripts, gradient)))
-        np.testing.assert_array_equal(executor.grad_dict["data"].asnumpy(), gradient)
+        executor.backward(mx.nd.zeros((8, 4), dtype="float64"))
+        executor.forward(is_train=False)
+        executor.backward(mx.nd.ones((8, 4), dtype="float64"), is_train=False)
+        found.append({name: array.asnumpy() for name, array in executor.grad_dict.items()})
+        assert all(array.any() for array in found[-1].values())
+    assert largest_error(found[1], found[0]) < 1e-12
+
+
+def test_a_backward_in_inference_of_a_fused_rnn_is_refused():
+    """MXNet's fused RNN operator keeps nothing for its gradient in inference."""
+    net = mx.sym.Dropout(mx.sym.Variable("data"), p=0.5)
+    net = mx.sym.RNN(
+        net, mx.sym.Variable("w"), mx.sym.Variable("h"), mode="rnn_tanh", state_size=4, num_layers=1, name="rnn"
+    )
+    executor = tofu.partition(net, 2).simple_bind(mx.cpu(), data=(3, 8, 5))
+    executor.forward(is_train=False)
+    with pytest.raises(tofu.TofuError, match=r"save nothing for a gradient in inference[\s\S]*- RNN rnn$"):
+        executor.backward(mx.nd.ones((3, 8, 4)), is_train=False)
+
+
+def test_a_backward_in_inference_of_max_pooling():
+    """Max pooling over an inactive dropout: one device is wrong in inference, partitioned models are right."""
+    data, found = mx.sym.Variable("data"), []
+    for net, workers, is_train in ((data, 1, True), (mx.sym.Dropout(data), 2, False), (mx.sym.Dropout(data), 1, False)):
+        symbol = mx.sym.Pooling(net, kernel=(3, 3), stride=(2, 2), pool_type="max")
+        executor = tofu.partition(symbol, workers).simple_bind(mx.cpu(), data=(4, 2, 9, 9))
+        executor.arg_dict["data"][:] = np.random.RandomState(1).uniform(size=(4, 2, 9, 9))
+        executor.forward(is_train=is_train)
+        executor.backward(mx.nd.ones((4, 2, 4, 4)), is_train=is_train)
+        found.append(executor.grad_dict["data"].asnumpy())
+    np.testing.assert_array_equal(found[1], found[0])
+    assert (found[2] != found[0]).any()
+
+
+def test_a_backward_in_inference_uses_the_mask_of_its_forward():
+    net = mx.sym.Dropout(mx.sym.Variable("data"), p=0.5, mode="always")
+    executor = tofu.partition(net, 2).simple_bind(mx.cpu(), data=(40, 6))
+    executor.arg_dict["data"][:] = 1
+    masks = []
+    for is_train in (False, True, False):
+        executor.forward(is_train=is_train)
+        executor.backward(mx.nd.ones((40, 6)), is_train=is_train)
+        masks.append(executor.outputs[0].asnumpy())
+        assert set(np.unique(masks[-1])) == {0, 2}
+        np.testing.assert_array_equal(executor.grad_dict["data"].asnumpy(), masks[-1])
+    assert (masks[0] != masks[2]).any()

@@ -1,4 +1,4 @@
-"""From measured pairs of GPUs to the levels of the interconnect."""
+"""Levels of the interconnect from the measured bandwidths of pairs of GPUs."""
 
 import importlib.util
 
@@ -13,7 +13,7 @@ FAST, SLOW = 50e9, 10e9
 
 
 def machine(boards, shared=None):
-    """A measurement of GPUs that read fast on their board and slowly across; all slow reads together get `shared` at most."""
+    """Simulate GPUs that read fast on their board and slowly across; all slow reads together get at most `shared`."""
     board = {gpu: i for i, gpus in enumerate(boards) for gpu in gpus}
 
     def measure(pairs):
@@ -24,22 +24,20 @@ def machine(boards, shared=None):
     return measure
 
 
-def test_gpus_of_one_speed_are_one_level():
-    found = measure_interconnect(6, machine([range(6)]))
-    assert found.levels == ((6, 6 * FAST),)
-    assert found.devices == tuple(range(6))
-
-
-def test_boards_are_the_lower_level():
-    found = measure_interconnect(8, machine([range(4), range(4, 8)], shared=2 * SLOW))
-    assert found.levels == ((2, 2 * SLOW), (4, 8 * FAST))
-    assert found.pairs[0] == (0, FAST, FAST, FAST, SLOW, SLOW, SLOW, SLOW)
-
-
-def test_neighbours_are_those_that_read_fast():
-    found = measure_interconnect(6, machine([(0, 2, 5), (1, 3, 4)]))
-    assert found.devices == (0, 2, 5, 1, 3, 4)
-    assert found.levels == ((2, 6 * SLOW), (3, 6 * FAST))
+@pytest.mark.parametrize(
+    ("boards", "shared", "devices", "levels"),
+    [
+        ([range(6)], None, tuple(range(6)), ((6, 6 * FAST),)),
+        ([range(4), range(4, 8)], 2 * SLOW, tuple(range(8)), ((2, 2 * SLOW), (4, 8 * FAST))),
+        ([(0, 2, 5), (1, 3, 4)], None, (0, 2, 5, 1, 3, 4), ((2, 6 * SLOW), (3, 6 * FAST))),
+    ],
+    ids=["one level", "shared uplink", "interleaved boards"],
+)
+def test_boards_are_the_lower_level(boards, shared, devices, levels):
+    found = measure_interconnect(len(devices), machine(boards, shared))
+    assert (found.devices, found.levels) == (devices, levels)
+    near, far = len(boards[0]) - 1, len(devices) - len(boards[0])
+    assert found.pairs[0] == (0, *[FAST] * near, *[SLOW] * far)
 
 
 def test_three_levels():
@@ -58,7 +56,7 @@ def test_the_search_reads_the_file(tmp_path):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("cupy") is not None, reason="CuPy is installed")
-def test_says_what_it_needs():
+def test_missing_requirements_are_named():
     result = CliRunner().invoke(main, ["topology"])
     assert result.exit_code == 1
     assert "needs two of them and CuPy (No module named 'cupy'): pip install cupy-cuda11x." in result.output

@@ -1,4 +1,4 @@
-"""Gradients that the executor of an unmodified Module leaves where a backward writes them: until the next one they are what MXNet's are."""
+"""Gradients that an executor leaves where backward wrote them stay valid until the next backward."""
 
 import mxnet as mx
 import numpy as np
@@ -18,13 +18,13 @@ def variables(*names):
 
 
 def of_one_sum():
-    """Both have the same gradient, which is one array."""
+    """Both variables share one gradient array."""
     first, second = variables("first", "second")
     return mx.sym.square(first + second)
 
 
 def of_an_activation():
-    """The gradient may be computed in the memory of what the forward pass keeps."""
+    """The gradient may be computed in the memory of a kept activation."""
     (weight,) = variables("weight")
     return mx.sym.sigmoid(mx.sym.exp(weight)) * mx.sym.Variable("data")
 
@@ -40,7 +40,7 @@ def of_several_readers():
 
 
 def of_itself():
-    """The gradient of `weight` is that of the output, which the caller gives."""
+    """The gradient of `weight` is the head gradient that the caller passes."""
     weight, other = variables("weight", "other")
     return mx.sym.Group([mx.sym.identity(weight), mx.sym.tanh(other), weight + mx.sym.Variable("data")])
 
@@ -58,15 +58,13 @@ def bind(symbol, is_partitioned, workers, dtype):
     return executor
 
 
-def run(executor, has_backward=True):
+def run(executor):
     executor.forward(is_train=True)
-    if has_backward:
-        draw = np.random.RandomState(6)
-        executor.backward([mx.nd.array(draw.randn(*o.shape), dtype=o.dtype) for o in executor.outputs])
+    draw = np.random.RandomState(6)
+    executor.backward([mx.nd.array(draw.randn(*o.shape), dtype=o.dtype) for o in executor.outputs])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize(("workers", "dtype"), [(2, "float32"), (3, "float64")])
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_stay_until_the_next_backward(name, workers, dtype):
     single, parallel = (bind(MODELS[name](), is_partitioned, workers, dtype) for is_partitioned in (False, True))
@@ -86,7 +84,7 @@ def test_gradients_stay_until_the_next_backward(name, workers, dtype):
         for executor in (single, parallel):
             for array in executor.arg_dict.values():
                 array += 1
-            run(executor, has_backward=False)
+            executor.forward(is_train=True)
         compare()
         for executor in (single, parallel):
             executor.forward(is_train=False)
@@ -94,11 +92,9 @@ def test_gradients_stay_until_the_next_backward(name, workers, dtype):
         compare()
 
 
-@pytest.mark.parametrize("name", ["mlp", "resnet_v1", *RECURRENT_MODELS])
-def test_models_keep_their_gradients_and_break_no_rule(name):
-    model = (
-        RECURRENT_MODELS[name]("float32") if name in RECURRENT_MODELS else {"mlp": mlp, "resnet_v1": resnet_v1}[name]()
-    )
+@pytest.mark.parametrize("build", [mlp, resnet_v1, *RECURRENT_MODELS.values()])
+def test_models_keep_their_gradients_by_the_rules_of_lifetimes(build):
+    model = build("float32") if build in RECURRENT_MODELS.values() else build()
     executor = tofu.partition(model.symbol, 2).simple_bind(mx.cpu(), **model.shapes)
     partition = executor.sharded.partition
     assert executor.sharded.kept_gradients == set(executor.sharded.differentiated)

@@ -1,4 +1,4 @@
-"""Unmodified MXNet code over a partitioned symbol: Module, executors, copies and files."""
+"""MXNet's own Module and executors over a partitioned symbol equal one device."""
 
 import mxnet as mx
 import numpy as np
@@ -6,11 +6,12 @@ import pytest
 
 import tofu
 from tests.models.plain import Model, mlp, residual_cnn
+from tests.shared.module_runs import assert_all_close
 from tofu.mxnet.runtime.executor.executor import Executor
 
 
 def train(symbol, model, steps=6, **bind):
-    """Train with mx.mod.Module as a user's script does; returns its parameters."""
+    """Fit mx.mod.Module as a user script does."""
     rng = np.random.RandomState(0)
     batch = model.shapes["data"]
     data = rng.uniform(-1, 1, (batch[0] * 2, *batch[1:]))
@@ -19,28 +20,21 @@ def train(symbol, model, steps=6, **bind):
     mx.random.seed(3)
     np.random.seed(3)
     module = mx.mod.Module(symbol, context=mx.cpu(), **bind)
-    module.fit(
-        iterator,
-        num_epoch=steps // 2,
-        optimizer_params={"learning_rate": 0.1, "momentum": 0.9},
-        initializer=mx.init.Xavier(),
-    )
+    options = {"optimizer_params": {"learning_rate": 0.1, "momentum": 0.9}, "initializer": mx.init.Xavier()}
+    module.fit(iterator, num_epoch=steps // 2, **options)
     return module, {name: value.asnumpy() for name, value in module.get_params()[0].items()}, iterator
 
 
-@pytest.mark.parametrize("build", [mlp, residual_cnn])
-def test_an_unmodified_module_trains_alike(build):
-    model = build()
+def test_an_unmodified_module_trains_as_on_one_device():
+    model = residual_cnn()
     single, expected, iterator = train(model.symbol, model)
     partitioned, found, _ = train(tofu.partition(model.symbol, 4), model)
     assert isinstance(partitioned._exec_group.execs[0], Executor)
-    for name in expected:
-        np.testing.assert_allclose(found[name], expected[name], rtol=2e-4, atol=2e-5)
+    assert_all_close(found, expected, rtol=2e-4, atol=2e-5)
     assert partitioned.score(iterator, "acc") == single.score(iterator, "acc")
 
 
-def test_states_are_those_of_one_device():
-    """What a Module reads, saves and scores with: moving statistics after training, and those that it is given."""
+def test_moving_statistics_equal_one_device():
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc0")
     net = mx.sym.BatchNorm(net, fix_gamma=False, momentum=0.5, name="bn")
     net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=10, name="fc1"), name="softmax")
@@ -55,25 +49,15 @@ def test_states_are_those_of_one_device():
     (expected, scores), *others = found
     assert np.abs(expected["bn_moving_mean"]).max() > 1e-3
     for states, own_scores in others:
-        assert states.keys() == expected.keys()
-        for name in expected:
-            np.testing.assert_allclose(states[name], expected[name], rtol=1e-4, atol=1e-5)
+        assert_all_close(states, expected, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(own_scores, scores, rtol=1e-4, atol=1e-5)
 
 
-def test_train_score_train_again():
-    model = mlp()
-    module, before, iterator = train(tofu.partition(model.symbol, 3), model)
-    module.score(iterator, "acc")
-    iterator.reset()
-    with pytest.warns(UserWarning, match="already initialized"):
-        module.fit(iterator, num_epoch=1, optimizer_params={"learning_rate": 0.1})
-    assert any(np.abs(module.get_params()[0][name].asnumpy() - before[name]).max() > 0 for name in before)
-
-
-@pytest.mark.parametrize("build", [lambda net: mx.mod.Module(tofu.partition(net, 2)), lambda net: split_module(net, 2)])
-def test_scoring_leaves_weights_as_they_lie(build):
-    """In inference oneDNN would keep a weight in its own blocks; those of one dimension MXNet cannot write to again."""
+@pytest.mark.parametrize(
+    "build", [lambda net: mx.mod.Module(tofu.partition(net, 2)), lambda net: tofu.mod.Module(net, ngpus=2)]
+)
+def test_scoring_leaves_weights_in_plain_layout(build):
+    """In inference oneDNN would keep weights in its own blocks, which MXNet cannot write to if they have one dimension."""
     net = mx.sym.Embedding(mx.sym.Variable("data"), input_dim=40, output_dim=16, name="embed")
     net = mx.sym.Convolution(mx.sym.transpose(net, (0, 2, 1)), kernel=(3,), pad=(1,), num_filter=24, name="conv")
     net = mx.sym.FullyConnected(mx.sym.max(net, axis=2), num_hidden=10, name="fc")
@@ -89,29 +73,7 @@ def test_scoring_leaves_weights_as_they_lie(build):
             module.forward_backward(batch)
             module.update()
         found[-1].append(module.get_params()[0]["conv_weight"].asnumpy())
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
-
-
-def split_module(net, workers):
-    return tofu.mod.Module(net, context=[mx.cpu(i) for i in range(workers)])
-
-
-def test_fixed_parameters_do_not_move():
-    model = mlp()
-    rng = np.random.RandomState(1)
-    fixed = mx.nd.array(rng.uniform(-1, 1, (18, 17)))
-    iterator = mx.io.NDArrayIter(rng.rand(24, 17), rng.randint(0, 10, 24), 12, label_name="softmax_label")
-    module = mx.mod.Module(tofu.partition(model.symbol, 4), context=mx.cpu(), fixed_param_names=["fc0_weight"])
-    module.fit(
-        iterator, num_epoch=1, arg_params={"fc0_weight": fixed}, allow_missing=True, initializer=mx.init.Xavier()
-    )
-    assert (module.get_params()[0]["fc0_weight"].asnumpy() == fixed.asnumpy()).all()
-    executor = module._exec_group.execs[0]
-    assert executor.grad_dict["fc0_weight"] is None
-    assert "fc0_weight" not in [
-        executor.sharded.partition.graph.tensors[p].name for p in executor.sharded.partition.graph.gradients
-    ]
+    assert_all_close(found[1], found[0], rtol=1e-4, atol=1e-6)
 
 
 def test_a_module_over_two_contexts_is_data_parallel_and_warns(caplog):
@@ -127,8 +89,7 @@ def test_a_module_over_two_contexts_is_data_parallel_and_warns(caplog):
         module.forward_backward(mx.io.DataBatch([data], [mx.nd.ones(12, dtype="float64")]))
         module.update()
         results.append({name: value.asnumpy() for name, value in module.get_params()[0].items()})
-    for name, expected in results[0].items():
-        np.testing.assert_allclose(results[1][name], expected, rtol=1e-11, atol=1e-13)
+    assert_all_close(results[1], results[0], rtol=1e-11, atol=1e-13)
     assert caplog.text.count("The Module has 2 contexts (cpu(0), cpu(1))") == 1
 
 
@@ -151,25 +112,20 @@ def run_heads(symbol, grad_req="write", repeats=1):
 
 
 @pytest.mark.parametrize("grad_req", ["write", "add"])
-def test_head_gradients_from_the_outputs_of_several_heads(grad_req):
+def test_head_gradients_of_several_heads(grad_req):
     symbol = heads_model()
-    outputs, gradients = run_heads(symbol, grad_req, repeats=3)
-    found_outputs, found = run_heads(tofu.partition(symbol, 4), grad_req, repeats=3)
-    for one, other in zip(found_outputs, outputs, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
-    for name, gradient in gradients.items():
-        np.testing.assert_allclose(found[name], gradient, rtol=1e-12, atol=1e-13)
-
-
-def test_missing_head_gradients_are_named():
-    executor = tofu.partition(heads_model(), 2).simple_bind(mx.cpu(), data=(10, 8))
+    executor = tofu.partition(symbol, 2).simple_bind(mx.cpu(), data=(10, 8))
     executor.forward(is_train=True)
     with pytest.raises(tofu.TofuError, match=r"out_grads[\s\S]*first_output[\s\S]*second_output"):
         executor.backward()
+    outputs, gradients = run_heads(symbol, grad_req, repeats=3)
+    found_outputs, found = run_heads(tofu.partition(symbol, 4), grad_req, repeats=3)
+    assert_all_close(found_outputs, outputs, rtol=1e-12, atol=1e-13)
+    assert_all_close(found, gradients, rtol=1e-12, atol=1e-13)
 
 
 def test_backward_without_forward():
-    """MXNet's executor computes no output first: what needs none is right there too. A module says that a forward is missing."""
+    """As in MXNet, a backward that needs no output is right without a forward."""
     model = mlp()
     symbol = tofu.partition(model.symbol, 2)
     executors = [symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,)) for _ in range(2)]
@@ -185,30 +141,6 @@ def test_backward_without_forward():
     np.testing.assert_array_equal(found, expected)
     with pytest.raises(tofu.TofuError, match=r"without a forward\(\) before it"):
         tofu.bind(symbol, data=(12, 17)).backward()
-
-
-def test_another_batch_size_reuses_the_plan(caplog):
-    model = mlp()
-    executor = tofu.partition(model.symbol, 4).simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
-    for name, array in executor.arg_dict.items():
-        array[:] = mx.nd.random.uniform(-1, 1, array.shape) if name != "softmax_label" else 1
-    smaller = executor.reshape(data=(9, 17), softmax_label=(9,))
-    assert smaller.plan.operators == executor.plan.operators
-    assert smaller.arg_dict["fc0_weight"] is executor.arg_dict["fc0_weight"]
-    data = mx.nd.random.uniform(-1, 1, (12, 17))
-    whole = executor.forward(data=data)[0].asnumpy()
-    part = smaller.forward(data=data[:9])[0].asnumpy()
-    np.testing.assert_allclose(part, whole[:9], rtol=1e-5)
-
-
-def test_a_batch_too_small_for_the_plan_is_searched_again(caplog):
-    model = mlp()
-    symbol = tofu.partition(model.symbol, 4, hints={"data": 0})
-    executor = symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
-    symbol.settings = tofu.partition(model.symbol, 4).settings
-    smaller = executor.reshape(data=(2, 17), softmax_label=(2,))
-    assert smaller.forward()[0].shape == (2, 10)
-    assert "search runs again" in caplog.text
 
 
 def shapes_of(batch):
@@ -231,7 +163,7 @@ def reshape_module(symbol, batch):
 
 
 @pytest.mark.parametrize("reshape", [reshape_executor, reshape_module])
-def test_a_batch_too_small_for_a_plan_that_was_given_is_searched_again(reshape, caplog):
+def test_a_batch_too_small_for_a_passed_plan_is_searched_again(reshape, caplog):
     model = mlp()
     plan = tofu.partition(model.symbol, 4, hints={"data": 0}, data=(12, 17)).plan
     assert reshape(tofu.partition(model.symbol, plan=plan), 2).shape == (2, 10)
@@ -240,23 +172,13 @@ def test_a_batch_too_small_for_a_plan_that_was_given_is_searched_again(reshape, 
         tofu.partition(model.symbol, plan=plan, data=(2, 17))
 
 
-def test_one_worker_is_the_model_as_it_was():
+def test_one_worker_leaves_the_model_unchanged():
     model = mlp()
     symbol = tofu.partition(model.symbol, 1, data=(12, 17))
     executor = symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
     assert isinstance(executor, mx.executor.Executor)
     with pytest.raises(tofu.PlanError, match="ngpus=1"):
         _ = symbol.plan
-
-
-def test_module_load_stays_partitioned(tmp_path):
-    model = mlp()
-    module, parameters, iterator = train(tofu.partition(model.symbol, 3), model)
-    module.save_checkpoint(str(tmp_path / "model"), 1)
-    loaded = mx.mod.Module.load(str(tmp_path / "model"), 1)
-    loaded.bind(iterator.provide_data, iterator.provide_label)
-    assert isinstance(loaded._exec_group.execs[0], Executor)
-    assert (loaded.get_params()[0]["fc0_weight"].asnumpy() == parameters["fc0_weight"]).all()
 
 
 def test_bind_and_eval_are_partitioned():
@@ -274,14 +196,8 @@ def test_bind_and_eval_are_partitioned():
     assert symbol.plan.workers == 4
 
 
-def test_optimize_for_is_refused():
-    with pytest.raises(tofu.UnsupportedError, match="one device"):
-        tofu.partition(mlp().symbol, 2).optimize_for("MKLDNN")
-
-
 @pytest.mark.parametrize("build", [mlp, residual_cnn])
-def test_a_plan_for_training_scores(build):
-    """Of a saved plan, an executor without gradients takes what it says of the forward graph."""
+def test_inference_reuses_a_plan_for_training(build):
     model = build()
     plan = tofu.Plan.from_json(tofu.partition(model.symbol, 4, **model.shapes).plan.to_json())
     found = []

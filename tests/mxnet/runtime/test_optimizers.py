@@ -1,4 +1,4 @@
-"""Every optimizer of MXNet on shards: the weights after some steps are those of plain MXNet's Module."""
+"""Every optimizer of MXNet on shards: the weights equal those of MXNet's Module."""
 
 import mxnet as mx
 import numpy as np
@@ -20,11 +20,10 @@ from tests.shared.module_runs import (
 from tests.shared.optimizer_cases import CASES
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 
-STEPS = 10  # the rates of some fall at the eighth; benchmarks/optimizers.py takes 30
+STEPS = 10  # some learning rates fall at the eighth step
 
 
 def test_no_optimizer_is_left_out():
-    # Other tests may have registered optimizers of their own, and imported SVRGModule, which has its own.
     registered = mx.optimizer.Optimizer.opt_registry.items()
     built_in = {n for n, o in registered if o.__module__.startswith("mxnet.") and "svrg" not in o.__module__}
     assert {case.optimizer for case in CASES} == built_in
@@ -44,7 +43,7 @@ def test_training_equals_one_device(case):
 
 @pytest.mark.parametrize("optimizer", ["sgd", "nag", "lars", "lamb", "lbsgd", "adam"])
 def test_half_precision_with_master_copies(optimizer):
-    """MXNet's CPU kernels multiply no float16, so the weights are cast; they, their gradients and updates are float16."""
+    """MXNet's CPU kernels multiply no float16, so weights are cast; weights, gradients and updates are float16."""
     parameters = {"learning_rate": 0.05, "multi_precision": True}
     if optimizer not in ("lamb", "adam"):
         parameters["momentum"] = 0.9
@@ -73,7 +72,7 @@ STATES = {"sgd": 1, "adam": 2, "lamb": 2, "groupadagrad": 1}
 
 
 @pytest.mark.parametrize("optimizer", STATES)
-def test_states_lie_on_the_workers_that_own_the_weight(optimizer):
+def test_states_are_sharded_as_their_weights(optimizer):
     case = Case(optimizer, {"momentum": 0.9} if optimizer == "sgd" else {}, bias=optimizer != "groupadagrad")
     module = split_module(case)
     train(start(module, case, "float32"), batches(1, dtype="float32"))
@@ -87,8 +86,8 @@ def test_states_lie_on_the_workers_that_own_the_weight(optimizer):
         assert [array.context for array in state.tensor.arrays] == list(module.executor.contexts)
 
 
-class OfTheUser(mx.optimizer.Optimizer):
-    """Clips by the norm of the whole gradient, centres each row, keeps a sorted history: whatever NDArrays can do."""
+class UserOptimizer(mx.optimizer.Optimizer):
+    """Clips by the norm of the gradient, centres rows, keeps a sorted history: any NDArray operation."""
 
     def create_state(self, index, weight):
         return mx.nd.array(weight, ctx=weight.context)
@@ -105,8 +104,8 @@ class OfTheUser(mx.optimizer.Optimizer):
         mx.nd.clip(weight, -1.0, 1.0, out=weight)
 
 
-class OfManyKinds(mx.optimizer.Optimizer):
-    """Sums gradients up and forgets them every second step, through an operator that changes its input; moves by noise too."""
+class NoisyOptimizer(mx.optimizer.Optimizer):
+    """Accumulates gradients, resets them every second step by an operator that changes its input, and adds noise."""
 
     def create_state(self, index, weight):
         return mx.nd.zeros(weight.shape, weight.context, weight.dtype)
@@ -119,20 +118,8 @@ class OfManyKinds(mx.optimizer.Optimizer):
             mx.nd.reset_arrays(state, num_arrays=1)
 
 
-@pytest.mark.parametrize("optimizer", [OfTheUser, OfManyKinds])
-def test_an_optimizer_of_the_user(optimizer):
-    name = optimizer.__name__.lower()
-    case, steps = Case(name, {"learning_rate": 0.1}), batches(STEPS)
-    mx.optimizer.Optimizer.opt_registry[name] = optimizer
-    try:
-        expected = train(start(mx.mod.Module(model()), case), steps)
-        assert largest_error(train(start(split_module(case), case), steps), expected) < 1e-10
-    finally:
-        del mx.optimizer.Optimizer.opt_registry[name]
-
-
-class BySquares(mx.optimizer.Optimizer):
-    """Steps by the sum of squares of the weight, which several workers may hold whole."""
+class SquareNormOptimizer(mx.optimizer.Optimizer):
+    """Steps by the sum of squares of the weight, which several workers may replicate."""
 
     def create_state(self, index, weight):
         return None
@@ -143,20 +130,25 @@ class BySquares(mx.optimizer.Optimizer):
         weight[:] -= self._get_lr(index) * grad / (1 + squares)
 
 
-def test_replicas_count_once_in_a_norm():
+def test_replicas_count_once_in_a_norm(monkeypatch):
     case, steps = Case("bysquares", {"learning_rate": 0.5}, bias=False), batches(3)
     hints = {"fc0_weight": (None, None), "fc1_weight": (0, None)}  # four replicas, and two of each half
-    mx.optimizer.Optimizer.opt_registry["bysquares"] = BySquares
-    try:
-        expected = train(start(mx.mod.Module(model(bias=False)), case), steps)
-        module = start(tofu.mod.Module(tofu.partition(model(bias=False), 4, hints=hints)), case)
-        assert [len(set(module.executor.variables[name].regions)) for name in hints] == [1, 2]
-        assert largest_error(train(module, steps), expected) < 1e-7  # multi_sum_sq is of single precision
-    finally:
-        del mx.optimizer.Optimizer.opt_registry["bysquares"]
+    monkeypatch.setitem(mx.optimizer.Optimizer.opt_registry, "bysquares", SquareNormOptimizer)
+    expected = train(start(mx.mod.Module(model(bias=False)), case), steps)
+    module = start(tofu.mod.Module(tofu.partition(model(bias=False), 4, hints=hints)), case)
+    assert [len(set(module.executor.variables[name].regions)) for name in hints] == [1, 2]
+    assert largest_error(train(module, steps), expected) < 1e-7  # multi_sum_sq rounds to single precision
 
 
-def test_views_are_refused():
+@pytest.mark.parametrize("optimizer", [UserOptimizer, NoisyOptimizer])
+def test_an_optimizer_of_the_user(optimizer, monkeypatch):
+    case, steps = Case("own", {"learning_rate": 0.1}), batches(STEPS)
+    monkeypatch.setitem(mx.optimizer.Optimizer.opt_registry, "own", optimizer)
+    expected = train(start(mx.mod.Module(model()), case), steps)
+    assert largest_error(train(start(split_module(case), case), steps), expected) < 1e-10
+
+
+def test_reshaped_views_are_refused():
     class Reshaping(mx.optimizer.Optimizer):
         def update(self, index, weight, grad, state):
             weight.reshape((-1,))[:] = 0
@@ -172,22 +164,8 @@ def test_views_are_refused():
     assert all((parameters_of(module)[name] == value).all() for name, value in before.items())
 
 
-def test_history_follows_the_weights_to_another_plan():
-    """A batch that the plan does not fit is planned anew; momentum moves with the weights."""
-    case, steps = Case("adam", {"learning_rate": 0.01}), batches(6)
-    small = mx.io.DataBatch([steps[0].data[0][:2]], [steps[0].label[0][:2]])
-    run = [*steps[:3], small, *steps[3:]]
-    expected = train(start(mx.mod.Module(model()), case), run)
-    symbol = tofu.partition(model(), 4, hints={"data": 0})
-    module = start(tofu.mod.Module(symbol), case)
-    symbol.settings = tofu.partition(model(), 4).settings
-    assert largest_error(train(module, run), expected) < 1e-12
-
-
-def test_a_state_is_made_at_the_first_update_of_its_weight(tmp_path):
-    """DCASGD's holds the weight as it is then: files that are saved and states that are read before have no part in it, nor has a
-    parameter that is not trained yet.
-    """
+def test_a_state_is_created_at_the_first_update_of_its_weight(tmp_path):
+    """DCASGD's state is a copy of the weight at its first update. Saving and loading before it must not create the state."""
     case, steps = Case("dcasgd", {"learning_rate": 0.5}), batches(3)
 
     def run(module, read_states):
@@ -203,19 +181,19 @@ def test_a_state_is_made_at_the_first_update_of_its_weight(tmp_path):
         module.init_params(mx.init.Xavier(), force_init=True)
         return train(module, steps)
 
-    def read(module):
+    def save_and_load(module):
         module.save_optimizer_states(f"{tmp_path}/none.states")
         module.load_optimizer_states(f"{tmp_path}/none.states")
 
     expected = run(mx.mod.Module(model()), lambda module: None)
-    assert largest_error(run(split_module(case), read), expected) < 1e-12
+    assert largest_error(run(split_module(case), save_and_load), expected) < 1e-12
     module = split_module(case)
     assert largest_error(run(module, lambda module: module.optimizer_states), expected) < 1e-12
     assert module.optimizer_states.keys() == set(expected)
 
 
-def lie_with_their_weights(module):
-    """Whether every state that has its weight's shape is shards in the very places of the weight's, without asking for it."""
+def has_states_sharded_as_weights(module):
+    """Return True if every state of the shape of its weight is sharded exactly as the weight."""
     updater, executor = module._shard_optimizer.updater, module.executor
     states = [
         (array, executor.variables[name])
@@ -232,8 +210,8 @@ def lie_with_their_weights(module):
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop"])
-def test_states_follow_their_weights_wherever_these_go(optimizer, tmp_path):
-    """To the plan of a batch that the old one does not fit, and back; from a file to any number of workers, before the first step there."""
+def test_states_follow_their_weights_to_other_plans_and_workers(optimizer, tmp_path):
+    """A batch that the plan does not fit changes the plan; a checkpoint is loaded on any number of workers."""
     case, steps = Case(optimizer, {"momentum": 0.9} if optimizer == "sgd" else {}), batches(2, dtype="float32")
     symbol = tofu.partition(model(), 4, hints={"data": 0})
     module = start(tofu.mod.Module(symbol), case, "float32")
@@ -242,7 +220,7 @@ def test_states_follow_their_weights_wherever_these_go(optimizer, tmp_path):
     layouts = []
     for batch in (steps[0], small, steps[1]):
         train(module, [batch])
-        assert lie_with_their_weights(module)
+        assert has_states_sharded_as_weights(module)
         layouts.append([variable.regions for variable in module.executor.variables.values()])
     assert layouts[0] != layouts[1]
     prefix = str(tmp_path / "model")
@@ -250,4 +228,4 @@ def test_states_follow_their_weights_wherever_these_go(optimizer, tmp_path):
     for workers in (2, 3, 6):
         other = tofu.mod.Module.load(prefix, 1, load_optimizer_states=True, ngpus=workers)
         with_optimizer(bind(other, "float32"), case)
-        assert lie_with_their_weights(other)
+        assert has_states_sharded_as_weights(other)

@@ -1,4 +1,4 @@
-"""Which plan runs for which batch size, and what a change of size costs: neither a search nor a reading for a size that was there."""
+"""Each batch size has its plan: searched and analysed once, then reused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def batch_of(size):
 
 
 def plan_of_samples(symbol, **shapes):
-    """A plan that splits the batch, which 2 samples over 4 workers do not fit."""
+    """A plan that splits the batch; 2 samples do not fit it on 4 workers."""
     return tofu.partition(symbol, 4, hints={"data": 0}, **shapes).plan
 
 
@@ -32,8 +32,7 @@ def run_module(kind):
     def step(size):
         module.forward(batch_of(size), is_train=True)
         module.backward()
-        is_ours = kind is tofu.mod.Module
-        return module.plan if is_ours else module._exec_group.execs[0].plan
+        return module.plan if kind is tofu.mod.Module else module._exec_group.execs[0].plan
 
     return step
 
@@ -53,7 +52,7 @@ def run_block():
 
 @pytest.fixture
 def counted(monkeypatch):
-    """How often a model was read and analysed, and how often a plan was searched."""
+    """Count how often a model is compiled and a plan searched."""
     calls = {"compile": 0, "search": 0}
 
     def count(name, call):
@@ -73,7 +72,7 @@ def counted(monkeypatch):
     [lambda: run_module(mx.mod.Module), lambda: run_module(tofu.mod.Module), run_block],
     ids=["mx.mod.Module", "tofu.mod.Module", "Gluon"],
 )
-def test_each_size_has_its_plan_found_once(make, counted):
+def test_each_batch_size_is_planned_once(make, counted):
     step = make()
     ordinary = step(12)
     counted.update(compile=0, search=0)
@@ -85,7 +84,7 @@ def test_each_size_has_its_plan_found_once(make, counted):
     assert counted == {"compile": 3, "search": 1}
 
 
-def test_partitions_that_are_kept_do_not_grow_in_number():
+def test_kept_partitions_are_limited():
     module = tofu.mod.Module(mlp().symbol, ngpus=2)
     module.bind([("data", (12, 17))], [("softmax_label", (12,))])
     module.init_params()
@@ -94,7 +93,7 @@ def test_partitions_that_are_kept_do_not_grow_in_number():
     assert len(module._plans._kept) == replanning.MOST_PARTITIONS
 
 
-def test_what_a_bind_that_failed_has_found_counts_for_nothing(monkeypatch):
+def test_a_failed_bind_keeps_no_plan(monkeypatch):
     module = tofu.mod.Module(mlp().symbol, ngpus=2)
     with monkeypatch.context() as patch:
         patch.setattr(partitioned_symbol, "ShardedExecutor", lambda *_: 1 / 0)

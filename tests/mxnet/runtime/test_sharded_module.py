@@ -1,67 +1,48 @@
-"""tofu.mod.Module beside mx.mod.Module: fit, score, predict, optimizers, another batch size."""
+"""tofu.mod.Module takes the calls of mx.mod.Module and computes its numbers."""
+
+from collections import namedtuple
 
 import mxnet as mx
 import numpy as np
 import pytest
 
 import tofu
-from tests.models.plain import mlp, residual_cnn
+from tests.models.plain import mlp
+from tests.shared.module_runs import (
+    BATCH,
+    FEATURES,
+    Case,
+    assert_all_close,
+    batches,
+    bind,
+    largest_error,
+    model,
+    parameters_of,
+    start,
+)
+
+SGD = Case("sgd", {"learning_rate": 0.1, "wd": 0.01, "momentum": 0.9})
+ROUTES = {
+    "one": lambda net, **options: mx.mod.Module(net, **options),
+    "module": lambda net, **options: tofu.mod.Module(net, ngpus=3, **options),
+    "partition": lambda net, **options: mx.mod.Module(tofu.partition(net, 3), **options),
+}
 
 
-def data_for(model, batches=3, extra=0):
-    rng = np.random.RandomState(0)
-    shape = model.shapes["data"]
-    count = shape[0] * batches + extra
-    return rng.uniform(-1, 1, (count, *shape[1:])).astype("float32"), rng.randint(0, model.classes, count)
+def described(*shapes):
+    return [mx.io.DataDesc(name, shape, "float64") for name, shape in shapes]
 
 
-def fit(module, iterator, **options):
-    mx.random.seed(3)
-    np.random.seed(3)
-    module.fit(iterator, num_epoch=3, initializer=mx.init.Xavier(), **options)
-    return {name: value.asnumpy() for name, value in module.get_params()[0].items()}
-
-
-OPTIMIZERS = [
-    ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-3}),
-    ("sgd", {"learning_rate": 0.1}),
-    ("nag", {"learning_rate": 0.05, "momentum": 0.9}),
-    ("adam", {"learning_rate": 0.01}),
-]
-
-
-@pytest.mark.parametrize(("optimizer", "options"), OPTIMIZERS)
-@pytest.mark.parametrize("workers", [2, 3, 4])
-def test_fit_equals_one_device(optimizer, options, workers):
-    model = mlp()
-    data, labels = data_for(model)
-    iterator = mx.io.NDArrayIter(data, labels, model.shapes["data"][0], label_name="softmax_label")
-    expected = fit(mx.mod.Module(model.symbol), iterator, optimizer=optimizer, optimizer_params=options)
-    iterator.reset()
-    module = tofu.mod.Module(model.symbol, ngpus=workers)
-    found = fit(module, iterator, optimizer=optimizer, optimizer_params=options)
-    for name in expected:
-        np.testing.assert_allclose(found[name], expected[name], rtol=1e-3, atol=2e-4)
-
-
-def test_score_and_predict_equal_one_device():
-    model = residual_cnn()
-    data, labels = data_for(model)
-    iterator = mx.io.NDArrayIter(data, labels, model.shapes["data"][0], label_name="softmax_label")
-    single = mx.mod.Module(model.symbol)
-    parameters = fit(single, iterator, optimizer_params={"learning_rate": 0.1})
-    module = tofu.mod.Module(tofu.partition(model.symbol, 4))
-    module.bind(iterator.provide_data, iterator.provide_label, for_training=False)
-    module.init_params(arg_params={name: mx.nd.array(value) for name, value in parameters.items()}, initializer=None)
-    assert module.score(iterator, "acc") == single.score(iterator, "acc")
-    found, expected = module.predict(iterator).asnumpy(), single.predict(iterator).asnumpy()
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
-
-
-def test_labels_in_a_list_for_each_device_are_those_of_the_one_batch():
-    module, metrics = tofu.mod.Module(mlp().symbol, ngpus=2), [mx.metric.create("acc") for _ in range(2)]
-    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+def bind_mlp(**options):
+    """The perceptron of tests.models.plain on two workers, with initial parameters."""
+    module = tofu.mod.Module(mlp().symbol, ngpus=2)
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))], **options)
     module.init_params(mx.init.Xavier())
+    return module
+
+
+def test_labels_may_be_listed_per_device():
+    module, metrics = bind_mlp(), [mx.metric.create("acc") for _ in range(2)]
     module.forward(mx.io.DataBatch([mx.nd.ones((12, 17))], [mx.nd.zeros(12)]), is_train=False)
     labels = [mx.nd.array(np.arange(12) % 3)]
     module.update_metric(metrics[0], labels)
@@ -95,8 +76,8 @@ def provide(names, rows, columns):
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
-def test_arrays_of_a_batch_are_in_the_order_of_the_shapes_that_were_bound(order):
-    """Not in that of data_names and label_names; a batch of other shapes may say another order."""
+def test_arrays_of_a_batch_follow_the_order_of_the_bound_shapes(order):
+    """The order of bind, or of the batch, counts; the order of data_names does not."""
     found = []
     for module_class, options in ((mx.mod.Module, {}), (tofu.mod.Module, {"ngpus": 2})):
         mx.random.seed(3)
@@ -116,78 +97,49 @@ def test_arrays_of_a_batch_are_in_the_order_of_the_shapes_that_were_bound(order)
             module.update_metric(metric, labels)
             values += [array.asnumpy() for array in (*module.get_outputs(), *module.get_input_grads())]
         found.append([*values, np.array(metric.get()[1])])
-    for expected, own in zip(*found, strict=True):
-        np.testing.assert_allclose(own, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_a_smaller_batch_keeps_plan_and_parameters():
-    model = mlp()
-    module = tofu.mod.Module(model.symbol, ngpus=4)
-    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
-    module.init_params(mx.init.Xavier())
-    before = {name: value.asnumpy() for name, value in module.get_params()[0].items()}
-    data = mx.nd.random.uniform(-1, 1, (12, 17))
-    module.forward(mx.io.DataBatch([data], [mx.nd.zeros(12)]), is_train=False)
-    whole = module.get_outputs()[0].asnumpy()
-    operators = dict(module.plan.operators)
-    module.forward(mx.io.DataBatch([data[:9]], [mx.nd.zeros(9)]), is_train=False)
-    np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), whole[:9], rtol=1e-5)
-    assert dict(module.plan.operators) == operators
-    for name, value in module.get_params()[0].items():
-        assert (value.asnumpy() == before[name]).all()
-
-
-def test_fixed_parameters_stay():
-    model = mlp()
-    data, labels = data_for(model)
-    iterator = mx.io.NDArrayIter(data, labels, 12, label_name="softmax_label")
-    module = tofu.mod.Module(model.symbol, ngpus=2, fixed_param_names=["fc0_weight"])
-    module.bind(iterator.provide_data, iterator.provide_label)
-    module.init_params(mx.init.Xavier())
-    before = {name: value.asnumpy() for name, value in module.get_params()[0].items()}
-    module.fit(iterator, num_epoch=1, optimizer_params={"learning_rate": 0.5})
-    after = {name: value.asnumpy() for name, value in module.get_params()[0].items()}
-    assert (after["fc0_weight"] == before["fc0_weight"]).all()
-    assert (after["fc1_weight"] != before["fc1_weight"]).any()
+    assert_all_close(found[1], found[0], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["mapping", "list"])
 def test_a_request_by_name_trains_a_fixed_parameter_as_in_mxnet(kind):
-    model = mlp()
     requests = {"fc0_weight": "write", "fc1_bias": "null"}
     if kind == "list":
-        requests = [requests.get(name, "write") for name in model.symbol.list_arguments()]
-    rng = np.random.RandomState(0)
-    batch = mx.io.DataBatch([mx.nd.array(rng.uniform(-1, 1, (12, 17)))], [mx.nd.array(rng.randint(0, 10, 12))])
+        requests = [requests.get(name, "write") for name in model().list_arguments()]
     found = []
-    for module in (
-        mx.mod.Module(model.symbol, fixed_param_names=["fc0_weight"]),
-        tofu.mod.Module(model.symbol, ngpus=2, fixed_param_names=["fc0_weight"]),
-    ):
-        mx.random.seed(3)
-        module.bind([("data", (12, 17))], [("softmax_label", (12,))])
-        module.init_params(mx.init.Xavier())
-        before = {name: value.asnumpy() for name, value in module.get_params()[0].items()}
-        module.init_optimizer(optimizer_params={"learning_rate": 0.5})
-        module.bind([("data", (12, 17))], [("softmax_label", (12,))], grad_req=requests, force_rebind=True)
-        module.forward_backward(batch)
+    for route in ("one", "module"):
+        module = start(ROUTES[route](model(), fixed_param_names=["fc0_weight"]), Case("sgd", {"learning_rate": 0.5}))
+        before = parameters_of(module)
+        module.bind(module.data_shapes, module.label_shapes, grad_req=requests, force_rebind=True)
+        module.forward_backward(batches(1)[0])
         module.update()
-        found.append({name: value.asnumpy() for name, value in module.get_params()[0].items()})
+        found.append(parameters_of(module))
     assert np.abs(found[0]["fc0_weight"] - before["fc0_weight"]).max() > 1e-3
-    for name, value in found[0].items():
-        assert np.abs(found[1][name] - value).max() < 1e-5
+    assert largest_error(found[1], found[0]) < 1e-11
+
+
+@pytest.mark.parametrize("route", ["module", "partition"])
+def test_fixed_parameters_stay_and_have_no_gradient(route):
+    module = start(ROUTES[route](model(), fixed_param_names=["fc0_weight"]), SGD)
+    before = parameters_of(module)
+    module.forward_backward(batches(1)[0])
+    module.update()
+    after = parameters_of(module)
+    assert (after["fc0_weight"] == before["fc0_weight"]).all()
+    assert (after["fc1_weight"] != before["fc1_weight"]).any()
+    executor = module._exec_group.execs[0]
+    assert executor.grad_dict["fc0_weight"] is None
+    graph = (module.executor if route == "module" else executor.sharded).partition.graph
+    assert "fc0_weight" not in [graph.tensors[position].name for position in graph.gradients]
 
 
 def test_backward_of_a_module_for_inference_is_refused():
-    module = tofu.mod.Module(mlp().symbol, ngpus=2)
-    module.bind([("data", (12, 17))], [("softmax_label", (12,))], for_training=False)
-    module.init_params()
+    module = bind_mlp(for_training=False)
     module.forward(mx.io.DataBatch([mx.nd.zeros((12, 17))], [mx.nd.zeros(12)]))
     with pytest.raises(tofu.TofuError, match="bind it with for_training=True"):
         module.backward()
 
 
-def test_parameters_that_are_passed_over_are_not_checked():
+def test_ignored_parameters_are_not_checked():
     module = tofu.mod.Module(mlp().symbol, ngpus=2)
     module.bind([("data", (12, 17))], [("softmax_label", (12,))])
     others = {"no_parameter": mx.nd.ones(2)}
@@ -197,23 +149,7 @@ def test_parameters_that_are_passed_over_are_not_checked():
     module.set_params(others, {}, allow_missing=True, force_init=False)
 
 
-def test_input_gradients():
-    model = mlp()
-    rng = np.random.RandomState(0)
-    values, labels = rng.uniform(-1, 1, (12, 17)), rng.randint(0, 10, 12)
-    batch = mx.io.DataBatch([mx.nd.array(values)], [mx.nd.array(labels)])
-    gradients, weights = [], None
-    for module in (mx.mod.Module(model.symbol), tofu.mod.Module(model.symbol, ngpus=4)):
-        module.bind([("data", (12, 17))], [("softmax_label", (12,))], inputs_need_grad=True)
-        module.init_params(mx.init.Xavier(), arg_params=weights)
-        weights = module.get_params()[0]
-        module.forward_backward(batch)
-        gradients.append(module.get_input_grads()[0].asnumpy())
-    assert np.abs(gradients[0]).max() > 0.01
-    np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-4, atol=1e-7)
-
-
-def test_one_head_gradient_may_be_given_alone():
+def test_one_head_gradient_needs_no_list():
     net, gradients = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc"), []
     head = mx.nd.array(np.random.RandomState(0).uniform(-1, 1, (12, 6)))
     for given in ([head], head, head.asnumpy()):
@@ -233,7 +169,7 @@ def test_compressed_gradients_are_refused():
         tofu.mod.Module(mlp().symbol, ngpus=2, compression_params={"type": "2bit"})
 
 
-def test_gradients_of_inputs_lie_where_their_group_is_placed_by_hand(caplog):
+def test_input_gradients_keep_the_context_of_their_group(caplog):
     with mx.AttrScope(ctx_group="left"):
         left = mx.sym.Variable("a") * 2
     module = tofu.mod.Module(
@@ -254,11 +190,12 @@ def test_gradients_of_inputs_lie_where_their_group_is_placed_by_hand(caplog):
     assert [gradient.asnumpy().sum() for gradient in gradients] == [24, 12]
 
 
-def test_mistakes_are_named():
-    model = mlp()
+def test_calls_out_of_order_and_wrong_arguments_are_named():
     with pytest.raises(tofu.TofuError, match=r"not among the model's arguments[\s\S]*dta"):
-        tofu.mod.Module(model.symbol, data_names=["dta"], ngpus=2)
-    module = tofu.mod.Module(model.symbol, ngpus=2)
+        tofu.mod.Module(mlp().symbol, data_names=["dta"], ngpus=2)
+    module = tofu.mod.Module(mlp().symbol, ngpus=2)
+    with pytest.raises(TypeError, match=r"data_shapes takes a list of names with shapes;[\s\S]* is none. Write"):
+        module.bind([("data", mx.nd.array([10, 10]))])
     batch = mx.io.DataBatch([mx.nd.ones((12, 17))], [mx.nd.ones(12)])
     iterator = mx.io.NDArrayIter(np.ones((12, 17)), np.ones(12), 12, label_name="softmax_label")
     runs = [
@@ -268,8 +205,9 @@ def test_mistakes_are_named():
         lambda: list(module.iter_predict(iterator)),
     ]
     for run in [*runs, lambda: module.reshape([("data", (6, 17))])]:
-        with pytest.raises(tofu.TofuError, match=r"not bound: call bind\("):
+        with pytest.raises(tofu.TofuError, match=r"not bound: call bind\(") as error:
             run()
+        assert isinstance(error.value, AssertionError)  # what MXNet raises
     module.bind([("data", (12, 17))], [("softmax_label", (12,))])
     for run in runs:
         with pytest.raises(tofu.TofuError, match=r"no parameters yet: call init_params\("):
@@ -279,12 +217,21 @@ def test_mistakes_are_named():
         module.get_outputs()
     with pytest.raises(tofu.ShapeError, match=r"another shape:\n  - fc0_weight: \(18, 17\) becomes \(18, 16\)"):
         module.forward(mx.io.DataBatch([mx.nd.ones((12, 16))], [mx.nd.ones(12)]))
-    with pytest.raises(tofu.TofuError, match="init_optimizer"):
+    with pytest.raises(tofu.ShapeError, match=r"another shape:\n  - fc0_weight: \(18, 17\) becomes \(18, 16\)$"):
+        module.reshape([("data", (12, 16))], [("softmax_label", (12,))])
+    module.forward(batch)
+    assert module.get_outputs()[0].shape == (12, 10)
+    with pytest.raises(tofu.TofuError, match="init_optimizer") as error:
         module.update()
+    assert isinstance(error.value, AssertionError)
+    with pytest.raises(RuntimeError, match="missing"):
+        module.set_params({}, {})
+    executor = tofu.partition(model(), 2).simple_bind(mx.cpu(), data=(BATCH, FEATURES))
+    with pytest.raises(TypeError, match="no argument dta"):
+        executor.forward(dta=mx.nd.ones((BATCH, FEATURES)))
 
 
 def pooled_cnn():
-    """A model whose parameters fit to images of any size."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), num_filter=8, kernel=(3, 3), pad=(1, 1), name="conv")
     net = mx.sym.Pooling(
         mx.sym.BatchNorm(net, fix_gamma=False, name="bn"), global_pool=True, pool_type="avg", kernel=(1, 1)
@@ -292,11 +239,11 @@ def pooled_cnn():
     return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=5, name="fc"), name="softmax")
 
 
-def test_reshape_binds_anew_and_training_goes_on_as_on_one_device():
+def test_training_after_a_reshape_equals_one_device():
     rng = np.random.RandomState(0)
     results = []
     shapes = [(8, 3, 10, 10), (6, 3, 12, 14), (8, 3, 10, 10)]
-    batches = [
+    steps = [
         mx.io.DataBatch([mx.nd.array(rng.rand(*shape))], [mx.nd.array(rng.randint(0, 5, shape[0]))]) for shape in shapes
     ]
     for module in (mx.mod.Module(pooled_cnn()), tofu.mod.Module(pooled_cnn(), ngpus=2)):
@@ -304,21 +251,18 @@ def test_reshape_binds_anew_and_training_goes_on_as_on_one_device():
         module.bind([("data", shapes[0])], [("softmax_label", (8,))])
         module.init_params(mx.init.Xavier())
         module.init_optimizer(optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
-        for shape, batch in zip(shapes, batches, strict=True):
+        for shape, batch in zip(shapes, steps, strict=True):
             module.reshape([("data", shape)], [("softmax_label", shape[:1])])
             assert module.data_shapes[0].shape == shape
             module.forward_backward(batch)
             module.update()
         mx.nd.waitall()  # MXNet's engine does not know that a moving average is being changed
-        results.append({name: value.asnumpy() for group in module.get_params() for name, value in group.items()})
-    for name, expected in results[0].items():
-        np.testing.assert_allclose(results[1][name], expected, rtol=1e-4, atol=1e-5)
+        results.append(parameters_of(module))
+    assert_all_close(results[1], results[0], rtol=1e-4, atol=1e-5)
 
 
 def test_another_batch_size_keeps_the_shards():
-    module = tofu.mod.Module(mlp().symbol, ngpus=2)
-    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
-    module.init_params()
+    module = bind_mlp()
     before = {name: module.executor.variables[name].arrays for name in module.symbol.list_arguments()[1:-1]}
     module.reshape([("data", (24, 17))], [("softmax_label", (24,))])
     for name, arrays in before.items():
@@ -326,11 +270,123 @@ def test_another_batch_size_keeps_the_shards():
         assert all(now is then for now, then in kept), name
 
 
-def test_shapes_that_would_change_the_parameters_are_refused():
-    module = tofu.mod.Module(mlp().symbol, ngpus=2)
-    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
-    module.init_params()
-    with pytest.raises(tofu.ShapeError, match=r"another shape:\n  - fc0_weight: \(18, 17\) becomes \(18, 16\)$"):
-        module.reshape([("data", (12, 16))], [("softmax_label", (12,))])
-    module.forward(mx.io.DataBatch([mx.nd.ones((12, 17))], [mx.nd.ones(12)]))
-    assert module.get_outputs()[0].shape == (12, 10)
+def test_batches_without_labels_and_of_other_sizes():
+    batch = namedtuple("Batch", ["data"])
+    net = mx.sym.Convolution(mx.sym.Variable("data"), num_filter=4, kernel=(3, 3), name="conv")
+    net = mx.sym.Pooling(net, global_pool=True, kernel=(1, 1), pool_type="avg")
+    net = mx.sym.FullyConnected(net, num_hidden=5, name="fc")
+    outputs = []
+    for route in ROUTES:
+        module = ROUTES[route](net, label_names=None)
+        module.bind(described(("data", (6, 3, 8, 8))), for_training=False)
+        mx.random.seed(3)
+        module.init_params(mx.init.Xavier())
+        found = []
+        for shape in ((6, 3, 8, 8), (6, 3, 11, 9), (3, 3, 11, 9)):
+            module.forward(batch([mx.nd.array(np.random.RandomState(0).rand(*shape), dtype="float64")]))
+            found.append(module.get_outputs()[0].asnumpy())
+        outputs.append(found)
+    for found in outputs[1:]:
+        assert_all_close(found, outputs[0], rtol=1e-11)
+
+
+def test_a_wrong_batch_is_named():
+    module = start(tofu.mod.Module(model(), ngpus=2), SGD)
+    with pytest.raises(tofu.TofuError, match=r"a list of arrays in its `data`, not a NDArray"):
+        module.forward(mx.nd.ones((BATCH, FEATURES)))
+    with pytest.raises(tofu.ShapeError, match="2 arrays for the 1 inputs data"):
+        module.forward(mx.io.DataBatch([mx.nd.ones((BATCH, FEATURES))] * 2, []))
+
+
+def test_states_are_carried_from_batch_to_batch():
+    cell = mx.rnn.LSTMCell(6, prefix="lstm_")
+    begin = cell.begin_state(func=mx.sym.Variable)
+    outputs, states = cell.unroll(2, mx.sym.Variable("data"), begin_state=begin, merge_outputs=True)
+    net, names = mx.sym.Group([outputs, *states]), [state.name for state in begin]
+    results = []
+    for route in ROUTES:
+        module = ROUTES[route](net, label_names=None, state_names=names)
+        module.bind(described(("data", (6, 2, 3))), for_training=False)
+        mx.random.seed(3)
+        module.init_params(mx.init.Xavier())
+        module.set_states(value=0.5)
+        for _ in range(2):
+            module.forward(mx.io.DataBatch([mx.nd.ones((6, 2, 3), dtype="float64")], []))
+            module.set_states(states=module.get_outputs(merge_multi_context=False)[1:])
+        states = module.get_states(merge_multi_context=False)
+        results.append([state.asnumpy() for [state] in [*states, [module.get_outputs()[0]]]])
+        assert not set(names) & set(module.get_params()[0])
+    for found in results[1:]:
+        assert_all_close(found, results[0], rtol=1e-11)
+
+
+@pytest.mark.parametrize("given", [{}, {"states": [], "value": 1}, {"states": [mx.nd.ones((6, 4))]}])
+def test_wrong_states_are_named(given):
+    module = start(tofu.mod.Module(model(), ngpus=2), SGD)
+    with pytest.raises(tofu.TofuError, match=r"set_states takes either|set_states got 1 arrays for the 0 states"):
+        module.set_states(**given)
+
+
+def test_optimizer_and_updater_are_mxnets():
+    module = tofu.mod.Module(model(), ngpus=2)
+    assert module._optimizer is module._updater is None
+    start(module, SGD)
+    assert isinstance(module._optimizer, mx.optimizer.SGD)
+    module._optimizer.lr = 0.25
+    assert module.optimizer.learning_rate == 0.25
+    module.forward_backward(batches(1)[0])
+    module.update()
+    assert set(module._updater.states) == set(range(len(module._param_names)))
+    assert module._exec_group.param_names == module._param_names
+
+
+def test_a_module_shares_the_parameters_and_the_optimizer_of_another():
+    """Two modules with two batch sizes, and so two plans, train in turn."""
+    results = []
+    for route in ("one", "module"):
+        long = start(ROUTES[route](model()), SGD)
+        short = ROUTES[route](model())
+        short.bind(described(("data", (6, FEATURES))), described(("softmax_label", (6,))), shared_module=long)
+        assert short.params_initialized
+        assert short.optimizer_initialized
+        for number, step in enumerate(batches(4)):
+            if number % 2:
+                step = mx.io.DataBatch([step.data[0][:6]], [step.label[0][:6]])
+            module = short if number % 2 else long
+            module.forward_backward(step)
+            module.update()
+        results += [parameters_of(bound) for bound in (long, short)] if route == "module" else [parameters_of(long)]
+        assert short._optimizer is long._optimizer
+    assert max(largest_error(found, results[0]) for found in results[1:]) < 1e-11
+
+
+def test_shared_parameters_move_between_different_plans():
+    whole = tofu.mod.Module(tofu.partition(model(), 2, hints={"fc0_weight": 0}))
+    other = tofu.mod.Module(tofu.partition(model(), 2, hints={"fc0_weight": 1}))
+    bind(whole)
+    whole.init_params(mx.init.Xavier())
+    other.bind(whole.data_shapes, whole.label_shapes, shared_module=whole)
+    assert not other.executor.variables["fc0_weight"].matches(whole.executor.variables["fc0_weight"])
+    assert largest_error(parameters_of(other), parameters_of(whole)) == 0
+    other.set_params({**other.get_params()[0], "fc0_weight": mx.nd.ones((18, FEATURES))}, {})
+    assert (whole.get_params()[0]["fc0_weight"].asnumpy() == 1).all()
+
+
+def test_modules_do_not_share_input_gradients():
+    for route, is_shared in (("one", True), ("module", False)):
+        first, second = ROUTES[route](model()), ROUTES[route](model())
+        first.bind(described(("data", (6, FEATURES))), described(("softmax_label", (6,))), inputs_need_grad=True)
+        first.init_params(mx.init.Xavier())
+        first.forward_backward(mx.io.DataBatch([batches(1)[0].data[0][:6]], [batches(1)[0].label[0][:6]]))
+        shapes = first.data_shapes, first.label_shapes
+        second.bind(*shapes, inputs_need_grad=True, shared_module=first)
+        assert first.get_input_grads()[0].asnumpy().any()
+        assert second.get_input_grads()[0].asnumpy().any() == is_shared
+
+
+def test_the_optimizer_of_another_model_cannot_be_borrowed():
+    lender, borrower = (start(tofu.mod.Module(net, ngpus=2), SGD) for net in (model(bias=False), model()))
+    with pytest.raises(tofu.TofuError, match=r"does not have these parameters:\n  - fc0_bias"):
+        borrower.borrow_optimizer(lender)
+    with pytest.raises(tofu.NotReadyError, match="no optimizer"):
+        borrower.borrow_optimizer(tofu.mod.Module(model(), ngpus=2))

@@ -1,14 +1,15 @@
-"""Two threads that train two modules: the numbers are those of one after the other, and MXNet is as it was."""
+"""Threads that train several modules at once get the numbers of one after the other and leave MXNet unchanged."""
 
+import os
 import threading
 
 import mxnet as mx
-import numpy as np
 from mxnet.ndarray import register
 
 import tofu
-from tests.shared.module_runs import Case, batches, parameters_of, split_module, start
+from tests.shared.module_runs import Case, assert_all_close, batches, parameters_of, split_module, start
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
+from tofu.mxnet.runtime.executor.bound_graph import ONEDNN_RECURRENCE, setting_variable
 from tofu.mxnet.runtime.optimizer.shardwise import on_shards
 
 CASES = [
@@ -29,28 +30,32 @@ def train(module, results, case):
         results[str(case)] = error
 
 
-def one_after_the_other():
+def run_threads(threads):
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def train_in_turn():
     results = {}
     for case in CASES:
         train(start(split_module(case), case), results, case)
     return results
 
 
-def side_by_side():
+def train_at_once():
     results = {}
     modules = [start(split_module(case), case) for case in CASES]  # the same random numbers
     threads = [threading.Thread(target=train, args=(m, results, c)) for m, c in zip(modules, CASES, strict=True)]
     plain = threading.Thread(target=count_plain_operators, args=(threads, results))
-    for thread in (*threads, plain):
-        thread.start()
-    for thread in (*threads, plain):
-        thread.join()
+    run_threads([*threads, plain])
     assert results.pop("plain") is None
     return results
 
 
 def count_plain_operators(others, results):
-    """A thread that knows no shards, while the others have MXNet's functions replaced."""
+    """A thread without shards, while others have replaced MXNet's functions."""
     results["plain"] = None
     while any(thread.is_alive() for thread in others):
         ones = mx.nd.ones((3, 4))
@@ -61,16 +66,14 @@ def count_plain_operators(others, results):
 
 def test_threads_train_as_one_after_the_other():
     before = register._imperative_invoke, mx.nd.NDArray.__setitem__
-    expected, found = one_after_the_other(), side_by_side()
+    expected, found = train_in_turn(), train_at_once()
     for case in CASES:
         assert not isinstance(found[str(case)], BaseException), found[str(case)]
-        for name, value in expected[str(case)].items():
-            np.testing.assert_array_equal(found[str(case)][name], value)
+        assert_all_close(found[str(case)], expected[str(case)], rtol=0)
     assert (register._imperative_invoke, mx.nd.NDArray.__setitem__) == before
 
 
 def test_threads_that_leave_in_another_order_leave_mxnet_as_it_was():
-
     before = register._imperative_invoke, mx.nd.NDArray.__setitem__
     entered, left = threading.Event(), threading.Event()
 
@@ -91,10 +94,6 @@ def test_threads_that_leave_in_another_order_leave_mxnet_as_it_was():
 
 
 def test_threads_that_bind_leave_the_environment_as_it_was(monkeypatch):
-    import os
-
-    from tofu.mxnet.runtime.executor.bound_graph import ONEDNN_RECURRENCE, setting_variable
-
     monkeypatch.setenv(ONEDNN_RECURRENCE, "1")
     inside, outside = threading.Event(), threading.Event()
 
@@ -121,17 +120,12 @@ def test_threads_plan_and_bind_at_once():
         module = start(tofu.mod.Module(split_module(case).symbol.whole, ngpus=workers), case)
         train(module, results, Case("adam", {"learning_rate": 0.01, "beta1": workers}))
 
-    threads = [threading.Thread(target=build, args=(workers,)) for workers in (2, 3, 4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads([threading.Thread(target=build, args=(workers,)) for workers in (2, 3, 4)])
     assert len(results) == 3
     assert all(isinstance(result, dict) for result in results.values()), results
 
 
 def test_only_the_thread_of_an_optimizer_computes_on_shards():
-    """Elsewhere they are what MXNet cannot read, whoever is inside meanwhile."""
     module = start(split_module(CASES[0]), CASES[0])
     weight = ShardedArray(next(iter(module.executor.variables.values())))
     failed = []

@@ -1,4 +1,4 @@
-"""Models that cannot be partitioned as they are: each error names the place in them and the remedy."""
+"""Errors for models that cannot be partitioned name the place in the model and a remedy."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from tests.models.plain import mlp
 from tests.mxnet.runtime.refusals import refuses
 
 
-def test_operator_without_description(descriptions):
+def test_operator_without_a_description(descriptions):
     del descriptions["khatri_rao"]
     net = mx.sym.khatri_rao(mx.sym.Variable("a"), mx.sym.Variable("b"), name="odd")
     with refuses(tofu.UndescribedOperatorError, "khatri_rao", "odd", "tofu.op", "replicate"):
@@ -25,7 +25,7 @@ def test_duplicate_argument_names():
 
 
 @pytest.mark.parametrize("name", ["a$b", "$"])
-def test_names_that_mxnet_cannot_take_apart(name):
+def test_names_with_a_dollar(name):
     symbol = mx.sym.FullyConnected(mx.sym.Variable(name), num_hidden=8, name="fc", attr={"__note__": "1"})
     for call in (lambda: tofu.partition(symbol, 2, **{name: (12, 17)}), lambda: tofu.partition(symbol, 2)):
         with refuses(tofu.ShapeError, re.escape("'$'"), "Rename"):
@@ -33,7 +33,7 @@ def test_names_that_mxnet_cannot_take_apart(name):
 
 
 @pytest.mark.parametrize("dtype", ["x", "99", "-7"])
-def test_types_that_there_are_not(dtype):
+def test_unknown_dtypes(dtype):
     symbol = mx.sym.FullyConnected(mx.sym.Variable("data", attr={"__dtype__": dtype}), num_hidden=8)
     with refuses(tofu.ShapeError, "__dtype__", f"data: '{dtype}'"):
         tofu.partition(symbol, 2, data=(12, 17))
@@ -58,8 +58,8 @@ def broken_symbol(change):
     ],
     ids=["output", "head", "none", "itself"],
 )
-def test_symbols_with_edges_to_nothing(change, message):
-    """MXNet loads them, and reads memory that is not there."""
+def test_broken_edges(change, message):
+    """MXNet loads these symbols and reads outside of its memory."""
     symbol = broken_symbol(change)
     with refuses(tofu.TofuError, "The symbol is broken", message):
         tofu.partition(symbol, 2, data=(12, 17))
@@ -77,7 +77,7 @@ UNDESCRIBED_SIGNATURES = {
         {"data": (2, 4, 6, 6), "other": (2, 18, 4, 4)},
         "deformable convolution in groups",
     ),
-    "a dimension of one cell": (
+    "a dimension of one element": (
         mx.sym.np.einsum("ij,jk->ik", DATA.as_np_ndarray(), OTHER.as_np_ndarray()),
         {"data": (4, 1), "other": (3, 5)},
         "has the extent 1",
@@ -86,9 +86,22 @@ UNDESCRIBED_SIGNATURES = {
 
 
 @pytest.mark.parametrize("name", UNDESCRIBED_SIGNATURES)
-def test_signatures_of_described_operators_that_are_not_described(name):
+def test_signatures_without_a_description(name):
     symbol, shapes, message = UNDESCRIBED_SIGNATURES[name]
     with refuses(tofu.TofuError, message, "replicate"):
         tofu.partition(symbol, 2, **shapes)
     options = {"undescribed": "replicate", "on_infeasible": "replicate"}  # there is nothing else to be split
     assert tofu.partition(symbol, 2, **options, **shapes).plan.workers == 2
+
+
+def test_a_reshape_that_does_not_come_out_even():
+    """MXNet turns (8, 6) into (5, 9) and writes outside of its tensors."""
+    net = mx.sym.Reshape(mx.sym.Variable("data"), shape=(5, -1), name="odd")
+    with refuses(tofu.UnsupportedError, r"odd \(Reshape\): \(8, 6\) becomes \(5, 9\)"):
+        tofu.partition(net, 2, data=(8, 6))
+
+
+def test_a_model_without_arguments():
+    symbol = tofu.partition(mx.sym.ones((4, 3)) + 2 * mx.sym.ones((4, 3)), 2)
+    for executor in (symbol.simple_bind(mx.cpu()), symbol.bind(mx.cpu(), {})):
+        assert executor.forward()[0].asnumpy().tolist() == [[3, 3, 3]] * 4

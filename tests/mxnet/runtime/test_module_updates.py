@@ -1,4 +1,4 @@
-"""The unmodified mx.mod.Module over a partitioned symbol: its Updater updates parameters where their shards lie."""
+"""The Updater of mx.mod.Module over a partitioned symbol updates shards in place."""
 
 from functools import partial
 
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tofu
+from tests.shared.module_runs import assert_all_close, parameters_of
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
@@ -39,40 +40,28 @@ def step(module, number):
         mx.nd.waitall()  # one device changes a BatchNorm's statistics while others read them
 
 
-def read(module):
-    arguments, states = module.get_params()
-    return {name: array.asnumpy() for name, array in {**arguments, **states}.items()}
-
-
 def partition(workers=2):
     return tofu.partition(build(), workers, hints={"a_weight": 0, "b_weight": 1})
 
 
 @pytest.mark.parametrize("workers", [2, 3])
-def test_no_parameter_is_made_whole_for_a_step(workers, monkeypatch):
+def test_a_step_gathers_no_parameter_and_equals_one_device(workers, monkeypatch):
     expected, module, gathered = make_module(build()), make_module(partition(workers)), []
     step(module, 0)
     gather = ShardedTensor.gather
-
-    def note(tensor, out=None):
-        gathered.append(tensor.name)
-        return gather(tensor, out)
-
     with monkeypatch.context() as patch:
-        patch.setattr(ShardedTensor, "gather", note)
+        patch.setattr(ShardedTensor, "gather", lambda t, out=None: gathered.append(t.name) or gather(t, out))
         for number in range(1, 4):
             step(module, number)
     assert set(gathered) == {"lro_output"}
     for number in range(4):
         step(expected, number)
-    found = read(module)
-    for name, array in read(expected).items():
-        np.testing.assert_allclose(found[name], array, rtol=0, atol=1e-11)
+    assert_all_close(parameters_of(module), parameters_of(expected), rtol=0, atol=1e-11)
     for state in module._updater.states[0]:
         assert isinstance(state, ShardedArray)
 
 
-def test_what_scripts_read_and_write_between_steps_counts():
+def test_reads_and_writes_of_scripts_between_steps_count():
     found = []
     for symbol in (build(), partition()):
         module = make_module(symbol)
@@ -96,21 +85,5 @@ def test_what_scripts_read_and_write_between_steps_counts():
         step(module, 2)
         module.forward(mx.io.DataBatch([mx.nd.ones((6, 5), dtype="float64")], [mx.nd.ones((6, 4), dtype="float64")]))
         module.update()  # without a backward, by the gradients of the step before
-        found[-1] += [gradient.asnumpy(), *read(module).values()]
-    for own, one_device in zip(found[1], found[0], strict=True):
-        np.testing.assert_allclose(own, one_device, rtol=0, atol=1e-11)
-
-
-def test_added_gradients_stay_in_shards():
-    found = []
-    for symbol in (build(), partition()):
-        executor = symbol.simple_bind(mx.cpu(), grad_req="add", type_dict={"data": "float64"}, data=(6, 5), y=(6, 4))
-        rng = np.random.RandomState(0)
-        for array in executor.arg_dict.values():
-            array[:] = mx.nd.array(rng.randn(*array.shape), dtype="float64")
-        for _ in range(2):
-            executor.forward(is_train=True)
-            executor.backward()
-        found.append([executor.grad_dict[name].asnumpy() for name in ("a_weight", "b_bias")])
-    for own, one_device in zip(found[1], found[0], strict=True):
-        np.testing.assert_allclose(own, one_device, rtol=0, atol=1e-11)
+        found[-1] += [gradient.asnumpy(), *parameters_of(module).values()]
+    assert_all_close(found[1], found[0], rtol=0, atol=1e-11)

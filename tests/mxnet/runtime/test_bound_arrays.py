@@ -1,4 +1,4 @@
-"""The arrays that an executor hands out are the same for its life, and hold what MXNet's do: scripts run on one device and on workers."""
+"""Arrays of an executor keep their identity and hold what MXNet's arrays hold. Each script runs on one device and on workers."""
 
 import ctypes
 
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tofu
+from tests.shared.module_runs import assert_all_close
 from tofu.errors import ShapeError
 
 SHAPES = {"data": (6, 4)}
@@ -62,20 +63,18 @@ def write_raw(array, values):
     array.wait_to_read()
     pointer = ctypes.c_void_p()
     mx.base.check_call(mx.base._LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))
-    cells = (ctypes.c_double * array.size).from_address(pointer.value)
-    cells[:] = np.broadcast_to(values, array.shape).ravel().tolist()
+    elements = (ctypes.c_double * array.size).from_address(pointer.value)
+    elements[:] = np.broadcast_to(values, array.shape).ravel().tolist()
 
 
-def write_through_a_pointer(executor):
+def write_through_a_pointer(executor, name="fc1_weight"):
     executor.forward()
-    write_raw(executor.arg_dict["fc1_weight"], 0.5)
+    write_raw(executor.arg_dict[name], 0.5)
     return read(executor.forward())
 
 
 def write_an_input_through_a_pointer(executor):
-    executor.forward()
-    write_raw(executor.arg_dict["data"], 0.5)
-    return read(executor.forward())
+    return write_through_a_pointer(executor, "data")
 
 
 def write_through_dlpack(executor):
@@ -100,7 +99,6 @@ def write_a_state_between_steps(executor):
 
 
 def backward_after_a_second_forward(executor):
-    """Weights are written between two training forwards."""
     executor.forward(is_train=True)
     executor.arg_dict["fc2_weight"][:] = 1
     executor.forward(is_train=True)
@@ -109,7 +107,7 @@ def backward_after_a_second_forward(executor):
 
 
 def write_before_backward(executor):
-    """The gradients of a loss may depend on what is written after its forward; what forward computed stays."""
+    """The gradient of a loss may depend on what is written after its forward pass."""
     executor.forward(is_train=True)
     executor.arg_dict["data"][:] = 0.5
     executor.arg_dict["fc2_weight"][:] = 0.25
@@ -118,27 +116,7 @@ def write_before_backward(executor):
     return read([*executor.grad_arrays, *executor.aux_arrays, *executor.outputs])
 
 
-SCRIPTS = [
-    take_before_forward,
-    keep_over_two_forwards,
-    keep_over_training,
-    write_through_a_pointer,
-    write_an_input_through_a_pointer,
-    write_through_dlpack,
-    read_through_dlpack,
-    write_a_state_between_steps,
-    backward_after_a_second_forward,
-    write_before_backward,
-]
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_arrays_hold_what_those_of_mxnet_hold(script):
-    for found, expected in zip(script(bind(True)), script(bind(False)), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-
-
-def test_arrays_are_the_same_for_the_life_of_an_executor():
+def test_arrays_keep_their_identity():
     executor = bind(True)
 
     def list_arrays():
@@ -149,7 +127,7 @@ def test_arrays_are_the_same_for_the_life_of_an_executor():
     for _ in range(2):
         executor.forward(is_train=True)
         executor.backward(mx.nd.ones((6, 4), dtype="float64"))
-    assert all(one is other for one, other in zip(before, list_arrays(), strict=True))
+    assert all(array is again for array, again in zip(before, list_arrays(), strict=True))
 
 
 def reshape_smaller(executor):
@@ -168,7 +146,7 @@ def reshape_smaller_and_back(executor):
 
 
 def write_there_and_back_again(executor):
-    """An executor that shares the weights runs in between, with others."""
+    """An executor that shares the weights runs in between."""
     smaller = executor.reshape(data=(3, 4))
     weight = executor.arg_dict["fc1_weight"]
     kept = weight.asnumpy().copy()
@@ -180,14 +158,30 @@ def write_there_and_back_again(executor):
     return found + read(executor.forward())
 
 
-@pytest.mark.parametrize("script", [reshape_smaller, reshape_smaller_and_back, write_there_and_back_again])
-def test_other_shapes_share_the_arrays(script):
-    for found, expected in zip(script(bind(True)), script(bind(False)), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+SCRIPTS = [
+    take_before_forward,
+    keep_over_two_forwards,
+    keep_over_training,
+    write_through_a_pointer,
+    write_an_input_through_a_pointer,
+    write_through_dlpack,
+    read_through_dlpack,
+    write_a_state_between_steps,
+    backward_after_a_second_forward,
+    write_before_backward,
+    reshape_smaller,
+    reshape_smaller_and_back,
+    write_there_and_back_again,
+]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_arrays_hold_what_mxnets_arrays_hold(script):
+    assert_all_close(script(bind(True)), script(bind(False)), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("buffer", [None, {}])
-def test_arrays_are_shared_with_another_executor_where_there_is_a_buffer(buffer):
+def test_executors_share_arrays_through_a_buffer(buffer):
     found = []
     for is_partitioned in (False, True):
         first = bind(is_partitioned)
@@ -204,7 +198,7 @@ def test_arrays_are_shared_with_another_executor_where_there_is_a_buffer(buffer)
     assert found[0] == found[1] == [buffer is not None] * 3
 
 
-def test_larger_arrays_have_to_be_asked_for():
+def test_larger_arrays_need_allow_up_sizing():
     executor = bind(True)
     with pytest.raises(ShapeError, match=r"data: \(6, 4\) becomes \(7, 4\)"):
         executor.reshape(data=(7, 4))
@@ -216,28 +210,28 @@ def test_larger_arrays_have_to_be_asked_for():
     assert executor.reshape(data=(7, 4), allow_up_sizing=True).forward()[0].shape == (7, 4)
 
 
-def test_weights_may_be_those_of_an_executor_of_one_device():
-    """Which puts the weights of convolutions into oneDNN's blocks, where they are."""
+def test_weights_may_be_shared_with_an_executor_of_one_device():
+    """The executor of one device moves convolution weights into oneDNN's blocks in place."""
     net = mx.sym.Convolution(
         mx.sym.Variable("data"), kernel=(3, 3), num_filter=16, pad=(1, 1), no_bias=True, name="conv"
     )
     draw = np.random.RandomState(5)
     values = {"data": mx.nd.array(draw.randn(2, 16, 8, 8)), "conv_weight": mx.nd.array(draw.randn(16, 16, 3, 3))}
     plain = net.bind(mx.cpu(), values)
-    parted = tofu.partition(net, 2).bind(mx.cpu(), values)
+    partitioned = tofu.partition(net, 2).bind(mx.cpu(), values)
     for _ in range(3):
         expected = plain.forward(is_train=False)[0].asnumpy()
-        np.testing.assert_allclose(parted.forward()[0].asnumpy(), expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(partitioned.forward()[0].asnumpy(), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_check_consistency_of_mxnet():
+def test_mxnets_check_consistency():
     contexts = [{"ctx": mx.cpu(0), "data": (6, 4), "type_dict": {"data": dtype}} for dtype in (np.float64, np.float32)]
     mx.test_utils.check_consistency(tofu.partition(build_net(), 2), contexts, raise_on_err=True)
 
 
 @pytest.mark.parametrize("devices", [2, 3, 4])
-def test_results_for_several_contexts_are_cut_as_mxnet_cuts_them(devices):
-    """Ten samples, of which some devices have more, in the second dimension and in the first."""
+def test_results_for_several_contexts_are_split_as_in_mxnet(devices):
+    """Ten samples, in the first dimension of one tensor and the second of another, do not split evenly."""
     data, state = mx.sym.Variable("data", __layout__="TNC"), mx.sym.Variable("state")
     with mx.AttrScope(__layout__="TNC"):
         first = mx.sym.Activation(data, act_type="tanh")
@@ -249,57 +243,29 @@ def test_results_for_several_contexts_are_cut_as_mxnet_cuts_them(devices):
         module.bind([mx.io.DataDesc("data", (3, 10, 4), layout="TNC")], inputs_need_grad=True)
         module.init_params()
         module.set_states(value=0.25)
-        module.set_states(
-            states=[[p.copy() for p in pieces] for pieces in module.get_states(merge_multi_context=False)]
-        )
+        states = module.get_states(merge_multi_context=False)
+        module.set_states(states=[[piece.copy() for piece in pieces] for pieces in states])
         module.forward(mx.io.DataBatch([mx.nd.arange(120).reshape((3, 10, 4))]), is_train=True)
         module.backward([mx.nd.ones((3, 10, 4)), mx.nd.ones((10, 4))])
         results = [module.get_outputs(False), module.get_input_grads(False), module.get_states(False)]
         found.append([[piece.asnumpy() for piece in pieces] for result in results for pieces in result])
-    for mine, theirs in zip(found[1], found[0], strict=True):
-        assert [piece.shape for piece in mine] == [piece.shape for piece in theirs]
-        for one, other in zip(mine, theirs, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-6)
+    for own, expected in zip(found[1], found[0], strict=True):
+        assert [piece.shape for piece in own] == [piece.shape for piece in expected]
+        assert_all_close(own, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("devices", [1, 2])
-@pytest.mark.parametrize("merge", [True, False])
-def test_results_of_a_module_nest_as_those_of_mxnet(merge, devices):
-    """A list for each result, with what each device has of the batch; of a partitioned model the only one is the whole."""
-    plain = mx.mod.Module(build_net(), label_names=None, context=[mx.cpu(n) for n in range(devices)])
-    parted = tofu.mod.Module(tofu.partition(build_net(), 2), label_names=None)
-    found = []
-    for module in (plain, parted):
-        module.bind([("data", (6, 4))], inputs_need_grad=True)
-        module.init_params(mx.init.One())
-        module.forward(mx.io.DataBatch([mx.nd.ones((6, 4))]), is_train=True)
-        module.backward([mx.nd.ones((6, 4))])
-        results = [module.get_outputs(merge_multi_context=merge), module.get_input_grads(merge_multi_context=merge)]
-        if not merge:
-            assert [len(parts) for result in results for parts in result] == [devices if module is plain else 1] * 2
-            results = [[mx.nd.concat(*parts, dim=0) for parts in result] for result in results]
-        assert module.get_states(merge_multi_context=False) == []
-        found.append([whole.asnumpy() for result in results for whole in result])
-    for whole, expected in zip(*found, strict=True):
-        np.testing.assert_allclose(whole, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_arrays_of_numpy_are_bound_and_fed_as_on_one_device():
-    """Executors take arrays of mx.np, write gradients and moving averages into them, and hand them out."""
+def test_arrays_of_mx_np_are_bound_as_on_one_device():
     hidden = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, no_bias=True, name="fc")
     whole = mx.sym.BatchNorm(hidden, fix_gamma=False, name="bn")
     shapes, _, aux_shapes = whole.infer_shape(data=(8, 4))
 
     def run(symbol):
         random = np.random.RandomState(0)
-        arguments = {
-            name: mx.np.array(random.rand(*shape)) for name, shape in zip(whole.list_arguments(), shapes, strict=True)
-        }
+        named = zip(whole.list_arguments(), shapes, strict=True)
+        arguments = {name: mx.np.array(random.rand(*shape)) for name, shape in named}
         gradients = {name: mx.np.zeros_like(array) for name, array in arguments.items()}
-        states = {
-            name: mx.np.ones(shape, dtype="float64")
-            for name, shape in zip(whole.list_auxiliary_states(), aux_shapes, strict=True)
-        }
+        named = zip(whole.list_auxiliary_states(), aux_shapes, strict=True)
+        states = {name: mx.np.ones(shape, dtype="float64") for name, shape in named}
         executor = symbol.bind(mx.cpu(), arguments, args_grad=gradients, aux_states=states)
         executor.forward(is_train=True, data=mx.np.array(random.rand(8, 4)))
         executor.backward(mx.np.array(random.rand(8, 6)))
@@ -309,5 +275,4 @@ def test_arrays_of_numpy_are_bound_and_fed_as_on_one_device():
         return [array.asnumpy() for array in (result, *gradients.values(), *states.values())]
 
     for workers in (2, 3):
-        for found, expected in zip(run(tofu.partition(whole, workers)), run(whole), strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+        assert_all_close(run(tofu.partition(whole, workers)), run(whole), rtol=1e-9, atol=1e-9)

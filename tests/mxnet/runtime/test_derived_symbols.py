@@ -1,4 +1,4 @@
-"""What MXNet builds from a partitioned symbol is partitioned too, or refused in one line; nothing falls back to one device in silence."""
+"""Symbols that MXNet derives from a partitioned symbol are partitioned too, or refused in one line."""
 
 import copy
 import pickle
@@ -43,14 +43,14 @@ BUILDERS = {
 
 @pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
 @pytest.mark.filterwarnings("ignore:Cannot decide type")
-def test_what_would_run_on_one_device_is_refused(build):
+def test_derived_symbols_that_would_run_on_one_device_are_refused(build):
     with pytest.raises(UnsupportedError) as error:
         build(tofu.partition(build_net(), 2))
     assert "tofu.partition(...)" in str(error.value)
     assert len(str(error.value).splitlines()) == 1
 
 
-def test_the_model_for_one_device_and_plain_symbols_are_as_they_were():
+def test_plain_symbols_and_one_worker_stay_unchanged():
     partitioned = tofu.partition(build_net(), 2)
     assert (partitioned.whole * 2).list_arguments() == build_net().list_arguments()
     one_worker = tofu.partition(build_net(), 1)
@@ -74,7 +74,7 @@ PICKERS = {
 
 
 @pytest.mark.parametrize("pick", PICKERS.values(), ids=PICKERS)
-def test_what_is_picked_out_is_partitioned(pick):
+def test_outputs_layers_and_copies_stay_partitioned(pick):
     picked = pick(tofu.partition(build_net(), 2))
     assert isinstance(picked, PartitionedSymbol)
     expected = pick(build_net()).bind(mx.cpu(), draw_arguments(picked)).forward()[0].asnumpy()
@@ -84,7 +84,7 @@ def test_what_is_picked_out_is_partitioned(pick):
 
 
 def draw_arguments(symbol):
-    """Small whole numbers, of which sums are exact."""
+    """Draw small whole numbers, whose sums are exact."""
     shapes, _, _ = symbol.infer_shape(data=(4, 6))
     return {
         name: mx.nd.array([[n % 5 - 2 for n in range(shape[-1])]] * shape[0] if len(shape) == 2 else range(shape[0]))

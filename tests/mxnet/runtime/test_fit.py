@@ -1,7 +1,8 @@
-"""What MXNet's users do around a module: monitors, chains of modules, callbacks, metrics."""
+"""Module.fit, predict and score with monitors, callbacks, metrics, chains of modules, and smaller batches equal one device."""
 
 import logging
 import re
+from functools import partial
 
 import mxnet as mx
 import numpy as np
@@ -14,6 +15,7 @@ from tests.shared.module_runs import (
     CLASSES,
     FEATURES,
     Case,
+    assert_all_close,
     batches,
     bind,
     largest_error,
@@ -22,9 +24,11 @@ from tests.shared.module_runs import (
     start,
     train,
 )
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+from tofu.mxnet.runtime.executor.executor import Executor
 
 SGD = Case("sgd", {"learning_rate": 0.1, "momentum": 0.9})
-# Gradients of data and labels, for which nobody asks: a monitor on one device shows memory that nothing has written.
+# Gradients of data and labels, which nobody requests: on one device a monitor shows unwritten memory.
 UNWRITTEN = ("fc0_backward_output0", "softmax_backward_output1")
 
 
@@ -42,13 +46,9 @@ def modules(workers=4):
     ]
 
 
-def norms(array):
-    return mx.nd.norm(array)
-
-
 def watch(module, is_train=True, monitor_all=False):
-    """What a monitor shows of two steps, the second over a smaller batch, on the parameters of `start`."""
-    monitor = mx.mon.Monitor(1, norms, sort=True, monitor_all=monitor_all)
+    """Record a monitor over two steps, the second with a smaller batch."""
+    monitor = mx.mon.Monitor(1, mx.nd.norm, sort=True, monitor_all=monitor_all)
     start(module, SGD).install_monitor(monitor)
     shown = []
     for size in (BATCH, 6):
@@ -63,8 +63,8 @@ def watch(module, is_train=True, monitor_all=False):
 
 @pytest.mark.parametrize("name", ["partitioned", "sharded"])
 @pytest.mark.parametrize(("is_train", "monitor_all"), [(True, False), (False, False), (False, True)])
-def test_a_monitor_sees_what_it_sees_on_one_device(name, is_train, monitor_all):
-    """The same names as often, with the same numbers. MXNet itself does not survive a backward with monitor_all=True."""
+def test_a_monitor_sees_the_names_and_numbers_of_one_device(name, is_train, monitor_all):
+    """MXNet itself crashes in a backward pass with monitor_all=True."""
     (_, single), *others = modules()
     expected, found = (watch(module, is_train, monitor_all) for module in (single, dict(others)[name]))
     names = [[entry[1] for entry in step] for step in (expected[0], *found)]
@@ -77,7 +77,7 @@ def test_a_monitor_sees_what_it_sees_on_one_device(name, is_train, monitor_all):
             assert number == pytest.approx(value, rel=1e-11, abs=1e-13), key
 
 
-# Gradients that kernels do not write, of data that has none: the parts of some make none.
+# Gradients of data, which some kernels do not write.
 UNREAD = "softmax_backward|fc_backward_output0|out_backward_output1"
 
 
@@ -88,7 +88,7 @@ def normalized():
 
 
 def transformed():
-    """Operators of which one part is a copy of MXNet's own node."""
+    """A model with an operator whose part is a copy of MXNet's own node."""
     image = mx.sym.reshape(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=30, name="fc"), (-1, 1, 6, 5))
     options = {"target_shape": (4, 3), "transform_type": "affine", "sampler_type": "bilinear"}
     net = mx.sym.SpatialTransformer(image, mx.sym.Variable("loc", shape=(8, 6)), name="warp", **options)
@@ -102,7 +102,7 @@ def transformed():
         (transformed, {"warp": "y", "warp_backward": "y", "out_backward": "s0"}),
     ],
 )
-def test_a_monitor_sees_whole_tensors_of_operators_in_parts(make, hints):
+def test_a_monitor_sees_whole_tensors_of_lowered_operators(make, hints):
     net, shown = make(), []
     for symbol in (net, tofu.partition(net, 4, hints=hints)):
         executor = symbol.simple_bind(mx.cpu(), data=(8, 6), type_dict={"data": "float64"})
@@ -116,17 +116,7 @@ def test_a_monitor_sees_whole_tensors_of_operators_in_parts(make, hints):
         executor.backward()
         shown.append(sorted(((name, value.asnumpy()) for _, name, value in monitor.queue), key=lambda pair: pair[0]))
     assert [name for name, _ in shown[1]] == [name for name, _ in shown[0]]
-    for (name, one), (_, other) in zip(*shown, strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-11, err_msg=name)
-
-
-@pytest.mark.parametrize("name", ["mxnet", "partitioned", "sharded"])
-def test_fit_with_a_monitor(name, caplog):
-    caplog.set_level(logging.INFO)
-    module = dict(modules())[name]
-    monitor = mx.mon.Monitor(2, norms, pattern=".*out.*")
-    module.fit(iterator(3), num_epoch=1, monitor=monitor, initializer=mx.init.Xavier())
-    assert "out" in caplog.text
+    assert_all_close([array for _, array in shown[1]], [array for _, array in shown[0]], rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("kind", ["partitioned", "sharded", "mixed"])
@@ -139,14 +129,8 @@ def test_a_chain_of_modules(kind):
         module = mx.mod.SequentialModule()
         module.add(make_first(first, label_names=None)).add(make_second(second), take_labels=True, auto_wiring=True)
         mx.random.seed(3)
-        metric = mx.metric.create(["acc", "ce"])
-        module.fit(
-            iterator(),
-            num_epoch=2,
-            eval_metric=metric,
-            initializer=mx.init.Xavier(),
-            optimizer_params={"learning_rate": 0.2},
-        )
+        options = {"initializer": mx.init.Xavier(), "optimizer_params": {"learning_rate": 0.2}}
+        module.fit(iterator(), num_epoch=2, eval_metric=mx.metric.create(["acc", "ce"]), **options)
         return parameters_of(module), dict(module.score(iterator(), ["acc", "ce"]))
 
     def partitioned(net, **options):
@@ -197,13 +181,10 @@ def test_fit_with_metrics_and_callbacks(kind, tmp_path, caplog):
         again = type(module).load(prefix, 2, **({"ngpus": 3} if kind == "sharded" and name == kind else {}))
         again.bind(iterator().provide_data, iterator().provide_label, for_training=False)
         assert largest_error(parameters_of(again), parameters_of(module)) == 0
-        assert (
-            largest_error(
-                {n.split(":")[1]: v.asnumpy() for n, v in mx.nd.load(f"{prefix}-own-0002.params").items()},
-                parameters_of(module),
-            )
-            == 0
-        )
+        own = {n.split(":")[1]: v.asnumpy() for n, v in mx.nd.load(f"{prefix}-own-0002.params").items()}
+        assert largest_error(own, parameters_of(module)) == 0
+        if name == "partitioned":
+            assert isinstance(again._exec_group.execs[0], Executor)
     for (epoch, found), (expected_epoch, expected) in zip(seen[kind], seen["mxnet"], strict=True):
         assert epoch == expected_epoch
         assert largest_error(found, expected) < 1e-3
@@ -211,30 +192,9 @@ def test_fit_with_metrics_and_callbacks(kind, tmp_path, caplog):
     assert "Validation-top_k_accuracy_3" in caplog.text
 
 
-def test_fit_goes_on_from_a_checkpoint(tmp_path):
-    """Two epochs, a checkpoint, two more: the same as four."""
-    prefix, options = str(tmp_path / "run"), {"optimizer": "adam", "initializer": mx.init.Xavier()}
-    mx.random.seed(3)
-    straight = tofu.mod.Module(model(), ngpus=4)
-    straight.fit(iterator(), num_epoch=4, **options)
-    mx.random.seed(3)
-    first = tofu.mod.Module(model(), ngpus=4)
-    saving = mx.callback.module_checkpoint(first, prefix, period=2, save_optimizer_states=True)
-    first.fit(iterator(), num_epoch=2, epoch_end_callback=saving, **options)
-    second = tofu.mod.Module.load(prefix, 2, load_optimizer_states=True, ngpus=3)
-    second.fit(iterator(), begin_epoch=2, num_epoch=4, **options)
-    assert largest_error(parameters_of(second), parameters_of(straight)) < 1e-4
-
-
-def test_fit_gathers_nothing_that_nobody_asks_for(monkeypatch):
-    module = tofu.mod.Module(model(), ngpus=4)
-    gathered = []
-    original = tofu.mxnet.runtime.arrays.shards.ShardedTensor.gather
-    monkeypatch.setattr(
-        tofu.mxnet.runtime.arrays.shards.ShardedTensor,
-        "gather",
-        lambda t, out=None: gathered.append(t.name) or original(t, out),
-    )
+def test_fit_gathers_no_parameters(monkeypatch):
+    module, gathered, gather = tofu.mod.Module(model(), ngpus=4), [], ShardedTensor.gather
+    monkeypatch.setattr(ShardedTensor, "gather", lambda t, out=None: gathered.append(t.name) or gather(t, out))
     module.fit(iterator(), num_epoch=2, initializer=mx.init.Xavier())
     assert not [name for name in gathered if name.endswith(("weight", "bias"))]
 
@@ -254,17 +214,16 @@ def test_predict_and_score_over_the_last_batch(last):
         results.append((predicted, several, dict(module.score(feed, ["acc", "ce"]))))
     for predicted, several, scores in results[1:]:
         np.testing.assert_allclose(predicted, results[0][0], rtol=1e-5)
-        for one, other in zip(several, results[0][1], strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-5)
+        assert_all_close(several, results[0][1], rtol=1e-5)
         np.testing.assert_allclose(scores["cross-entropy"], results[0][2]["cross-entropy"], rtol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:Data provided by label_shapes")
-@pytest.mark.parametrize("with_labels", [True, False])
-def test_a_smaller_batch_without_labels(with_labels):
-    """MXNet's Module refuses to change a label's shape that nobody gave; here it is inferred, as at the first bind."""
+@pytest.mark.parametrize("has_labels", [True, False])
+def test_a_smaller_batch_without_labels(has_labels):
+    """MXNet's Module refuses to change the shape of a label that was not bound."""
     whole, module = batches(1)[0].data[0], tofu.mod.Module(model(), ngpus=4)
-    labels = [mx.io.DataDesc("softmax_label", (BATCH,), "float64")] if with_labels else None
+    labels = [mx.io.DataDesc("softmax_label", (BATCH,), "float64")] if has_labels else None
     module.bind([mx.io.DataDesc("data", (BATCH, FEATURES), "float64")], labels, for_training=False)
     module.init_params(mx.init.Xavier())
     module.forward(mx.io.DataBatch([whole]))
@@ -276,7 +235,6 @@ def test_a_smaller_batch_without_labels(with_labels):
 
 @pytest.mark.parametrize("flatten", [lambda y, x: mx.sym.Reshape(y, shape=(-1,)), mx.sym.reshape_like])
 def test_a_smaller_batch_whose_labels_cannot_be_inferred(flatten):
-    """The labels reach the loss through a reshape, so the shape of the data does not tell theirs."""
     scores = mx.sym.FullyConnected(mx.sym.Reshape(mx.sym.Variable("data"), shape=(-3, 0)), num_hidden=7, name="fc")
     each_line = mx.sym.sum(scores, axis=1)
     net = mx.sym.SoftmaxOutput(scores, flatten(mx.sym.Variable("softmax_label"), each_line), name="softmax")
@@ -292,9 +250,8 @@ def test_a_smaller_batch_whose_labels_cannot_be_inferred(flatten):
             module.forward(batch, is_train=True)
             module.backward()
             module.update()
-        trained.append(module.get_params()[0])
-    for name, expected in trained[0].items():
-        np.testing.assert_allclose(trained[1][name].asnumpy(), expected.asnumpy(), rtol=1e-5)
+        trained.append(parameters_of(module))
+    assert_all_close(trained[1], trained[0], rtol=1e-5)
     module.forward(mx.io.DataBatch([lines]), is_train=False)
     whole = module.get_outputs()[0].asnumpy()
     module.forward(mx.io.DataBatch([lines[:2]]), is_train=False)
@@ -325,7 +282,6 @@ def test_the_reason_why_a_plan_does_not_fit_is_logged(caplog):
 
 
 def test_initial_values_are_drawn_as_on_one_device():
-    """Every initializer that users name, the weights' own among them, and auxiliary states."""
     net = mx.sym.Variable("data")
     weight = mx.sym.Variable("fc0_weight", init=mx.init.Constant(0.3))
     net = mx.sym.FullyConnected(net, weight=weight, num_hidden=18, name="fc0")
@@ -347,3 +303,16 @@ def test_initial_values_are_drawn_as_on_one_device():
             bind(module, "float32").init_params(initializer)
             values.append(parameters_of(module))
         assert largest_error(values[1], values[0]) == 0
+
+
+@pytest.mark.parametrize("kind", [mx.mod.Module, partial(tofu.mod.Module, ngpus=2)], ids=["one_device", "sharded"])
+def test_a_label_may_be_a_parameter(kind):
+    data, target = mx.sym.Variable("data"), mx.sym.Variable("target_weight", shape=(4,))
+    module = kind(mx.sym.softmax_cross_entropy(data, target), label_names=None)
+    module.bind([("data", (4, 3))])
+    with pytest.raises(RuntimeError, match="target_weight"):
+        module.init_params(arg_params={})
+    module.init_params(arg_params={"target_weight": mx.nd.array([2, 0, 1, 2])})
+    module.forward(mx.io.DataBatch([mx.nd.arange(12).reshape((4, 3))]), is_train=True)
+    np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), [4 * np.log(1 + np.exp(-1) + np.exp(-2)) + 3], 1e-6)
+    np.testing.assert_array_equal(module.get_params()[0]["target_weight"].asnumpy(), [2, 0, 1, 2])

@@ -1,18 +1,45 @@
-"""Parameters are saved and loaded in pieces, and initialized one tensor at a time: what the host holds while they are."""
+"""Sharded tensors: host memory while they are saved, loaded and initialized, and regions of many dimensions."""
 
 import itertools
+import threading
+from pathlib import Path
 
 import mxnet as mx
 import numpy as np
 import pytest
 
 import tofu
-from tests.mxnet.runtime.host_memory import peak_bytes
 from tofu.mxnet.runtime.arrays.shards import PIECE_BYTES, ShardedTensor, list_pieces
-from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
+from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile, save_shards
 
 WIDTH, LAYERS, WORKERS = 3072, 3, 4
 TENSOR_BYTES = 4 * WIDTH * WIDTH
+
+
+def resident_bytes():
+    """Return the bytes of this process in memory, without mapped files."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon:"))
+    return int(line.split()[1]) << 10
+
+
+def peak_bytes(run):
+    """Return by how many bytes the process grew at most while `run` ran."""
+    done = threading.Event()
+    before = resident_bytes()
+    seen = [before]
+
+    def sample():
+        while not done.wait(0.0005):
+            seen.append(resident_bytes())
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    try:
+        run()
+    finally:
+        done.set()
+        sampler.join()
+    return max(seen) - before
 
 
 def wide_module():
@@ -31,13 +58,11 @@ def checksums(module):
     return [np.abs(array.asnumpy()).sum() for v in module.executor.variables.values() for array in v.arrays]
 
 
-def test_the_host_holds_no_whole_tensor_but_where_an_initializer_fills_one(tmp_path):
+def test_the_host_holds_a_whole_tensor_only_while_an_initializer_fills_it(tmp_path):
     module, file = wide_module(), str(tmp_path / "wide.params")
-    checksums(module)  # the shards themselves are there
+    checksums(module)  # allocates the shards
     filled = peak_bytes(lambda: module.init_params(mx.init.Uniform(0.1)))
-    assert (
-        filled < 2 * TENSOR_BYTES + 4 * PIECE_BYTES
-    )  # of three: a whole one, and the parts of it that are being copied
+    assert filled < 2 * TENSOR_BYTES + 4 * PIECE_BYTES  # one whole tensor of three, and the parts being copied
     before = checksums(module)
     assert peak_bytes(lambda: module.save_params(file)) < 6 * PIECE_BYTES
     for name, array in mx.nd.load(file).items():
@@ -48,10 +73,10 @@ def test_the_host_holds_no_whole_tensor_but_where_an_initializer_fills_one(tmp_p
 
 @pytest.mark.parametrize("shape", [(7,), (5, 3), (1, 9, 2), (3, 4, 5), (6, 1, 1, 1)])
 @pytest.mark.parametrize("most_bytes", [1, 8, 40, 1000])
-def test_pieces_follow_each_other_in_memory(shape, most_bytes):
-    cells = np.arange(np.prod(shape)).reshape(shape)
-    pieces = [cells[tuple(slice(*span) for span in region)] for region in list_pieces(shape, 4, most_bytes)]
-    np.testing.assert_array_equal(np.concatenate([piece.ravel() for piece in pieces]), cells.ravel())
+def test_pieces_are_contiguous(shape, most_bytes):
+    values = np.arange(np.prod(shape)).reshape(shape)
+    pieces = [values[tuple(slice(*span) for span in region)] for region in list_pieces(shape, 4, most_bytes)]
+    np.testing.assert_array_equal(np.concatenate([piece.ravel() for piece in pieces]), values.ravel())
     assert all(piece.nbytes // 2 <= max(most_bytes, 4 * shape[-1]) for piece in pieces)
 
 
@@ -73,13 +98,13 @@ def test_regions_of_more_dimensions_than_mxnet_slices(shape, split):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int32"])
-def test_the_bytes_are_those_that_mxnet_writes(dtype, tmp_path):
+def test_saved_shards_begin_with_the_bytes_of_mxnets_file(dtype, tmp_path):
     regions = [((0, 3), (0, 2)), ((3, 5), (0, 2)), ((0, 3), (2, 4)), ((3, 5), (2, 4))]
     tensor = ShardedTensor("w", (5, 4), dtype, regions, [mx.cpu(i) for i in range(4)])
     whole = mx.nd.array(np.arange(20).reshape(5, 4), dtype=dtype)
     tensor.scatter(whole)
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    tofu.mxnet.runtime.checkpoint.checkpoint.save_shards(str(ours), {"w": tensor})
+    save_shards(str(ours), {"w": tensor})
     mx.nd.save(str(theirs), {"w": whole})
     assert np.array_equal(mx.nd.load(str(ours))["w"].asnumpy(), whole.asnumpy())
     assert ours.read_bytes().startswith(theirs.read_bytes())
@@ -90,7 +115,7 @@ def test_the_bytes_are_those_that_mxnet_writes(dtype, tmp_path):
 
 @pytest.mark.parametrize("hints", [{"a": 5}, {"a": (0, 3)}])
 def test_tensors_of_six_dimensions(hints):
-    """MXNet's kernels slice along five."""
+    """MXNet's kernels slice along five dimensions at most."""
     net = mx.sym.transpose(mx.sym.Variable("a"), axes=(5, 1, 0, 3, 4, 2), name="t")
     values = np.random.RandomState(0).uniform(-1, 1, (4, 2, 3, 4, 2, 4))
     symbol = tofu.partition(net, 4, hints=hints)

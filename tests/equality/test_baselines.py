@@ -1,53 +1,46 @@
-"""The plans of the baselines, and those with room in memory, train like one device and move the bytes that they say."""
+"""Plans of the baselines, and plans with replicated, kept and reread tensors, equal one device."""
 
 from dataclasses import replace
 
 import mxnet as mx
 import pytest
 
-from tests.equality.comparison import STEPS, References, compare
+from tests.equality.comparison import compare_split
 from tests.models.paper import rnn, transformer
 from tests.models.plain import Model, residual_cnn
 from tests.shared.random_plans import random_plan
-from tests.shared.training import bind_partitioned, random_values, run_single
+from tests.shared.training import bind_partitioned
 from tofu.errors import PlanError
 from tofu.plan import REPLICATION_LIMIT_BYTES, Plan
 from tofu.search.algorithms import BASELINES
 from tofu.search.choices import name_tensors
 from tofu.search.cost import list_worth_keeping, list_worth_rereading
 
-WORKERS = 4
+WORKERS, STEPS = 4, 3
 
 
-def from_benchmarks(made, classes: int) -> Model:
+def to_model(made, classes: int) -> Model:
     return Model(made.symbol, dict(made.shapes), classes)
 
 
 MODELS = {
-    "transformer": lambda: from_benchmarks(
+    "transformer": lambda: to_model(
         transformer(1, 16, 4, 4, length=4, vocabulary=16, heads_first=True, dtype="float64"), classes=16
     ),
-    "rnn": lambda: from_benchmarks(rnn(1, 12, 4, time_steps=2, features=8, classes=10), classes=10),
+    "rnn": lambda: to_model(rnn(1, 12, 4, time_steps=2, features=8, classes=10), classes=10),
     "residual_cnn": residual_cnn,
 }
 CASES = [(name, algorithm) for name in MODELS for algorithm in BASELINES if algorithm != "megatron"]
 
 
-@pytest.fixture(scope="module")
-def reference():
-    return References(lambda name, _: MODELS[name]())
-
-
 @pytest.mark.parametrize(("name", "algorithm"), [*CASES, ("transformer", "megatron")])
-def test_baselines_equal_one_device(reference, name, algorithm):
-    model, values, step, weights = reference(name, "float64")
-    executor = bind_partitioned(model, WORKERS, "float64", algorithm=algorithm)
+def test_baselines_equal_one_device(name, algorithm):
+    executor = compare_split(MODELS[name](), WORKERS, steps=STEPS, algorithm=algorithm)
     assert executor.partition.plan.algorithm == algorithm
-    compare(executor, values, step, weights, STEPS)
 
 
 def wide_mlp() -> Model:
-    """More activations than weights, and both too large to be replicated without need."""
+    """More activations than weights, and both too large to be replicated by default."""
     net = mx.sym.Variable("data")
     for i in range(2):
         net = mx.sym.FullyConnected(net, num_hidden=128, name=f"fc{i}")
@@ -58,44 +51,36 @@ def wide_mlp() -> Model:
 
 def test_plans_with_room_to_replicate_equal_one_device():
     model = wide_mlp()
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64", STEPS)
-    executor = bind_partitioned(model, WORKERS, "float64", memory_limit="1 GB")
+    executor = compare_split(model, WORKERS, steps=STEPS, memory_limit="1 GB")
     plan, large = executor.partition.plan, executor.partition.graph.tensors
     assert any(None in plan.tensors[t.name] for t in large if t.size_bytes >= REPLICATION_LIMIT_BYTES)
     assert plan.communication_bytes < bind_partitioned(model, WORKERS, "float64").partition.plan.communication_bytes
-    compare(executor, values, step, weights, STEPS)
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("workers", [3, 4])
-def test_plans_that_keep_what_they_fetch_equal_one_device(reference, name, workers):
-    model, values, step, weights = reference(name, "float64")
+@pytest.mark.parametrize(("name", "workers"), [("transformer", 4), ("rnn", 3), ("residual_cnn", 4)])
+def test_plans_that_keep_fetched_tensors_equal_one_device(name, workers):
+    model = MODELS[name]()
     default = bind_partitioned(model, workers, "float64").partition
     fetching = bind_partitioned(model, workers, "float64", random_plan(default, seed=1)).partition
     worth = tuple(list_worth_keeping(fetching.choices))
     kept = replace(fetching.plan, kept=name_tensors(fetching.problem.graph, worth))
-    executor = bind_partitioned(model, workers, "float64", Plan.from_json(kept.to_json()))
+    executor = compare_split(model, workers, steps=STEPS, plan=Plan.from_json(kept.to_json()))
     assert executor.partition.plan.kept == kept.kept
     assert executor.partition.plan.communication_bytes < fetching.plan.communication_bytes
-    compare(executor, values, step, weights, STEPS)
 
 
-def test_plans_that_share_no_fetch_equal_one_device():
-    model, workers = from_benchmarks(rnn(1, 256, 128, time_steps=3, features=256, classes=10), classes=10), 8
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64", STEPS)
+def test_plans_that_reread_tensors_equal_one_device():
+    model, workers = to_model(rnn(1, 256, 128, time_steps=3, features=256, classes=10), classes=10), 8
     sharing = bind_partitioned(model, workers, "float64").partition
     worth = name_tensors(sharing.problem.graph, list_worth_rereading(sharing.choices))
     assert "lstm0_h2h_weight" in worth
     reread = Plan.from_json(replace(sharing.plan, reread=worth).to_json())
-    executor = bind_partitioned(model, workers, "float64", reread)
+    executor = compare_split(model, workers, steps=STEPS, plan=reread)
     assert executor.partition.plan.reread == worth
     assert executor.partition.plan.communication_bytes > sharing.plan.communication_bytes
-    compare(executor, values, step, weights, STEPS)
 
 
-def test_what_is_kept_or_read_again_has_to_be_there_and_to_stay_as_it_is():
+def test_invalid_kept_and_reread_tensors_are_named():
     model = MODELS["residual_cnn"]()
     partition = bind_partitioned(model, 2, "float64").partition
     with pytest.raises(PlanError, match="nothing is kept, but not in the graph"):

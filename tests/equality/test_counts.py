@@ -1,0 +1,109 @@
+"""Operators whose gradients or outputs depend on what the whole operator counted: places, lengths and numbers of samples."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from tests.equality.comparison import compare_symbols
+from tofu.errors import PlanError
+from tofu.mxnet.compare import draw_values
+
+RNG = np.random.RandomState(0)
+
+
+def pooled_regions():
+    data = mx.sym.broadcast_mul(mx.sym.Variable("data"), mx.sym.Variable("scale_weight", shape=(1, 4, 1, 1)))
+    net = mx.sym.ROIPooling(data, mx.sym.Variable("rois"), pooled_size=(2, 2), spatial_scale=1.0, name="one")
+    rois = np.array([[0, 0, 0, 3, 3], [1, 1, 0, 4, 5], [1, 2, 2, 4, 4], [0, 0, 1, 2, 5]], "float64")
+    return net, {"data": (2, 4, 5, 6), "rois": (4, 5)}, {"rois": rois}
+
+
+def chosen_boxes():
+    data = mx.sym.Variable("data") * mx.sym.Variable("scale_weight", shape=(4, 5, 6))
+    net = mx.sym.contrib.box_nms(data, overlap_thresh=0.2, id_index=0, name="one")
+    corners = RNG.uniform(0, 1, (4, 5, 2))
+    boxes = np.concatenate([RNG.randint(0, 2, (4, 5, 1)), RNG.uniform(0.1, 1, (4, 5, 1)), corners, corners + 0.4], 2)
+    return net, {"data": (4, 5, 6)}, {"data": boxes, "scale_weight": np.ones((4, 5, 6))}
+
+
+@pytest.mark.parametrize(
+    ("make", "workers", "axes", "places"),
+    [
+        (pooled_regions, 2, "c", 0),
+        (pooled_regions, 4, ("c", "r"), ...),
+        (chosen_boxes, 2, "b0", 1),
+        (chosen_boxes, 4, "b0", 0),
+    ],
+)
+def test_places_are_read_as_the_forward_operator_counted_them(make, workers, axes, places):
+    net, shapes, given = make()
+    symbol = mx.sym.MakeLoss(mx.sym.sin(net))
+    split = tofu.partition(symbol, workers, hints={"one": axes, "one_output1": places}, **shapes)
+    assert split.plan.operators["one_backward"] == split.plan.operators["one"]
+    values = draw_values(symbol, shapes, dict.fromkeys(symbol.list_arguments(), "float64"), given)
+    compare_symbols(symbol, split, shapes, values, {"data": "write", "scale_weight": "write"}, 1e-13)
+
+
+@pytest.mark.parametrize(("make", "axis", "other"), [(pooled_regions, "c", "r"), (chosen_boxes, "b0", None)])
+def test_a_gradient_is_split_as_its_operator(make, axis, other):
+    net, shapes, _ = make()
+    with pytest.raises(PlanError, match=r"one_backward to .*, but they share one choice"):
+        tofu.partition(mx.sym.MakeLoss(net), 2, hints={"one": axis, "one_backward": other}, **shapes)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "axis", "tolerance"), [("float16", 0, 1e-2), ("float32", 0, 1e-5), ("float64", 1, 1e-13)]
+)
+def test_sequence_last_without_lengths_reads_no_scratch_memory(dtype, axis, tolerance):
+    """MXNet's own gradient finds what other operators left in scratch memory."""
+    normalized = mx.sym.L2Normalization(mx.sym.Variable("data"), mode="spatial", name="norm")
+    symbol = mx.sym.SequenceLast(normalized, axis=axis, name="last")
+    shapes = {"data": (2, 9, 7)}
+    values = draw_values(symbol, shapes, {"data": dtype})
+    split = tofu.partition(symbol, 8)
+    for _ in range(3):
+        compare_symbols(symbol, split, shapes, values, {"data": "write"}, tolerance)
+    assert "last_backward/lengths" in split.plan.operators
+
+
+SAMPLES, BOXES = 5, 3
+SETTINGS = {"rpn_post_nms_top_n": BOXES, "scales": (1,), "ratios": (0.5, 1), "rpn_min_size": 2}
+SHAPES = {"data": (SAMPLES, 4, 4, 4), "deltas": (SAMPLES, 8, 4, 4), "info": (SAMPLES, 3)}
+
+
+def double(name, **known):
+    return mx.sym.Variable(name, dtype="float64", **known)
+
+
+def single(value):
+    return mx.sym.Cast(value, dtype="float32")
+
+
+def propose(op, **more):
+    """Boxes in single precision, and regions pooled inside of them by the number of their sample."""
+    data = mx.sym.broadcast_mul(double("data"), double("scale_weight", shape=(1, 4, 1, 1)))
+    found = op(single(data), single(double("deltas")), single(double("info")), name="boxes", **SETTINGS, **more)
+    boxes = mx.sym.Cast(found[0] if more else found, dtype="float64")
+    pooled = mx.sym.ROIPooling(data, boxes, pooled_size=(2, 2), spatial_scale=1 / 16, name="pool")
+    outputs = [mx.sym.MakeLoss(mx.sym.sin(pooled)), mx.sym.BlockGrad(boxes, name="numbered")]
+    return mx.sym.Group([*outputs, mx.sym.BlockGrad(found[1])] if more else outputs)
+
+
+@pytest.mark.parametrize(("workers", "more"), [(2, {"output_score": True}), (3, {})])
+def test_boxes_have_the_numbers_of_their_samples(workers, more):
+    symbol = propose(mx.sym.contrib.MultiProposal, **more)
+    split = tofu.partition(symbol, workers, hints={"boxes": "b"}, **SHAPES)
+    assert split.plan.operators["boxes"] == ("b",)
+    given = {"info": np.tile([64.0, 64.0, 1.0], (SAMPLES, 1))}
+    values = draw_values(symbol, SHAPES, dict.fromkeys(symbol.list_arguments(), "float64"), given)
+    requests = {"data": "write", "scale_weight": "write", "deltas": "write"}
+    expected = compare_symbols(symbol, split, SHAPES, values, requests, 1e-13)
+    np.testing.assert_array_equal(expected.outputs["numbered_output"][:, 0], np.repeat(np.arange(SAMPLES), BOXES))
+
+
+def test_proposals_of_one_sample_are_not_split():
+    symbol = propose(mx.sym.contrib.Proposal)
+    shapes = {name: (1, *shape[1:]) for name, shape in SHAPES.items()}
+    with pytest.raises(PlanError, match="boxes"):
+        tofu.partition(symbol, 2, hints={"boxes": "b"}, **shapes)

@@ -1,0 +1,147 @@
+"""Whole models equal one device under the default plan and under random plans. `tests/campaigns/equality.py` runs more of both."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+from tests.campaigns.equality_runs import GROUPS
+from tests.equality.comparison import compare_split, list_operators, spread_workers
+from tests.models.applications import APPLICATIONS
+from tests.models.paper import transformer
+from tests.models.plain import MODELS, Model, residual_cnn
+from tests.models.recurrent import RECURRENT_MODELS
+from tests.models.spatial import SPATIAL
+from tests.models.zoo import GLUON_MODELS
+from tests.shared.training import (
+    bind_partitioned,
+    permute_batch,
+    random_values,
+    run_partitioned,
+    run_single,
+    weight_error,
+)
+from tofu.analysis import Combine
+from tofu.graph import Phase
+
+SMALL = {name: build for name, build in GROUPS["small"].items() if name != "far_resnet_v2"}
+NETWORKS = GLUON_MODELS | APPLICATIONS
+CASES = spread_workers(tuple(SMALL))
+
+
+@pytest.mark.parametrize(("name", "workers"), CASES)
+def test_plans_equal_one_device(name, workers):
+    executor = compare_split(SMALL[name]("float64"), workers, steps=2, randoms=1 if name in RECURRENT_MODELS else 2)
+    operators = executor.partition.plan.operators.values()
+    assert name not in SPATIAL or any(axis.startswith("y") for axes in operators for axis in axes if axis)
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("name", [*MODELS, "upsampling_cnn", *SPATIAL, "fused_lstm"])
+def test_random_plans_in_float32(name, workers):
+    """In float32, oneDNN's kernels run."""
+    compare_split(SMALL[name]("float32"), workers, dtype="float32", randoms=4)
+
+
+@pytest.mark.parametrize(("name", "workers"), CASES[::2])
+def test_float32_is_as_close_as_a_permuted_batch(name, workers):
+    """The error is at most four times that of one device with a permuted batch, or one rounding."""
+    model = SMALL[name]("float32")
+    values = random_values(model, "float32")
+    weights, permuted = (run_single(model, given, "float32", 5)[1] for given in (values, permute_batch(model, values)))
+    _, found, _ = run_partitioned(bind_partitioned(model, workers, "float32"), values, 5)
+    assert weight_error(found, weights) <= max(4 * weight_error(permuted, weights), float(np.finfo(np.float32).eps))
+
+
+@pytest.mark.parametrize(
+    ("name", "workers"),
+    [
+        ("resnet18_v1", 4),
+        ("mobilenetv2_1.0", 2),
+        ("squeezenet1.1", 8),
+        ("transformer_encoder", 8),
+        ("gluon_language_model", 4),
+        ("dcgan_generator", 2),
+        ("unet", 4),
+    ],
+)
+def test_networks_of_the_zoo_equal_one_device(name, workers):
+    executor = compare_split(NETWORKS[name]("float64"), workers, steps=2)
+    if name == "unet":
+        operators = executor.partition.plan.operators
+        assert operators["softmax_backward"] == operators["softmax"] == ("b", "b")
+
+
+@pytest.mark.parametrize("name", ["ssd", "faster_rcnn"])
+def test_detectors_in_single_precision(name):
+    """Their losses are divided by counts of the data, and regions are proposed."""
+    compare_split(NETWORKS[name]("float32"), 4, dtype="float32")
+
+
+@pytest.mark.parametrize("workers", [4, 6])
+def test_a_mixture_of_experts_equals_one_device(workers):
+    words = 24
+    made = transformer(2, 16, 2, 4, length=6, vocabulary=words, experts=4, dtype="float64")
+    tokens = np.random.RandomState(2).randint(0, words, made.shapes["data"])
+    model = Model(made.symbol, made.shapes, words, given={"data": tokens})
+    compare_split(model, workers, steps=2, tolerance=1e-11, randoms=3)
+
+
+def deep_mlp(batch: int, width: int) -> Model:
+    """Wide enough that no single kind of parallelism is cheapest."""
+    net = mx.sym.Variable("data")
+    for i in range(3):
+        net = mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{i}")
+        net = mx.sym.Activation(net, act_type="tanh", name=f"act{i}")
+    net = mx.sym.FullyConnected(net, num_hidden=16, name="out")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 64)}, 16)
+
+
+def has_forward_reduction(partition) -> bool:
+    """Return True if the plan splits a forward operator so that partial results have to be reduced."""
+    operators = zip(
+        partition.problem.graph.operators, partition.problem.accesses, partition.choices.operators, strict=False
+    )
+    return any(
+        operator.phase == Phase.FORWARD
+        and any(axis >= 0 and any(o.combine[axis] == Combine.REDUCE for o in access.outputs) for axis in choice)
+        for operator, access, choice in operators
+    )
+
+
+@pytest.mark.parametrize("model", [deep_mlp(64, 256), residual_cnn(16, 32, 3)], ids=["deep_mlp", "residual_cnn"])
+def test_plans_of_several_dimensions_and_reductions(model):
+    partition = compare_split(model, 8, steps=3).partition
+    assert len({d for steps in partition.plan.tensors.values() for d in steps if d is not None}) >= 2
+    assert has_forward_reduction(partition)
+
+
+def test_an_unread_first_output_is_computed():
+    """GroupNorm's kernel leaves out mean and deviation unless its first output is requested."""
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=72, no_bias=True, name="before")
+    net = mx.sym.reshape(net, shape=(0, 3, 3, 8))
+    scale, shift = mx.sym.Variable("norm_gamma", shape=(1,)), mx.sym.Variable("norm_beta", shape=(1,))
+    net = mx.sym.GroupNorm(net, scale, shift, num_groups=1, name="norm")
+    net = mx.sym.FullyConnected(net, num_hidden=5, name="out")
+    model = Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (5, 6)}, 5)
+    compare_split(model, 6, {"norm": ("b", None), "norm_output0": (2, 0)}, steps=3)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "label", "axis"),
+    [
+        ({"multi_output": True, "use_ignore": True, "ignore_label": 2, "grad_scale": 3}, (3, 7, 6), "b"),
+        ({"multi_output": True, "use_ignore": True, "ignore_label": 2}, (3, 7, 6), "s0"),
+        ({"multi_output": True, "smooth_alpha": 0.1}, (3, 42), "b"),
+        ({"preserve_shape": True, "use_ignore": True, "ignore_label": 0, "smooth_alpha": 0.1}, (3, 5, 7), "b1"),
+    ],
+)
+def test_gradients_divided_by_the_number_of_valid_labels(attributes, label, axis):
+    """MXNet's kernel would count only its own labels.
+
+    There is no bias: its gradient cancels to 1e-9 of its terms, and MXNet's own last digits vary from run to run.
+    """
+    net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=5, no_bias=True, name="conv")
+    loss = mx.sym.SoftmaxOutput(net, normalization="valid", name="softmax", **attributes)
+    model = Model(loss, {"data": (3, 4, 7, 6), "softmax_label": label}, 5)
+    executor = compare_split(model, 3, {"softmax_backward": axis}, steps=3)
+    assert "_tofu_softmax_output_gradient_by_count" in list_operators(executor)
