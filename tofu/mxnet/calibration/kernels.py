@@ -116,7 +116,7 @@ def read_events(path: Path) -> Events:
 
 
 def match_events(recorded: Recorded, events: Events) -> Iterator[Sample]:
-    """Yield the kernels of a case: their work, and the least seconds of all steps, with the fewest disturbances.
+    """Yield the work of each kernel, and its least seconds in any step.
 
     Nodes and events of one operator on one device are in the same order. If their numbers differ, the operator is
     left out.

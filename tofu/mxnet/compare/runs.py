@@ -36,9 +36,8 @@ def run_step(
 ) -> Run:
     """Bind, run for inference, then run a training step on the same values.
 
-    `requests` are MXNet's "write", "add" and "null" by argument. Gradients of outputs, and the addends of "add", are
-    drawn from `seed`. Without wanted gradients there is only a training forward pass; with trains=False only
-    inference. With `adds_apart`, "add" is written and added here, since some of MXNet's kernels cannot add.
+    `requests` are MXNet's "write", "add" and "null" by argument. Head gradients, and the addends of "add", are drawn
+    from `seed`. With `adds_apart` they are added here, since some of MXNet's kernels cannot add.
     """
     context = context or mx.cpu(0)
     bound = {name: "write" if adds_apart and request == "add" else request for name, request in requests.items()}

@@ -15,9 +15,8 @@ MOST_INFERENCES = 32
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
     """Return the names of the arguments that are data; the others are parameters.
 
-    Data are the labels and the arguments with given shapes. If all shapes are given, data are the labels, arguments
-    that MXNet cannot infer from those before, and those that MXNet infers to grow with the batch (dimension 0 of the
-    first argument).
+    Data are the labels and the arguments with given shapes. If all shapes are given, data are the labels, and
+    arguments that MXNet cannot infer from those before or that grow with the batch.
     """
     names = symbol.list_arguments()
     given = frozenset(shapes).union(labels)
@@ -37,10 +36,9 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
 
 
 def _find_needed(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -> list[str]:
-    """Return the names, in order, whose shapes do not follow from those of the names found before.
+    """Return the names, in order, whose shapes do not follow from the names found before.
 
-    Each name found needs an inference over the whole model. After `MOST_INFERENCES`, unknown names count as needed,
-    and the next inference follows at the end of a group.
+    After `MOST_INFERENCES`, unknown names count as needed, and the next inference follows at the end of a group.
     """
     needed: dict[str, tuple[int, ...]] = {}
     known: Mapping[str, tuple[int, ...]] = {}

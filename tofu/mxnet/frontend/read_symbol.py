@@ -1,7 +1,7 @@
 """Reader of MXNet symbols: the semantic graph, with gradients, shapes and types from NNVM's own passes.
 
-These are the first two arrows of the pipeline. The training graph, an MXNet symbol whose outputs are the model's
-outputs followed by the gradients, is kept as well, since the execution graph consists of copies of its nodes.
+The training graph (outputs, then gradients) is kept as well, since the execution graph consists of copies of its
+nodes.
 """
 
 from __future__ import annotations

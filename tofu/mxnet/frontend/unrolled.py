@@ -1,9 +1,8 @@
 """MXNet's fused RNN operator as the cells that it computes, step by step, from the same vector of parameters.
 
-The fused kernel can only be split by batch. Cells can be split by hidden units: a worker has all gates of its units,
-takes their weights from the vector, and the states of a step are gathered for the next one. So rows of weights are
-ordered by unit, with a unit's gates side by side. Rectifiers stay fused, since that kernel computes them in single
-precision for any type of data.
+The fused kernel can only be split by batch, cells also by hidden units: a worker has all gates of its units, and the
+states of a step are gathered for the next one. So rows of weights are ordered by unit. Rectifiers stay fused, since
+that kernel computes them in single precision.
 """
 
 from __future__ import annotations

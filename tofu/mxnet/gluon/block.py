@@ -151,7 +151,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
 
     @property
     def plan(self) -> Plan:
-        """Plan of training, or of inference before the first recorded call. Raises PlanError before the first call."""
+        """Plan of training, or of inference before the first recorded call."""
         operator = self._operator()
         return operator.training_plan or operator.symbol.plan
 
@@ -188,7 +188,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         )
 
     def forward(self, x: Any, *args: Any) -> Any:
-        """Run on the workers, as a hybridized block. Raise UnsupportedError inside another block's graph, which runs on one device."""
+        """Run on the workers. Raise UnsupportedError inside another block's graph, which runs on one device."""
         if isinstance(x, mx.sym.Symbol):
             raise UnsupportedError(
                 f"{self.name} is partitioned but is called with a symbol, probably by a hybridized block around it, which would run it on "
@@ -199,7 +199,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
             return super().forward(x, *args)
 
     def summary(self, *inputs: Any) -> None:
-        """Print MXNet's table of layers, shapes and parameters. It runs one layer after the other on one device."""
+        """Print MXNet's table of layers, shapes and parameters, found on one device."""
         inside: list[Any] = []
         self.apply(inside.append)
         active = [block for block in inside if getattr(block, "_active", False)]
@@ -215,7 +215,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
                 block._active = True
 
     def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
-        """Hybridize; a partitioned block always runs as a graph. MXNet's options for graphs (static_alloc, ...) have no effect."""
+        """Hybridize; a partitioned block always runs as a graph, and graph options (static_alloc, ...) have no effect."""
         if not active:
             raise UnsupportedError(
                 f"{self.name} is partitioned and runs as a graph: hybridize(False), operator by operator, is not possible."

@@ -1,8 +1,7 @@
-"""Replacement of MXNet's CachedOp for a partitioned block: the block's graph, bound to several devices for each input shape.
+"""Replacement of MXNet's CachedOp for a partitioned block: its graph, bound to several devices for each input shape.
 
-Several recorded calls may wait for their backward at once, for instance in a step over pairs of images. Each has its
-own executor, and all executors share the parameters' shards. MXNet's autograd tells how many calls one backward ran
-through; their gradients are added.
+Recorded calls that wait for their backward have an executor each; all executors share the parameters' shards. MXNet's
+autograd tells through how many calls one backward ran, and their gradients are added.
 """
 
 from __future__ import annotations
@@ -122,7 +121,7 @@ class PartitionedOperator:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:
-        """Show whole tensors to a hook, each gathered for it. MXNet calls this before each call of a block with a hook."""
+        """Show whole tensors to a hook; MXNet calls this before each call of a block with a hook."""
         if self._hook != (callback, monitor_all):
             self._hook = callback, monitor_all
             for bound in self._bound:
@@ -139,9 +138,8 @@ class PartitionedOperator:
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
         """Return how many of these inputs the block reads before its first trained parameter.
 
-        The anchor, which stands for the parameters, gets that position among autograd's inputs of a call. The
-        position determines which of several calls runs its backward first, and so the order of updates to moving
-        averages.
+        The anchor, which stands for the parameters, gets that position in autograd. It determines which of several
+        calls runs its backward first, and so the order of updates to moving averages.
         """
         trained = set(self._trained())
         first = next((place for place, name in enumerate(self.names) if name in trained), 0)
@@ -178,10 +176,7 @@ class PartitionedOperator:
         return outputs
 
     def write_parameters(self, executor: ShardedExecutor) -> None:
-        """Copy the parameters' values into an executor's shards, since a backward uses writes made after its forward.
-
-        The parameters may have moved to another call's executor.
-        """
+        """Copy the parameters, which may have moved, into an executor's shards, since a backward uses later writes."""
         for name, array in self._arrays().items():
             current = array.tensor
             if executor.variables[name] is not current:
@@ -310,10 +305,7 @@ class PartitionedOperator:
         return executor
 
     def _check_shapes(self, shapes: Mapping[str, Any]) -> None:
-        """Raise ShapeError for inputs that need other shapes of the parameters.
-
-        The graph of a block that was initialized by its first call does not contain these shapes.
-        """
+        """Raise ShapeError for inputs that need other shapes of the parameters, which the block's graph may not contain."""
         whole = self.symbol.whole
         try:
             arguments, _, states = whole.infer_shape_partial(**shapes)
@@ -348,12 +340,12 @@ class PartitionedOperator:
 
 
 def _make_anchor(context: Any) -> Any:
-    """Return the array whose gradient counts the calls that one backward ran through; autograd calls backward for its sake."""
+    """Return an array whose gradient counts the calls that one backward ran through."""
     anchor = mx.nd.zeros((1,), ctx=context)
     anchor.attach_grad()
     return anchor
 
 
 def _serves(own: Any, wanted: Any) -> bool:
-    """Return True if an executor for `own` can run `wanted`; one for training also runs inference over the same inputs."""
+    """Return True if an executor for `own` can run `wanted`; training executors also run inference."""
     return bool(own[:2] == wanted[:2] and (own[2:] == wanted[2:] or wanted[2] is None))

@@ -44,10 +44,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         return _as_asked(super().grad(ctx))
 
     def follow(self, operator: Any) -> None:
-        """Call `operator.settle()` before values or gradients are read, so that they are up to date.
-
-        Earlier operators, of the block before a change, stay as long as calls of them wait for their backward.
-        """
+        """Call `operator.settle()` before values or gradients are read. Earlier operators stay while their calls wait for a backward."""
         self._followed = (*self._followed, operator)
 
     def settle(self) -> None:
@@ -121,11 +118,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def _check_gradient_use(self) -> None:
-        """Wait for pending writes, then settle.
-
-        A Trainer over machines pulls initial values, then sends gradients with the same key, unordered in MXNet's
-        engine. Gradients that arrive first would be pulled as the values.
-        """
+        """Wait for pending writes, then settle: a Trainer would otherwise pull gradients as initial values, by the same key."""
         if self.array is not None:
             self.array.wait_for_writes()
         self.settle()

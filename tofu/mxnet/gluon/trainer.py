@@ -1,7 +1,6 @@
 """Gluon Trainers between machines: sharded parameters are sent shard by shard, each distinct one once.
 
-MXNet's Trainer passes whole arrays to its kvstore. One that trains a partitioned block's parameters becomes a
-subclass of its class with a `ShardStore` before the kvstore. Other Trainers stay unchanged.
+A Trainer of a partitioned block's parameters becomes a subclass of its class with a `ShardStore` before its kvstore.
 """
 
 from __future__ import annotations

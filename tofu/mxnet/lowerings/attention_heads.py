@@ -1,8 +1,7 @@
 """Attention over interleaved projections, with a dimension for the heads, so that they can be split.
 
-MXNet's scores have the shape (batch x heads, queries, keys), in which some of the heads are no box. This pass changes
-it to (batch, heads, queries, keys) from the operators that compute scores to those that use them, including the
-softmax, dropout and arithmetic in between. A reshape connects any other reader or writer. Operators:
+MXNet's scores have the shape (batch x heads, queries, keys); this pass makes it (batch, heads, queries, keys), from
+the operators that compute scores to those that use them. A reshape connects any other reader or writer. Operators:
 `csrc/nnvm/parts/attention.cc`, described in `tdl_ops/mxnet/attention.py`.
 """
 

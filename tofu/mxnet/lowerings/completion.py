@@ -1,10 +1,9 @@
 """Passes that make gradients independent of memory which MXNet leaves unwritten or overwrites.
 
-- `mend_scratch`: SequenceLast without lengths finds the last step's number in scratch memory, which other operators
-  overwrite in between. Its gradient is replaced by a part of Tofu's own (`_tofu_pick_backward`) that reads constant
-  lengths.
-- `fill_unwritten`: some kernels never write an output, for instance the gradient of a label. On one device its array
-  keeps the initial zeros; a shard would keep whatever was in its memory. If it is read, an operator writes zeros.
+- `mend_scratch`: SequenceLast without lengths reads the last step's number from scratch memory. Its gradient is
+  replaced by a part of Tofu's own that reads constant lengths.
+- `fill_unwritten`: kernels may never write an output, such as a label's gradient, which on one device stays zero. If
+  it is read, an operator writes zeros.
 """
 
 from __future__ import annotations
@@ -64,10 +63,7 @@ FILLED = "/unwritten"
 
 
 def fill_unwritten(graph: Graph) -> Graph:
-    """Return the graph with zeros in place of outputs that are read but, by their description, never written.
-
-    A separate operator writes them, right after the one that leaves them unwritten. Tensors keep their positions.
-    """
+    """Return the graph with zeros in place of outputs that are read but never written. Tensors keep their positions."""
     read = graph.results.union(*(operator.inputs for operator in graph.operators))
     operators: list[Operator] = []
     tensors = list(graph.tensors)

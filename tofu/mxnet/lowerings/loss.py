@@ -1,9 +1,8 @@
 """Gradients of losses: MakeLoss divided by the number of valid elements, and regression outputs split within a sample.
 
-The workers count valid elements first. For a regression they compute differences, then multiply them by the quotient
-of the whole: MXNet divides grad_scale by the outputs of a sample, in single precision, and a shard has another number
-of outputs. With grad_scale equal to that number, the stock kernel computes the plain differences. Other parts:
-`csrc/nnvm/parts/loss.cc`, described in `tdl_ops/mxnet/loss_parts.py`.
+The workers count valid elements first. A regression's differences are multiplied by the quotient of the whole: MXNet
+divides grad_scale by the outputs of a sample, and a shard has fewer. Parts: `csrc/nnvm/parts/loss.cc`, described in
+`tdl_ops/mxnet/loss_parts.py`.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def _expand_regression(parts: Parts) -> None:
     difference = parts.inner_tensor("difference", out.shape, out.dtype)
     unwritten = parts.inner_tensor("unwritten", label.shape, label.dtype)
     one = {"grad_scale": str(outputs)}
-    origin = replace(find_origin(parts.whole), rewritten=one)  # the operator's own node with another scale
+    origin = replace(find_origin(parts.whole), rewritten=one)  # with this scale the kernel computes plain differences
     written = (difference, unwritten)
     parts.inner_operator("difference", parts.whole.op, one, parts.whole.inputs, written, origin)
     quotient = {"grad_scale": str(float(_scale(parts.whole) / np.float32(outputs)))}

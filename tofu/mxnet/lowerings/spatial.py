@@ -1,17 +1,15 @@
-"""Operators over images split by rows and columns: pooling, resizing, SpatialTransformer, deformable convolution, proposals.
+"""Operators over images split by rows and columns.
 
-- Average pooling: a sum, then a division by the elements in each window. At a border, padding that does not count
-  makes windows smaller, and the stock kernel would take a shard's border for the data's. The division goes along one
-  dimension at a time, since a window's size is the product of its extents (`csrc/nnvm/parts/pooling.cc`).
-- BilinearResize2D: two passes. Its kernel computes the scale from the sizes it gets, so it may be split along a
-  dimension that keeps its size. Each worker computes the whole pass over the rows, and its share of the pass over the
-  columns.
+- Average pooling: a sum, then a division by the elements in each window, one dimension at a time
+  (`csrc/nnvm/parts/pooling.cc`). At a border, padding that does not count makes windows smaller, and the stock kernel
+  would take a shard's border for the data's.
+- BilinearResize2D: a pass over the rows, which each worker computes whole, and one over the columns, which is split
+  by rows. Its kernel derives the scale from its sizes, so only a dimension that keeps its size can be split.
 - UpSampling (bilinear): the deconvolution that it is.
-- SpatialTransformer: its own kernel computes the sampled places, for data of one element; BilinearSampler reads a
-  worker's part of them. The places must be equal to the last bit, since between two elements a rounding decides the
-  slope of the gradient.
-- DeformableConvolution: each worker reads all data at the places in its part of the offsets (`deformable.cc`).
-- MultiProposal, split by batch: each worker numbers its samples from the beginning of its shard (`proposal.cc`).
+- SpatialTransformer: its own kernel computes the sampled places, and BilinearSampler reads a worker's part of them.
+  They must be equal to the last bit, since a rounding decides the slope of the gradient between two elements.
+- DeformableConvolution: each worker reads all data at its part of the offsets (`deformable.cc`).
+- MultiProposal, by batch: each worker numbers its samples from the beginning of its shard (`proposal.cc`).
 
 Parts are described in `tdl_ops/mxnet/pooling_parts.py`, `deformable.py` and `proposal.py`.
 """

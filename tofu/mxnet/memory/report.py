@@ -23,14 +23,14 @@ convolutions request while they run, is an estimate.
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """Memory that one device needs for a training step of an MXNet model, in bytes.
+    """Memory that one device needs for a training step, in bytes.
 
     Attributes
     ----------
     name
         "one device" or "worker 3".
     parameters_bytes, optimizer_bytes, inputs_bytes
-        Allocated for all steps: weights; their optimizer states; data, labels, head gradients and auxiliary states.
+        Weights; their optimizer states; data, labels, head gradients and auxiliary states.
     gradients_bytes
         All gradients at the end of a step.
     pool_bytes
@@ -38,12 +38,11 @@ class DeviceMemory:
     workspace_bytes
         Estimate of the memory that kernels request while they run.
     rounding_bytes
-        Memory that the engine's GPU memory pool adds by rounding each array up; 0 on CPUs.
+        Memory that GPU memory pools add by rounding each array up.
     nodes
         Names of the device's operators and fetches in the order of execution.
     uses
-        [use, node]: bytes of the pool in use at each node, for gradients, activations and fetch buffers (fetched
-        regions, padded copies, partial results).
+        [use, node]: bytes of the pool in use, for gradients, activations and fetch buffers.
     """
 
     name: str

@@ -55,8 +55,7 @@ def run_kernel(
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Return its outputs, hidden ones too, and its inputs as the kernel left them.
 
-    Outputs are filled with one of the `PATTERNS` before, to detect elements that the kernel does not write. Raises
-    mxnet.MXNetError if MXNet refuses the shapes or the attributes, and for stateful backward operators, and
+    Outputs are filled with one of the `PATTERNS` before. Raises mxnet.MXNetError if MXNet refuses the call, and
     RuntimeError if the kernel writes behind an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
@@ -95,10 +94,9 @@ def run_gradient(
     pattern: int = 0,
     times: int = 1,
 ) -> list[Array]:
-    """Run `op` and its backward operator, and return the gradients of the inputs `wrt`, filled with a pattern before.
+    """Run `op` and then its backward operator `times` times, and return the gradients of the inputs `wrt`.
 
-    For backward operators that share hidden state with their forward operator and cannot run alone. The backward
-    operator runs `times` times after the forward operator.
+    For backward operators that share hidden state with their forward operator.
     """
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
@@ -153,10 +151,7 @@ class Guarded:
 
 
 def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
-    """Return the symbol of one operator over variables input0, input1, ..; its outputs are the visible ones.
-
-    Without a count it has the inputs, by MXNet's names, that its attributes require.
-    """
+    """Return the symbol of an operator over variables input0, input1, ..; without a count, over the inputs that its attributes require."""
     symbol = ctypes.c_void_p()
     check_call(
         _LIB.MXSymbolCreateAtomicSymbol(

@@ -81,7 +81,7 @@ class Node:
 
     @property
     def spoiled(self) -> tuple[int, ...]:
-        """Positions of inputs that the kernel changes although MXNet declares them as read-only, and Tofu does not know it."""
+        """Positions of inputs that the kernel changes although neither MXNet nor Tofu declares it."""
         known = {*self.mutated, *_mxnet.overwritten_inputs(self.op, self.attributes)}
         pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
         seen = tuple(n for n, (before, after) in pairs if n not in known and before.tobytes() != after.tobytes())

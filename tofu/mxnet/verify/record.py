@@ -145,20 +145,18 @@ def _is_current(op: str, entry: Entry) -> bool:
 
 
 def digest_of(op: str) -> str:
-    """Return the digest of the code that describes `op`; empty without a description.
+    """Return the digest of all code that the description of `op` uses, without comments, docstrings and paths; empty without one.
 
-    It covers the code that the description uses, anywhere in the package, without comments, docstrings and file
-    paths. So it stays the same if other operators are added beside it, or if a function that it calls moves.
+    So it stays the same if other operators are added, or if a function moves.
     """
     description = DESCRIPTIONS.get(op)
     return "" if description is None else _digest_description(Path(description.place.file), description.place.line)
 
 
 def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
-    """Return the digest of the C++ code of an operator of Tofu's own: the file that names it, and its includes.
+    """Return the digest of the C++ file that names an operator of Tofu's own, and of its includes.
 
-    It stays the same if files move. Empty for an operator of MXNet, and if the sources are not installed. Raises
-    InternalError if no file names the operator.
+    Empty for an operator of MXNet, and without sources.
     """
     folder = sources / "nnvm"
     if not op.startswith(_OWN) or not folder.is_dir():
@@ -264,11 +262,11 @@ def _close(paths: Iterable[Path], find_more: Callable[[Path], Iterable[Path]]) -
 
 
 def _find_includes(path: Path, sources: Path) -> list[Path]:
-    """Return the headers of Tofu that a C++ file includes, each with the file of the same name that implements it."""
+    """Return the headers of Tofu that a C++ file includes, and their implementations."""
     headers = [sources / name for name in _INCLUDED.findall(path.read_text()) if name.startswith(("nnvm/", "core/"))]
     return [file for header in headers for file in (header, header.with_suffix(".cc")) if file.is_file()]
 
 
 def _read_code(path: Path) -> bytes:
-    """Return a C++ file without the lines that depend on file paths: includes of Tofu's own, and guards."""
+    """Return a C++ file without includes of Tofu's own and guards, which depend on paths."""
     return _GUARD.sub("", _INCLUDED.sub("", path.read_text())).encode()

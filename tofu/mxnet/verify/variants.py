@@ -1,8 +1,7 @@
 """Other signatures of an operator, drawn by hypothesis from one case.
 
-Equal numbers in a case are one size: `Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)])` has the
-sizes 3, 5 and 7, and each is drawn again, the same everywhere. Attributes with a few possible values take any that
-MXNet declares, and numbers that are no sizes change by one. Signatures that MXNet refuses are skipped.
+Equal numbers in a case are one size, drawn again everywhere. Attributes with a few possible values take any that
+MXNet declares, other numbers change by one. Signatures that MXNet refuses are skipped.
 """
 
 from __future__ import annotations
@@ -88,10 +87,9 @@ def _near(value: int | tuple[int, ...]) -> st.SearchStrategy[Any]:
 
 
 def complete_inputs(case: Case, attributes: Mapping[str, Any], inputs: Sequence[Given]) -> list[Given] | None:
-    """Return the inputs that the operator of `case` takes with other attributes.
+    """Return the inputs that the operator of `case` takes with other attributes; None if MXNet accepts none.
 
-    Inputs that it keeps, by name, have the numbers of `inputs`. As many of the first shapes as MXNet accepts are
-    kept, the others are inferred. None if it accepts none of them.
+    Inputs that it keeps, by name, have the numbers of `inputs`, and as many of the first shapes as MXNet accepts.
     """
     before, symbol = (_compose(case.op, values, len(inputs)) for values in (case.attributes, attributes))
     if before is None or symbol is None:

@@ -1,8 +1,7 @@
-"""NDArray of a parameter that exists as shards, gathered when MXNet reads it and scattered when Tofu needs the shards.
+"""NDArray of a sharded parameter: gathered when MXNet reads it, scattered when Tofu needs the shards.
 
-Gluon users may read and write `parameter.data()` and `parameter.grad()` like any array, at any time. The whole array
-is gathered when an operator of MXNet asks for its handle. MXNet counts the writes to it, and they are scattered
-before Tofu uses the shards again.
+Gluon users may read and write `parameter.data()` and `parameter.grad()` at any time. MXNet counts the writes, and
+they are scattered before Tofu uses the shards.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ VIEWS = (
 
 
 class LikeNDArray(type):
-    """Metaclass of classes that equal NDArray: MXNet compares types when an item is set and knows no subclasses."""
+    """Metaclass of classes that equal NDArray: MXNet compares types when it sets an item."""
 
     def __eq__(cls, other: object) -> bool:
         return other is mx.nd.NDArray or other is cls
@@ -42,14 +41,14 @@ class LikeNDArray(type):
 
 
 class ParameterArray(ShardedArray, metaclass=LikeNDArray):
-    """Values of a parameter, or its gradient: `tensor` has the shards, `handle` is MXNet's handle of the whole array.
+    """Values of a parameter, or its gradient.
 
     Parameters
     ----------
     tensor
         The shards. Before a model is bound there is one, on the host.
     before_use
-        Called before the whole array or the shards are returned; it may replace the shards, or raise.
+        Called before each use; it may replace the shards, or raise.
     """
 
     def __init__(self, tensor: ShardedTensor, before_use: Callable[[], None] = lambda: None) -> None:
@@ -83,7 +82,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def layout(self) -> ShardedTensor:
-        """Shards with their layout, whose values may be outdated."""
+        """Shards, possibly with outdated values."""
         return self._shards
 
     def put(self, tensor: ShardedTensor) -> None:
@@ -92,14 +91,14 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self.note_change()
 
     def lapse(self) -> None:
-        """Note that the shards' memory is reused from now on; only a whole array that exists may still be read."""
+        """Note that the shards' memory is reused; only an existing whole array may still be read."""
         if self._is_viewed:
             self._read_shards()
         self._shards, self._is_lapsed = self._shards.zeros_like(), True
 
     @property
     def is_lapsed(self) -> bool:
-        """True if there is nothing to read, since the shards have been overwritten."""
+        """True if the values have been overwritten."""
         self.before_use()
         return self._is_lapsed and not self._is_current
 
@@ -116,7 +115,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return bool(self._views) or self._is_exported
 
     def move(self, tensor: ShardedTensor) -> None:
-        """Copy the values into these shards, and use them from now on."""
+        """Copy the values into these shards."""
         before = self.tensor
         if tensor is before:
             return
@@ -128,7 +127,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole, self._is_current = None, False
 
     def read_uncounted(self) -> None:
-        """Scatter writes to the whole array through a pointer, which MXNet does not count."""
+        """Scatter writes through a pointer, which MXNet does not count."""
         if self._is_current:
             now = digest(self._whole)
             if now != self._digest:
@@ -141,7 +140,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole.wait_to_read()
 
     def note_change(self) -> None:
-        """Note that the shards have changed: the whole array is gathered again when it is read, or now if something shares its memory."""
+        """Note that the shards changed. Gather again on the next read, or now if something shares the whole array's memory."""
         self._is_current = False
         if self._is_viewed:
             self._read_shards()
@@ -155,7 +154,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def handle(self) -> Any:
-        """MXNet's handle of the whole array, with the shards' values."""
+        """MXNet's handle of the whole array, up to date."""
         self.before_use()
         self._read_shards()
         return self._whole.handle
@@ -169,7 +168,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def _fresh_grad(self) -> bool:
-        """True if a backward has written the gradient since the last update. A Trainer reads it, and resets it."""
+        """True if a backward has written the gradient since the last update; read and reset by a Trainer."""
         self.before_use()
         return self._is_fresh
 
@@ -183,7 +182,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self.gradient
 
     def watch_view(self, view: Any) -> None:
-        """Keep the whole array up to date as long as something shares its memory."""
+        """Keep the whole array up to date while something shares its memory."""
         if isinstance(view, View):
             self._views.append(weakref.ref(view))
         elif view is not self:
@@ -218,12 +217,12 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def indices(self) -> Any:
-        """Indices of the rows that are not zero, in order, of a gradient that is sparse on one device; a copy, as in MXNet."""
+        """Indices of the non-zero rows of a gradient that is sparse on one device."""
         return self._as_rows("indices")
 
     @property
     def data(self) -> Any:
-        """Rows that are not zero, of a gradient that is sparse on one device; a copy, as in MXNet."""
+        """Non-zero rows of a gradient that is sparse on one device."""
         return self._as_rows("data")
 
     def _as_rows(self, what: str) -> Any:
@@ -263,7 +262,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
 
 class View(mx.nd.NDArray, metaclass=LikeNDArray):  # type: ignore[misc]  # MXNet is untyped
-    """Array that shares the memory of a `ParameterArray`'s whole array, which tracks it as long as it exists."""
+    """Array that shares the memory of a whole array."""
 
     def __init__(self, owner: ParameterArray, array: Any) -> None:
         super().__init__(array.handle, array.writable)
@@ -320,8 +319,8 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
 def copy_into(arrays: Sequence[ParameterArray], tensors: Sequence[ShardedTensor]) -> None:
     """Copy each tensor into an array, since the tensor's memory will be reused.
 
-    One operator copies all float32 shards on a device, since hundreds of small copies take as long as an update. It
-    does not support float64 on CPUs.
+    One operator copies all float32 shards of a device: hundreds of small copies take as long as an update. On CPUs it
+    has no float64.
     """
     copies: dict[Any, tuple[list[Any], list[Any]]] = {}
     for array, tensor in zip(arrays, tensors, strict=True):

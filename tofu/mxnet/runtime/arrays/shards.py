@@ -80,10 +80,7 @@ class ShardedTensor:
         )
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor of another type with the same layout. Dimensions may have extent 1 instead, and are then replicated.
-
-        Raises ShapeError for any other shape.
-        """
+        """Return a tensor of another type with the same layout. Dimensions may have extent 1 instead."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
@@ -121,7 +118,7 @@ class ShardedTensor:
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """Workers whose regions together make up the whole tensor, each region once: the first holder of each."""
+        """First holder of each distinct region; together they have the whole tensor."""
         first: dict[Region, int] = {}
         for worker, region in enumerate(self.regions):
             first.setdefault(region, worker)
@@ -138,8 +135,7 @@ class ShardedTensor:
     def scatter(self, whole: Any) -> None:
         """Copy a whole tensor (an NDArray, or anything NumPy reads) into the shards, cast to the tensor's type.
 
-        Anything but an NDArray, such as a memory-mapped file, is read piece by piece. Raises ShapeError for another
-        shape.
+        Memory-mapped files are read piece by piece.
         """
         whole = as_legacy(whole) if isinstance(whole, mx.nd.NDArray) else np.asanyarray(whole)
         if tuple(whole.shape) != self.shape:
@@ -183,7 +179,7 @@ class ShardedTensor:
         return out
 
     def gather_region(self, region: Region) -> npt.NDArray[Any]:
-        """Return the elements of a region, given as half-open spans, on the host. Raise ShapeError if it is not inside the tensor."""
+        """Return the elements of a region, on the host. Raise ShapeError if it is not inside the tensor."""
         spans = [tuple(span) for span in region]
         if len(spans) != len(self.shape) or any(
             not 0 <= begin <= end <= extent for (begin, end), extent in zip(spans, self.shape, strict=True)
@@ -204,7 +200,7 @@ class ShardedTensor:
         return found
 
     def gather_pieces(self) -> Iterator[npt.NDArray[Any]]:
-        """Yield the whole tensor as runs of elements in the order of memory, each gathered when it is read."""
+        """Yield the whole tensor as runs of elements in memory order."""
         for region in list_pieces(self.shape, np.dtype(self.dtype).itemsize):
             yield self.gather_region(region)
 
@@ -213,12 +209,12 @@ class ShardedTensor:
 
 
 def as_legacy(array: Any) -> Any:
-    """Return an `mx.np` array as an NDArray over the same memory, which operators of `mx.nd` need; other arrays unchanged."""
+    """Return an `mx.np` array as an NDArray over the same memory; other arrays unchanged."""
     return array.as_nd_ndarray() if isinstance(array, mx.np.ndarray) else array
 
 
 def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
-    """Yield consecutive regions in memory that make up the whole, each of `most_bytes` or one run of the last dimension."""
+    """Yield consecutive regions that make up the whole, each of `most_bytes` or one run of the last dimension."""
     if not shape:
         yield ()
         return
@@ -233,7 +229,7 @@ def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE
 
 
 def cut(whole: Any, region: Region) -> Any:
-    """Return the part of a whole array in `region`: a view if only the first dimension is cut, else a copy."""
+    """Return the part of an array in `region`: a view if only the first dimension is cut."""
     if all(part == (0, extent) for part, extent in zip(region[1:], whole.shape[1:], strict=True)):
         return whole[region[0][0] : region[0][1]] if region else whole
     if whole.ndim > MOST_SLICED:

@@ -1,7 +1,7 @@
-"""Whole tensors from the outputs of an execution graph's nodes, under MXNet's names for them on one device.
+"""Whole tensors from the outputs of an execution graph's nodes, under MXNet's names on one device.
 
-A tensor that an operator reads is sharded as the plan says. One that nobody reads, such as a gradient of data, stays
-as its operator's copies wrote it: adjacent shards, or partial results.
+Tensors that nobody reads, such as a gradient of data, stay as their operator's copies wrote them: adjacent shards, or
+partial results.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class WholeTensors:
         return reduce(written.join, parts)
 
     def _show_inputs(self, tensor: str, read_variable: Callable[[str], Any]) -> None:
-        """Show the inputs of the operator with this first output; variables under their own names as well, as MXNet does."""
+        """Show the inputs of the operator with this first output; variables under their own names as well."""
         op = self._names.computed[tensor]
         for source, name in self._names.inputs.get(tensor, ()):
             if source in self._whole:

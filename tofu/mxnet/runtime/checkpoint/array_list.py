@@ -1,9 +1,8 @@
-"""Index of the arrays in a `.params` file, checked against the file's size before anything is allocated.
+"""Index of the arrays in a `.params` file, checked against its size before anything is allocated.
 
 Format, little-endian: two 64-bit words (0x112, 0), the number of arrays, the arrays, the number of names, and the
-names, each with its length. An array is its magic number, storage type, shape, context, element type and elements.
-Older versions of MXNet write fewer fields. Sparse arrays also have the shape of what is stored, and the types, shapes
-and elements of their indices.
+names with their lengths. An array is its magic number, storage type, shape, context, element type and elements; older
+versions write fewer fields. Sparse arrays also have the stored shape, and their indices.
 """
 
 from __future__ import annotations

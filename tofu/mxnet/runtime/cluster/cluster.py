@@ -1,8 +1,6 @@
-"""Data parallelism between machines, around a model partitioned within each. MXNet's distributed kvstore sums the gradients.
+"""Data parallelism between machines, around a model partitioned within each, by MXNet's distributed kvstore.
 
-Every machine runs the same plan on its own part of the batch. Each shard goes to the servers and back once, so a
-machine sends its gradients once each way, however many workers it has. All machines run the same update on their
-shards.
+All machines run the same plan on their own part of the batch. Each gradient shard goes to the servers and back once.
 """
 
 from __future__ import annotations

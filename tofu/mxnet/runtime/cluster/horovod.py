@@ -1,8 +1,7 @@
-"""Horovod between machines, around a model partitioned within each. Shards of gradients are averaged, not whole tensors.
+"""Horovod between machines, around a model partitioned within each: shards of gradients are averaged.
 
-Horovod's DistributedOptimizer averages a gradient between machines, then calls MXNet's optimizer. It passes handles
-of arrays to its library, and a sharded array has no handle, only its shards do. So this module runs the two steps
-separately.
+Horovod's DistributedOptimizer averages by handles, which only shards have, and then calls MXNet's optimizer. This
+module runs the two steps separately.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Executor for an unmodified `mx.mod.Module`: whole arrays at the interface, shards inside.
 
-It has the interface of `mx.executor.Executor`. The whole arrays live in one host context, are the model, and stay the
-same for the life of the executor. Before a step, changed arrays are scattered to the shards; after it, results are
-gathered into them. Learned parameters allocated by `simple_bind`, and their gradients, exist as shards. They are
-gathered only when MXNet reads them; its Updater updates the shards directly.
+It has the interface of `mx.executor.Executor`. The whole arrays, in one host context, are the model. Changed arrays
+are scattered before a step, and results gathered after it. Parameters allocated by `simple_bind`, and their
+gradients, are shards that are gathered only when MXNet reads them.
 """
 
 from __future__ import annotations
@@ -160,7 +159,7 @@ class Executor:
 
     @cached_property
     def _keeps_inference_results(self) -> bool:
-        """True if a backward of inference needs the random numbers that the forward drew, since a second forward would draw others."""
+        """True if a backward of inference needs the random numbers that the forward drew."""
         sharded = self.sharded
         return (
             bool(sharded.differentiated)
@@ -171,13 +170,9 @@ class Executor:
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Run the backward operators and put the gradients into `grad_dict`, according to each argument's grad_req.
 
-        `out_grads` are the gradients of the outputs; only outputs that are no loss need one, as in MXNet. Arguments
-        and states written since the forward, for instance a label, are read again by the backward operators, as in
-        MXNet. Without a forward before it, the forward runs first.
-
-        It may follow any forward whose numbers do not depend on `is_train`, else it raises TofuError. With
-        is_train=False it follows forward(is_train=False), unless operators other than Dropout compute something else
-        in training.
+        Outputs that are no loss need `out_grads`. As in MXNet, backward operators read arguments written since the
+        forward, such as labels. A missing forward runs first. Raises TofuError if the forward ran in another mode and
+        operators differ between the modes.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
@@ -238,8 +233,8 @@ class Executor:
     def _has_changed(self, name: str, whole: Any) -> bool:
         """Return True if a whole array may differ from its shards.
 
-        MXNet counts its own writes. Writes through DLPack or a pointer are found by a digest. It is computed from the
-        second forward without a counted write on, so that training does not pay for it.
+        MXNet counts its own writes. A digest finds writes through DLPack or a pointer; to spare training, it is
+        computed only after forwards without counted writes.
         """
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
@@ -268,7 +263,7 @@ class Executor:
         aux_params: Mapping[str, Any] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy parameters by name into the whole arrays, cast to their types. All names are checked before anything is written."""
+        """Copy parameters by name into the whole arrays, cast to their types, after checking all names."""
         targets = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
         targets += [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
         unknown = [f"{name} is not among the {kind}" for own, name, _, kind in targets if name not in own]
@@ -289,10 +284,9 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: tuple[int, ...]
     ) -> Executor:
-        """Return an executor for other input shapes that shares this one's arrays, as in MXNet: smaller arrays use the beginning.
+        """Return an executor for other input shapes that shares this one's arrays, as in MXNet.
 
-        The same plan is used if it is feasible for the new shapes; otherwise the search runs again, with a log
-        message. Raises ShapeError for arguments that were not named, and for arrays that are too small unless
+        Raises ShapeError for changed arguments that were not named, and for arrays that are too small without
         `allow_up_sizing`.
         """
         check_shapes(kwargs)
@@ -336,7 +330,7 @@ class Executor:
         return made
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call `callback(name, handle)` for each node's output with whole arrays under MXNet's names, as on one device."""
+        """Call `callback(name, handle)` for each node's output, as on one device."""
         self._monitor = callback, monitor_all
         watch_whole(self.sharded, callback, monitor_all)
 

@@ -33,10 +33,7 @@ class AllocationFailureError(OutOfMemoryError, mx.base.MXNetError):  # type: ign
 
 
 def find_failure(arrays: Sequence[Any]) -> Exception | None:
-    """Return the first error of the operators that wrote the arrays, once they are done.
-
-    MXNet then forgets the error, so the arrays can be written again.
-    """
+    """Return the first error of the operators that wrote the arrays, and make MXNet forget it."""
     failures = [failure for array in arrays if (failure := _wait(array)) is not None]
     return failures[0] if failures else None
 
@@ -51,10 +48,7 @@ def _wait(array: Any) -> Exception | None:
 
 
 def forget_failures(failure: Exception) -> Exception:
-    """Make MXNet forget all other pending errors, in arrays that nobody can read; with one pending it cannot fork.
-
-    If another error was pending, return one that reports both.
-    """
+    """Make MXNet forget all other errors; with one pending it cannot fork. Return an error that reports the other one too."""
     try:
         mx.nd.waitall()
     except mx.base.MXNetError as other:
@@ -86,7 +80,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def explaining_memory(plan: Plan, contexts: Sequence[Any], doing: str) -> Iterator[None]:
-    """Turn failed allocations inside the context into an OutOfMemoryError: bytes needed, bytes free, and a remedy."""
+    """Turn failed allocations inside the context into an OutOfMemoryError with the bytes needed and free."""
     free = read_free_bytes()
     try:
         yield
@@ -97,10 +91,9 @@ def explaining_memory(plan: Plan, contexts: Sequence[Any], doing: str) -> Iterat
 
 
 def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
-    """Collect garbage if the plan needs much of the free memory.
+    """Collect garbage if the plan needs much of the free memory: MXNet's blocks and modules contain reference cycles.
 
-    MXNet's blocks and modules contain reference cycles, which keep their arrays until then. Raise OutOfMemoryError if
-    the plan needs more than all the memory of the machine, since the process would be killed.
+    Raises OutOfMemoryError for a plan that needs more than all memory, since the process would be killed.
     """
     if _asked_of_host(plan, contexts) > SMALL_FRACTION * read_free_bytes() or any(
         c.device_type != "cpu" for c in contexts

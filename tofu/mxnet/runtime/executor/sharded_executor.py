@@ -1,7 +1,7 @@
 """Executor over shards; it never makes a whole tensor.
 
-A training step runs in two phases on one execution graph, since callers may compute head gradients from the outputs
-in between. Inference runs on a second graph over the same shards.
+A training step runs in two phases on one execution graph, since callers may compute head gradients in between.
+Inference has a second graph over the same shards.
 """
 
 from __future__ import annotations
@@ -128,10 +128,7 @@ class ShardedExecutor:
         return self._make_graph(build_inference(self.partition))
 
     def forward(self, is_train: bool, for_backward: bool = False) -> None:
-        """Run the forward operators, asynchronously as everything in MXNet. The outputs are shards.
-
-        With `for_backward`, a forward of inference keeps what a backward of the same mode needs.
-        """
+        """Run the forward operators, asynchronously. With `for_backward`, inference keeps what a backward of that mode needs."""
         self._process.check()
         self._pass_over_failure()
         graph = self._training if is_train or for_backward else self._inference
@@ -156,7 +153,7 @@ class ShardedExecutor:
         return self._current is not None or self._has_failed
 
     def prepare_backward(self, is_train: bool = True) -> None:
-        """Ensure that the last forward ran in this mode and no backward has used its results; if not, run it again on the same shards.
+        """Run the forward again if the last one ran in another mode or a backward has used its results.
 
         Raises TofuError if it would compute something else.
         """
@@ -179,7 +176,7 @@ class ShardedExecutor:
         self.forward(is_train, for_backward=True)
 
     def scatter_head_gradients(self, given: Sequence[Any], names: Sequence[str]) -> None:
-        """Scatter the gradients of the outputs, which have these names. Raise TofuError if one that is needed is missing."""
+        """Scatter the gradients of the outputs, which have these names. Raise TofuError for missing ones."""
         heads = list_head_gradients(self.partition.graph)
         missing = [output for output in heads if output >= len(given) or given[output] is None]
         raise_together(
@@ -204,16 +201,13 @@ class ShardedExecutor:
                     array += gradient
 
     def wait(self) -> None:
-        """Block until all operators are done.
-
-        Raises ExecutionError if an operator failed; the next forward runs normally.
-        """
+        """Block until all operators are done. Raise ExecutionError if one failed; the next forward runs normally."""
         torn, failure = self._find_failures()
         if failure is not None:
             raise self._explain(torn, failure) from failure
 
     def _find_failures(self) -> tuple[list[str], Exception | None]:
-        """Return the parameters that an update failed to write, and the first error of any operator. Both are then forgotten."""
+        """Return, and forget, the parameters that an update failed to write and the first error of any operator."""
         if self._current is None or not self._has_unread:
             return [], None
         parameters = {t.name for t in self.partition.graph.tensors if t.kind is TensorKind.PARAMETER}
@@ -271,7 +265,7 @@ class ShardedExecutor:
 
     @cached_property
     def _written_in_place(self) -> list[tuple[list[int], list[int]]]:
-        """For each device, handles of the states that operators change there and of all results, which must be ordered after them."""
+        """For each device, handles of states that operators change, and of the results to order after them."""
         devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self.contexts}
         for state in self._training.bound.aux_arrays:
             devices[state.context][0].append(state.handle.value)
@@ -281,14 +275,14 @@ class ShardedExecutor:
 
     @cached_property
     def changed_arguments(self) -> tuple[str, ...]:
-        """Names of the arguments that operators change in place in training, such as the gamma of a BatchNorm with fix_gamma."""
+        """Names of the arguments that training changes in place, such as a gamma with fix_gamma."""
         graph = self.partition.problem.graph
         changed = [graph.tensors[position] for position in sorted(graph.written_in_place)]
         return tuple(t.name for t in changed if t.kind in (TensorKind.PARAMETER, TensorKind.INPUT))
 
     @cached_property
     def states_changed_by_forward(self) -> tuple[str, ...]:
-        """Names of the auxiliary states that only the forward pass changes, such as an optimizer's update inside a model."""
+        """Names of the auxiliary states that only the forward pass changes."""
         graph = self.partition.problem.graph
         changed: dict[bool, set[int]] = {True: set(), False: set()}
         for operator in graph.operators:
@@ -297,10 +291,7 @@ class ShardedExecutor:
         return tuple(tensor.name for tensor in states if tensor.kind is TensorKind.AUXILIARY)
 
     def output(self, index: int) -> ShardedTensor:
-        """Return the shards of a model output, of the last forward, computed.
-
-        Raises TofuError before the first forward, if it failed, and for an output that does not exist.
-        """
+        """Return the shards of a model output, computed. Raise TofuError before a successful forward."""
         self._process.check()
         count = len(self.partition.graph.outputs)
         if not 0 <= index < count:
@@ -325,10 +316,10 @@ class ShardedExecutor:
         )
 
     def gradient(self, name: str) -> ShardedTensor:
-        """Return the shards of an argument's gradient, of the last backward, computed; in the argument's layout if an optimizer updates it.
+        """Return the shards of an argument's gradient, computed. Zeros before the first backward, as in MXNet.
 
-        Zeros before the first backward, as in MXNet. Raises TofuError if a training forward came after the last
-        backward.
+        It has the argument's layout if an optimizer updates the argument. Raises TofuError if a later forward may
+        have overwritten it.
         """
         self._process.check()
         self.wait()
@@ -348,7 +339,7 @@ class ShardedExecutor:
         return self._earlier_gradients[name]
 
     def keep_gradients(self, earlier: ShardedExecutor) -> None:
-        """Copy the gradients of another executor of the same parameters, valid until the next training forward."""
+        """Copy another executor's gradients, valid until the next training forward."""
         if earlier._gradients is Gradients.OVERWRITTEN:
             self._gradients = Gradients.OVERWRITTEN
         elif earlier._gradients is not Gradients.NONE:
@@ -365,7 +356,7 @@ class ShardedExecutor:
             self._gradients = Gradients.OVERWRITTEN
 
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
-        """Add every backward to the gradients of these arguments, beginning with those that are `shared`, or with zeros."""
+        """Add every backward to the gradients of these arguments, starting with the `shared` ones or zeros."""
         for name in names:
             fresh = self._gradient_layout(name)
             made = shared.get(name)
@@ -390,7 +381,7 @@ class ShardedExecutor:
         return ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts, arrays)
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Install MXNet's monitor callback, which gets names and shards of the workers' nodes."""
+        """Install MXNet's monitor callback for the workers' nodes."""
         for graph in (self._training, self._inference):
             graph.watch(callback, monitor_all)
 

@@ -1,9 +1,7 @@
-"""Sharded modules: their attributes, and how they are bound.
+"""Binding of sharded modules.
 
-`running.py` runs them; `tofu.mod.Module` adds parameters, files and an optimizer.
-
-Modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. If two plans place a parameter in the
-same layout, the modules share its shards. If not, it is copied when another module of the group is used.
+Modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. Parameters with the same layout in both
+plans are shared; others are copied when another module of the group is used.
 """
 
 from __future__ import annotations
@@ -208,8 +206,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     ) -> None:
         """Plan for these shapes and allocate the shards. Binding again keeps the parameters.
 
-        With `shared_module`, another bound `tofu.mod.Module`, this module shares its parameters and optimizer. Raises
-        TofuError if a parameter has another shape there.
+        With `shared_module`, another bound `tofu.mod.Module`, both share parameters and optimizer.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")
@@ -241,10 +238,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         pass
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind for other input shapes, with the same types, parameters, gradients and optimizer, and the same plan if it is feasible.
-
-        Raises TofuError before `bind`, and ShapeError if parameters would have another shape.
-        """
+        """Bind for other input shapes, with the same types, parameters, gradients, optimizer, and plan if it is feasible."""
         before = self.executor
         with self._restoring_on_error():
             types = {desc.name: desc.dtype for desc in [*self._data_shapes, *self._label_shapes]}
@@ -276,10 +270,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         self._label_shapes = labels or []
 
     def _rebind(self, lender: ShardedModule | None = None, adds_anew: bool = False) -> None:
-        """Bind for the current shapes: the same plan if it is feasible, with the same parameters, or those of a `lender`.
-
-        Summed gradients are kept, or begin with zeros.
-        """
+        """Bind for the current shapes with the same parameters, or a `lender`'s, and with the same plan if it is feasible."""
         described = [*self._data_shapes, *self._label_shapes]
         shapes = {desc.name: tuple(desc.shape) for desc in described}
         check_shapes(shapes)

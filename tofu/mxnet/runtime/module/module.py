@@ -1,7 +1,6 @@
 """`tofu.mod.Module`: fit, score and predict over shards.
 
-Parameters are initialised one by one on the host and scattered, updated on the workers that hold them, read from and
-written to files in pieces, and gathered one by one when a caller asks for them. No device holds a whole one.
+Parameters are initialised, gathered, read and written one by one or in pieces. No device holds a whole one.
 """
 
 from __future__ import annotations
@@ -106,10 +105,9 @@ class Module(RunningModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Fill the parameters' shards, from the arrays passed or by the initializer, in MXNet's order: equal seeds give equal values.
+        """Fill the parameters' shards, from arrays or by the initializer, in MXNet's order: equal seeds give equal values.
 
-        Missing parameters are initialised with allow_missing=True, and an error otherwise. As in MXNet, other arrays
-        are ignored.
+        Missing parameters need allow_missing=True. As in MXNet, unknown arrays are ignored.
         """
         if self._is_loaded_unbound and not force_init:
             return  # as in MXNet: the parameters are those of the checkpoint
@@ -136,10 +134,7 @@ class Module(RunningModule):
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Set the parameters from whole arrays, scattered one by one.
-
-        As in MXNet, other arrays are an error if allow_missing=True and allow_extra=False.
-        """
+        """Set the parameters from whole arrays. As in MXNet, unknown arrays are an error if allow_missing and not allow_extra."""
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit passes the result of get_params back
         if allow_missing and not allow_extra and (force_init or not self.params_initialized):
@@ -147,10 +142,9 @@ class Module(RunningModule):
         super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return whole copies of the parameters and of the auxiliary states, on the host.
+        """Return whole copies of the parameters and auxiliary states, on the host.
 
-        For a checkpoint that is not bound yet, they are read from its file. Callbacks of `fit` get mappings that
-        gather a parameter on access.
+        Before `bind`, a checkpoint's are read from its file. Callbacks of `fit` get mappings that gather on access.
         """
         if self._is_loaded_unbound and self._parameter_file is not None:
             return dict(self._parameter_file.select("arg")), dict(self._parameter_file.select("aux"))
@@ -167,9 +161,8 @@ class Module(RunningModule):
     def load(cls, prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
         """Return a module from a checkpoint by Tofu or MXNet, for any number of workers.
 
-        `kwargs` are the constructor's. Without `ngpus` and `context`, a partitioned symbol runs as it was saved.
-        Parameters are read when the module is bound, the optimizer's states when it gets its optimizer. Raises
-        TofuError for missing or damaged files, and for files of two checkpoints.
+        `kwargs` are the constructor's; without `ngpus` and `context`, a partitioned symbol runs as it was saved.
+        Raises TofuError for missing or damaged files, and for files of two checkpoints.
         """
         check_checkpoint(prefix, epoch, ["params", *(["states"] if load_optimizer_states else [])])
         symbol = read_symbol(f"{prefix}-symbol.json")
@@ -227,9 +220,8 @@ class Module(RunningModule):
     def load_optimizer_states(self, fname: str) -> None:
         """Read states written by MXNet or by `save_optimizer_states`.
 
-        The latter include the optimizer with its counts of steps, which replaces the present one, so that training
-        continues exactly. Raises TofuError for states of another optimizer, and of another step than the file of the
-        parameters.
+        The latter include the optimizer with its counts of steps, so that training continues exactly. Raises
+        TofuError for states of another optimizer or step.
         """
         optimizer = self._require_optimizer()
         content, seal = load_states(fname, optimizer_types(optimizer.optimizer))
@@ -248,9 +240,8 @@ class Module(RunningModule):
     ) -> None:
         """Create the optimizer; its states are created on the shards at the first update.
 
-        With a `kvstore` that is distributed and synchronous, such as "dist_sync", all machines start with the first
-        machine's parameters, and sum their gradients before each update. Other kvstores have no effect. The
-        `optimizer` may be Horovod's DistributedOptimizer, which averages shards of gradients between machines. Raises
+        With a distributed synchronous `kvstore` ("dist_sync"), all machines start with the first machine's parameters
+        and sum their gradients. `optimizer` may be Horovod's DistributedOptimizer, which averages them. Raises
         UnsupportedError for both at once.
         """
         if self.optimizer_initialized and not force_init:
@@ -274,10 +265,7 @@ class Module(RunningModule):
             self._state_file = None
 
     def borrow_optimizer(self, shared_module: Module) -> None:
-        """Train with the optimizer of another module, its states and counts of steps.
-
-        Raises TofuError if it does not train this module's parameters.
-        """
+        """Train with another module's optimizer, its states and counts of steps."""
         self._shard_optimizer = shared_module._require_optimizer().borrow(self._param_names)
         self._cluster = shared_module._cluster
         self.optimizer_initialized = True
@@ -294,7 +282,7 @@ class Module(RunningModule):
 
     @property
     def optimizer_states(self) -> dict[str, Any]:
-        """Updated parameter -> the optimizer's state for it, in the optimizer's form, with sharded arrays."""
+        """Updated parameter -> the optimizer's state, with sharded arrays."""
         optimizer = self._require_optimizer()
         optimizer.place_states(self.executor)
         states = optimizer.updater.states
@@ -330,7 +318,7 @@ class Module(RunningModule):
 
     @property
     def _kvstore(self) -> Any:
-        """MXNet's kvstore between machines. On one machine with several contexts, an object that has the updater; else None."""
+        """MXNet's kvstore between machines; on one machine with several contexts, an object that has the updater; else None."""
         if self._cluster is not None:
             return self._cluster.kvstore
         has_one = self._contexts_named > 1 and self.optimizer_initialized

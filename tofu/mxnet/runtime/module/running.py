@@ -42,7 +42,7 @@ class RunningModule(ShardedModule):
             self.executor.forget_gradients(before)
 
     def _label_shapes_for(self, data: Sequence[Any]) -> list[tuple[int, ...]]:
-        """Return the shapes of the labels for a batch without labels: inferred, or else the bound shapes with this batch size."""
+        """Return the labels' shapes for a batch without labels, inferred or else bound ones with this batch size."""
         shapes = {desc.name: tuple(array.shape) for desc, array in zip(self._data_shapes, data, strict=True)}
         try:
             inferred, _ = infer_arguments(self._symbol, shapes, {})
@@ -60,7 +60,7 @@ class RunningModule(ShardedModule):
 
     @property
     def _fed_data(self) -> list[str]:
-        """Names of the data inputs in the order of a batch's arrays, the order of the bound shapes, as in MXNet."""
+        """Names of the data inputs in the order of the bound shapes, as in MXNet."""
         return [desc.name for desc in self._data_shapes]
 
     @property
@@ -68,10 +68,7 @@ class RunningModule(ShardedModule):
         return [desc.name for desc in self._label_shapes] or self._label_names
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Scatter a batch and run the forward operators, after binding again if the batch has other shapes.
-
-        Raises TofuError before there are parameters, and ShapeError for shapes that would change them.
-        """
+        """Scatter a batch and run the forward operators, after binding again if the batch has other shapes."""
         self._check_ready()
         if not hasattr(data_batch, "data"):
             raise ArgumentTypeError(
@@ -87,18 +84,18 @@ class RunningModule(ShardedModule):
         self.executor.forward(self.for_training if is_train is None else is_train)
 
     def score(self, *args: Any, **kwargs: Any) -> Any:
-        """Score as in MXNet. Raise TofuError before there are parameters."""
+        """Score as in MXNet."""
         self._check_ready()
         check_iterator("score", args, kwargs, "eval_data")
         return super().score(*args, **kwargs)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """Predict as in MXNet. Raise TofuError before there are parameters."""
+        """Predict as in MXNet."""
         self._check_ready()
         return super().predict(*args, **kwargs)
 
     def iter_predict(self, *args: Any, **kwargs: Any) -> Any:
-        """Yield predictions as in MXNet. Raise TofuError before there are parameters."""
+        """Yield predictions as in MXNet."""
         self._check_ready()
         return super().iter_predict(*args, **kwargs)
 
@@ -111,10 +108,7 @@ class RunningModule(ShardedModule):
         return executor
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run the backward operators. Outputs that are no loss need `out_grads`, an array or a list of arrays.
-
-        Raises TofuError if the module is bound for inference.
-        """
+        """Run the backward operators. Outputs that are no loss need `out_grads`, an array or a list."""
         if self.binded and not self.for_training:
             raise NotReadyError(
                 "The module was bound with for_training=False: bind it with for_training=True to run backward()."
@@ -127,11 +121,7 @@ class RunningModule(ShardedModule):
     # ---- results
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the whole outputs of the last forward.
-
-        With merge_multi_context=False each is a list of its slices of the batch, one for each device that `context=`
-        named.
-        """
+        """Return the whole outputs, or with merge_multi_context=False lists of their slices for the devices in `context=`."""
         whole = [self.executor.output(index).gather() for index in range(len(self.output_names))]
         if merge_multi_context:
             return whole
@@ -155,7 +145,7 @@ class RunningModule(ShardedModule):
         return [self._cut(array, desc.layout) for array, desc in zip(whole, self._data_shapes, strict=True)]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update a metric with whole labels and outputs. With pre_sliced=True, labels are in a list per device, as in MXNet."""
+        """Update a metric with whole labels and outputs. With pre_sliced=True, labels are in a list per device."""
         if not hasattr(eval_metric, "update_dict"):
             raise ArgumentTypeError(
                 f"update_metric takes a metric, not {show_with_type(eval_metric)}. Write mx.metric.create('acc')."
@@ -173,10 +163,7 @@ class RunningModule(ShardedModule):
         return whole if merge_multi_context else [self._cut(array, None) for array in whole]
 
     def set_states(self, states: Any = None, value: float | None = None) -> None:
-        """Set the inputs in `state_names`, zeros at first: from arrays as `get_states` or `get_outputs` return them, or to one number.
-
-        Raises TofuError for both or neither, and for another number of arrays.
-        """
+        """Set the inputs in `state_names`, zeros at first, from arrays or to one number."""
         variables = self._check_ready().variables
         if (states is None) == (value is None):
             raise TofuError("set_states takes either states=, an array for each of state_names, or value=, a number.")
@@ -213,11 +200,7 @@ def find_batch_axis(layout: str | None) -> int:
 
 
 def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
-    """Return an array's slices of the batch, in MXNet's sizes: the last one gets the remainder.
-
-    A sharded module is one device, so slices are cut from the whole array. An array without a batch dimension, or
-    whose extent there is no multiple of `samples`, is returned whole in each place.
-    """
+    """Return an array's slices of the batch, in MXNet's sizes; an array without a batch dimension is returned whole in each place."""
     if axis < 0 or not whole.shape or whole.shape[axis] % samples or samples < slices:
         return [whole] * slices
     each = whole.shape[axis] // samples

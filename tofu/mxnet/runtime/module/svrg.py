@@ -1,8 +1,7 @@
 """`tofu.mod.SVRGModule`: MXNet's SVRGModule (stochastic variance reduced gradients) over two sharded modules.
 
-Each batch's gradient is corrected by the gradient at earlier weights for the same batch, and by their gradient
-averaged over all batches. A second module has the earlier weights. Its gradients and the averages have the layout of
-the weights.
+The gradient at earlier weights, for the same batch and averaged over all batches, corrects each batch's gradient. A
+second module has the earlier weights.
 """
 
 from __future__ import annotations

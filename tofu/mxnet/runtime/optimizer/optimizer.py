@@ -1,7 +1,6 @@
-"""MXNet optimizers on shards: an optimizer runs once per weight, as on one device, and its operators run on the workers' shards.
+"""MXNet optimizers on shards: an optimizer runs once per weight, as on one device, and its operators run on the shards.
 
-Steps are counted once, norms are those of whole tensors, and random numbers are drawn as on one device. Momentum and
-history have the weight's layout.
+So steps are counted once, and norms and random numbers are those of one device. States have the weight's layout.
 """
 
 from __future__ import annotations
@@ -74,10 +73,7 @@ class ShardOptimizer:
         self._sparse = {name: name in storages for name in list_sparse_gradients(symbol)}  # and whether the weight is
 
     def borrow(self, names: Sequence[str]) -> ShardOptimizer:
-        """Return the same optimizer, with its states and counts of steps, for its parameters in `names`.
-
-        Raises TofuError for names that it does not have.
-        """
+        """Return the same optimizer, with its states and counts, for its parameters in `names`. Raise TofuError for unknown names."""
         raise_together(
             TofuError,
             "The optimizer was made for another model, which does not have these parameters:",
@@ -95,8 +91,7 @@ class ShardOptimizer:
     def update(self, executor: ShardedExecutor) -> None:
         """Update every trained parameter with the gradients of the last backward.
 
-        If an operator of the step failed, raises ExecutionError before anything is changed. If the optimizer itself
-        fails, the error names the parameters that are updated.
+        If the optimizer fails, the error names the parameters that may be updated.
         """
         trained = {index: name for index, name in self.names.items() if name in executor.differentiated}
         if not trained:
@@ -132,15 +127,14 @@ class ShardOptimizer:
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
-        """Content of a file of states: the states, and the optimizer with its counts of steps, as MXNet's Updater writes them."""
+        """States, and the optimizer with its counts of steps, as MXNet's Updater saves them."""
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
-        """Load states that Tofu or MXNet saved, and the optimizer if it is included.
+        """Load saved states, and the optimizer if it is included.
 
-        MXNet's Module saves the states alone. Steps are then counted from the optimizer's begin_num_update, as in
-        MXNet, with a warning if that changes the updates. Raises TofuError for other content, and for states of
-        another optimizer or model.
+        MXNet's Module saves states alone. Steps are then counted from begin_num_update, with a warning if the
+        optimizer uses the count. Raises TofuError for states of another optimizer or model.
         """
         states, optimizer = content if isinstance(content, tuple) and len(content) == 2 else (content, self.optimizer)
         if not isinstance(states, dict):
@@ -208,10 +202,10 @@ def updater_for(optimizer: Any) -> Any:
 
 
 class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is untyped
-    """Updater of LAMB, one weight after the other.
+    """Updater of LAMB, one weight after the other, with norms of whole tensors.
 
-    MXNet's kernel for several weights computes the norms of its inputs, here shards. Its kernel for one float16
-    weight leaves the master copy unchanged. This has the former's arithmetic with norms of whole tensors.
+    MXNet's kernel for several weights would compute norms of shards, and its kernel for one float16 weight leaves the
+    master copy unchanged.
     """
 
     def __call__(self, index: Sequence[int], grad: Sequence[Any], weight: Sequence[Any]) -> None:
@@ -220,10 +214,7 @@ class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is unty
 
 
 def place_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
-    """Create missing states, and move the others to the layouts of their weights.
-
-    A state is created at its weight's first update, since it may contain a copy of the weight.
-    """
+    """Create missing states, which may copy the weight at its first update, and move the others to their weights' layouts."""
     with on_shards():
         for index, weight in zip(indices, weights, strict=True):
             if index not in updater.states:

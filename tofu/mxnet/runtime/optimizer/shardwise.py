@@ -1,8 +1,7 @@
 """MXNet's imperative operators on sharded arrays, so that any optimizer runs on shards unchanged.
 
-Inside `on_shards()`, the one function through which MXNet calls its imperative operators is replaced. Calls from
-other threads go to MXNet unchanged. Element-wise operators run on each worker's shards. Sums and norms run on every
-distinct region once and are added. Any other operator gets whole arrays, on the host.
+Inside `on_shards()`, the function through which MXNet calls its operators is replaced. Element-wise operators run on
+each worker's shards, sums and norms on every distinct region, and any other operator on whole arrays, on the host.
 """
 
 from __future__ import annotations
@@ -51,11 +50,7 @@ _installed = 0  # number of contexts in all threads
 
 @contextmanager
 def on_shards() -> Iterator[None]:
-    """Let MXNet's imperative operators take sharded arrays inside this context, in this thread.
-
-    MXNet has one function for all threads. It is replaced while any thread is inside, and passes other threads' calls
-    on.
-    """
+    """Let MXNet's imperative operators take sharded arrays inside this context, in this thread."""
     _count(1)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Arguments of Tofu's functions for MXNet, read and checked before anything else is done."""
+"""Validation of the arguments of Tofu's functions for MXNet."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _is_whole_number(value: Any) -> bool:
 
 
 def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
-    """Return the number of workers, from any of the three arguments. Raise DeviceError if there is none, or if they differ."""
+    """Return the number of workers. Raise DeviceError if no argument gives it, or if they differ."""
     if ngpus is not None and not _is_whole_number(ngpus):
         raise DeviceError(
             f"ngpus must be a whole number of devices, not {show(ngpus)}. Write ngpus=2, or name the devices: "
@@ -81,7 +81,7 @@ def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None)
 
 
 def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **given: Any) -> Settings:
-    """Return the checked options of `tofu.partition`. Raise a TofuError for the first that is wrong or contradicts another."""
+    """Return the checked options of `tofu.partition`."""
     options = read_options(given, MXNET_OPTIONS)
     settings = MXNetSettings(count_workers(ngpus, contexts, options.get("plan")), **options)
     settings.check()
@@ -96,7 +96,7 @@ def check_workers_of_module(ngpus: Any, context: Any) -> None:
 
 
 def check_contexts(contexts: Any, name: str = "contexts", otherwise: str = "") -> tuple[Any, ...] | None:
-    """Return the contexts as a tuple of `mx.Context`. `name` is the argument's, `otherwise` an alternative for the message."""
+    """Return the contexts as a tuple. `name` is the argument's, `otherwise` an alternative for the message."""
     if contexts is None:
         return None
     example = f"Write {name}=[mx.cpu(0), mx.cpu(1)], one for each worker.{otherwise}"
@@ -109,10 +109,7 @@ def check_contexts(contexts: Any, name: str = "contexts", otherwise: str = "") -
 
 
 def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
-    """Return input name -> shape, as tuples of integers. `options` are other names that the caller accepts.
-
-    Raises ShapeError for unknown names and for invalid shapes.
-    """
+    """Return input name -> shape. Raise ShapeError for invalid shapes, and for names that are neither inputs nor `options`."""
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     unknown = [f"{n}={show(shape)}{_advise_name(n, names, options)}" for n, shape in shapes.items() if n not in names]
     choice = f", and these are no options ({', '.join(options)})" if options else ""
@@ -130,8 +127,7 @@ def _advise_name(name: str, names: Collection[str], options: Collection[str]) ->
 def read_bound_shapes(symbol: Any, given: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return input name -> shape, from the keywords of `simple_bind`.
 
-    As in MXNet, keywords that are no input and no shape are ignored with a warning, and labels that the model does
-    not have, which Module passes, silently. Raises ShapeError for an invalid shape of an input.
+    As in MXNet, other keywords are ignored, with a warning unless they are labels.
     """
     names = symbol.list_arguments()
     others = [name for name, shape in given.items() if name not in names and not isinstance(shape, (tuple, list))]
@@ -147,14 +143,14 @@ def read_bound_shapes(symbol: Any, given: Mapping[str, Any]) -> dict[str, tuple[
 
 
 def check_names_given(what: str, names: Any) -> list[str]:
-    """Return a list of names. Raise TofuError for a string, which would be read as a list of letters."""
+    """Return a list of names; a string would be read as a list of letters."""
     if isinstance(names, str):
         raise TofuError(f"{what} takes a list of names. Write {what}=[{names!r}].")
     return list(names or ())
 
 
 def check_symbol(symbol: Any) -> None:
-    """Raise UnsupportedError for anything but a symbol, with the way to get one."""
+    """Raise UnsupportedError for anything but a symbol."""
     if isinstance(symbol, mx.sym.Symbol):
         return
     if isinstance(symbol, (str, Path)):
@@ -205,10 +201,10 @@ def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
 def read_module_requests(
     grad_req: Any, names: Sequence[str], trained: Sequence[str], inputs: Sequence[str]
 ) -> dict[str, str]:
-    """Return argument with a gradient -> "write" or "add", as `mx.mod.Module` reads `grad_req`.
+    """Return argument with a gradient -> "write" or "add", from any form of `grad_req` that `mx.mod.Module` accepts.
 
-    One word applies to the trained parameters and to the inputs that need gradients. A list or a mapping names
-    arguments; a mapping keeps the default of the others.
+    One word applies to trained parameters and inputs that need gradients; a mapping keeps the default of other
+    arguments.
     """
     wanted = {*trained, *inputs}
     if isinstance(grad_req, str):
@@ -246,7 +242,7 @@ def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def arrays_by_name(arrays: Any, names: Sequence[str], what: str, optional: bool = False) -> dict[str, Any]:
-    """Return arrays, passed as a list or a mapping, by name."""
+    """Return arrays by name, from a list or a mapping."""
     if not isinstance(arrays, Mapping):
         if len(arrays) != len(names):
             raise ShapeError(f"{what} has {len(arrays)} arrays, the model needs {len(names)}: {', '.join(names)}.")
@@ -259,7 +255,7 @@ def arrays_by_name(arrays: Any, names: Sequence[str], what: str, optional: bool 
 
 
 def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, str]:
-    """Return argument -> "row_sparse" or "csr", for those that are not dense, by the model or overridden by `stypes`."""
+    """Return argument -> "row_sparse" or "csr" by the model, overridden by `stypes`."""
     asked = {**list_storages(symbol), **(stypes or {})}
     unknown = [f"{name}: {stype}" for name, stype in asked.items() if stype not in ("default", "row_sparse", "csr")]
     raise_together(ArgumentTypeError, "Storage types are default, row_sparse and csr. Unknown ones:", unknown)
@@ -279,7 +275,7 @@ def warn_of_sparse_storage(symbol: Any) -> None:
 
 
 def warn_of_data_parallel_group(frame: Any) -> None:
-    """Warn once if a Module binds the symbol in several contexts, each for a part of the batch: parallelism of two kinds."""
+    """Warn once if a Module binds the symbol in several contexts."""
     group = frame.f_locals.get("self")
     if isinstance(group, DataParallelExecutorGroup) and group.contexts[1:] and not group.execs:
         count, names = len(group.contexts), ", ".join(map(str, group.contexts))
@@ -291,10 +287,7 @@ def warn_of_data_parallel_group(frame: Any) -> None:
 
 
 def place_by_hand(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
-    """Return argument or state -> context of its whole array: that of its group if operators are placed by hand, else `ctx`.
-
-    Warns that the plan decides where the operators run.
-    """
+    """Return argument or state -> context of its whole array, by `group2ctx` or else `ctx`."""
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     if not group2ctx:
         return dict.fromkeys(names, ctx)

@@ -25,11 +25,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> Any:
-        """Handle of MXNet's symbol, for this object's methods and for Tofu.
-
-        MXNet would build symbols for one device from it (an operator, a Group, a CachedOp), so other callers get an
-        UnsupportedError.
-        """
+        """Handle of MXNet's symbol, for this object and Tofu. Other callers, who would build a symbol for one device, get an error."""
         asker = sys._getframe(1)
         is_own = asker.f_locals.get("self") is self or asker.f_globals.get("__name__", "").startswith("tofu.")
         if not is_own and self.settings.workers > 1:
@@ -50,21 +46,21 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return mx.sym.Symbol(_copy_handle(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Compose, as in MXNet. The composed model is partitioned with the same settings and planned again."""
+        """Compose, as in MXNet; the result is partitioned with the same settings."""
         made = super().__call__(*args, **kwargs)
         made._partition = None
         return made
 
     def __getitem__(self, index: Any) -> Any:
-        """Return an output, by number or name, or a slice, as in MXNet: partitioned with the same settings, planned when it is bound."""
+        """Return an output, or a slice of them, partitioned with the same settings."""
         return self._partition_too(self.whole[index])
 
     def get_internals(self) -> Any:
-        """Return every node's outputs, as in MXNet; a selection of them is partitioned with the same settings."""
+        """Return every node's outputs, partitioned with the same settings."""
         return self._partition_too(super().get_internals())
 
     def get_children(self) -> Any:
-        """Return the inputs of the outputs' nodes, as in MXNet, partitioned with the same settings. None for a variable."""
+        """Return the inputs of the outputs' nodes, partitioned with the same settings; None for a variable."""
         children = super().get_children()
         return None if children is None else self._partition_too(children)
 
@@ -82,7 +78,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return super().get_backend_symbol(backend) if self.settings.workers == 1 else self.optimize_for(backend)
 
     def as_np_ndarray(self) -> Any:
-        """Raise UnsupportedError, except for one worker: a symbol of MXNet's NumPy interface would run on one device."""
+        """Raise UnsupportedError, except for one worker."""
         if self.settings.workers == 1:
             return super().as_np_ndarray()
         raise UnsupportedError(

@@ -1,7 +1,6 @@
 """Partitioned symbol: it binds to k devices wherever MXNet would bind it to one.
 
-It keeps the model as the user wrote it. Every way of MXNet to run a symbol is partitioned as well, or refused with an
-alternative, so that nothing silently runs on one device.
+Every way of MXNet to run a symbol is partitioned as well, or refused, so that nothing silently runs on one device.
 """
 
 from __future__ import annotations
@@ -69,21 +68,15 @@ class PartitionedSymbol(DerivedSymbols):
         return self.planned().training.symbol
 
     def save_report(self, path: str | Path, title: str = "") -> None:
-        """Write an HTML page: how every tensor is split, the communication of each layer, and that of alternative splits.
-
-        Takes a moment for each axis of the layers with most communication. Raises PlanError before there is a plan.
-        """
+        """Write an HTML page: how every tensor is split, the communication of each layer, and that of alternative splits."""
         write_atomically(str(path), render_page(self.planned(), title or self.name or "model", track_progress))
 
     def why(self, operator: str) -> str:
-        """Return a table of the communication if an operator were split along each of its axes, each found by a short search.
-
-        Raises PlanError before there is a plan, and for an operator that the model does not have.
-        """
+        """Return a table of the communication if an operator were split along each of its axes."""
         return print_to_text(lambda console: console.print(alternatives_table(self.planned(), operator)))
 
     def planned(self) -> Partition:
-        """Return the partition for the shapes passed to `partition`, or for the last bind. Raise PlanError before that."""
+        """Return the partition for the last shapes. Raise PlanError before there is one."""
         if self.settings.workers == 1:
             raise PlanError("With ngpus=1 the model stays as it is: there is no plan. Plans are for ngpus=2 and more.")
         if self._partition is None:
@@ -131,7 +124,7 @@ class PartitionedSymbol(DerivedSymbols):
         return self._partition
 
     def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
-        """Return an executor over shards for a partition of this symbol, whose plan becomes `plan`."""
+        """Return an executor over shards for a partition, which becomes the current one."""
         self._partition = partition
         return ShardedExecutor(partition, self.contexts, shared)
 
@@ -325,7 +318,7 @@ class PartitionedSymbol(DerivedSymbols):
         return load_json, (self.tojson(),)
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
-        """Return the original model as MXNet's JSON, with settings and plan in its attributes. Plain MXNet reads the model."""
+        """Return MXNet's JSON of the original model, with settings and plan in its attributes."""
         return add_partition(self.whole.tojson(remove_amp_cast), self.settings, self.contexts, self.current_plan)
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:

@@ -20,9 +20,8 @@ MOST_PARTITIONS = 4
 class Replanner:
     """Partitions of one model for several input shapes.
 
-    The plan for the first shapes is used whenever it fits, whatever was planned since: a smaller last batch may need
-    another plan, which later batches should not use. The partitions used last are kept, so that returning to their
-    shapes needs no analysis and no search.
+    The plan for the first shapes is used whenever it fits, so that a smaller last batch with another plan does not
+    change later batches. The last partitions are kept.
     """
 
     def __init__(self) -> None:
