@@ -42,7 +42,7 @@ class SymbolRequest:
     """Tensors that an optimizer keeps for each weight, unless the user says otherwise."""
 
     def read(self, observe: Observer | None = None) -> Task:
-        """Return the model as it is trained, before any decision: every argument but the inputs is learned."""
+        """Return the training step before any decision. Every argument but the inputs is learned."""
         return read_trained(self.symbol, self.shapes, self.settings, observe)
 
     def compile(self, observe: Observer | None = None) -> Partition:
@@ -99,7 +99,7 @@ def read_request(
     unroll: str,
     **_: Any,
 ) -> None:
-    """Read a symbol and call `use` with the request. Raise TofuError if there is no such file, or no shape."""
+    """Read a symbol and call `use` with the request. Raise TofuError for a missing file or without shapes."""
     if not Path(model).is_file():
         raise TofuError(
             f"There is no file {model}. MODEL is a symbol that MXNet saved, such as model-symbol.json, or a step for JAX, such as "

@@ -168,7 +168,7 @@ def frontier(
 ) -> Frontier:
     """Return the frontier of memory and communication of a model over `ngpus` workers, from shapes alone.
 
-    Arguments are those of `tofu.partition`; every argument of the model but its inputs is trained. It takes about ten
+    Takes the arguments of `tofu.partition`. Every argument of the model but its inputs is trained. It takes about ten
     searches, and as many calls of MXNet's memory planner.
 
     Examples
@@ -193,7 +193,7 @@ def frontier(
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
     """Return the frontier of a plain symbol, over the first arrangement of its rounds.
 
-    Raises PlanError for one worker, or an algorithm that is no search.
+    Raises PlanError for one worker, and for an algorithm without a search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")

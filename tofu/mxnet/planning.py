@@ -30,7 +30,7 @@ def read_task(
     updated: Collection[str] = (),
     observe: Observer | None = None,
 ) -> Task:
-    """Run the first half of the pipeline, up to each operator's strategies. Arguments and errors are those of `compile_partition`."""
+    """Run the first half of the pipeline, up to each operator's strategies, for the arguments of `compile_partition`."""
     observe = observe or observe_by_environment()
 
     def read(unrolled: bool) -> Task:

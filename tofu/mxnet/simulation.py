@@ -76,8 +76,8 @@ def advise(
     """Find the number of devices of a machine on which a model should train, and the plan. Printed, the result is a table.
 
     `workers` are the numbers to try, by default the powers of 2 that the machine has. A partitioned symbol's hints
-    apply; its workers, plan, interconnect and memory limit do not. The other arguments and the errors are those of
-    `simulate`.
+    apply; its workers, plan, interconnect and memory limit do not. See `simulate` for the other arguments and the
+    errors.
     """
     settings = symbol.settings.over(FEWEST) if isinstance(symbol, PartitionedSymbol) else read_settings(FEWEST)
     return find_advice(

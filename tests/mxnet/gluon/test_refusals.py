@@ -54,7 +54,7 @@ def test_a_block_around_it_that_is_hybridized():
     around.add(build_partitioned())
     assert around(draw(6, 5)).shape == (6, 4)
     around.hybridize()
-    with refuses(UnsupportedError, "Partition the block around it, or do not hybridize that"):
+    with refuses(UnsupportedError, "Partition the outer block instead, or do not hybridize it"):
         around(draw(6, 5))
 
 
@@ -121,7 +121,7 @@ def test_inputs_that_do_not_fit():
 
 def test_differentiation_in_prediction_mode():
     net = build_partitioned()
-    with autograd.record(train_mode=False), refuses(UnsupportedError, "in training mode alone"):
+    with autograd.record(train_mode=False), refuses(UnsupportedError, "in training mode"):
         net(draw(6, 5))
 
 

@@ -61,7 +61,7 @@ def test_training_resumes_on_any_number_of_workers_and_in_mxnet(case, tmp_path):
 ADAM = Case("adam", {"learning_rate": 0.01})
 
 
-WITHOUT_COUNT = pytest.mark.filterwarnings("ignore:The file of optimizer states holds no count of steps:UserWarning")
+WITHOUT_COUNT = pytest.mark.filterwarnings("ignore:The file of optimizer states has no count of steps:UserWarning")
 
 
 def test_a_file_without_a_step_count_warns(tmp_path):

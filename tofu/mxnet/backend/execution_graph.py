@@ -56,7 +56,7 @@ class ExecutionGraph:
 
     @cached_property
     def keeping_gradients(self) -> ExecutionGraph:
-        """The same graph with memory of their own for the gradients.
+        """The same graph with separate memory for the gradients.
 
         Exceptions: a gradient of two arguments, and one that no backward operator computes.
         """

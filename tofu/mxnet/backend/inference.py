@@ -1,4 +1,4 @@
-"""Inference: the forward graph alone over the shards of a training step. MXNet runs inference with a graph of its own."""
+"""Inference: the forward graph alone over the shards of a training step, as a separate graph."""
 
 from __future__ import annotations
 

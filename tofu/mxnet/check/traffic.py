@@ -1,7 +1,7 @@
 """Bytes that an execution graph transfers, counted from its fetch nodes: pieces, contexts and shapes.
 
-This is the first of two counts that must equal `plan.communication_bytes` exactly; the running kernel has the other.
-This module imports neither the search nor the analysis.
+This count and that of the running kernel must both equal `plan.communication_bytes`. This module imports neither the
+search nor the analysis.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Reasons = dict[int, str]
 
 
 def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
-    """Return the tensors that depend on numbers which every worker draws for itself. `accesses` are those of the operators."""
+    """Return the tensors that depend on numbers which every worker draws for itself. `accesses` has the operators' accesses."""
     drawn: Reasons = {}
     for operator, access in zip(graph.operators, accesses, strict=True):
         if draws(operator) or (access.is_random and operator.op not in DROP_PROBABILITIES):

@@ -81,8 +81,8 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
 def split_readers(symbol: Any) -> Any:
     """Return the symbol with copies for outputs that have eight readers or more: at most seven readers each.
 
-    MXNet adds the gradients of eight or more readers in place, which some of its kernels get wrong. The copies differ
-    in an attribute, since MXNet merges equal nodes.
+    MXNet adds the gradients of eight or more readers in place, which several kernels get wrong. The copies differ in
+    an attribute, since MXNet merges equal nodes.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())

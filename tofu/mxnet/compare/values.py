@@ -62,7 +62,7 @@ POSITIONS: dict[str, dict[int, Reader]] = {
     "where": {0: lambda attributes, shapes: (0, 2)},
     "_ctc_loss": {1: lambda attributes, shapes: (1, shapes[0][2])},
 }
-# What hands the numbers of its inputs on as they are.
+# Operators that pass the numbers of their inputs on unchanged.
 PASSING = frozenset(
     (
         *(
@@ -146,7 +146,7 @@ def draw_values(
     given: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> dict[str, Array]:
-    """Return name -> numbers of every argument and auxiliary state of a symbol, in its type; `given` as they are.
+    """Return name -> numbers of every argument and auxiliary state of a symbol, in its type, with `given` values unchanged.
 
     Positions (`find_positions`) are drawn within their bounds, scales and variances between 0.5 and 1.5. Parameters
     with two or more dimensions are uniform with variance 1 / fan-in, everything else is between -0.5 and 0.5.

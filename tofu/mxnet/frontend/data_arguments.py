@@ -13,7 +13,7 @@ MOST_INFERENCES = 32
 
 
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
-    """Return the names of the arguments that are data; the others are parameters.
+    """Return the names of the arguments that are data; all others are parameters.
 
     Data are the labels and the arguments with given shapes. If all shapes are given, data are the labels, and
     arguments that MXNet cannot infer from those before or that grow with the batch.

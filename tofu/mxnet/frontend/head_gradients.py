@@ -35,7 +35,7 @@ def find_repeats(symbol: Any) -> list[int]:
 
 
 def copy_repeats(symbol: Any) -> Any:
-    """Return the symbol with copies of repeated outputs, so that each has a gradient of its own."""
+    """Return the symbol with copies of repeated outputs, so that each output has a separate gradient."""
     names, repeats = symbol.list_outputs(), find_repeats(symbol)
     if not repeats:
         return symbol

@@ -268,7 +268,7 @@ def find_labels(symbol: Any) -> frozenset[str]:
 def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], list[str]]:
     """Return the default way to train a model: shapes of its inputs, labels included, and the names of learned arguments.
 
-    Raises ShapeError if the shapes do not determine those of the labels.
+    Raises ShapeError if the labels' shapes cannot be inferred.
     """
     labels = find_labels(symbol)
     known, _ = infer_arguments(symbol, shapes, {})

@@ -28,7 +28,7 @@ DATA_DEPENDENT = {
 FIXING = ("BatchNorm", "BatchNorm_v1")
 RESHAPES = ("Reshape", "_np_reshape", "_npx_reshape")
 SYNCHRONIZED = {
-    "_contrib_SyncBatchNorm": "Use BatchNorm: its statistics are those of the whole batch, on all workers.",
+    "_contrib_SyncBatchNorm": "Use BatchNorm: its statistics cover the whole batch, on all workers.",
 }
 
 
@@ -124,7 +124,7 @@ def _sets_scale(operator: Operator) -> bool:
 
 
 def _refuse_other_sizes(graph: Graph) -> None:
-    """Refuse reshapes with a size of -1 that is no integer: MXNet rounds it, then reads and writes outside of the tensors."""
+    """Refuse reshapes whose size of -1 is fractional: MXNet rounds it, then reads and writes outside of the tensors."""
     shapes = [tensor.shape for tensor in graph.tensors]
     raise_together(
         UnsupportedError,

@@ -15,7 +15,7 @@ from tofu.mxnet.frontend.storage import with_dense_storage
 from tofu.validation import is_integer, parse_json, read_integer, read_list, read_mapping, read_string, show
 
 GROUP_KEY = "__ctx_group__"
-ATTRIBUTES = ("attrs", "attr", "param")  # of a node; the last two are those of older versions of MXNet
+ATTRIBUTES = ("attrs", "attr", "param")  # of a node; older versions of MXNet wrote the last two
 BOOLEANS = {"true": "True", "false": "False"}
 
 

@@ -31,7 +31,7 @@ def has_recurrences(symbol: Any) -> bool:
 def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) -> Any:
     """Return the symbol with cells in place of the RNN operators that can be unrolled.
 
-    `shapes` and `types` are those of all variables.
+    `shapes` and `types` describe all variables.
     """
     graph = json.loads(symbol.tojson())
     nodes = {node["name"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value)}

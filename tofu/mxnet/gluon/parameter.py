@@ -32,7 +32,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def gradient(self) -> ParameterArray | None:
-        """Gradient, or None if there is none."""
+        """Gradient, or None."""
         return self._grad[0] if self._grad else None
 
     def data(self, ctx: Any = None) -> Any:
@@ -69,7 +69,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.array.gradient = self.gradient
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Initialize as in Gluon. The old array keeps its values in shards of its own; the new array gets its shards."""
+        """Initialize as in Gluon. The old array keeps its values in other shards; the new array gets its shards."""
         self.settle()
         before = self.array
         super().initialize(*args, **kwargs)

@@ -66,7 +66,7 @@ class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Return True if servers may update each shard of a weight as if it were a weight of its own."""
+    """Return True if servers may update each shard of a weight like a separate weight."""
     return type(optimizer) in ELEMENTWISE and not (optimizer.idx2name or optimizer.lr_mult or optimizer.wd_mult)
 
 

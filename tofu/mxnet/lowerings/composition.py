@@ -1,6 +1,6 @@
 """Lowerings composed of MXNet's own operators, which need no kernel of Tofu's.
 
-Every tensor's dimensions have names, such as "b c s0 s1", by which the parts agree on what is split. Unnamed are a
+Every tensor's dimensions have names, such as "b c s0 s1"; dimensions of one name are split together. Unnamed are a
 dimension of extent 1 that is broadcast (`ONE`), one that is never split (`UNNAMED`), and one in which several are
 merged (`MERGED`, of an input).
 """

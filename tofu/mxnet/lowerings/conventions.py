@@ -33,7 +33,7 @@ def positive_axis(attributes: Attributes, rank: int, otherwise: int) -> int:
 
 
 def select_attributes(attributes: Attributes, *names: str) -> dict[str, str]:
-    """Return the attributes of these names, as far as they are given."""
+    """Return the given attributes of these names."""
     return {name: value for name, value in attributes.items() if name in names}
 
 

@@ -1,7 +1,7 @@
-"""InstanceNorm, GroupNorm and L2Normalization split along what they normalise, as sums per line in MXNet's own operators.
+"""InstanceNorm, GroupNorm and L2Normalization split along the normalised dimensions, as sums per line in MXNet's own operators.
 
-An instance is a group of one channel. Grouped data gets a dimension `g` for the groups, before that of the channels
-in a group, `c`.
+An instance is a group of one channel. Grouped data gets a dimension `g` for the groups, before `c` for the channels
+in a group.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class MemoryReport(Report):
 
 
 def _list_kinds(workers: tuple[DeviceMemory, ...]) -> Iterator[tuple[str, DeviceMemory]]:
-    """Yield workers that need the same at the peak together: their numbers, and the first of them."""
+    """Yield one worker for each distinct memory at the peak, with the numbers of all such workers."""
     kinds: dict[tuple[int, ...], list[int]] = {}
     for number, worker in enumerate(workers):
         kinds.setdefault((*worker.at_peak.values(), worker.workspace_bytes), []).append(number)

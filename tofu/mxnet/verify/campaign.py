@@ -1,4 +1,4 @@
-"""Verification of many cases, several at a time, in processes of their own: variants and missing strategies included."""
+"""Verification of many cases in separate processes, several at a time, with variants and missing strategies."""
 
 from __future__ import annotations
 

@@ -88,6 +88,6 @@ DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
 
 
 def find_defect(case: Case) -> str:
-    """Return MXNet's mistake at the signature of `case`; empty if none is known."""
+    """Return MXNet's known mistake at the signature of `case`, or ""."""
     is_affected, reason = DEFECTS.get(case.op, (lambda case: False, ""))
     return reason if is_affected(case) else ""

@@ -1,4 +1,4 @@
-"""Exact splits of MXNet's operators that are no strategies, each with the reason."""
+"""Exact splits of MXNet's operators that cannot be strategies, each with the reason."""
 
 from __future__ import annotations
 

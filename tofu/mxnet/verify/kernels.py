@@ -20,7 +20,7 @@ from tofu.errors import UnsupportedError
 from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.verification.kernel import Array, Shape
 
-# Errors of MXNet in Python; the first is the base of its own class.
+# Errors of MXNet in Python; MXNetError derives from RuntimeError.
 KERNEL_ERRORS = (RuntimeError, ValueError, IndexError)
 
 PLACE = re.compile(r"\[[\d:]+\] \S+:\d+: (Check failed: .* : )?")  # time and source line of an MXNet error
@@ -169,7 +169,7 @@ def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
 
 
 def find_operator(op: str) -> ctypes.c_void_p:
-    """Return MXNet's handle of an operator. Raise UnsupportedError, with similar names, if there is none."""
+    """Return MXNet's handle of an operator. Raise UnsupportedError, with similar names, for an unknown one."""
     handle = ctypes.c_void_p()
     if _LIB.NNGetOpHandle(op.encode(), ctypes.byref(handle)) != 0:
         near = get_close_matches(op, DESCRIPTIONS, n=3)

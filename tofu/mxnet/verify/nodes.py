@@ -1,4 +1,4 @@
-"""Nodes of one operator's training graph, executed in order: the operator, and those of its gradient."""
+"""Nodes of one operator's training graph, executed in order: the operator, then its gradient."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def write_attributes(values: Mapping[str, Any]) -> dict[str, str]:
 def execute_training_graph(
     op: str, attributes: Mapping[str, str], inputs: Sequence[Array], wrt: Sequence[int] | None, seed: int
 ) -> list[Node]:
-    """Run `op` and the operators of its gradient with respect to the inputs `wrt` (by default all that are no states).
+    """Run `op` and the operators of its gradient with respect to the inputs `wrt` (by default all but states).
 
     Head gradients are random numbers drawn with `seed`.
     """

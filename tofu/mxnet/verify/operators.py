@@ -245,7 +245,7 @@ class _Verification:
         return outputs
 
     def _check_shapes(self, own: Sequence[Shape], forward: Sequence[Shape], made: Sequence[Shape]) -> None:
-        """Raise SplitError if workers pass the kernel other shapes than it is run with here, those of the forward operator's part."""
+        """Raise SplitError if workers pass the kernel other shapes than the forward operator's part, which it is run with here."""
         gradient = self.node.gradient
         assert gradient is not None
         pairs = [(position, forward[n]) for position, n in gradient.given.items()]

@@ -28,7 +28,7 @@ from tofu.verification.split import relative_error
 
 @dataclass(frozen=True)
 class WholeComparison:
-    """Largest error of the description, or None with what was checked instead; problems, and what was compared."""
+    """Largest error of the description, or None with the check made instead; problems, and comparisons."""
 
     error: float | None
     checked: str

@@ -70,7 +70,7 @@ def load_states(path: str | os.PathLike[str], own: Collection[type]) -> tuple[An
 
 
 def _scan(file: IO[bytes], size: int) -> None:
-    """Raise ValueError for a pickle that would allocate more than the file's size, since one of its numbers is damaged."""
+    """Raise ValueError for a damaged number, by which a pickle would allocate more than the file's size."""
     for opcode, argument, _ in pickletools.genops(file):
         if opcode.name in MEMO_OPCODES and isinstance(argument, int) and argument > size:
             raise ValueError(f"it refers to {argument} values and has {size} bytes")
@@ -79,7 +79,7 @@ def _scan(file: IO[bytes], size: int) -> None:
 
 
 class _Reader(pickle.Unpickler):
-    """Unpickler that allows the classes above, those of MXNet's optimizers, and the modules of the classes `own`."""
+    """Unpickler that allows the classes above, MXNet's optimizers, and the modules of the classes `own`."""
 
     def __init__(self, file: IO[bytes], own: Collection[type]) -> None:
         super().__init__(file)

@@ -113,8 +113,8 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
 def unused_context(contexts: Sequence[Any]) -> Any:
     """Return a context that no worker uses.
 
-    If the default context is one of the graph's devices, MXNet's CPU backend rewrites a graph without gradients for
-    inference. The execution graph returns its gradients as ordinary outputs and must not be rewritten.
+    With a default context of the graph, MXNet's CPU backend rewrites a graph without gradients for inference. The
+    execution graph returns its gradients as ordinary outputs and must not be rewritten.
     """
     used = {context.device_id for context in contexts if context.device_type == "cpu"}
     return mx.cpu(max(used, default=0) + 1000)

@@ -170,9 +170,9 @@ class Executor:
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Run the backward operators and put the gradients into `grad_dict`, according to each argument's grad_req.
 
-        Outputs that are no loss need `out_grads`. As in MXNet, backward operators read arguments written since the
-        forward, such as labels. A missing forward runs first. Raises TofuError if the forward ran in another mode and
-        operators differ between the modes.
+        `out_grads` are needed for all outputs but losses. As in MXNet, backward operators read arguments written
+        since the forward, such as labels. A missing forward runs first. Raises TofuError if the forward ran in
+        another mode and operators differ between the modes.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)

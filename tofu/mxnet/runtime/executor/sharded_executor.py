@@ -188,7 +188,7 @@ class ShardedExecutor:
             self.variables[name].scatter(given[output])
 
     def backward(self, is_train: bool = True) -> None:
-        """Run the rest of the training step, after `prepare_backward`."""
+        """Run the backward part of the training step, after `prepare_backward`."""
         self.prepare_backward(is_train)
         with uninterrupted():
             self._has_unread, self._gradients, self._earlier_gradients = True, Gradients.CURRENT, {}
@@ -223,8 +223,8 @@ class ShardedExecutor:
     def _explain(self, torn: Sequence[str], failure: Exception) -> TofuError:
         if torn:
             return OperatorFailureError(
-                f"The last update failed: {summarise(failure)} The parameters {', '.join(torn)} are not or only partly updated, the others "
-                "are, so the model is inconsistent. Load the last checkpoint."
+                f"The last update failed: {summarise(failure)} All but the parameters {', '.join(torn)} are updated, so the model is "
+                "inconsistent. Load the last checkpoint."
             )
         if is_out_of_memory(failure):
             return AllocationFailureError(
@@ -246,7 +246,7 @@ class ShardedExecutor:
         self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
 
     def _pass_over_failure(self) -> None:
-        """Log a failure whose results nobody read; raise that of an update, once."""
+        """Log a failure whose results nobody read; raise a failed update, once."""
         torn, failure = self._find_failures()
         if torn and failure is not None:
             raise self._explain(torn, failure) from failure

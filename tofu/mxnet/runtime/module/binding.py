@@ -327,7 +327,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
 
 def _pin_parameters(settings: Settings, lender: ShardedModule, shapes: Mapping[str, Any]) -> Settings:
-    """Return the settings with the parameters pinned to another module's layout, unless they have a plan or hints of their own."""
+    """Return the settings with the parameters pinned to another module's layout, unless they have a plan or hints."""
     names = [name for name in lender._kept_names if name not in shapes]
     steps = {name: lender.plan.tensors[name] for name in names if name in lender.plan.tensors}
     return replace(settings, hints={**steps, **(settings.hints or {})})

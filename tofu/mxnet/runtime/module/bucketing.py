@@ -100,7 +100,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         return is_new
 
     def bind(self, *args: Any, **kwargs: Any) -> None:
-        """Bind the default bucket, as in MXNet; the others are bound at their first batch."""
+        """Bind the default bucket, as in MXNet. Other buckets are bound at their first batch."""
         self._add_bucket(self._default_bucket_key)
         super().bind(*args, **kwargs)
         if self._loaded is not None:

@@ -110,7 +110,7 @@ class Module(RunningModule):
         Missing parameters need allow_missing=True. As in MXNet, unknown arrays are ignored.
         """
         if self._is_loaded_unbound and not force_init:
-            return  # as in MXNet: the parameters are those of the checkpoint
+            return  # the checkpoint has the parameters, as in MXNet
         if self._parameter_file is not None and arg_params is None and aux_params is None:
             self._after_bind()  # bind was interrupted before
         if self.params_initialized and not force_init:

@@ -108,7 +108,7 @@ class RunningModule(ShardedModule):
         return executor
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run the backward operators. Outputs that are no loss need `out_grads`, an array or a list."""
+        """Run the backward operators. `out_grads`, an array or a list, are needed for all outputs but losses."""
         if self.binded and not self.for_training:
             raise NotReadyError(
                 "The module was bound with for_training=False: bind it with for_training=True to run backward()."

@@ -1,6 +1,7 @@
 """MXNet optimizers on shards: an optimizer runs once per weight, as on one device, and its operators run on the shards.
 
-So steps are counted once, and norms and random numbers are those of one device. States have the weight's layout.
+So steps are counted once, norms cover whole tensors, and random numbers are the same. States have the weight's
+layout.
 """
 
 from __future__ import annotations

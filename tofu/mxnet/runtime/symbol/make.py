@@ -28,8 +28,8 @@ def make_symbol(
 ) -> PartitionedSymbol:
     """Return the partitioned symbol, planned if shapes of inputs are passed.
 
-    `known` are the options of the function that the user called, for messages about unknown names. `options` are
-    those of planning. The other arguments and the errors are those of `tofu.mxnet.partition`.
+    Takes the arguments of `tofu.mxnet.partition`, with the planning `options`. `known` lists the options of the
+    user's function, for messages about unknown names.
     """
     check_symbol(symbol)
     if isinstance(symbol, PartitionedSymbol):

@@ -182,8 +182,7 @@ def _declared_types(symbol: Any) -> dict[str, int]:
 def _plan_alike(split: Any, setting: _RunSetup, notes: list[str]) -> Any:
     """Return the symbol of this setup, partitioned by the model's plan.
 
-    If operators were inserted, the plan's choices are used as hints; if they do not fit, the symbol gets a plan of
-    its own.
+    If operators were inserted, the plan's choices are used as hints; if they do not fit, the symbol is planned again.
     """
     settings = replace(split.settings, cache=False, strict_plan=False)
     planned = replace(settings, plan=split.plan, hints=None, topology=None, memory_limit=None)
