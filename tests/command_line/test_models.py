@@ -175,7 +175,7 @@ def test_symbols_of_a_newer_mxnet(model, tmp_path):
         saved["attrs"]["mxnet_version"] = ["int", version]
         layer["op"], layer["attrs"]["verbosity"] = "Convolution", "1"
         path.write_text(json.dumps(saved))
-        remedy = f"{said}Load the library that has what is missing (mx.library.load), or build the model with operators and arguments"
+        remedy = f"{said}Load the library with the missing operator (mx.library.load), or build the model with operators and arguments"
         missing = f"(Cannot find argument 'verbosity', in operator Convolution(name=\"{layer['name']}\""
         refuses(run("plan", str(path), "--shape", "data:64,5,13,13"), missing, remedy)
         layer["op"] = "_npx_v9"

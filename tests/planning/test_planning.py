@@ -125,7 +125,7 @@ def test_an_edited_plan_in_a_symbols_file_stays_with_the_symbol(model, tmp_path)
         loaded = mx.sym.load_json(json.dumps(model_json))
     assert [str(one.message).split(":")[0] for one in warned] == [
         "The plan is not as it was saved",
-        "The partitioned symbol is not as it was saved",
+        "The partitioned symbol has changed since it was saved",
     ]
     loaded.plan_for(model.shapes)
     assert loaded.plan.optimality == AS_GIVEN

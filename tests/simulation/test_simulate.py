@@ -307,7 +307,7 @@ def test_calls_that_do_not_fit_are_told_how_to_write_them():
     model = mlp()
     with pytest.raises(ArgumentTypeError, match=r"lacks 'machine'\. Write tofu\.simulate\(symbol, \"8xH100\""):
         tofu.simulate(model.symbol, **model.shapes)
-    with pytest.raises(ShapeError, match=r"workers=2 \(the number of devices is given to tofu\.partition"):
+    with pytest.raises(ShapeError, match=r"workers=2 \(pass the number of devices to tofu\.partition"):
         tofu.simulate(model.symbol, "8xV100", workers=2, **model.shapes)
 
 
@@ -320,5 +320,5 @@ def test_symbols_are_simulated_as_they_are_bound():
     assert (found.workers, partitioned.plan) == (4, plan)
     assert tofu.simulate(model.symbol, "8xV100", **model.shapes).workers == 1
     assert tofu.advise(model.symbol, "8xV100", workers=[2], **model.shapes).options
-    with pytest.raises(PlanError, match="give them by name"):
+    with pytest.raises(PlanError, match="pass them by name"):
         tofu.simulate(model.symbol, "8xV100")

@@ -198,10 +198,10 @@ def test_invalid_names(model):
     [
         (lambda net: net.tojson(), r"mx\.sym\.load_json\(text\) reads JSON"),
         (lambda net: "lenet-symbol.json", r"mx\.sym\.load\('lenet-symbol.json'\) reads a file"),
-        (lambda net: mx.nd.ones(2), "built of mx.sym.Variable"),
-        (lambda net: mx.mod.Module(net), "or take module.symbol"),
+        (lambda net: mx.nd.ones(2), "from mx.sym.Variable"),
+        (lambda net: mx.mod.Module(net), "or use module.symbol"),
         (lambda net: [net], r"mx\.sym\.Group\(\[\.\.\.\]\)"),
-        (lambda net: None, "built of mx.sym.Variable"),
+        (lambda net: None, "from mx.sym.Variable"),
     ],
 )
 def test_model_that_is_no_symbol(model, convert, remedy):

@@ -148,7 +148,7 @@ def test_a_batch_that_does_not_fit_is_halved(monkeypatch):
         f"scaled down: a batch of {agreement.shapes['data'][0]} instead of 64, since 19.5 KiB"
     )
     monkeypatch.setattr(fitting_host, "read_free_bytes", lambda: 1000)
-    with pytest.raises(tofu.ShapeError, match=r"Even a batch of 1 needs .* and 1000 B are free. Give smaller shapes"):
+    with pytest.raises(tofu.ShapeError, match=r"Even a batch of 1 needs .* and 1000 B are free. Use smaller shapes"):
         tofu.partition(classifier(), ngpus=2).verify(data=(64, 9))
 
 
@@ -252,7 +252,7 @@ def slope():
     return mx.sym.SoftmaxOutput(net, name="softmax")
 
 
-UNREAD = "wrong where nobody reads output 0"
+UNREAD = "wrong if nobody reads output 0"
 WRONG_ON_ONE_DEVICE = {
     # name: (model, shape of the data, options, tensors that may be excused, parts of the reasons)
     "sums in place": (
@@ -271,7 +271,7 @@ WRONG_ON_ONE_DEVICE = {
         (5, 4, 3),
         {},
         ("scale", "parameters", "state"),
-        ("gru_backward may overwrite what it shares", "gru_backward " + UNREAD),
+        ("gru_backward may overwrite an input that other operators read", "gru_backward " + UNREAD),
     ),
     **{
         f"layers of {mode}": (
@@ -307,7 +307,7 @@ def test_a_variance_alone_is_wrong_on_one_device():
     agreement = tofu.partition(both, ngpus=2, for_training=False).verify(data=(8, 6))
     assert agreement.agrees
     (reason,) = agreement.excused.values()
-    assert "MXNet leaves output 1 of moments wrong where nobody reads output 0" in reason
+    assert "MXNet computes output 1 of moments wrong if nobody reads output 0" in reason
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_a_variance_alone_is_wrong_on_one_device():
         ({"values": {"weight": np.ones(3)}}, "values= has names that are not in the model:\n  - weight"),
         (
             {"values": {"fc1_bias": np.ones(3)}},
-            r"values= has another shape .*:\n  - fc1_bias: \(3,\) given, \(7,\) needed",
+            r"values= has other shapes .*:\n  - fc1_bias: \(3,\) passed, \(7,\) needed",
         ),
         ({"values": {"data": [[1.0], [2.0, 3.0]]}}, r"These are none:\n  - data=\[\[1.0\], \[2.0, 3.0\]\]"),
         ({"values": {"data": "ones"}}, "These are none:\n  - data='ones'"),

@@ -100,7 +100,7 @@ def test_a_kernel_that_changes_what_it_reads_is_noticed(monkeypatch):
     assert verify_case(case).problems == ()
     monkeypatch.setattr(nodes._mxnet, "overwritten_inputs", lambda op, attributes: [])
     assert any(
-        "_adamw_update: the kernel changes input 1, which others may" in one for one in verify_case(case).problems
+        "_adamw_update: the kernel changes input 1, which other operators may" in one for one in verify_case(case).problems
     )
 
 
@@ -109,7 +109,7 @@ def test_a_gradient_that_changes_what_its_forward_operator_has_left_is_noticed(m
     case = find_case("SpatialTransformer")
     assert verify_case(case).problems == ()
     monkeypatch.setattr(nodes._mxnet, "overwritten_inputs", lambda op, attributes: [])
-    said = "_backward_SpatialTransformer: the kernel changes input 2, which others may"
+    said = "_backward_SpatialTransformer: the kernel changes input 2, which other operators may"
     assert any(said in one for one in verify_case(case).problems)
 
 
