@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.engine import Engine, Measured, Source
-from tofu.graph import Operator
+from tofu.engine import Engine, Measured
 from tofu.mxnet.backend import ExecutionGraph, build_execution_graph
 from tofu.mxnet.backend.buffers import list_shard_shapes, measure_one_device, plan_buffers, plan_worker_bytes
 from tofu.mxnet.check import check_execution, check_traffic
 from tofu.mxnet.frontend.randomness import draws_in, draws_undescribed
 from tofu.mxnet.frontend.read_symbol import infer_operator_shapes
 from tofu.mxnet.lowerings import LOWERINGS
-from tofu.program import PlannedProgram, Program
+from tofu.program import Program
 from tofu.search import Choices
 
 Shape = tuple[int, ...]
@@ -25,17 +22,9 @@ class MXNetFrontEnd:
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS
 
-    def infer_shapes(self, op: str, attributes: dict[str, str], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return the output shapes by MXNet's own inference; None if it has none, as for most backward operators."""
-        return infer_operator_shapes(op, attributes, inputs)
-
-    def draws_unsaid(self, operator: Operator, is_whole: bool) -> bool:
-        """Return True if the operator draws random numbers that its description does not mention."""
-        return draws_undescribed(operator, is_whole)
-
-    def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return True if a random operator draws in this mode."""
-        return draws_in(operator, for_training)
+    infer_shapes = staticmethod(infer_operator_shapes)
+    draws_unsaid = staticmethod(draws_undescribed)
+    draws = staticmethod(draws_in)
 
 
 class MXNetBackend:
@@ -43,9 +32,8 @@ class MXNetBackend:
 
     measured = "memory"
 
-    def build(self, source: Source, program: PlannedProgram) -> ExecutionGraph:
-        """Build the execution graph from copies of the training graph's nodes."""
-        return build_execution_graph(source, program)
+    build = staticmethod(build_execution_graph)
+    measure_whole = predict_whole_peak = staticmethod(measure_one_device)
 
     def measure(self, execution: ExecutionGraph, choices: Choices) -> Measured:
         """Return each worker's bytes, by the memory planner that binding uses."""
@@ -70,14 +58,6 @@ class MXNetBackend:
         check_execution(planned, shapes)
         if communication_bytes is not None:
             check_traffic(planned, communication_bytes)
-
-    def measure_whole(self, source: Source) -> int:
-        """Return the bytes of one device, by the memory planner that binding uses."""
-        return measure_one_device(source)
-
-    def predict_whole_peak(self, source: Source) -> int:
-        """Return the measured bytes of one device, which are the peak."""
-        return measure_one_device(source)
 
     def find_kernel_bytes(self, program: Program) -> None:
         """Return None: MXNet calls a kernel for each operator."""

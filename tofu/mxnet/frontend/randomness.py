@@ -25,16 +25,16 @@ def draws(operator: Operator) -> bool:
     return is_marked_random(operator)
 
 
-def draws_in(operator: Operator, training: bool) -> bool:
+def draws_in(operator: Operator, for_training: bool) -> bool:
     """Return True if a random operator draws in this mode."""
-    return training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
+    return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 
-def draws_undescribed(operator: Operator, is_replicated: bool) -> bool:
+def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
     """Return True if an operator draws random numbers that its description does not mention.
 
     The description of RNN does not mention them, and a replicated operator may have no description.
     """
     if operator.op in ("RNN", "LeakyReLU"):
         return draws(operator)
-    return is_replicated and is_marked_random(operator)
+    return is_whole and is_marked_random(operator)

@@ -21,7 +21,7 @@ def _has_two_modes(operator: Operator) -> bool:
 
 
 def _draws_in_inference(operator: Operator) -> bool:
-    return draws_in(operator, training=False) and draws(operator)
+    return draws_in(operator, for_training=False) and draws(operator)
 
 
 def draws_in_inference(graph: Graph) -> bool:
