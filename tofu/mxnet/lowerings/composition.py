@@ -67,8 +67,8 @@ class Composition:
 
     def sum(self, name: str, value: Value, over: Sequence[str]) -> Value:
         """Return the sum over the named dimensions, which stay with extent 1."""
-        axes = tuple(d for d, one in enumerate(value.names) if one in over)
-        names = [ONE if one in over else one for one in value.names]
+        axes = tuple(d for d, dimension in enumerate(value.names) if dimension in over)
+        names = [ONE if dimension in over else dimension for dimension in value.names]
         return self.add(name, "sum", (value,), names, axis=axes, keepdims=True) if axes else value
 
     def shape(self, names: Sequence[str]) -> tuple[int, ...]:

@@ -46,10 +46,10 @@ def _expand_regression(parts: Parts) -> None:
     outputs = prod(label.shape[1:])
     difference = parts.inner_tensor("difference", out.shape, out.dtype)
     unwritten = parts.inner_tensor("unwritten", label.shape, label.dtype)
-    one = {"grad_scale": str(outputs)}
-    origin = replace(find_origin(parts.whole), rewritten=one)  # with this scale the kernel computes plain differences
+    plain = {"grad_scale": str(outputs)}
+    origin = replace(find_origin(parts.whole), rewritten=plain)  # with this scale the kernel computes plain differences
     written = (difference, unwritten)
-    parts.inner_operator("difference", parts.whole.op, one, parts.whole.inputs, written, origin)
+    parts.inner_operator("difference", parts.whole.op, plain, parts.whole.inputs, written, origin)
     quotient = {"grad_scale": str(float(_scale(parts.whole) / np.float32(outputs)))}
     parts.last_operator("_tofu_scale", quotient, (difference,), outputs=parts.whole.outputs[:1])
 

@@ -156,9 +156,9 @@ def _expand_transformer(parts: Parts) -> None:
     data, loc = whole.inputs
     sampled, targets, sources = whole.outputs
     batch, _, height, width = parts.output_shape(0)
-    one, shape = (batch, 1, 1, 1), (batch, 2, height, width)
-    nothing = parts.inner_tensor("nothing", one, dtype)
-    parts.inner_operator("zeros", "_zeros", {"shape": str(one), "dtype": dtype}, (), (nothing,), names=(WHOLE,))
+    small, shape = (batch, 1, 1, 1), (batch, 2, height, width)
+    nothing = parts.inner_tensor("nothing", small, dtype)
+    parts.inner_operator("zeros", "_zeros", {"shape": str(small), "dtype": dtype}, (), (nothing,), names=(WHOLE,))
     unused = parts.inner_tensor("unused", (batch, 1, height, width), dtype)
     written = unused, targets, sources
     names = WHOLE, ("b", ""), WHOLE, ("", ""), ("b", "", "")

@@ -144,7 +144,7 @@ def coverage_lines(
     """Yield the totals, and the paper's."""
     median, largest, name = count_lines()
     yield f"\n{len(listed)} operators listed. A description has {median:g} lines (the median), the longest, {name}, {largest}."
-    yield kinds_line(count_kinds(entries.get(one) for one in listed))
+    yield kinds_line(count_kinds(entries.get(operator) for operator in listed))
     for name, counts in coverage.items():
         yield (
             f"{name}{RECONSTRUCTIONS.get(name, '')}: {counts.described} of {counts.total} described, "

@@ -72,12 +72,7 @@ class ShardedTensor:
 
     def matches(self, other: ShardedTensor) -> bool:
         """Return True if the shards of both have the same shapes, types and devices."""
-        return (self.shape, self.dtype, self.regions, self.contexts) == (
-            other.shape,
-            other.dtype,
-            other.regions,
-            other.contexts,
-        )
+        return all(getattr(self, part) == getattr(other, part) for part in ("shape", "dtype", "regions", "contexts"))
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
         """Return a tensor of another type with the same layout. Dimensions may have extent 1 instead."""
