@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tofu.compare.agreement import Traffic
-from tofu.compare.numbers import Array, Difference, Numbers, compare_numbers
+from tofu.compare.numbers import Difference, Numbers, compare_numbers
 from tofu.mxnet.backend.inference import build_inference
 from tofu.mxnet.check import count_traffic
 from tofu.mxnet.compare.exclusions import find_defects, find_random
@@ -38,7 +38,7 @@ def compare_runs(partition: Partition, found: Run, expected: Run, cancelled: flo
     differences = []
     for ours, theirs in ((found.training, expected.training), (found.inference, expected.inference)):
         tensors = [item for kind in theirs.by_kind.values() for item in kind.items()]
-        for name in (name for name, tensor in tensors if not _is_finite(tensor)):
+        for name in (name for name, tensor in tensors if not np.isfinite(tensor.astype(np.float64)).all()):
             excused.setdefault(name, NOT_FINITE)
         kept = Numbers(*({n: t for n, t in kind.items() if n not in excused} for kind in theirs.by_kind.values()))
         differences.append(compare_numbers(ours, kept, cancelled))
@@ -71,10 +71,6 @@ def measure_traffic(partition: Partition, found: Run, trains: bool) -> dict[str,
         return inference
     emitted = count_traffic(partition.training.symbol).remote_bytes
     return {"training": Traffic(partition.plan.communication_bytes, emitted, found.training_bytes)} | inference
-
-
-def _is_finite(tensor: Array) -> bool:
-    return bool(np.isfinite(tensor.astype(np.float64)).all())
 
 
 def _by_name(partition: Partition, reasons: Mapping[int, str]) -> dict[str, str]:

@@ -46,10 +46,11 @@ def dtype_code(dtype: Any) -> int:
 def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = ()) -> None:
     """Raise ShapeError for duplicate names, names that MXNet cannot parse, and shapes or gradients of unknown names."""
     arguments = symbol.list_arguments() + symbol.list_auxiliary_states()
+    nodes = [node["name"] for node in _mxnet.nodes(symbol.handle.value)]
     raise_together(
         ShapeError,
         f"MXNet writes {SEPARATOR!r} between a name and its attributes, so names must not contain it. Rename:",
-        [show(name) for name in dict.fromkeys([*arguments, *_list_operators(symbol)]) if SEPARATOR in name],
+        [show(name) for name in dict.fromkeys([*arguments, *nodes]) if SEPARATOR in name],
     )
     duplicates = [name for name, count in Counter(arguments).items() if count > 1]
     raise_together(
@@ -60,10 +61,6 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
     unknown = dict.fromkeys(name for name in (*shapes, *differentiated) if name not in arguments)
     problems = [f"{name}{suggest(name, arguments)}" for name in unknown]
     raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}):", problems)
-
-
-def _list_operators(symbol: Any) -> list[str]:
-    return [node["name"] for node in _mxnet.nodes(symbol.handle.value)]
 
 
 def list_inputs(symbol: Any) -> str:

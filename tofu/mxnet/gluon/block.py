@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tofu.errors import PlanError, UnsupportedError, explain_call
 from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
 from tofu.mxnet.gluon.operator import PartitionedOperator
 from tofu.mxnet.gluon.parameter import Sharded, check_parameter, reading_shards, shard_parameter
+from tofu.mxnet.gluon.trainer import extend_class
 from tofu.mxnet.runtime.symbol.arguments import check_contexts, read_settings, warn_of_sparse_storage
 from tofu.mxnet.runtime.symbol.devices import resolve_contexts
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
@@ -109,7 +109,7 @@ def partition(
     for parameter in parameters:
         shard_parameter(parameter)
     kind: Any = type(block)
-    block.__class__ = _partitioned(kind)
+    block.__class__ = extend_class(kind, PartitionedBlock, "Partitioned")
     block._settings, block._devices = settings, devices
     block.hybridize()
     return block
@@ -225,8 +225,3 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         if isinstance(self._cached_op, PartitionedOperator):
             self._operator_before = self._cached_op
         super().hybridize(True, *args, **kwargs)
-
-
-@cache
-def _partitioned(kind: Any) -> type:
-    return type(f"Partitioned{kind.__name__}", (PartitionedBlock, kind), {"__module__": kind.__module__})

@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import mxnet as mx
 from mxnet import autograd
 
 from tofu.errors import DeviceError, UnsupportedError
-from tofu.mxnet.gluon.trainer import send_shards
+from tofu.mxnet.gluon.trainer import extend_class, send_shards
 from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray, add, on_host
 from tofu.mxnet.runtime.arrays.shards import as_legacy
 
@@ -189,7 +188,7 @@ def shard_parameter(parameter: Any) -> None:
     mx.gluon.ParameterDict.zero_grad = _zero_gradients
     values, gradients, contexts = parameter._data, parameter._grad, parameter._ctx_list
     kind: Any = type(parameter)
-    parameter.__class__ = _sharded(kind)
+    parameter.__class__ = extend_class(kind, Sharded)
     parameter.has_sparse_gradient = parameter._grad_stype != "default"
     parameter._grad_stype = "default"  # shards are dense, and Trainers read this
     if parameter._trainer is not None:
@@ -220,8 +219,3 @@ def _check_one(name: str, contexts: Sequence[Any]) -> None:
             f"{name} is initialized on {', '.join(map(str, contexts))}. A partitioned block is distributed over its workers: initialize it "
             "in one context, that of its inputs, and name the workers' devices in tofu.gluon.partition(net, contexts=[...])."
         )
-
-
-@cache
-def _sharded(kind: Any) -> type:
-    return type(f"Sharded{kind.__name__}", (Sharded, kind), {})

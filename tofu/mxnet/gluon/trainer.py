@@ -28,12 +28,13 @@ def send_shards(trainer: Any) -> None:
     """Make a Trainer send the parameters of partitioned blocks in shards, from its first step on. It is changed in place."""
     kind: Any = type(trainer)
     if not issubclass(kind, (ShardTrainer, HorovodShardTrainer)):
-        trainer.__class__ = _sharded(kind, HorovodShardTrainer if is_horovod_trainer(trainer) else ShardTrainer)
+        trainer.__class__ = extend_class(kind, HorovodShardTrainer if is_horovod_trainer(trainer) else ShardTrainer)
 
 
 @cache
-def _sharded(kind: Any, mixin: Any) -> type:
-    return type(f"Sharded{kind.__name__}", (mixin, kind), {"__module__": kind.__module__})
+def extend_class(kind: Any, mixin: Any, prefix: str = "Sharded") -> type:
+    """Return a class of MXNet's with a base class added before it."""
+    return type(f"{prefix}{kind.__name__}", (mixin, kind), {"__module__": kind.__module__})
 
 
 class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped

@@ -81,12 +81,9 @@ def round_single(text: str) -> float:
     return float(np.float32(text))
 
 
-def _visible(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple("" if name in (ONE, UNNAMED, MERGED) else name for name in names)
-
-
 def _called(values: Sequence[Value]) -> tuple[tuple[str, ...], ...]:
-    return tuple(_visible(value.names) for value in values)
+    hidden = (ONE, UNNAMED, MERGED)
+    return tuple(tuple("" if name in hidden else name for name in value.names) for value in values)
 
 
 def _positions(values: Sequence[Value]) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tofu.errors import UnsupportedError
 from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray
-from tofu.mxnet.runtime.arrays.shards import Region, ShardedTensor
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 class ExchangeLayout:
@@ -49,15 +49,12 @@ class ExchangeLayout:
 def agree(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, ExchangeLayout], str]:
     """Return each array's layout now, and a text of all layouts, which differs between machines with different plans."""
     agreed = {index: ExchangeLayout(array) for index, array in arrays.items()}
-    text = "\n".join(f"{i} {_list_regions(own.layout)} {own.layout.dtype}" for i, own in agreed.items())
-    return agreed, text
+    layouts = {index: own.layout for index, own in agreed.items()}
+    regions = {index: [layout.regions[worker] for worker in layout.owners] for index, layout in layouts.items()}
+    return agreed, "\n".join(f"{index} {regions[index]} {layout.dtype}" for index, layout in layouts.items())
 
 
 def parameter_array(parameter: Any) -> ParameterArray | None:
     """Return a Gluon parameter's values if they are sharded, else None."""
     values = parameter._data
     return values[0] if values and isinstance(values[0], ParameterArray) else None
-
-
-def _list_regions(tensor: ShardedTensor) -> list[Region]:
-    return [region for region, _ in tensor.list_distinct()]
