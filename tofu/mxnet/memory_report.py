@@ -41,9 +41,9 @@ def memory_report(
     symbol
         The model, or a symbol returned by `tofu.partition`.
     ngpus
-        The number of workers; by default that of the partitioned symbol.
+        The number of workers. Default: as the symbol is partitioned.
     optimizer, optimizer_params
-        MXNet's name of the optimizer, and its arguments; None for no states. By default SGD has a momentum of 0.9,
+        MXNet's name of the optimizer, and its arguments. None means no states. By default SGD has a momentum of 0.9,
         and the others have MXNet's defaults.
     options
         Further arguments of `tofu.partition`: `plan`, `hints`, `algorithm` and so on. They may also be passed beside
@@ -54,8 +54,8 @@ def memory_report(
     Returns
     -------
     MemoryReport
-        `one_device`, `workers`, `fits(device_bytes)`; printing it gives a table, `tofu.mxnet.memory.plot.plot_memory`
-        a picture. Parameters, gradients, optimizer states, activations and fetch buffers are exact, workspace is an
+        `one_device`, `workers`, `fits(device_bytes)`. Printing it gives a table, `tofu.mxnet.memory.plot.plot_memory`
+        a picture. Parameters, gradients, optimizer states, activations and fetch buffers are exact. Workspace is an
         estimate.
 
     Examples

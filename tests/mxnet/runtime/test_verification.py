@@ -14,7 +14,7 @@ from tests.models.plain import shared_mlp
 from tests.shared.training import fill_free_memory
 from tofu.command_line.main import main
 from tofu.mxnet.compare.symbols import SINGLE
-from tofu.mxnet.runtime.symbol import fitting_host, verification
+from tofu.mxnet.runtime.symbol import batch_scaling, verification
 
 
 def classifier(width=7):
@@ -139,7 +139,7 @@ def test_a_wrong_description_is_found(descriptions, dtype):
 
 
 def test_a_batch_that_does_not_fit_is_halved(monkeypatch):
-    monkeypatch.setattr(fitting_host, "read_free_bytes", lambda: 20_000)
+    monkeypatch.setattr(batch_scaling, "read_free_bytes", lambda: 20_000)
     labels = mx.nd.array(np.arange(64) % 5)
     agreement = tofu.partition(classifier(), ngpus=2).verify(data=(64, 9), values={"softmax_label": labels})
     assert agreement.agrees
@@ -147,7 +147,7 @@ def test_a_batch_that_does_not_fit_is_halved(monkeypatch):
     assert agreement.notes[0].startswith(
         f"scaled down: a batch of {agreement.shapes['data'][0]} instead of 64, since 19.5 KiB"
     )
-    monkeypatch.setattr(fitting_host, "read_free_bytes", lambda: 1000)
+    monkeypatch.setattr(batch_scaling, "read_free_bytes", lambda: 1000)
     with pytest.raises(tofu.ShapeError, match=r"Even a batch of 1 needs .* and 1000 B are free. Use smaller shapes"):
         tofu.partition(classifier(), ngpus=2).verify(data=(64, 9))
 

@@ -37,7 +37,7 @@ def run_step(
     """Bind, run for inference, then run a training step on the same values.
 
     `requests` are MXNet's "write", "add" and "null" by argument. Head gradients, and the addends of "add", are drawn
-    from `seed`. With `adds_apart` they are added here, since some of MXNet's kernels cannot add.
+    from `seed`. With `adds_apart` they are added here, since not all of MXNet's kernels can add.
     """
     context = context or mx.cpu(0)
     bound = {name: "write" if adds_apart and request == "add" else request for name, request in requests.items()}

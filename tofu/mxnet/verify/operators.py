@@ -58,18 +58,17 @@ def verify_operator(
     Parameters
     ----------
     op, attributes
-        MXNet's name of the operator, and its attributes; values are converted to text.
+        MXNet's name of the operator, and its attributes.
     inputs
         A shape, for numbers between -1 and 1, or an array for each input, states included.
     parts
-        The numbers of uneven parts in which every strategy is run; those that exceed the extent are left out.
+        Numbers of uneven parts in which every strategy is run, up to the extent.
     wrt
-        Positions of the inputs whose gradient is computed; by default all that are no states. Empty for no gradient.
+        Positions of the inputs whose gradient is computed. Default: all but states. Empty for no gradient.
     relations
         For random operators, by name: a function of (inputs, outputs) that returns the expected outputs, given what
-        was drawn, and None for one that the kernel leaves unwritten. It replaces the description and the whole's
-        numbers, for the whole and for the parts. A relation that would not notice another number in an output is a
-        problem.
+        was drawn, and None for unwritten ones. It replaces the description and the whole's numbers. It must notice
+        another number in any output.
     seed
         Seed of the random inputs and head gradients.
     description_tolerance

@@ -46,20 +46,9 @@ class _Place(NamedTuple):
 class TensorNames:
     """MXNet's names of a model's tensors.
 
-    Attributes
-    ----------
-    nodes
-        Operator -> name of its node.
-    operators
-        Operator's name -> operator type.
-    computed
-        Tensor computed by an operator -> operator type.
-    entries
-        Tensor computed by an operator -> name of that output.
-    inputs
-        First output of an operator -> the tensors that it reads, each with the name of that input.
-    shapes
-        Tensor computed by an operator -> its shape in MXNet, where attention heads are no dimension of their own.
+    `nodes` maps operators to their nodes' names, `operators` to their types, and `inputs` their first output to the
+    tensors that they read, each with the input's name. `computed`, `entries` and `shapes` map computed tensors to the
+    operator type, MXNet's name, and MXNet's shape, which has no separate dimension for attention heads.
     """
 
     def __init__(self, graph: Graph, native: Any) -> None:
@@ -92,7 +81,7 @@ class TensorNames:
 
 
 class WholeTensors:
-    """Monitor callback of an execution graph that passes whole tensors of the model on.
+    """Monitor callback of an execution graph, which passes whole tensors on.
 
     Parameters
     ----------
@@ -205,7 +194,7 @@ class WholeTensors:
 
 
 class _Written(NamedTuple):
-    """How the copies of an operator write an output.
+    """Layout in which the copies of an operator write an output.
 
     `layout` is the dimension split in each round, or -1; `partial_steps` are the rounds with partial results, which
     `join` combines.
@@ -217,7 +206,7 @@ class _Written(NamedTuple):
 
 
 def _list_unread(program: PlannedProgram) -> Iterator[tuple[int, _Written | None]]:
-    """Yield the tensors that no node reads and that are no results, with how they are written; None if shards overlap."""
+    """Yield the tensors that no node reads, except results, with their layouts; None if shards overlap."""
     problem = program.problem
     read = {entry for node in program.nodes for entry in node.inputs}.union(*program.results)
     tensors_read = {_find_tensor(program, entry) for entry in read}

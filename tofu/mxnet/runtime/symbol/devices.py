@@ -36,7 +36,7 @@ def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tup
         )
     repeated = sorted({str(context) for context in contexts if contexts.count(context) > 1})
     if repeated:
-        raise DeviceError(f"Each worker needs a device of its own, but {', '.join(repeated)} is listed more than once.")
+        raise DeviceError(f"Each worker needs another device, but {', '.join(repeated)} is listed more than once.")
     check_present(contexts)
     return contexts
 

@@ -30,7 +30,7 @@ from tofu.mxnet.compare.comparison import compare_runs, excuse_defects, find_fix
 from tofu.mxnet.frontend.head_gradients import copy_repeats
 from tofu.mxnet.frontend.read_symbol import find_labels, read_training
 from tofu.mxnet.runtime.symbol.arguments import read_grad_requests
-from tofu.mxnet.runtime.symbol.fitting_host import shrink_batch
+from tofu.mxnet.runtime.symbol.batch_scaling import shrink_batch
 from tofu.pipeline import Partition
 from tofu.validation import show
 
