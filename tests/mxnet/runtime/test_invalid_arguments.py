@@ -52,8 +52,8 @@ def model():
                 r"- dat=\(12, 17\) \(did you mean data=\?\)",
             ],
         ),
-        ({"data_shapes": [("data", (12, 17))]}, tofu.ShapeError, [r"given by the inputs' names: data=\(64, 784\)"]),
-        ({"shapes": [("data", (12, 17))]}, tofu.ShapeError, [r"given by the inputs' names: data=\(64, 784\)"]),
+        ({"data_shapes": [("data", (12, 17))]}, tofu.ShapeError, [r"passed by the inputs' names: data=\(64, 784\)"]),
+        ({"shapes": [("data", (12, 17))]}, tofu.ShapeError, [r"passed by the inputs' names: data=\(64, 784\)"]),
     ],
     ids=str,
 )
