@@ -100,7 +100,8 @@ def test_a_kernel_that_changes_what_it_reads_is_noticed(monkeypatch):
     assert verify_case(case).problems == ()
     monkeypatch.setattr(nodes._mxnet, "overwritten_inputs", lambda op, attributes: [])
     assert any(
-        "_adamw_update: the kernel changes input 1, which other operators may" in one for one in verify_case(case).problems
+        "_adamw_update: the kernel changes input 1, which other operators may" in one
+        for one in verify_case(case).problems
     )
 
 
