@@ -11,12 +11,15 @@ import pytest
 
 from tofu.errors import InternalError
 from tofu.graph import Graph, Tensor, TensorKind
+from tofu.jax.backend.collectives import RULES
+from tofu.program.check_collectives import _FOLLOW as CHECKED
 from tofu.program.check_collectives import check_collectives
 from tofu.program.collectives import (
     REPLICATED,
     AllGather,
     AllReduce,
     AllToAll,
+    Collective,
     Exchange,
     ReduceScatter,
     Slice,
@@ -145,9 +148,8 @@ def test_a_chain_is_found_whenever_one_moves_only_needed_elements(factors):
 )
 def test_collectives_are_recognized(held, summed, wanted, expected):
     program, transfer = make_program(split_boxes(held, (2, 2)), split_boxes(wanted, (2, 2)), (2, 2), summed)
-    if isinstance(expected[0], AllReduce):  # in two stages, as programs have it, it moves as much
-        transfer = replace(transfer, copies=transfer.pieces)
-    collectives = recognize(program, transfer)
+    two_stages = isinstance(expected[0], AllReduce)  # as programs have it: it moves as much
+    collectives = recognize(program, replace(transfer, copies=transfer.pieces) if two_stages else transfer)
     assert list(collectives) == expected
     check_collectives(program, transfer, collectives)
 
@@ -167,6 +169,25 @@ def test_wrong_collectives_are_found(collectives, message):
     with pytest.raises(InternalError) as caught:
         check_collectives(program, transfer, collectives)
     assert message in str(caught.value)
+
+
+def test_a_transfer_of_other_elements_is_found():
+    program, transfer = make_program(split_boxes((0, 1), (2, 2)), split_boxes((0, REPLICATED), (2, 2)), (2, 2))
+    first, *others = transfer.pieces
+    shifted = first._replace(reads=tuple(read._replace(begin=(3, 3)) for read in first.reads))
+    for pieces, message in (
+        (others, "the pieces of worker 0 have 144 of 288 elements"),
+        ([shifted, *others], "worker 0 reads elements from (3, 3) on for those from (0, 0) on"),
+    ):
+        with pytest.raises(InternalError) as caught:
+            check_collectives(program, replace(transfer, pieces=tuple(pieces)), [AllGather(1, 1)])
+        assert message in str(caught.value)
+
+
+def test_every_collective_is_checked_and_run():
+    kinds = {one.__name__ for one in CHECKED}
+    assert {*kinds, "Exchange"} == {name.strip() for name in Collective.split("|")}
+    assert kinds == {one.__name__ for one in RULES}
 
 
 def test_missing_and_repeated_sums_are_found():
