@@ -36,7 +36,7 @@ demo-jax: $(CORE)
 	$(VENV)/python examples/jax/transformer.py
 
 # The documents as a site, in build/site; a link that leads nowhere is an error.
-docs: $(TOOLS)
+docs: $(TOOLS) $(BUILT)
 	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --quiet --strict
 	@echo "The site is build/site/index.html"
 

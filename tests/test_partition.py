@@ -55,7 +55,7 @@ def test_other_models_are_refused(model, monkeypatch):
 
 
 def test_ngpus_and_workers_together_are_refused():
-    with pytest.raises(ArgumentTypeError, match="given twice"):
+    with pytest.raises(ArgumentTypeError, match="passed twice"):
         tofu.partition(NET, 2, workers=2)
 
 

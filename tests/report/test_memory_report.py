@@ -130,7 +130,7 @@ def test_tables_and_plots(tmp_path):
         assert part in text
     plot_memory(report, tmp_path / "memory.png")
     assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(tofu.TofuError, match=r"memory.xyz: the ending .* one of .*\.png, .*\.svg"):
+    with pytest.raises(tofu.TofuError, match=r"memory.xyz: unknown picture format. Use one of .*\.png, .*\.svg"):
         plot_memory(report, tmp_path / "memory.xyz")
 
 

@@ -169,10 +169,10 @@ def test_too_many_workers_are_refused_before_any_search():
 
 WRONG_NUMBERS = {
     "one number": ({"workers": 4}, "workers is 4, not a list"),
-    "none": ({"workers": [0]}, "workers is 0, not a whole number from 2"),
-    "a fraction": ({"workers": [2.0]}, r"workers is 2\.0, not a whole number from 2"),
-    "states less than none": ({"states": -1}, "it was given -1"),
-    "an optimizer's name": ({"states": "adam"}, "it was given 'adam'"),
+    "none": ({"workers": [0]}, "workers is 0, not an integer from 2"),
+    "a fraction": ({"workers": [2.0]}, r"workers is 2\.0, not an integer from 2"),
+    "states less than none": ({"states": -1}, "not -1"),
+    "an optimizer's name": ({"states": "adam"}, "not 'adam'"),
 }
 
 

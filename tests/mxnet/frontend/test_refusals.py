@@ -94,7 +94,7 @@ def test_custom_operators_are_whole_on_every_worker_where_asked():
     assert plan.operators["twice"] == (None,)
     assert plan.undescribed["twice"].reason == "Custom has no description"
     assert 0 < plan.undescribed["twice"].work_share < 1
-    assert "every worker computes all of it: twice (Custom has no description), " in str(plan)
+    assert "computed whole by every worker: twice (Custom has no description), " in str(plan)
     assert Plan.from_json(plan.to_json()).undescribed == plan.undescribed
     np.testing.assert_allclose(gradient(partitioned), gradient(model), rtol=1e-5, atol=1e-7)
 

@@ -209,7 +209,7 @@ def test_missing_folders_and_paths_that_are_folders_are_named(saved, tmp_path):
     with pytest.raises(tofu.TofuError, match="could not be written"):
         saved[0].save_params(str(tmp_path))
     for load in (saved[0].load_params, saved[0].load_optimizer_states):
-        with pytest.raises(tofu.TofuError, match="cannot be read: it is no regular file"):
+        with pytest.raises(tofu.TofuError, match="cannot be read: it is not a regular file"):
             load(str(tmp_path))
         with pytest.raises(tofu.TofuError, match="gone cannot be read: No such file"):
             load(str(tmp_path / "gone"))

@@ -347,7 +347,7 @@ def test_the_verify_model_command(tmp_path, monkeypatch):
     assert "training" not in result.output
     result = CliRunner().invoke(main, [*command, "--input", str(path)])
     assert result.exit_code == 1
-    assert f"--input {path} is no .npz file of arrays" in result.output
+    assert f"--input {path} is not an .npz file of arrays" in result.output
     real = verification.measure_traffic
     monkeypatch.setattr(
         verification, "measure_traffic", lambda *a: {n: replace(t, read=t.read + 4) for n, t in real(*a).items()}

@@ -148,14 +148,15 @@ def test_kernels_of_tofu_s_own_are_part_of_what_an_entry_holds_for(tmp_path):
     folder = tmp_path / "nnvm/parts"
     folder.mkdir(parents=True)
     (folder / "rise.cc").write_text('#include "nnvm/parts/loops.h"\nRegister("_tofu_rise");')
-    (folder / "loops.h").write_text("// one")
-    (folder / "other.cc").write_text("// nothing of it")
+    (folder / "loops.h").write_text("int one;")
+    (folder / "other.cc").write_text("int other;")
     before = digest_of_kernels("_tofu_rise", tmp_path)
-    (folder / "other.cc").write_text("// still nothing")
+    (folder / "other.cc").write_text("int another;")
+    (folder / "loops.h").write_text("/* a\n comment */ int\n one;  // and another")
     assert digest_of_kernels("_tofu_rise", tmp_path) == before
     for changed in ("loops.h", "loops.cc", "rise.cc"):
         path = folder / changed
-        path.write_text((path.read_text() if path.exists() else "") + "// another")
+        path.write_text((path.read_text() if path.exists() else "") + "\nint another;")
         assert digest_of_kernels("_tofu_rise", tmp_path) != before
         before = digest_of_kernels("_tofu_rise", tmp_path)
     assert digest_of_kernels("_tofu_rise", tmp_path / "not_installed") == ""
@@ -171,10 +172,10 @@ def test_an_entry_holds_where_kernels_move(tmp_path):
         (sources / room / "rise.cc").write_text(f'#include "{room}/rise.h"\n\nRegister("_tofu_rise");\n')
         lines = [f"#ifndef TOFU_{guard}_H_", f"#define TOFU_{guard}_H_", f'#include "{loops}/loops.h"', "int Rise();"]
         (sources / room / "rise.h").write_text("\n".join([*lines, f"#endif  // TOFU_{guard}_H_", ""]))
-        (sources / loops / "loops.h").write_text("// one")
+        (sources / loops / "loops.h").write_text("int one;")
     before, after = (digest_of_kernels("_tofu_rise", tmp_path / tree) for tree in ("PARTS", "SUMS"))
     assert before == after
-    (tmp_path / "SUMS/core/loops/loops.h").write_text("// two")
+    (tmp_path / "SUMS/core/loops/loops.h").write_text("int two;")
     assert digest_of_kernels("_tofu_rise", tmp_path / "SUMS") != before
 
 

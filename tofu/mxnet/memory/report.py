@@ -10,15 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tofu.plan import format_bytes
-from tofu.report.memory import Report
+from tofu.report.memory import Report, name_workers
 
 GRADIENTS, ACTIVATIONS, FETCH_BUFFERS = range(3)
 USES = ("gradients", "activations", "fetch buffers")
-LEGEND = """
-Each part is the memory in use at the peak, the operator or fetch with the most memory in use. Idle: buffers that are free at that moment.
-Parameters to idle are allocated, exact to the byte. GPU memory pools round each array up, which matters for what fits. Workspace, which
-convolutions request while they run, is an estimate.
-"""
+LEGEND = {
+    "": "The parts are counted at the peak, the operator or fetch at which most memory is in use, and are exact to the byte.",
+    "idle": "Idle: buffers that are free at the peak.",
+    "rounding on GPUs": "Rounding: the pool of GPU memory rounds each array up.",
+    "workspace, about": "Workspace: an estimate of temporary memory of convolutions.",
+}
 
 
 @dataclass(frozen=True)
@@ -142,8 +143,8 @@ class MemoryReport(Report):
         return "at the peak"
 
     @property
-    def legend(self) -> str:
-        """Explanation of the rows."""
+    def legend(self) -> dict[str, str]:
+        """Explanations of the rows."""
         return LEGEND
 
     @property
@@ -158,4 +159,4 @@ def _list_kinds(workers: tuple[DeviceMemory, ...]) -> Iterator[tuple[str, Device
     for number, worker in enumerate(workers):
         kinds.setdefault((*worker.at_peak.values(), worker.workspace_bytes), []).append(number)
     for numbers in kinds.values():
-        yield f"worker{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}", workers[numbers[0]]
+        yield name_workers(numbers), workers[numbers[0]]

@@ -27,6 +27,7 @@ SOURCES = Path(__file__).parents[3] / "csrc"
 _PACKAGE = "tdl_ops"
 _OWN = "_tofu_"
 _INCLUDED = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _GUARD = re.compile(r"^#(?:ifndef|define|endif  //) TOFU_\w+_H_\n", re.MULTILINE)
 NEVER_GIVEN = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1}
 """Operator -> output that MXNet refuses to compute, a gradient of labels; described as unwritten."""
@@ -268,5 +269,6 @@ def _find_includes(path: Path, sources: Path) -> list[Path]:
 
 
 def _read_code(path: Path) -> bytes:
-    """Return a C++ file without includes of Tofu's own and guards, which depend on paths."""
-    return _GUARD.sub("", _INCLUDED.sub("", path.read_text())).encode()
+    """Return a C++ file without its comments, white space, guards, and includes of Tofu's own."""
+    code = _COMMENT.sub("", _GUARD.sub("", _INCLUDED.sub("", path.read_text())))
+    return "".join(code.split()).encode()

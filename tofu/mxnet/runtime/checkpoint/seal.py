@@ -106,7 +106,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
     try:
         if not os.path.isfile(name):
             os.stat(name)
-            raise TofuError(f"{name} cannot be read: it is no regular file.")
+            raise TofuError(f"{name} cannot be read: it is not a regular file.")
         return open(name, "rb")
     except (OSError, ValueError) as error:
         if isinstance(error, TofuError):
