@@ -172,7 +172,9 @@ def test_every_command_applies_plans_and_hints(model, tmp_path):
     assert hinted.exit_code == 0, hinted.output
     moved = tofu.Plan.from_json(Path(path).read_text()).communication_bytes
     for options in (("--plan", path), ("--workers", "2", "--hint", "fc_weight=1")):
-        assert f"2 workers, which move {format_bytes(moved)} in a step" in run("memory", model, *shape, *options).output
+        assert (
+            f"2 workers, which transfer {format_bytes(moved)} per step" in run("memory", model, *shape, *options).output
+        )
     compared = run("frontier", model, *shape, "--plan", path, "--memory-limit", "1GB", "--topology", "1e9")
     assert compared.exit_code == 1, "--plan is applied as it is"
     compared = run("frontier", model, *shape, "--plan", path, "--memory-limit", "1GB")

@@ -68,7 +68,9 @@ def test_what_keeps_a_gpu_from_being_used_is_said_in_one_line(run_emulated):
 
 def test_cpus_and_gpus_are_not_mixed(run_emulated):
     result = run_emulated(PARTITIONED + "say(check_gpus, [mx.gpu(0), mx.cpu(1)])")
-    assert result.stdout == "Workers are on GPUs or on CPUs, not on both: cpu(1) stands beside gpu(0).\n", result.stderr
+    assert result.stdout == "Workers run on GPUs or on CPUs, not on both: the contexts include cpu(1) and gpu(0).\n", (
+        result.stderr
+    )
 
 
 def test_too_little_memory_is_said_when_a_model_is_bound(run_emulated):

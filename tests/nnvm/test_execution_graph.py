@@ -11,7 +11,7 @@ from tests.nnvm.graphs import arguments_of, cnn, count_copies, mlp, random_argum
 from tests.shared.json_graph import bind
 from tests.shared.programs import ProgramWriter
 from tofu import _mxnet
-from tofu.mxnet.check.tables import read_tables
+from tofu.mxnet.check.traffic import read_tables
 from tofu.program import NodeKind
 
 

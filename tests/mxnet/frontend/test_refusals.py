@@ -36,7 +36,7 @@ def test_operators_of_sparse_tensors_are_refused_with_the_dense_way_out(undescri
 @pytest.mark.parametrize("undescribed", ["error", "replicate"])
 def test_control_flow_is_refused_with_the_way_out(undescribed):
     total, _ = mx.sym.contrib.foreach(lambda x, s: (x + s, x + s), data(), mx.sym.Variable("state"), name="loop")
-    with pytest.raises(tofu.UnsupportedError, match=r"_foreach \w+: contrib.foreach. Write its steps into the model"):
+    with pytest.raises(tofu.UnsupportedError, match=r"_foreach \w+: contrib.foreach. Unroll its steps in the model"):
         tofu.partition(classifier(total), ngpus=2, cache=False, undescribed=undescribed, **SHAPES, state=(6,))
 
 
@@ -196,7 +196,7 @@ def test_who_reads_what_a_batch_norm_sets_is_refused(op, fixed, is_refused):
         assert tofu.partition(net, 2, cache=False, data=(12, 6)).plan
         return
     with pytest.raises(
-        tofu.UnsupportedError, match=r"Write fix_gamma=False.*\n?.*row \(Reshape\) reads scale, the gamma of norm"
+        tofu.UnsupportedError, match=r"Use fix_gamma=False.*\n?.*row \(Reshape\) reads scale, the gamma of norm"
     ):
         _ = tofu.partition(net, 2, cache=False, data=(12, 6)).plan
 

@@ -91,7 +91,7 @@ def test_a_kernel_that_leaves_a_cell_is_noticed_where_no_number_is_expected(monk
         return outputs, after
 
     monkeypatch.setattr(nodes, "run_kernel", leave_last_cell)
-    assert "log: output 0: the kernel leaves 5 of 35 cells as they were in memory" in verify_case(case).problems
+    assert "log: output 0: the kernel does not write 5 of 35 elements" in verify_case(case).problems
 
 
 def test_a_kernel_that_changes_what_it_reads_is_noticed(monkeypatch):
@@ -100,7 +100,8 @@ def test_a_kernel_that_changes_what_it_reads_is_noticed(monkeypatch):
     assert verify_case(case).problems == ()
     monkeypatch.setattr(nodes._mxnet, "overwritten_inputs", lambda op, attributes: [])
     assert any(
-        "_adamw_update: the kernel changes input 1, which others may" in one for one in verify_case(case).problems
+        "_adamw_update: the kernel changes input 1, which other operators may" in one
+        for one in verify_case(case).problems
     )
 
 
@@ -109,7 +110,7 @@ def test_a_gradient_that_changes_what_its_forward_operator_has_left_is_noticed(m
     case = find_case("SpatialTransformer")
     assert verify_case(case).problems == ()
     monkeypatch.setattr(nodes._mxnet, "overwritten_inputs", lambda op, attributes: [])
-    said = "_backward_SpatialTransformer: the kernel changes input 2, which others may"
+    said = "_backward_SpatialTransformer: the kernel changes input 2, which other operators may"
     assert any(said in one for one in verify_case(case).problems)
 
 
