@@ -7,8 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "../core/check.h"
-#include "cuda/prepare_fetch.h"
+#include "fetch_cases.h"
 
 namespace {
 
@@ -16,7 +15,9 @@ using namespace tofu::cuda;  // NOLINT(build/namespaces)
 using tofu::Piece;
 using tofu_test::Random;
 
-using Extents = std::vector<int64_t>;
+using tofu_test::CoordinatesOf;
+using tofu_test::ElementAt;
+using tofu_test::Extents;
 
 void TestDivider() {
   Random random(7);
@@ -98,19 +99,6 @@ void TestHugeRegion() {
         static_cast<int>(table.pieces.size()) - 1);
 }
 
-int64_t CellAt(const Extents& shape, const Extents& begin, const Extents& at) {
-  int64_t cell = 0;
-  for (size_t d = 0; d < shape.size(); ++d) cell = cell * shape[d] + begin[d] + at[d];
-  return cell;
-}
-
-/*! \brief The coordinates of a cell, and back: row-major. */
-Extents CoordinatesOf(const Extents& shape, int64_t cell) {
-  Extents at(shape.size());
-  for (size_t d = shape.size(); d-- > 0; cell /= shape[d]) at[d] = cell % shape[d];
-  return at;
-}
-
 /*! \brief What threads of random tiles read and write in pieces of up to 2^43 bytes, without the
  * memory: where an item goes to is decoded into coordinates, which say where it has to come from.
  */
@@ -143,7 +131,7 @@ void TestHugePieces(uint64_t seed) {
     const int64_t from = SourceOf(table, record, item);
     Extents at = CoordinatesOf(geometry.shape, target / geometry.element_bytes);
     for (int64_t d = 0; d < rank; ++d) at[d] -= piece.box[d].begin;
-    CHECK(from == CellAt(geometry.inputs[0], piece.sources[0].begin, at) * geometry.element_bytes);
+    CHECK(from == ElementAt(geometry.inputs[0], piece.sources[0].begin, at) * geometry.element_bytes);
     for (int64_t d = 0; d < rank; ++d) CHECK(at[d] >= 0 && at[d] < piece.box[d].extent());
     CHECK(target % record.item_bytes == 0 && from % record.item_bytes == 0);
   }
