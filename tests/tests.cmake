@@ -29,6 +29,7 @@ endforeach()
 # The program that checks every kernel on a GPU finds its kernels on the CPU by name.
 add_executable(gpu_parts tests/cuda/gpu_parts.cc tests/cuda/gpu_fetches.cc)
 set_target_properties(gpu_parts PROPERTIES ENABLE_EXPORTS ON)
+target_compile_options(gpu_parts PRIVATE -fno-strict-aliasing -fvisibility=default)
 target_link_libraries(gpu_parts PRIVATE tofu_cuda)
 add_dependencies(gpu_parts emulated_gpu)
 add_test(NAME gpu_parts COMMAND gpu_parts check --few)
