@@ -18,16 +18,16 @@
 #include "emulation.h"
 
 #define TOFU_TYPE float32
-#include "emulated_parts.h"
 #include "cuda/multi_fetch.cu"
+#include "emulated_parts.h"
 #undef TOFU_TYPE
 #define TOFU_TYPE float64
-#include "emulated_parts.h"
 #include "cuda/multi_fetch.cu"
+#include "emulated_parts.h"
 #undef TOFU_TYPE
 #define TOFU_TYPE float16
-#include "emulated_parts.h"
 #include "cuda/multi_fetch.cu"
+#include "emulated_parts.h"
 #undef TOFU_TYPE
 #define TOFU_TYPE bfloat16
 #include "cuda/multi_fetch.cu"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-# Each check has GPUs of its own, since a process keeps what it found out about a GPU.
+# Each check uses other GPUs, since a process queries a GPU once.
 CHECKS = """
 import json, os, warnings
 import tofu

@@ -96,9 +96,9 @@ float SumOfHalves(bool adds, double fill, bool is_filled) {
 }
 
 void TestHalvesAreSummedInFloat() {
-  CHECK(SumOfHalves(false, 0, false) == 2050);  // one by one, rounded to halves: 2048
-  CHECK(SumOfHalves(true, 0, false) == 2052);   // 2051, which lies in the middle, to the even one
-  CHECK(SumOfHalves(false, -INFINITY, true) == -INFINITY);  // a halo of max pooling
+  CHECK(SumOfHalves(false, 0, false) == 2050);  // sums rounded to halves would give 2048
+  CHECK(SumOfHalves(true, 0, false) == 2052);   // 2051 is rounded to the even half
+  CHECK(SumOfHalves(false, -INFINITY, true) == -INFINITY);  // as halos of max pooling
   CHECK(SumOfHalves(true, 2, true) == 3);
 }
 

@@ -38,7 +38,7 @@ def test_parts_equal_their_cpu_kernels(run_emulated):
 
 
 def test_fetches_are_prepared_before_the_first_run(run_emulated):
-    """Tables are made before the first run; what a GPU cannot read is copied."""
+    """Tables are made before the first run, and inputs that the GPU cannot read are copied."""
     code = """
 import mxnet as mx, numpy as np
 from tests.shared.json_graph import JsonGraph, bind

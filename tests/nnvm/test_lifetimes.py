@@ -15,7 +15,7 @@ from tofu import _mxnet
 
 
 def random_view(seed):
-    """A few nodes of two workers, some of which reuse a buffer at random."""
+    """A few nodes of two workers with randomly reused buffers."""
     rng = random.Random(seed)
     variables, operators = rng.randint(1, 3), rng.randint(3, 6)
     names = "names", "group", "is_variable", "is_skipped", "first_entry", "first_read", "read", "access"

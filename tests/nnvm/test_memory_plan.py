@@ -49,7 +49,7 @@ WHOLE = [((0,), (8,), [(0, (0,))])]  # copies eight elements
 
 
 def test_an_entry_read_for_its_shape_frees_its_buffer():
-    """The zeros reuse the buffer of the sum, and its copies that of the region, which the zeros read for its shape."""
+    """The copies reuse the buffer of the region, since the zeros read only its shape."""
     graph = JsonGraph()
     x = graph.add("null", "x", group="w0", __shape__=(8,), __dtype__=0)
     region = graph.fetch("region", [x], (8,), WHOLE, "w1", dtype=0)

@@ -271,7 +271,7 @@ def test_survives_saving():
 
 
 def test_tables_of_an_execution_graph():
-    """Of two fetches of different ranks, the boxes of the smaller one get extent 1 in the missing dimension."""
+    """The boxes of a fetch of lower rank get extent 1 in the missing dimension."""
     graph = JsonGraph()
     x = graph.add("null", "x", group="d0", __shape__=(4, 2), __dtype__=0)
     y = graph.add("null", "y", group="d1", __shape__=(3,), __dtype__=1)

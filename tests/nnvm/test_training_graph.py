@@ -10,7 +10,7 @@ from tofu import _mxnet
 
 
 def regression():
-    """Outputs that are no losses need head gradients."""
+    """Outputs without a loss, which need head gradients."""
     x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc")
     shared = mx.sym.Activation(x, act_type="tanh", name="act")
     head = mx.sym.FullyConnected(shared, num_hidden=3, name="head")

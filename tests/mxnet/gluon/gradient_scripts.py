@@ -154,7 +154,7 @@ def call_twice(partition):
 
 
 def backward_apart(partition):
-    """Two graphs are differentiated in turn: the gradients are those of the last."""
+    """Two graphs are differentiated in turn, and the last one leaves its gradients."""
     net = partition(build_perceptron())
     with autograd.record():
         first, second = net(draw(6, 5)).sum(), (net(draw(6, 5, seed=1)) ** 2).sum()
@@ -233,7 +233,7 @@ def grow_between_call_and_backward(partition):
 
 
 def averages_of_two_calls(partition):
-    """The moving average is that of the call whose backward comes last, which depends on the inputs with gradients."""
+    """The call whose backward comes last updates the moving average; inputs with gradients decide which one that is."""
     found = []
     for wanting in ((), (0,), (1,), (0, 1)):
         net = partition(build(nn.BatchNorm(momentum=0.0, prefix="bn_"), nn.Dense(4, prefix="out_")))

@@ -66,7 +66,7 @@ def build_split(workers=3):
 
 
 def train_alone(optimizer, **parameters):
-    """Train one device with the doubled batch: gradients are twice those of the first machine."""
+    """Train one device with the doubled batch, which doubles the gradients."""
     net = build_plain()
     trainer = gluon.Trainer(net.collect_params(), optimizer, {"rescale_grad": MACHINES, **parameters})
     net(draw(6, 5))
@@ -120,7 +120,7 @@ def test_servers_update_whole_weights_if_shards_would_be_wrong(optimizer, kind):
     "case", [case for case in CASES if is_elementwise(mx.optimizer.create(case.optimizer))], ids=str
 )
 def test_elementwise_optimizers_update_shards_as_whole_weights(case):
-    """A weight of two rows, and each of its columns as a weight of its own, under optimizers that are elementwise."""
+    """Compare a weight of two rows with its columns as separate weights."""
 
     def update(parts):
         parameters = {name: value() if callable(value) else value for name, value in case.parameters.items()}

@@ -93,7 +93,7 @@ def test_an_unwritten_element_is_found_if_nan_is_expected(monkeypatch):
     [("_adamw_update", "_adamw_update", 1), ("SpatialTransformer", "_backward_SpatialTransformer", 2)],
 )
 def test_a_kernel_that_changes_its_input_is_found(op, kernel, number, monkeypatch):
-    """Execution graphs give a kernel that is known to do that a copy of its own."""
+    """Execution graphs copy the inputs of kernels that are known to change them."""
     case = find_case(op)
     assert verify_case(case).problems == ()
     monkeypatch.setattr(nodes._mxnet, "overwritten_inputs", lambda op, attributes: [])

@@ -67,7 +67,7 @@ def test_a_kernel_that_writes_behind_an_output_is_found():
 
 
 def test_a_gradient_of_other_shapes_than_its_operator_is_a_problem(descriptions):
-    """The kernel runs with the shapes of its operator here, and on workers with those of its description."""
+    """Here the kernel runs with its operator's shapes; on workers, with the shapes of its description."""
     name = "_backward_npi_einsum"
     arguments = "_npi_einsum", {"num_args": 1, "subscripts": "ij->ij"}, [(5, 7)]
     assert verify_operator(*arguments).is_verified
