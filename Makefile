@@ -52,7 +52,7 @@ test-jax: $(TOOLS) $(CORE)
 
 SECONDS ?= 600
 fuzz: $(TOOLS) $(BUILT)
-	$(VENV)/python -m tests.campaigns.fuzz --seconds $(SECONDS) --jobs 2 --shrink
+	$(VENV)/python -m tests.campaigns.fuzz --seconds $(SECONDS) --jobs 2
 
 lint: $(TOOLS) $(CORE_TIDIED)
 	$(VENV)/ruff check .
@@ -84,20 +84,14 @@ coverage sanitize: $(TOOLS) $(BUILT)
 	.ci/instrumented $@
 
 reproduce: $(TOOLS) $(BUILT)
-	$(VENV)/python -m benchmarks.evaluation.operator_study
 	$(VENV)/python -m benchmarks.evaluation.search_table
 	$(VENV)/python -m benchmarks.evaluation.partition_picture
 	$(VENV)/python -m benchmarks.evaluation
-	$(VENV)/python -m benchmarks.evaluation.counterfactuals
-	$(VENV)/python -m benchmarks.evaluation --again
 
 bench-search: $(TOOLS) $(BUILT)
-	$(VENV)/python -m benchmarks.search
-	$(VENV)/python -m benchmarks.scaling
-	$(VENV)/python -m benchmarks.baselines
-	$(VENV)/python -m benchmarks.frontier
-	$(VENV)/python -m benchmarks.partition_results
-	$(VENV)/python -m benchmarks.optimality
+	$(VENV)/python -m benchmarks.search stages
+	$(VENV)/python -m benchmarks.search scaling
+	$(VENV)/python -m benchmarks.search optimality
 
 bench: $(TOOLS) $(BUILT)
 	$(VENV)/python -m benchmarks

@@ -1,11 +1,11 @@
-"""Training steps of Tofu's workers beside MXNet's own data parallelism, on the same processors: seconds and memory.
+"""Seconds and memory of training steps under Tofu and under MXNet's data parallelism, on the same processors.
 
     python -m benchmarks.beside_mxnet
     python -m benchmarks.beside_mxnet --workers 2,4 --rounds 5
 
-`mx.mod.Module` over k contexts with kvstore "device" holds every parameter k times and sums the gradients; `tofu.mod.Module` trains by the
-default plan. A step is forward, backward and the update by SGD with momentum. Each configuration runs in a process of its own, in turn, one
-thread for each worker; the median step counts. Memory is what a process has mapped and used at most beyond what it had before binding.
+`mx.mod.Module` over k contexts with kvstore "device" holds every parameter k times and sums the gradients; `tofu.mod.Module` trains under
+the default plan. A step is forward, backward and the update by SGD with momentum. Each configuration runs in a process of its own, with
+one thread for each worker. The median step counts. Memory is the peak of the process minus its memory before binding.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any
@@ -27,8 +28,17 @@ from rich.progress import track
 from rich.table import Table
 
 import tofu
-from benchmarks.module_time import build_perceptron, time_steps
 from tests.models.paper import Model, wresnet
+
+
+def build_perceptron() -> Model:
+    """Return a model of wide layers at a small batch, in which mostly weights and their gradients are transferred."""
+    net = mx.sym.Variable("data")
+    for layer in range(3):
+        net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=2048, name=f"fc{layer}"), act_type="relu")
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=128, name="out"), name="softmax")
+    return Model("MLP", net, {"data": (64, 2048)})
+
 
 MODELS: Mapping[str, Callable[[], Model]] = {
     "MLP": build_perceptron,
@@ -39,7 +49,7 @@ STEPS, WARMING = 7, 2  # of each process, and how many of them warm up
 
 
 def run(name: str, way: str, workers: int) -> dict[str, Any]:
-    """Seconds of the steps, and bytes, of one process."""
+    """Train in this process. Return the seconds of the steps and the bytes of memory."""
     model = MODELS[name]()
     contexts = [mx.cpu(worker) for worker in range(workers)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -55,41 +65,53 @@ def run(name: str, way: str, workers: int) -> dict[str, Any]:
     module.init_optimizer(kvstore="device", optimizer="sgd", optimizer_params=parameters)
     rng = np.random.RandomState(0)
     batch = mx.io.DataBatch([mx.nd.array(rng.rand(*model.shapes["data"]))], [mx.nd.array(rng.randint(0, 128, rows))])
-    found = time_steps(module, batch, STEPS, WARMING)
+    seconds = time_steps(module, batch, STEPS, WARMING)
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return {"steps": found, "bytes": 1024 * used}
+    return {"steps": seconds, "bytes": 1024 * used}
 
 
-def ask(name: str, way: str, workers: int) -> dict[str, Any]:
-    """The same in a process of its own."""
+def time_steps(module: Any, batch: Any, steps: int, warming: int) -> list[float]:
+    """Return the seconds of training steps after the first ones, which warm up."""
+    seconds = []
+    for _ in range(steps):
+        started = time.perf_counter()
+        module.forward_backward(batch)
+        module.update()
+        mx.nd.waitall()
+        seconds.append(time.perf_counter() - started)
+    return seconds[warming:]
+
+
+def run_apart(name: str, way: str, workers: int) -> dict[str, Any]:
+    """Run one configuration in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.beside_mxnet", "--run", f"{name}:{way}:{workers}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    made: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return made
+    result: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return result
 
 
 @click.command(help=__doc__)
-@click.option("--workers", default="2,4,8", show_default=True, help="Numbers of workers, with commas between.")
-@click.option("--rounds", default=3, show_default=True, help="How often each configuration runs.")
-@click.option("--run", "asked", hidden=True)
-def main(workers: str, rounds: int, asked: str | None) -> None:
-    if asked is not None:
-        name, way, count = asked.split(":")
+@click.option("--workers", default="2,4,8", show_default=True, help="Numbers of workers, separated by commas.")
+@click.option("--rounds", default=3, show_default=True, help="Runs of each configuration.")
+@click.option("--run", "configuration", hidden=True)
+def main(workers: str, rounds: int, configuration: str | None) -> None:
+    if configuration is not None:
+        name, way, count = configuration.split(":")
         click.echo(json.dumps(run(name, way, int(count))))
         return
     keys = [(name, way, int(count)) for name in MODELS for count in workers.split(",") for way in WAYS]
     steps: dict[tuple[str, str, int], list[float]] = {key: [] for key in keys}
     used: dict[tuple[str, str, int], int] = dict.fromkeys(keys, 0)
     for key in track(keys * rounds, description="running", console=Console(stderr=True)):
-        made = ask(*key)
-        steps[key] += made["steps"]
-        used[key] = max(used[key], made["bytes"])
+        result = run_apart(*key)
+        steps[key] += result["steps"]
+        used[key] = max(used[key], result["bytes"])
     table = Table("model", "workers", "MXNet ms", "Tofu ms", "Tofu / MXNet", "MXNet MiB", "Tofu MiB")
     for name, way, count in keys:
         if way == "MXNet":
-            theirs, ours = (median(steps[name, one, count]) for one in WAYS)
-            sizes = (f"{used[name, one, count] / 2**20:.0f}" for one in WAYS)
+            theirs, ours = (median(steps[name, each, count]) for each in WAYS)
+            sizes = (f"{used[name, each, count] / 2**20:.0f}" for each in WAYS)
             table.add_row(name, str(count), f"{1e3 * theirs:.0f}", f"{1e3 * ours:.0f}", f"{ours / theirs:.2f}", *sizes)
     Console(width=120).print(table)
 

@@ -1,165 +1,170 @@
-"""The two searches at the paper's scale: seconds of each stage, and how far the recursion is from the optimum.
+"""Time and quality of the searches, from shapes alone: stages and baselines, growth with the graph, and proofs of optimality.
 
-    python -m benchmarks.search        (make bench-search)
+    python -m benchmarks.search stages          seconds of each pass, and bytes of every algorithm
+    python -m benchmarks.search scaling         seconds for ResNets of 152 to 1,520 layers, Transformers of 12 to 96
+    python -m benchmarks.search optimality      distance of the default plan from the best one (part of an hour)
 
-Everything is from shapes alone. Stages are the passes of the pipeline (tofu/pipeline.py), "selected" with the exact search, and before it
-the coarse problem; the recursive search, which is a part of it, is timed once more. Seconds are medians of several runs, each in a process
-of its own, with the spread (largest minus smallest) beside them; "whole" is from the symbol to the plan, before binding.
-It ends with an error where the exact search of WResNet-152-10 holds more memory than docs/search.md states.
+Every measurement runs in a process of its own.
 """
 
 from __future__ import annotations
 
-import csv
-from dataclasses import dataclass
-from pathlib import Path
+import time
+from collections.abc import Callable, Sequence
+from math import ceil
 from statistics import median
 
 import click
-import matplotlib as mpl
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
-from tests.models.paper.by_name import MEASURED
+from tests.models.paper import Model, transformer, wresnet
+from tests.models.paper.by_name import MEASURED, build_model
 from tests.shared.stages import Stages, run_cold
+from tofu.errors import InfeasibleError
 from tofu.mxnet.planning import plan_task
 from tofu.planning.settings import Settings
-from tofu.search.algorithms import ALGORITHMS
-from tofu.search.cost import price
+from tofu.search.algorithms import ALGORITHMS, SEARCHES
+from tofu.search.cost import evaluate
+from tofu.search.solve import DEFAULT_SEARCH_SECONDS, Effort
+from tofu.search.topology import Arrangement
 
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt  # after the backend is chosen
-
-RECURSIVE = "recursive search"
-FOLDER = Path("demo-output")
-MOST_SEARCH_GIB = 0.5  # docs/search.md states it of WResNet-152-10 at 8 workers, to one decimal
-
-
-@dataclass(frozen=True)
-class Run:
-    """Seconds of each stage, and of the recursive search alone, and what the searches found."""
-
-    seconds: dict[str, float]
-    recursive_seconds: float
-    operators: int
-    recursive_bytes: int
-    exact_bytes: int
-    bound_bytes: int
-    held_bytes: int
-    optimality: str
-
-    @property
-    def excess(self) -> float:
-        """By how much the recursion is above the best plan found, as a fraction."""
-        return self.recursive_bytes / max(self.exact_bytes, 1) - 1
+RESNET_152 = (3, 8, 36, 3)
+FAMILIES: dict[str, tuple[Callable[[int], Model], Sequence[int]]] = {
+    "ResNet": (lambda times: wresnet(152, 10, 8, blocks=tuple(times * count for count in RESNET_152)), (1, 2, 4, 10)),
+    "Transformer": (transformer, (12, 24, 48, 96)),
+}
+PROVED = (
+    *(f"wresnet-{layers}-{width}" for layers in (50, 101, 152) for width in (4, 6, 8, 10)),
+    *(f"rnn-{layers}-{units}k" for layers in (4, 6, 8, 10) for units in (4, 6, 8)),
+    *(f"transformer-{layers}" for layers in (12, 24, 96)),
+)
+BATCHES = {"wresnet": 8, "rnn": 128, "transformer": 16}
 
 
-def run_once(name: str, workers: int, search_seconds: float) -> Run:
-    """The whole pipeline for one model, and the recursive search beside it."""
-    model = MEASURED[name]()
+@click.group(help=__doc__)
+def main() -> None:
+    pass
+
+
+def measure_stages(name: str, workers: int, search_seconds: float) -> tuple[dict[str, float], int]:
+    """Return the seconds of each pass of the pipeline under the exact search, and the bytes that the search held."""
     stages = Stages()
-    task = model.read(Settings(workers, search_seconds=search_seconds, cache=False), stages)
-    stages("coarse problem", task.problem.coarse)
-    partition = plan_task(task, observe=stages)
-    found, seconds = stages.values["selected"], dict(stages.seconds)
-    recursive = stages(RECURSIVE, ALGORITHMS["recursive"].solve(found.choices.problem))
-    return Run(
-        seconds=seconds,
-        recursive_seconds=stages.seconds[RECURSIVE],
-        operators=len(task.problem.graph.operators),
-        recursive_bytes=price(recursive.choices),
-        exact_bytes=price(found.choices),
-        bound_bytes=found.lower_bound,
-        held_bytes=found.search_bytes,
-        optimality=partition.plan.optimality,
-    )
+    settings = Settings(workers, search_seconds=search_seconds, cache=False)
+    partition = plan_task(MEASURED[name]().read(settings, stages), observe=stages)
+    return dict(stages.seconds), partition.plan.search_bytes
 
 
-def measure(name: str, workers: int, search_seconds: float, runs: int) -> list[Run]:
-    """Several runs, each in a process of its own."""
-    return [run_cold(run_once, name, workers, search_seconds) for _ in range(runs)]
+def measure_algorithms(name: str, workers: int, search_seconds: float) -> dict[str, int | None]:
+    """Return the bytes that each algorithm's plan moves in a step, or None if the algorithm has no plan."""
+    problem = MEASURED[name]().read(Settings(workers)).problem
+    moved: dict[str, int | None] = {}
+    for algorithm in ALGORITHMS.values():
+        arranged = problem.arrange(Arrangement(algorithm.list_orders(workers)[0]))
+        try:
+            choices = algorithm.solve(arranged, effort=Effort(search_seconds)).choices
+            moved[algorithm.name] = evaluate(choices).total_bytes
+        except InfeasibleError:
+            moved[algorithm.name] = None
+    return moved
 
 
-def summarise(runs: list[Run]) -> dict[str, str | int | float]:
-    """One row of the table: medians and spreads."""
-    last = runs[-1]
-    row: dict[str, str | int | float] = {"operators": last.operators}
-    times = {stage: [run.seconds[stage] for run in runs] for stage in last.seconds}
-    times["whole"] = [sum(run.seconds.values()) for run in runs]
-    times[RECURSIVE] = [run.recursive_seconds for run in runs]
-    for stage, taken in times.items():
-        row[f"{stage} (s)"] = round(median(taken), 3)
-        row[f"{stage} spread (s)"] = round(max(taken) - min(taken), 3)
-    row["recursive bytes"], row["exact bytes"] = last.recursive_bytes, last.exact_bytes
-    row["proven bound"], row["held bytes"] = last.bound_bytes, last.held_bytes
-    row["recursive above exact (%)"] = round(100 * last.excess, 2)
-    row["exact is"] = last.optimality
-    return row
-
-
-def print_rows(rows: dict[str, dict[str, str | int | float]]) -> None:
-    """One column for each model."""
-    table = Table("", *rows, title="The searches")
-    for name in next(iter(rows.values())):
-        if not name.endswith("spread (s)"):
-            table.add_row(name, *(_cell(row, name) for row in rows.values()))
-    Console().print(table)
-
-
-def _cell(row: dict[str, str | int | float], name: str) -> str:
-    value = row[name]
-    text = f"{value:,}" if isinstance(value, int) else str(value)
-    spread = row.get(name.replace(" (s)", " spread (s)"))
-    return text if spread is None or not name.endswith("(s)") else f"{text} ± {spread}"
-
-
-def write_csv(rows: dict[str, dict[str, str | int | float]], path: Path) -> None:
-    """One line for each model."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["model", *next(iter(rows.values()))])
-        writer.writerows([name, *row.values()] for name, row in rows.items())
-
-
-def draw(rows: dict[str, dict[str, str | int | float]], path: Path) -> None:
-    """Stages as stacked bars, and the recursion's distance from the best plan."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    bottom = [0.0] * len(rows)
-    timed = [name.removesuffix(" (s)") for name in next(iter(rows.values())) if name.endswith(" (s)")]
-    stages = [name for name in timed if not name.endswith(" spread") and name not in ("whole", RECURSIVE)]
-    for stage in stages:
-        heights = [float(row[f"{stage} (s)"]) for row in rows.values()]
-        left.bar(list(rows), heights, bottom=bottom, label=stage)
-        bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
-    left.set_ylabel("seconds")
-    left.legend()
-    right.bar(list(rows), [float(row["recursive above exact (%)"]) for row in rows.values()], color="tab:red")
-    right.set_ylabel("recursive plan above the best one, %")
-    for axes in (left, right):
-        axes.tick_params(axis="x", rotation=20)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
-@click.command(help=__doc__)
+@main.command(help="Seconds of each pass, and bytes of every algorithm.")
 @click.option("--models", default=",".join(MEASURED), show_default=True)
 @click.option("--workers", default=8, show_default=True)
-@click.option("--runs", default=5, show_default=True)
-@click.option("--search-seconds", default=60.0, show_default=True, help="What the exact search may take.")
-@click.option("--folder", default=FOLDER, show_default=True, type=click.Path(path_type=Path))
-def main(models: str, workers: int, runs: int, search_seconds: float, folder: Path) -> None:
-    rows = {name: summarise(measure(name, workers, search_seconds, runs)) for name in models.split(",")}
-    print_rows(rows)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_csv(rows, folder / "search.csv")
-    draw(rows, folder / "search.png")
-    held = rows.get("WResNet-152-10", {}).get("held bytes", 0)
-    if workers == 8 and round(float(held) / 2**30, 1) > MOST_SEARCH_GIB:
-        raise click.ClickException(
-            f"the search of WResNet-152-10 holds {held:,} bytes, {MOST_SEARCH_GIB} GiB is stated"
-        )
+@click.option("--runs", default=5, show_default=True, help="Seconds are medians of so many runs.")
+@click.option("--search-seconds", default=60.0, show_default=True, help="Limit of the exact search.")
+def stages(models: str, workers: int, runs: int, search_seconds: float) -> None:
+    for name in models.split(","):
+        measured = [run_cold(measure_stages, name, workers, search_seconds) for _ in range(runs)]
+        table = Table("stage", "seconds", "spread", title=f"{name}, {workers} workers")
+        for stage in measured[0][0]:
+            seconds = [own[stage] for own, _ in measured]
+            table.add_row(stage, f"{median(seconds):.3f}", f"{max(seconds) - min(seconds):.3f}")
+        console = Console()
+        console.print(table, f"Memory of the search: {measured[0][1] / 2**30:.1f} GiB")
+        moved = run_cold(measure_algorithms, name, workers, search_seconds)
+        table = Table("algorithm", "GiB per step", "over exact")
+        for algorithm, count in moved.items():
+            ratio = "-" if count is None else f"{count / (moved['exact'] or 1):.3f}"
+            table.add_row(algorithm, "-" if count is None else f"{count / 2**30:.2f}", ratio)
+        console.print(table)
+
+
+def measure_family(family: str, size: int, workers: int, search_seconds: float) -> dict[str, float]:
+    """Return the number of operators, and processor seconds of reading a model and of each search."""
+    model = FAMILIES[family][0](size)
+    started = time.process_time()
+    problem = model.read(Settings(workers)).problem
+    _ = problem.coarse
+    measured = {"operators": float(len(problem.graph.operators)), "reading": time.process_time() - started}
+    for algorithm in SEARCHES:
+        started = time.process_time()
+        ALGORITHMS[algorithm].solve(problem, effort=Effort(search_seconds))
+        measured[algorithm] = time.process_time() - started
+    return measured
+
+
+@main.command(help="Processor seconds against the number of operators, and the exponent of their growth.")
+@click.option("--workers", default=8, show_default=True)
+@click.option("--runs", default=3, show_default=True, help="The least seconds of so many runs count.")
+@click.option("--search-seconds", default=60.0, show_default=True, help="Limit of each exact search.")
+def scaling(workers: int, runs: int, search_seconds: float) -> None:
+    for family, (_, sizes) in FAMILIES.items():
+        rows = []
+        for size in sizes:
+            measured = [run_cold(measure_family, family, size, workers, search_seconds) for _ in range(runs)]
+            rows.append({column: min(run[column] for run in measured) for column in measured[0]})
+        columns = list(rows[0])
+        table = Table("size", *columns, title=f"{family}, {workers} workers: processor seconds")
+        for size, row in zip(sizes, rows, strict=True):
+            table.add_row(str(size), f"{row['operators']:,.0f}", *(f"{row[column]:.3f}" for column in columns[1:]))
+        logarithms = {column: np.log([row[column] for row in rows]) for column in columns}
+        exponents = [np.polyfit(logarithms["operators"], logarithms[column], 1)[0] for column in columns[1:]]
+        table.add_row("exponent", "", *(f"{exponent:.2f}" for exponent in exponents))
+        Console().print(table)
+
+
+def measure_optimality(name: str, workers: int, search_seconds: float) -> tuple[float, int, int, int]:
+    """Return the seconds of the exact search over all orders of the factors, and the bytes of its plan, bound and recursion."""
+    problem = build_model(name, BATCHES[name.split("-")[0]]).read(Settings(workers)).problem
+    orders = ALGORITHMS["exact"].list_orders(workers)
+    started, results = time.perf_counter(), []
+    for order in orders:
+        effort = Effort(search_seconds / len(orders))
+        result = ALGORITHMS["exact"].solve(problem.arrange(Arrangement(order)), effort=effort).exact
+        assert result is not None
+        results.append((sum(result.plan.step_bytes), result.lower_bound, result.recursive_bytes))
+    moved, bound, recursive = (min(values) for values in zip(*results, strict=True))
+    return time.perf_counter() - started, moved, bound, recursive
+
+
+def round_up_percent(larger: int, smaller: int) -> float:
+    """Return by how many per cent a number exceeds another, rounded up to two digits."""
+    return ceil((larger / max(smaller, 1) - 1) * 1e4) / 1e2
+
+
+@main.command(
+    help="Distance of the default plan from a proven bound, and of the recursion's plan from the default one."
+)
+@click.option("--models", default=",".join(PROVED))
+@click.option("--workers", default="2,4,8,6,12,16", show_default=True)
+@click.option("--search-seconds", default=DEFAULT_SEARCH_SECONDS, show_default=True)
+def optimality(models: str, workers: str, search_seconds: float) -> None:
+    for count in map(int, workers.split(",")):
+        table = Table("model", "seconds", "GiB", "above bound, %", "recursion above, %", title=f"{count} workers")
+        rows = []
+        for name in models.split(","):
+            seconds, moved, bound, recursive = run_cold(measure_optimality, name, count, search_seconds)
+            row = seconds, moved / 2**30, round_up_percent(moved, bound), round_up_percent(recursive, moved)
+            rows.append(row)
+            above = "optimal" if moved == bound else f"{row[2]:g}"
+            table.add_row(name, f"{seconds:.2f}", f"{row[1]:.2f}", above, f"{row[3]:g}")
+        most = [max(column) for column in zip(*rows, strict=True)]
+        table.add_row("largest", f"{most[0]:.2f}", "", f"{most[2]:g}", f"{most[3]:g}")
+        Console().print(table)
 
 
 if __name__ == "__main__":

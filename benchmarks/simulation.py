@@ -1,15 +1,14 @@
-"""Training steps as the simulator predicts them and as this machine then runs them.
+"""Predicted and measured times of training steps on this machine.
 
     python -m benchmarks.simulation
     python -m benchmarks.simulation --machine machine.json --rounds 5 --output results.json
 
-The machine is calibrated first, by models that are none of these (`python -m tofu calibrate`), or read from a file. Each configuration
-is a model, a number of workers and a plan; it runs in a process of its own, one thread for each worker, in turn with the others. A step
-is forward, backward and the update of the weights by SGD with momentum. "fetches" is the part of a step that is gone where fetches move
-nothing (TOFU_SKIP_FETCH=1, as section 7.3 of the paper measures it), predicted and measured.
+The machine is calibrated first with other models (`python -m tofu calibrate`), or read from a file. A configuration is a model, a number of
+workers and a plan. It runs in a process of its own, with one thread for each worker. A step is forward, backward and the update by SGD with
+momentum. "Fetches" is the share of a step that disappears if fetches move nothing (TOFU_SKIP_FETCH=1, as in section 7.3 of the paper).
 
-Two null predictors stand beside the simulator's: the measured time of one device, and that divided by the processors in use. Kendall's tau
-is over the pairs of configurations that differ by more than their spread.
+The simulator is compared with two null predictors: the measured time of one device, and this time divided by the processors in use.
+Kendall's tau counts pairs of configurations that differ by more than their spread.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from rich.progress import track
 from rich.table import Table
 
 import tofu
-from benchmarks.module_time import time_steps
+from benchmarks.beside_mxnet import time_steps
 from tests.models.paper import Model, rnn, transformer, wresnet
 from tests.shared.random_plans import random_plan
 from tofu.mxnet.calibration.calibrate import calibrate
@@ -51,7 +50,7 @@ LEAST_FETCH = 0.3
 
 
 def perceptron(batch: int, width: int, layers: int = 4) -> Model:
-    """Wide layers: at small batches most of what moves are weights and their gradients."""
+    """Return a model of wide layers. At small batches it mostly transfers weights and their gradients."""
     net = mx.sym.Variable("data")
     for layer in range(layers):
         net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{layer}"), act_type="relu")
@@ -70,7 +69,7 @@ MODELS: Mapping[str, Callable[[], Model]] = {
     "RNN 1 x 512, batch 128": lambda: rnn(1, 512, 128, time_steps=6, features=256, classes=128),
     "Transformer 2 x 256": lambda: transformer(2, 256, 4, 4, length=128, vocabulary=1024),
 }
-BY_BATCH = "by batch, weights split"  # as fully sharded data parallelism has it: every worker fetches all weights
+BY_BATCH = "by batch, weights split"  # like fully sharded data parallelism: every worker fetches all weights
 CONFIGURATIONS: Sequence[tuple[str, int, str]] = [
     *((name, 1, "one device") for name in MODELS),
     *((name, 2, "exact") for name in MODELS),
@@ -98,7 +97,7 @@ CONFIGURATIONS: Sequence[tuple[str, int, str]] = [
 
 @dataclass(frozen=True)
 class Row:
-    """One configuration: seconds of a step, and the part of them that fetches take."""
+    """Seconds of a step of one configuration, and the share of them that fetches take."""
 
     model: str
     workers: int
@@ -111,18 +110,18 @@ class Row:
 
     @property
     def error(self) -> float:
-        """Relative, of the prediction."""
+        """Relative error of the prediction."""
         return abs(self.predicted - self.measured) / self.measured
 
 
 def make_plan(model: Model, workers: int, plan: str) -> Plan:
-    """The plan that a configuration names: an algorithm's, one by hints, or a random one."""
+    """Return the plan that a configuration names: of an algorithm, by hints, or random."""
     base = Settings(workers=workers, cache=False)
     if plan == BY_BATCH:
         names = [f"fc{layer}" for layer in range(4)]
         hints = {
             **{f"{name}_weight": 0 for name in names},
-            **{one: "b" for name in names for one in (name, f"{name}_backward")},
+            **{operator: "b" for name in names for operator in (name, f"{name}_backward")},
         }
         return plan_task(model.read(replace(base, hints=hints))).plan
     if plan.startswith("random"):
@@ -131,7 +130,7 @@ def make_plan(model: Model, workers: int, plan: str) -> Plan:
 
 
 def predict(name: str, workers: int, plan: str, machine_file: str) -> tuple[float, float]:
-    """Seconds of a step, with and without fetches."""
+    """Return the predicted seconds of a step, with and without fetches."""
     machine = read_machine(machine_file)
     model = MODELS[name]()
     if workers == 1:
@@ -142,7 +141,7 @@ def predict(name: str, workers: int, plan: str, machine_file: str) -> tuple[floa
 
 
 def run_module(name: str, workers: int, plan: str) -> list[float]:
-    """Seconds of the steps of one process."""
+    """Train in this process and return the seconds of the steps."""
     model = MODELS[name]()
     labels = [label for label in model.symbol.list_arguments() if label.endswith("label")]
     shapes, _, _ = model.symbol.infer_shape(**model.shapes)
@@ -169,8 +168,8 @@ def run_module(name: str, workers: int, plan: str) -> list[float]:
     return time_steps(module, batch, STEPS, WARMING)
 
 
-def ask(*arguments: str, **environment: str) -> Any:
-    """What a process of this program prints as JSON."""
+def run_apart(*arguments: str, **environment: str) -> Any:
+    """Run this program in a process of its own and return the JSON that it prints."""
     command = [sys.executable, "-m", "benchmarks.simulation", *arguments]
     settings = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     ended = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
@@ -180,18 +179,18 @@ def ask(*arguments: str, **environment: str) -> Any:
 
 
 def measure(machine_file: str, rounds: int) -> list[Row]:
-    """All configurations, each run once in each round."""
+    """Run all configurations once in each round, and predict each."""
     steps: dict[int, list[float]] = {number: [] for number in range(len(CONFIGURATIONS))}
     skipped: dict[int, list[float]] = {number: [] for number in range(len(CONFIGURATIONS))}
     for _ in range(rounds):
         for number in track(steps, description="running", console=Console(stderr=True)):
             _, workers, _ = CONFIGURATIONS[number]
-            steps[number] += ask("--run", str(number))
+            steps[number] += run_apart("--run", str(number))
             if workers > 1:
-                skipped[number] += ask("--run", str(number), TOFU_SKIP_FETCH="1")
+                skipped[number] += run_apart("--run", str(number), TOFU_SKIP_FETCH="1")
     rows = []
     for number, (name, workers, plan) in enumerate(CONFIGURATIONS):
-        predicted, without = ask("--predict", str(number), "--machine", machine_file)
+        predicted, without = run_apart("--predict", str(number), "--machine", machine_file)
         took = median(steps[number])
         low, high = np.quantile(steps[number], [0.1, 0.9])
         gone = 1 - median(skipped[number]) / took if skipped[number] else 0.0
@@ -201,7 +200,7 @@ def measure(machine_file: str, rounds: int) -> list[Row]:
 
 
 def count_tau(rows: Sequence[Row]) -> tuple[float, int]:
-    """Kendall's tau over the pairs that differ by more than their spread, and how many they are."""
+    """Return Kendall's tau over the pairs that differ by more than their spread, and the number of these pairs."""
     signs = []
     for a, b in combinations(rows, 2):
         if abs(a.measured - b.measured) > max(a.spread * a.measured, b.spread * b.measured):
@@ -210,7 +209,7 @@ def count_tau(rows: Sequence[Row]) -> tuple[float, int]:
 
 
 def compare_plans(rows: Sequence[Row]) -> tuple[float, int]:
-    """Kendall's tau over pairs of plans for one model."""
+    """Return Kendall's tau over pairs of plans for the same model, and the number of these pairs."""
     by_model = [[row for row in rows if row.model == name] for name in MODELS]
     counted = [count_tau(own) for own in by_model if len(own) > 1]
     pairs = sum(count for _, count in counted)
@@ -218,7 +217,7 @@ def compare_plans(rows: Sequence[Row]) -> tuple[float, int]:
 
 
 def show(rows: Sequence[Row]) -> bool:
-    """Print the table and the goals; whether all are met."""
+    """Print the table and the goals. Return True if all goals are met."""
     single = {row.model: row.measured for row in rows if row.workers == 1}
     processors = len(os.sched_getaffinity(0))
     table = Table(
@@ -272,9 +271,9 @@ def show(rows: Sequence[Row]) -> bool:
 
 
 @click.command(help=__doc__)
-@click.option("--machine", "machine_file", type=click.Path(exists=True), help="A machine that was calibrated before.")
-@click.option("--rounds", default=3, show_default=True, help="How often each configuration runs.")
-@click.option("--output", type=click.Path(), help="Where to write the rows, as JSON.")
+@click.option("--machine", "machine_file", type=click.Path(exists=True), help="Machine file of an earlier calibration.")
+@click.option("--rounds", default=3, show_default=True, help="Runs of each configuration.")
+@click.option("--output", type=click.Path(), help="File for the rows, as JSON.")
 @click.option("--run", "run_number", type=int, hidden=True)
 @click.option("--predict", "predict_number", type=int, hidden=True)
 def main(

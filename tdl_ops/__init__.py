@@ -1,1 +1,1 @@
-"""The operator descriptions: a folder for each engine, a file for each family of operators."""
+"""Operator descriptions: a folder for each engine, a file for each family of operators."""

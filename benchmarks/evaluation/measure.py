@@ -1,76 +1,59 @@
-"""The figures of section 7: every model under every way to train, and the partition algorithms, on one machine."""
+"""Figures 8 to 10: every model trained in every way, and the partition algorithms, on one machine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.evaluation.policies import (
-    DEFAULT_PLACEMENT,
-    DEFAULT_SWAPPING,
-    OF_TENSORFLOW,
+    STATES,
     Outcome,
-    Placement,
+    Programs,
     run_ideal,
     run_partitioned,
     run_placement,
     run_small_batch,
     run_swapping,
 )
-from benchmarks.evaluation.programs import STATES, Programs
-from benchmarks.evaluation.swapping import Swapping
 from tests.models.paper.by_name import build_model
 from tofu.errors import TofuError
 from tofu.simulation.machine import Machine
 from tofu.simulation.simulate import simulate
 
-IDEAL_BATCH = {"wresnet": 128, "rnn": 512}
 WRESNETS = tuple(f"wresnet-{layers}-{width}" for layers in (50, 101, 152) for width in (4, 6, 8, 10))
-RNNS = tuple(f"rnn-{layers}-{cells}k" for cells in (4, 6, 8) for layers in (6, 8, 10))
+RNNS = tuple(f"rnn-{layers}-{units}k" for units in (4, 6, 8) for layers in (6, 8, 10))
+IDEAL_BATCH = {"wresnet": 128, "rnn": 512}
 BATCHES = {"wresnet": (128, 64, 32, 16, 8), "rnn": (512, 256, 128)}  # of Tofu and placement, the largest first
-SMALL = {"wresnet": (64, 32, 16, 8, 4, 2, 1), "rnn": (512, 256, 128, 64, 32, 16, 8)}  # of one device
+SMALL_BATCHES = {"wresnet": (64, 32, 16, 8, 4, 2, 1), "rnn": (512, 256, 128, 64, 32, 16, 8)}  # of one device
 ALGORITHMS = ("allrow-greedy", "spartan", "equalchop", "icml18", "recursive", "exact")
-TABLE_3 = ("rnn-6-4k", "rnn-8-4k", "rnn-10-4k")  # placed by TensorFlow too
 FIGURE_10 = (("rnn-4-8k", 512), ("wresnet-152-10", 8))
 
 
 def read_model(name: str) -> Programs:
-    """A model of the paper."""
+    """Return the programs of a model of the paper."""
     return Programs(name, lambda batch: build_model(name, batch))
 
 
-def list_policies(
-    name: str,
-    machine: Machine,
-    programs: Programs,
-    swapping: Swapping = DEFAULT_SWAPPING,
-    placement: Placement = DEFAULT_PLACEMENT,
-    of_tensorflow: Placement = OF_TENSORFLOW,
-) -> dict[str, Callable[[], Outcome]]:
-    """The ways to train a model, in the order of the figures, by name."""
-    family = name.split("-")[0]
-    batches, small = BATCHES[family], SMALL[family]
-    found = {
-        "ideal": lambda: run_ideal(programs, IDEAL_BATCH[family], machine),
-        "small batch": lambda: run_small_batch(programs, small, machine),
-        "swapping": lambda: run_swapping(programs, small[:4], machine, swapping),
-    }
-    if family == "rnn":
-        found[placement.name] = lambda: run_placement(programs, batches, machine, placement)
-    if name in TABLE_3:
-        found[of_tensorflow.name] = lambda: run_placement(programs, batches, machine, of_tensorflow)
-    return {**found, "Tofu": lambda: run_partitioned(programs, batches, machine)}
-
-
 def measure_model(name: str, machines: Sequence[Machine]) -> list[list[Outcome]]:
-    """All ways to train one model, on each machine."""
-    programs = read_model(name)
-    return [[run() for run in list_policies(name, machine, programs).values()] for machine in machines]
+    """Simulate all ways to train a model, on each machine."""
+    programs, family = read_model(name), name.split("-")[0]
+    batches, small_batches = BATCHES[family], SMALL_BATCHES[family]
+    outcomes = []
+    for machine in machines:
+        ways = [
+            run_ideal(programs, IDEAL_BATCH[family], machine),
+            run_small_batch(programs, small_batches, machine),
+            run_swapping(programs, small_batches[:4], machine),
+        ]
+        if family == "rnn":
+            ways.append(run_placement(programs, batches, machine))
+        outcomes.append([*ways, run_partitioned(programs, batches, machine)])
+    return outcomes
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A plan of one algorithm for Figure 10: seconds of a step, those without any communication, and whether it fits."""
+class AlgorithmResult:
+    """A bar of Figure 10: seconds of a step, seconds without communication, and memory."""
 
     model: str
     algorithm: str
@@ -82,30 +65,28 @@ class Planned:
 
     @property
     def overhead(self) -> float:
-        """The part of a step that is communication."""
+        """Share of a step that is communication."""
         return 1 - self.computing / self.seconds if self.seconds else 0.0
 
 
-def measure_algorithms(
-    machines: Sequence[Machine], models: Sequence[tuple[str, int]] = FIGURE_10
-) -> list[list[Planned]]:
-    """Figure 10: the same models under each algorithm, on each machine."""
-    measured: list[list[Planned]] = [[] for _ in machines]
-    for name, batch in models:
+def measure_algorithms(machines: Sequence[Machine]) -> list[list[AlgorithmResult]]:
+    """Simulate the plans of Figure 10, on each machine."""
+    results: list[list[AlgorithmResult]] = [[] for _ in machines]
+    for name, batch in FIGURE_10:
         programs = read_model(name)
         for algorithm in ALGORITHMS:
-            for machine, planned in zip(machines, measured, strict=True):
-                planned.append(measure_algorithm(programs, batch, algorithm, machine))
-    return measured
+            for machine, own in zip(machines, results, strict=True):
+                own.append(_measure_algorithm(programs, batch, algorithm, machine))
+    return results
 
 
-def measure_algorithm(programs: Programs, batch: int, algorithm: str, machine: Machine) -> Planned:
-    """One bar of Figure 10."""
+def _measure_algorithm(programs: Programs, batch: int, algorithm: str, machine: Machine) -> AlgorithmResult:
     planned = programs.partition(batch, algorithm)
     if isinstance(planned, TofuError):
-        return Planned(programs.model, algorithm, 0.0, 0.0, 0, False, str(planned).split(". ")[0])
+        return AlgorithmResult(programs.model, algorithm, 0.0, 0.0, 0, False, str(planned).split(". ")[0])
     program, needed = planned
     seconds, computing = (
-        simulate(program, machine, states=STATES, with_fetches=with_).seconds for with_ in (True, False)
+        simulate(program, machine, states=STATES, with_fetches=with_fetches).seconds for with_fetches in (True, False)
     )
-    return Planned(programs.model, algorithm, seconds, computing, max(needed), max(needed) <= machine.usable_bytes)
+    fits = max(needed) <= machine.usable_bytes
+    return AlgorithmResult(programs.model, algorithm, seconds, computing, max(needed), fits)

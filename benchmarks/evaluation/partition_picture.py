@@ -1,70 +1,47 @@
-"""Figure 11: how WResNet-152-10 is partitioned among 8 workers, one repeated block of each group, as the paper draws it.
+"""Figure 11: how WResNet-152-10 is partitioned among 8 workers, one repeated block of each group.
 
     python -m benchmarks.evaluation.partition_picture
 
-Weights above, the activations that the convolutions read below; vertically a weight's output channels and an activation's batch,
-horizontally the input channels. A colour is a worker. "xN": so many blocks of the group are partitioned so.
-
-Writes docs/evaluation/partition.png and partition.csv.
+Also counts what section 7.4 observes: batch and channels are both split; convolutions of one block are split differently; the lower groups,
+whose activations are large, fetch weights, and the higher ones activations. Writes docs/evaluation/partition.png and partition.csv.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from benchmarks.evaluation.tables import write_table
-from benchmarks.partition_results import count_kinds, list_groups
+from benchmarks.evaluation.tables import write_commit, write_table
 from tests.models.paper import wresnet
-from tests.shared.commits import name_tree, note_commit
+from tests.shared.commits import name_tree
+from tofu.graph import Graph, Phase, TensorKind
 from tofu.planning.settings import Settings
 from tofu.report.picture import new_figure
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS
+from tofu.search.choices import name_choices
+from tofu.search.cost import evaluate
 from tofu.search.geometry import find_shards
 from tofu.search.solve import Effort
 
-CONVOLUTION = re.compile(r"group(\d+)_block(\d+)_(1|2|3)_conv")
+TABLE = "partition.csv"
+CONVOLUTION = re.compile(r"group(\d+)_block(\d+)_(1|2|3|project)_conv")
 WORKERS = 8
-SIDE = 0.8  # of a cell of the picture
-
-
-@dataclass(frozen=True)
-class Block:
-    """The tensors of a block's convolutions (activation and weight of each), and how many blocks of its group are laid out so."""
-
-    group: int
-    tensors: tuple[int, ...]
-    times: int
-
-
-def list_blocks(problem: Problem, choices: Choices) -> list[Block]:
-    """Of each group, the layout that most of its blocks have."""
-    tensors: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for operator in problem.graph.operators:
-        if found := CONVOLUTION.fullmatch(operator.name):
-            tensors[int(found[1]), int(found[2])] += operator.inputs[:2]
-    groups: dict[int, list[tuple[int, ...]]] = defaultdict(list)
-    for (group, _), own in sorted(tensors.items()):
-        groups[group].append(tuple(own))
-    return [Block(group, *_find_most(blocks, choices)) for group, blocks in groups.items()]
-
-
-def _find_most(blocks: list[tuple[int, ...]], choices: Choices) -> tuple[tuple[int, ...], int]:
-    layouts = [tuple(tuple(choices.layout(tensor)) for tensor in block) for block in blocks]
-    most, times = Counter(layouts).most_common(1)[0]
-    return blocks[layouts.index(most)], times
+SIDE = 0.8  # of a tensor in the picture
 
 
 @dataclass(frozen=True)
 class GroupRow:
-    """What section 7.4 observes of a group of blocks: GiB that its convolutions move for weights and for activations, among others."""
+    """Splits of a group of residual blocks, and the GiB that its convolutions move for weights and for activations.
+
+    A mixed block has convolutions that are split differently. Convolutions count by the dimensions that they are split along.
+    """
 
     group: int
     blocks: int
@@ -77,16 +54,71 @@ class GroupRow:
 
 
 def list_group_rows(problem: Problem, choices: Choices) -> Iterator[GroupRow]:
-    """A row for each group."""
-    for number, group in list_groups(problem, choices).items():
-        kinds = count_kinds({number: group})
-        split = (kinds[kind] for kind in ("batch", "channels", "both"))
-        moved = (count / 2**30 for count in (group.weight_bytes, group.activation_bytes))
-        yield GroupRow(number + 1, len(group.blocks), group.mixed_blocks, *split, *moved)
+    """Yield a row for each group."""
+    graph, axes = problem.graph, name_choices(choices).operators
+    blocks: dict[int, dict[int, list[tuple[str | None, ...]]]] = defaultdict(lambda: defaultdict(list))
+    for operator in graph.operators:
+        match = CONVOLUTION.fullmatch(operator.name)
+        if match and operator.phase is Phase.FORWARD:
+            blocks[int(match[1])][int(match[2])].append(axes[operator.name])
+    weights = {t for t, tensor in enumerate(graph.tensors) if tensor.kind is TensorKind.PARAMETER}
+    weights |= {gradient for parameter, gradient in graph.gradients.items() if parameter in weights}
+    moved_bytes: Counter[tuple[int, bool]] = Counter()  # (group, of a weight)
+    for owner, tensor, _, count, _ in evaluate(choices).items:
+        if match := CONVOLUTION.match(_get_forward_name(graph, owner)):
+            moved_bytes[int(match[1]), tensor in weights] += count
+    for group, own in sorted(blocks.items()):
+        splits = Counter(_name_split(axes) for block in own.values() for axes in block)
+        yield GroupRow(
+            group + 1,
+            len(own),
+            sum(len(set(block)) > 1 for block in own.values()),
+            *(splits[kind] for kind in ("batch", "channels", "both")),
+            moved_bytes[group, True] / 2**30,
+            moved_bytes[group, False] / 2**30,
+        )
+
+
+def _get_forward_name(graph: Graph, owner: int) -> str:
+    """Return the name of a cost's forward operator, or of the weight if the cost is an update's."""
+    if owner >= len(graph.operators):
+        return graph.tensors[owner - len(graph.operators)].name
+    forward = graph.operators[owner].forward
+    return graph.operators[owner if forward is None else forward].name
+
+
+def _name_split(axes: Sequence[str | None]) -> str:
+    has_batch, has_channels = "b" in axes, "co" in axes or "ci" in axes
+    if has_batch and has_channels:
+        return "both"
+    return "batch" if has_batch else "channels" if has_channels else "other"
+
+
+@dataclass(frozen=True)
+class RepeatedBlock:
+    """Tensors of a block's convolutions (activation and weight of each), and the number of blocks with the same layouts."""
+
+    group: int
+    tensors: tuple[int, ...]
+    times: int
+
+
+def list_blocks(problem: Problem, choices: Choices) -> Iterator[RepeatedBlock]:
+    """Yield a block of each group with the layouts that most of its blocks have."""
+    groups: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for operator in problem.graph.operators:
+        match = CONVOLUTION.fullmatch(operator.name)
+        if match and match[3] != "project":
+            groups[int(match[1])][int(match[2])] += operator.inputs[:2]
+    for group, blocks in sorted(groups.items()):
+        tensors = [tuple(own) for _, own in sorted(blocks.items())]
+        layouts = [tuple(tuple(choices.layout(tensor)) for tensor in own) for own in tensors]
+        most, times = Counter(layouts).most_common(1)[0]
+        yield RepeatedBlock(group, tensors[layouts.index(most)], times)
 
 
 def list_tiles(problem: Problem, choices: Choices, tensor: int) -> Iterator[tuple[int, float, float, float, float]]:
-    """Worker, left, top, width and height, of a square of side 1. Workers that share a tile stand in stripes."""
+    """Yield worker, left, top, width and height of each shard in a unit square. Replicas are drawn as stripes."""
     shape = problem.graph.tensors[tensor].shape
     spans = [
         tuple((begin / extent, end / extent) for (begin, end), extent in zip(region[:2], shape, strict=False))
@@ -99,13 +131,13 @@ def list_tiles(problem: Problem, choices: Choices, tensor: int) -> Iterator[tupl
 
 
 def draw(problem: Problem, choices: Choices, path: Path) -> None:
-    """The picture."""
-    blocks = list_blocks(problem, choices)
+    """Draw the picture into a file."""
+    blocks = list(list_blocks(problem, choices))
     figure = new_figure(path, 3.6 * len(blocks), 2.8)
     for place, block in enumerate(blocks):
         axes = figure.add_subplot(1, len(blocks), place + 1)
         for number, tensor in enumerate(block.tensors):
-            _draw_tensor(axes, problem, choices, tensor, number // 2, number % 2)
+            _draw_tensor(axes, problem, choices, tensor, number // 2, 1 - number % 2)
         axes.set_xlim(-0.1, len(block.tensors) / 2)
         axes.set_ylim(2.1, -0.25)
         axes.set_aspect("equal")
@@ -114,31 +146,27 @@ def draw(problem: Problem, choices: Choices, path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def _draw_tensor(axes: Any, problem: Problem, choices: Choices, tensor: int, column: int, is_weight: int) -> None:
-    row = 0 if is_weight else 1
-    for worker, left, top, width, height in list_tiles(problem, choices, tensor):
-        place = (column + SIDE * left, row + SIDE * top)
-        axes.add_patch(_rectangle(place, SIDE * width, SIDE * height, f"C{worker}"))
-    shape = " x ".join(map(str, problem.graph.tensors[tensor].shape))
-    axes.text(column + SIDE / 2, row - 0.03, shape, ha="center", va="bottom", fontsize=4.5)
-
-
-def _rectangle(place: tuple[float, float], width: float, height: float, colour: str) -> Any:
+def _draw_tensor(axes: Any, problem: Problem, choices: Choices, tensor: int, column: int, row: int) -> None:
     from matplotlib.patches import Rectangle
 
-    return Rectangle(place, width, height, facecolor=colour, edgecolor="white", linewidth=0.5)
+    for worker, left, top, width, height in list_tiles(problem, choices, tensor):
+        corner = column + SIDE * left, row + SIDE * top
+        tile = Rectangle(corner, SIDE * width, SIDE * height, facecolor=f"C{worker}", edgecolor="white", linewidth=0.5)
+        axes.add_patch(tile)
+    shape = " x ".join(map(str, problem.graph.tensors[tensor].shape))
+    axes.text(column + SIDE / 2, row - 0.03, shape, ha="center", va="bottom", fontsize=4.5)
 
 
 @click.command(help=__doc__)
 @click.option("--output", type=click.Path(path_type=Path), default=Path("docs/evaluation"), show_default=True)
 def main(output: Path) -> None:
-    tree = name_tree()
+    commit = name_tree()
     problem = wresnet(152, 10, 8).read(Settings(WORKERS, cache=False)).problem
     choices = ALGORITHMS["exact"].solve(problem, effort=Effort(60)).choices
     output.mkdir(parents=True, exist_ok=True)
     draw(problem, choices, output / "partition.png")
-    write_table(output / "partition.csv", list_group_rows(problem, choices))
-    note_commit(output, "Figure 11", tree)
+    write_table(output / TABLE, list_group_rows(problem, choices))
+    write_commit(output, "Figure 11", commit)
 
 
 if __name__ == "__main__":

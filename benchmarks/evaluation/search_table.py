@@ -1,20 +1,18 @@
-"""Table 1: the time to search for the best partition among 8 workers, with and without what makes it short, and by solvers of others.
+"""Table 1: the time to search for the best partition among 8 workers.
 
     python -m benchmarks.evaluation.search_table
 
-The paper's dynamic program tries all partitions of all tensors of a group of operators: its states are counted, for all three steps at once
-and for one after the other, and take each what a state of the recursion takes, which is run. HiGHS (an integer program) and toulbar2 (a
-cost function network) get the same coarse graph and the same costs as the exact search, and a limit; what operators write in place forbids
-pairs of choices. Choices that another one can stand for are left out first. Seconds are medians, each run in a process of its own, without
-reading the model. Writes docs/evaluation/search.csv.
+The paper's dynamic program tries all partitions of all tensors of a group of operators. Its states are counted, for all three rounds at
+once and for one round after the other; each is taken to cost the same time as a state of the recursion, which is run. Seconds are medians
+of runs in processes of their own, without reading the model. Writes docs/evaluation/search.csv.
 """
 
 from __future__ import annotations
 
-import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from statistics import median
 
@@ -22,20 +20,20 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.evaluation.decisions import Decisions, Pair
-from benchmarks.evaluation.tables import write_table
+from benchmarks.evaluation.tables import write_commit, write_table
 from tests.models.paper.by_name import build_model
-from tests.shared.commits import name_tree, note_commit
-from tests.shared.pairwise_solvers import SOLVERS, Solved, Table
+from tests.shared.commits import name_tree
 from tests.shared.stages import run_cold
+from tofu import _core
 from tofu.planning.settings import Settings
 from tofu.search import Problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate
 from tofu.search.solve import Effort
 
+TABLE = "search.csv"
 MODELS = {"wresnet-152-10": 8, "rnn-10-8k": 512}
-ALL_AT_ONCE, RECURSION = "DP with coarsening, all steps at once", "recursion"
+ALL_AT_ONCE, RECURSION = "DP with coarsening, all rounds at once", "recursion"
 PAPER = {
     ("wresnet-152-10", ALL_AT_ONCE): "8 hours",
     ("rnn-10-8k", ALL_AT_ONCE): "> 24 hours",
@@ -44,24 +42,18 @@ PAPER = {
 }
 WORKERS = 8
 RUNS = 5
-LIMIT = 300  # seconds of a solver
 
 
 @dataclass(frozen=True)
-class Searched:
-    """How long one way to search takes on one model, or would (`is_counted`: by its states), and what it finds; of solvers of others, how
-    many costs of pairs they get, of how many, and the bytes that their process held at most.
-    """
+class SearchTime:
+    """Time of one search on one model, estimated from the number of states if `is_counted`, and the bytes of its plan."""
 
     model: str
     method: str
     seconds: float
     is_counted: bool
     states: float
-    found: str
-    entries: int = 0
-    all_entries: int = 0
-    held_bytes: int = 0
+    plan: str
 
 
 def _read(name: str) -> Problem:
@@ -69,58 +61,59 @@ def _read(name: str) -> Problem:
 
 
 def time_search(name: str, algorithm: str) -> tuple[float, int]:
-    """Seconds of a search, the coarse graph and all cost tables among them, and the bytes that its plan moves."""
+    """Return the seconds of a search, coarsening and cost tables included, and the bytes that its plan moves."""
     problem = _read(name)
     started = time.perf_counter()
-    found = ALGORITHMS[algorithm].solve(problem, effort=Effort(60)).choices
-    return time.perf_counter() - started, evaluate(found).total_bytes
+    choices = ALGORITHMS[algorithm].solve(problem, effort=Effort(60)).choices
+    return time.perf_counter() - started, evaluate(choices).total_bytes
 
 
-def time_solver(solver: str, tables: dict[Pair, Table], limit: float) -> tuple[float, Solved, int]:
-    """Seconds of another solver, without making its tables, what it comes to, and the most bytes that this process has held."""
-    sizes = {who: size for pair, table in tables.items() for who, size in zip(pair, table.shape, strict=True)}
-    started = time.perf_counter()
-    solved = SOLVERS[solver](sizes, tables, limit)
-    seconds = time.perf_counter() - started
-    return seconds, solved, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def count_states(name: str) -> tuple[float, float]:
+    """Return the states of the dynamic program over the coarse graph: for all rounds at once, and round by round.
 
-
-def time_solvers(name: str, limit: float = LIMIT) -> Iterator[Searched]:
-    """A row for each solver of others, whose tables have so many entries, of so many that there are with dominated choices."""
+    The states of a group (a forward operator, its gradients, and the tensors that they touch) are the partitions of these tensors. The
+    same dimensions cut in another order count once.
+    """
     problem = _read(name)
-    decisions = Decisions(problem, problem.coarse)
-    entries = [sum(table.size for table in tables.values()) for tables in (decisions.reduced, decisions.tables)]
-    for solver in SOLVERS:
-        seconds, solved, held = run_cold(time_solver, solver, decisions.reduced, limit)
-        yield Searched(name, solver, seconds, False, 0.0, _describe(solved), *entries, held)
+    coarse, graph, factors = problem.coarse, problem.graph, problem.factors
+    groups: dict[int, set[int]] = {}
+    for number, operator in enumerate(graph.operators):
+        group = coarse.choice_root(number if operator.forward is None else operator.forward)
+        tensors = {coarse.tensor_class(tensor) for tensor in (*operator.inputs, *operator.outputs)}
+        groups.setdefault(group, set()).update(tensors)
+    layouts = {tensor: list_layouts(coarse, tensor, factors) for tensor in set().union(*groups.values())}
+
+    def count(rounds: int) -> float:
+        sizes = {tensor: len({tuple(sorted(layout[:rounds])) for layout in own}) for tensor, own in layouts.items()}
+        return sum(prod(float(sizes[tensor]) for tensor in tensors) for tensors in groups.values())
+
+    return count(len(factors)), len(factors) * count(1)
 
 
-def _describe(solved: Solved) -> str:
-    if solved.optimum is not None:
-        return f"{solved.optimum / 2**30:.2f} GiB"
-    found = "nothing found" if solved.found is None else f"{solved.found / 2**30:.2f} GiB found"
-    return f"not ended: {found}, at least {solved.bound / 2**30:.2f} GiB proved"
+def list_layouts(coarse: _core.Graph, tensor: int, factors: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return all sequences of splits of a tensor over the rounds."""
+    layouts: list[tuple[int, ...]] = [()]
+    for _ in factors:
+        layouts = [
+            (*prefix, choice)
+            for prefix in layouts
+            for choice in _core.feasible_choices(coarse, list(factors), "tensor", tensor, list(prefix))
+        ]
+    return layouts
 
 
-def count(name: str) -> tuple[float, float]:
-    """The states of the dynamic program over coarse groups: for all steps at once, and step by step."""
-    problem = _read(name)
-    decisions, steps = Decisions(problem, problem.coarse), len(problem.factors)
-    return decisions.count_states(steps), steps * decisions.count_states(1)
-
-
-def measure(name: str, runs: int) -> Iterator[Searched]:
-    """The column of one model."""
-    at_once, by_step = run_cold(count, name)
-    found = {
+def measure(name: str, runs: int) -> Iterator[SearchTime]:
+    """Yield the rows of one model."""
+    at_once, by_round = run_cold(count_states, name)
+    results = {
         algorithm: [run_cold(time_search, name, algorithm) for _ in range(runs)] for algorithm in ("recursive", "exact")
     }
-    seconds = {algorithm: median(one for one, _ in own) for algorithm, own in found.items()}
-    yield Searched(name, ALL_AT_ONCE, at_once * seconds["recursive"] / by_step, True, at_once, "")
+    seconds = {algorithm: median(each for each, _ in own) for algorithm, own in results.items()}
+    yield SearchTime(name, ALL_AT_ONCE, at_once * seconds["recursive"] / by_round, True, at_once, "")
     for method, algorithm in ((RECURSION, "recursive"), ("exact search", "exact")):
-        moved = f"{found[algorithm][-1][1] / 2**30:.2f} GiB"
-        yield Searched(name, method, seconds[algorithm], False, by_step if method == RECURSION else 0.0, moved)
-    yield from time_solvers(name)
+        plan = f"{results[algorithm][-1][1] / 2**30:.2f} GiB"
+        states = by_round if method == RECURSION else 0.0
+        yield SearchTime(name, method, seconds[algorithm], False, states, plan)
 
 
 @click.command(help=__doc__)
@@ -128,15 +121,14 @@ def measure(name: str, runs: int) -> Iterator[Searched]:
 @click.option("--runs", default=RUNS, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), default=Path("docs/evaluation"), show_default=True)
 def main(models: str, runs: int, output: Path) -> None:
-    tree, names = name_tree(), track(models.split(","), description="Table 1", console=Console(stderr=True))
+    commit, names = name_tree(), track(models.split(","), description="Table 1", console=Console(stderr=True))
     rows = [row for name in names for row in measure(name, runs)]
     output.mkdir(parents=True, exist_ok=True)
-    write_table(output / "search.csv", rows)
-    note_commit(output, "Table 1", tree)
+    write_table(output / TABLE, rows)
+    write_commit(output, "Table 1", commit)
     for row in rows:
-        click.echo(
-            f"{row.model}: {row.method}: {row.seconds:.3g} s{' by its states' if row.is_counted else ''} {row.found}"
-        )
+        estimate = " (estimated)" if row.is_counted else ""
+        click.echo(f"{row.model}: {row.method}: {row.seconds:.3g} s{estimate} {row.plan}")
 
 
 if __name__ == "__main__":

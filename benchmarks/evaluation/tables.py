@@ -1,19 +1,21 @@
-"""Tables as CSV files: one line for each frozen dataclass, read back as what was written."""
+"""CSV files with one line for each frozen dataclass, and the commit that each part of the evaluation was measured with."""
 
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 Row = TypeVar("Row")
+COMMITS = "commits.json"
 
 
 def write_table(path: Path, rows: Iterable[Any]) -> None:
-    """One line for each row, all of one dataclass of numbers, words and truth values. Fractions have six digits."""
-    values = [{name: _show(value) for name, value in asdict(row).items()} for row in rows]
+    """Write rows of one dataclass, whose fields are numbers, words or truth values. Fractions get six digits."""
+    values = [{name: _format(value) for name, value in asdict(row).items()} for row in rows]
     with open(path, "w", newline="") as file:
         if values:
             writer = csv.DictWriter(file, values[0], lineterminator="\n")
@@ -22,17 +24,29 @@ def write_table(path: Path, rows: Iterable[Any]) -> None:
 
 
 def read_table(path: Path, kind: type[Row]) -> list[Row]:
-    """The rows that `write_table` wrote."""
+    """Return the rows that `write_table` wrote."""
     with open(path, newline="") as file:
         return [kind(**dict(_parse(kind, line))) for line in csv.DictReader(file)]
 
 
-def _show(value: Any) -> Any:
+def _format(value: Any) -> Any:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def _parse(kind: type[Any], line: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     types = get_type_hints(kind)
     for field in fields(kind):
-        read = types[field.name]
-        yield field.name, line[field.name] == "True" if read is bool else read(line[field.name])
+        parse = types[field.name]
+        yield field.name, line[field.name] == "True" if parse is bool else parse(line[field.name])
+
+
+def read_commits(folder: Path) -> dict[str, str]:
+    """Return the commit that each part of the evaluation was measured with."""
+    path = folder / COMMITS
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+def write_commit(folder: Path, part: str, commit: str) -> None:
+    """Record the commit that a part was measured with."""
+    commits = {**read_commits(folder), part: commit}
+    (folder / COMMITS).write_text(json.dumps(dict(sorted(commits.items())), indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""An LSTM over 64 time steps, by `lax.scan`, learns to add: two numbers of each sequence are marked, and their sum is asked for.
+"""Train an LSTM over 64 time steps, with `lax.scan`, to add the two marked numbers of a sequence.
 
 python examples/jax/lstm.py
 python -m tofu plan examples/jax/lstm.py:step --workers 8
@@ -16,7 +16,7 @@ OPTIMIZER = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(3e-3))
 
 
 def make_state(key):
-    """Parameters, and the state of the optimizer."""
+    """Return the parameters and the state of the optimizer."""
     *keys, last = jax.random.split(key, LAYERS + 1)
     params = {"cells": [], "out": jax.random.normal(last, (WIDTH, 1)) / WIDTH**0.5}
     for number, (one, two) in enumerate(map(jax.random.split, keys)):
@@ -31,7 +31,7 @@ def make_state(key):
 
 
 def run_cell(cell, carry, x):
-    """One time step of one layer."""
+    """Run one time step of one layer."""
     h, c = carry
     gates = jnp.einsum("bi,igo->gbo", x, cell["x"]) + jnp.einsum("bi,igo->gbo", h, cell["h"]) + cell["bias"][:, None]
     put, keep, show = jax.nn.sigmoid(gates[0]), jax.nn.sigmoid(gates[1] + 1), jax.nn.sigmoid(gates[2])
@@ -41,7 +41,7 @@ def run_cell(cell, carry, x):
 
 
 def find_loss(params, batch):
-    """Half of the squared error."""
+    """Return half of the squared error."""
     sequences, sums = batch
     rest = jnp.zeros((BATCH, WIDTH))
 
@@ -57,7 +57,7 @@ def find_loss(params, batch):
 
 
 def step(state, batch):
-    """One step of training: the next state, and the loss."""
+    """Run a training step. Return the next state and the loss."""
     params, moments = state
     loss, gradients = jax.value_and_grad(find_loss)(params, batch)
     updates, moments = OPTIMIZER.update(gradients, moments, params)
@@ -65,7 +65,7 @@ def step(state, batch):
 
 
 def draw_batch(key):
-    """Sequences of pairs, a number and whether it is marked, time first; and the sum of the two numbers that are."""
+    """Return sequences of pairs (number, mark), time first, and the sums of the two marked numbers."""
     one, two, three = jax.random.split(key, 3)
     numbers = jax.random.uniform(one, (LENGTH, BATCH))
     first = jax.random.randint(two, (BATCH,), 0, LENGTH // 2)
@@ -76,13 +76,13 @@ def draw_batch(key):
 
 
 def example_args():
-    """What the step is planned for: shapes and types; no array is made."""
+    """Return the shapes and types to plan for."""
     key = jax.random.key(0)
     return jax.eval_shape(make_state, key), jax.eval_shape(draw_batch, key)
 
 
 def main():
-    """Trains on one device and on several."""
+    """Train on one device and on several."""
     options = read_options(__doc__, steps=20)
     parallel = tofu.jax.partition(step, options.workers, example_args())  # the one new line
     batches = map(draw_batch, jax.random.split(jax.random.key(1), options.steps))

@@ -1,4 +1,4 @@
-"""A mixture of experts: each token goes through the expert that a router picks for it, within that expert's capacity.
+"""Train a mixture of experts. A router sends each token to one expert, within that expert's capacity.
 
 python examples/jax/mixture_of_experts.py
 python -m tofu plan examples/jax/mixture_of_experts.py:step --workers 8
@@ -16,7 +16,7 @@ RATE = 0.2
 
 
 def make_state(key):
-    """The router, and two matrices for each expert."""
+    """Return the router, and two matrices for each expert."""
     one, two, three = jax.random.split(key, 3)
     return {
         "router": jax.random.normal(one, (WIDTH, EXPERTS)) / WIDTH**0.5,
@@ -26,17 +26,17 @@ def make_state(key):
 
 
 def route(router, tokens):
-    """Token x expert x place in the expert's queue: how much of what comes back is taken; and how evenly tokens are spread (1 is best)."""
+    """Return the weights (token, expert, position in the expert's queue), and the imbalance of the experts (1 is best)."""
     chances = jax.nn.softmax(tokens @ router)
     chosen = jax.nn.one_hot(jnp.argmax(chances, -1), EXPERTS, dtype=chances.dtype)
-    # -1 where the expert is another; of that, and of what is beyond the capacity, one_hot makes zeros.
+    # -1 for other experts. one_hot yields zeros for -1 and for positions beyond the capacity.
     place = (jnp.cumsum(chosen, 0) * chosen - 1).astype(int)
     taken = jax.nn.one_hot(place, CAPACITY, dtype=chances.dtype) * (chances * chosen)[..., None]
     return taken, EXPERTS * jnp.sum(jnp.mean(chosen, 0) * jnp.mean(chances, 0))
 
 
 def find_loss(params, batch):
-    """Squared error, and a little for experts that are used unevenly."""
+    """Return the squared error, plus a small penalty for imbalance."""
     tokens, targets = batch
     taken, unevenness = route(params["router"], tokens)
     queues = jnp.einsum("tec,tw->ecw", (taken > 0).astype(tokens.dtype), tokens)
@@ -46,13 +46,13 @@ def find_loss(params, batch):
 
 
 def step(params, batch):
-    """One step of training: the next parameters, and the loss."""
+    """Run a training step. Return the next parameters and the loss."""
     loss, gradients = jax.value_and_grad(find_loss)(params, batch)
     return jax.tree.map(lambda p, g: p - RATE * g, params, gradients), loss
 
 
 def draw_batch(key):
-    """Tokens of eight kinds, each of which has to become something else: itself with its coordinates rotated."""
+    """Return tokens of eight kinds, and their targets: tokens with coordinates rotated by their kind."""
     one, two = jax.random.split(key)
     kinds = jax.random.randint(one, (TOKENS,), 0, EXPERTS)
     centres = jax.random.normal(jax.random.key(0), (EXPERTS, WIDTH))
@@ -61,13 +61,13 @@ def draw_batch(key):
 
 
 def example_args():
-    """What the step is planned for: shapes and types; no array is made."""
+    """Return the shapes and types to plan for."""
     key = jax.random.key(0)
     return jax.eval_shape(make_state, key), jax.eval_shape(draw_batch, key)
 
 
 def main():
-    """Trains on one device and on several."""
+    """Train on one device and on several."""
     options = read_options(__doc__, steps=20)
     parallel = tofu.jax.partition(step, options.workers, example_args())  # the one new line
     batches = map(draw_batch, jax.random.split(jax.random.key(1), options.steps))

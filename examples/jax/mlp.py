@@ -1,4 +1,4 @@
-"""A perceptron of three layers learns around which of 64 points a vector was drawn. Adam, written in plain JAX.
+"""Train a three-layer perceptron, with Adam in plain JAX, to find the point around which a vector was drawn.
 
 python examples/jax/mlp.py
 python -m tofu plan examples/jax/mlp.py:step --workers 8
@@ -14,7 +14,7 @@ BATCH, WIDTH, CLASSES = 256, 512, 64
 
 
 def make_state(key):
-    """Parameters, Adam's two moments of each, and the number of steps so far."""
+    """Return the parameters, Adam's two moments of each, and the step count."""
     extents = [(WIDTH, WIDTH), (WIDTH, WIDTH), (WIDTH, CLASSES)]
     weights = [jax.random.normal(k, e) / e[0] ** 0.5 for k, e in zip(jax.random.split(key, 3), extents, strict=True)]
     params = [{"w": w, "b": jnp.zeros(w.shape[1])} for w in weights]
@@ -23,7 +23,7 @@ def make_state(key):
 
 
 def find_loss(params, batch):
-    """Cross-entropy."""
+    """Return the cross-entropy."""
     x, labels = batch
     for layer in params[:-1]:
         x = jax.nn.relu(x @ layer["w"] + layer["b"])
@@ -32,7 +32,7 @@ def find_loss(params, batch):
 
 
 def step(state, batch):
-    """One step of training: the next state, and the loss."""
+    """Run a training step. Return the next state and the loss."""
     loss, gradients = jax.value_and_grad(find_loss)(state["params"], batch)
     count = state["count"] + 1
     mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state["mean"], gradients)
@@ -43,7 +43,7 @@ def step(state, batch):
 
 
 def draw_batch(key):
-    """Vectors, and the number of the point that each was drawn around."""
+    """Return vectors, and the number of the point around which each was drawn."""
     one, two = jax.random.split(key)
     labels = jax.random.randint(one, (BATCH,), 0, CLASSES)
     points = jax.random.normal(jax.random.key(0), (CLASSES, WIDTH))
@@ -51,13 +51,13 @@ def draw_batch(key):
 
 
 def example_args():
-    """What the step is planned for: shapes and types; no array is made."""
+    """Return the shapes and types to plan for."""
     key = jax.random.key(0)
     return jax.eval_shape(make_state, key), jax.eval_shape(draw_batch, key)
 
 
 def main():
-    """Trains on one device and on several."""
+    """Train on one device and on several."""
     options = read_options(__doc__, steps=20)
     parallel = tofu.jax.partition(step, options.workers, example_args())  # the one new line
     batches = map(draw_batch, jax.random.split(jax.random.key(1), options.steps))

@@ -1,4 +1,4 @@
-"""A residual network of convolutions, with batch normalization and its moving averages, tells eight kinds of stripes apart.
+"""Train a residual network with batch normalization to distinguish eight kinds of stripes.
 
 python examples/jax/resnet.py
 python -m tofu plan examples/jax/resnet.py:step --workers 8
@@ -16,7 +16,7 @@ MOMENTUM, RATE = 0.9, 0.02
 
 
 def make_state(key):
-    """Parameters, what gradient descent remembers of each (momentum), and moving averages of batch normalization."""
+    """Return the parameters, their momentum, and the moving averages of batch normalization."""
     keys = iter(jax.random.split(key, 2 + 3 * len(WIDTHS)))
 
     def convolution(size, before, after):
@@ -41,18 +41,18 @@ def make_state(key):
 
 
 def convolve(x, kernel, stride=1):
-    """A convolution that keeps the size of images, divided by the stride."""
+    """Convolve images with "SAME" padding."""
     return jax.lax.conv_general_dilated(x, kernel, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
 def normalize(x, scale, shift):
-    """Batch normalization: what comes out, and the mean and variance of the batch."""
+    """Normalize over the batch. Return the result, and the mean and variance of the batch."""
     mean, variance = jnp.mean(x, (0, 1, 2)), jnp.var(x, (0, 1, 2))
     return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * scale + shift, mean, variance
 
 
 def run_block(block, x, stride):
-    """Two convolutions beside a shorter way; and the statistics of the batch."""
+    """Run two convolutions with a skip connection. Return the result and the statistics of the batch."""
     h, *first = normalize(convolve(x, block["first"], stride), block["scale"][0], block["shift"][0])
     h, *second = normalize(convolve(jax.nn.relu(h), block["second"]), block["scale"][1], block["shift"][1])
     mean, variance = map(jnp.stack, zip(first, second, strict=True))
@@ -60,7 +60,7 @@ def run_block(block, x, stride):
 
 
 def find_loss(params, batch):
-    """Cross-entropy, and the statistics of every block."""
+    """Return the cross-entropy, and the statistics of every block."""
     images, labels = batch
     x, statistics = jax.nn.relu(convolve(images, params["stem"])), []
     for number, block in enumerate(params["blocks"]):
@@ -72,7 +72,7 @@ def find_loss(params, batch):
 
 
 def step(state, batch):
-    """One step of training: the next state, and the loss."""
+    """Run a training step. Return the next state and the loss."""
     (loss, found), gradients = jax.value_and_grad(find_loss, has_aux=True)(state["params"], batch)
     momentum = jax.tree.map(lambda m, g: MOMENTUM * m + g, state["momentum"], gradients)
     params = jax.tree.map(lambda p, m: p - RATE * m, state["params"], momentum)
@@ -81,7 +81,7 @@ def step(state, batch):
 
 
 def draw_batch(key):
-    """Noisy stripes, and which of eight directions they have."""
+    """Return noisy stripes, and the number of their direction."""
     one, two, three = jax.random.split(key, 3)
     labels = jax.random.randint(one, (BATCH,), 0, CLASSES)
     angle = (labels * jnp.pi / CLASSES)[:, None, None]
@@ -92,13 +92,13 @@ def draw_batch(key):
 
 
 def example_args():
-    """What the step is planned for: shapes and types; no array is made."""
+    """Return the shapes and types to plan for."""
     key = jax.random.key(0)
     return jax.eval_shape(make_state, key), jax.eval_shape(draw_batch, key)
 
 
 def main():
-    """Trains on one device and on several."""
+    """Train on one device and on several."""
     options = read_options(__doc__, steps=15)
     parallel = tofu.jax.partition(step, options.workers, example_args())  # the one new line
     batches = map(draw_batch, jax.random.split(jax.random.key(1), options.steps))

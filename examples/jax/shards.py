@@ -1,7 +1,7 @@
-"""A state in files, shard by shard, written by any number of processes and read by any other.
+"""Checkpoints by shard, written by any number of processes and read by any other number.
 
-Each process writes the shards of its own devices, and reads what these need. The directory is one that all hosts see; the last state in
-it that is complete counts. A state is a tree of arrays of numbers.
+Each process writes the shards of its devices, and reads what these need. All hosts must see the directory. The last
+complete state is used. A state is a tree of numeric arrays.
 """
 
 import shutil
@@ -17,10 +17,10 @@ DONE = "complete"
 
 
 def save(directory, step, state):
-    """The state after so many steps. All processes call it."""
+    """Write the state after a number of steps. All processes must call this."""
     path = Path(directory) / f"step-{step:08}"
     if jax.process_index() == 0:
-        shutil.rmtree(path, ignore_errors=True)  # what others began, and did not end
+        shutil.rmtree(path, ignore_errors=True)  # from an interrupted write
         path.mkdir(parents=True)
     sync_global_devices(f"{path} is there")
     for number, array in enumerate(jax.tree.leaves(state)):
@@ -34,14 +34,14 @@ def save(directory, step, state):
 
 
 def find_last(directory):
-    """The number of steps of the last complete state, 0 where there is none."""
+    """Return the number of steps of the last complete state, or 0."""
     return max(
         (int(path.parent.name.removeprefix("step-")) for path in Path(directory).glob(f"step-*/{DONE}")), default=0
     )
 
 
 def restore(directory, step, shapes, shardings):
-    """The state after so many steps, of these shapes and types, laid out by these shardings."""
+    """Return the state after a number of steps, with these shapes, types and shardings."""
     path = Path(directory) / f"step-{step:08}"
 
     def read(number, like, sharding):

@@ -1,4 +1,4 @@
-"""What each example does with its step: trains it on one device and on several side by side, and holds the numbers against each other."""
+"""Train a step on one device and on several, and compare the numbers. All examples use this."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 from tofu.jax import PartitionedStep
 
 AGREEMENT = {"float32": 1e-3, "float64": 1e-10}
-"""How far apart losses may be, relative to their size: additions run in another order, and training amplifies what that rounds."""
+"""Largest relative difference of losses: sums run in another order, and training amplifies rounding."""
 
 
 def read_options(description: str, steps: int) -> argparse.Namespace:
-    """--steps and --workers; JAX gets as many devices of the CPU as there are workers."""
+    """Parse --steps and --workers, and give JAX one CPU device for each worker."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--steps", type=int, default=steps, help="training steps (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=4, help="devices of the CPU (default: %(default)s)")
@@ -27,7 +27,10 @@ def read_options(description: str, steps: int) -> argparse.Namespace:
 
 
 def train_side_by_side(step, parallel: PartitionedStep, state, batches) -> None:
-    """Train `step` on one device and `parallel` on all of its own, from the same state. Ends with status 1 where losses differ."""
+    """Train `step` on one device and `parallel` on its devices, from the same state.
+
+    Exit with status 1 if losses differ.
+    """
     whole, plan, memory = jax.jit(step), parallel.plan, parallel.memory_report()
     held, of_all = memory.worker.arguments_bytes, memory.one_device.arguments_bytes
     print(f"The plan: {plan.workers} workers move {plan.communication_bytes:,} bytes in a step ({plan.optimality}).")
@@ -39,7 +42,7 @@ def train_side_by_side(step, parallel: PartitionedStep, state, batches) -> None:
         placed, loss = parallel(placed, batch)
         distances.append(find_distance(loss, expected))
         print(f"{number:4}   {float(expected):10.6f}   {float(loss):11.6f}")
-    worst = np.max(distances)  # which is NaN where one is
+    worst = np.max(distances)  # NaN if any is NaN
     apart = np.max([*map(find_distance, jax.tree.leaves(placed), jax.tree.leaves(state))])
     print(f"\nLosses are at most {worst:.1e} of their size apart, the state {apart:.1e} of the size of its tensors.")
     print(f"{time.perf_counter() - started:.1f} seconds, compilation included.")
@@ -49,6 +52,6 @@ def train_side_by_side(step, parallel: PartitionedStep, state, batches) -> None:
 
 
 def find_distance(ours, theirs) -> float:
-    """The largest difference of two tensors, of the largest of their numbers."""
+    """Return the largest difference of two tensors, relative to their largest number."""
     ours, theirs = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
     return float(np.max(np.abs(ours - theirs)) / max(np.max(np.abs(theirs)), 1e-30))

@@ -1,4 +1,4 @@
-"""A Transformer learns to continue Python, byte by byte, from the source of the standard library's argparse. AdamW of optax.
+"""Train a Transformer with optax's AdamW to continue Python source, byte by byte. The text is argparse.
 
 python examples/jax/transformer.py
 python -m tofu plan examples/jax/transformer.py:step --workers 8
@@ -24,7 +24,7 @@ OPTIMIZER = optax.chain(
 
 
 def make_state(key):
-    """Parameters, and the state of the optimizer."""
+    """Return the parameters and the state of the optimizer."""
     shapes = {
         "tokens": (VOCABULARY, WIDTH),
         "positions": (LENGTH, WIDTH),
@@ -51,12 +51,12 @@ def make_state(key):
 
 
 def normalize(x, scale):
-    """Root mean square normalization."""
+    """Normalize by the root mean square."""
     return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * scale
 
 
 def attend(block, x):
-    """Each position looks at those before it."""
+    """Attend to earlier positions."""
     query, key, value = (jnp.einsum("btd,dhe->bthe", x, block[name]) for name in ("query", "key", "value"))
     scores = jnp.einsum("bthe,bshe->bhts", query, key) / (WIDTH // HEADS) ** 0.5
     scores = jnp.where(jnp.tril(jnp.ones((LENGTH, LENGTH), bool)), scores, -1e9)
@@ -65,13 +65,13 @@ def attend(block, x):
 
 @jax.checkpoint
 def run_block(block, x):
-    """Attention and a perceptron, each added to what came in. Computed again in the backward pass."""
+    """Run attention and a perceptron with skip connections, recomputed in the backward pass."""
     x = x + attend(block, normalize(x, block["scale_1"]))
     return x + jax.nn.gelu(normalize(x, block["scale_2"]) @ block["up"]) @ block["down"]
 
 
 def find_loss(params, text):
-    """Cross-entropy of the next byte, in nats."""
+    """Return the cross-entropy of the next byte, in nats."""
     before, after = text[:, :-1], text[:, 1:]
     x = params["tokens"][before] + params["positions"]
     for number, block in enumerate(params["blocks"]):
@@ -82,7 +82,7 @@ def find_loss(params, text):
 
 
 def step(state, text):
-    """One step of training: the next state, and the loss."""
+    """Run a training step. Return the next state and the loss."""
     params, moments = state
     loss, gradients = jax.value_and_grad(find_loss)(params, text)
     updates, moments = OPTIMIZER.update(gradients, moments, params)
@@ -90,19 +90,19 @@ def step(state, text):
 
 
 def draw_batches(steps):
-    """Pieces of the text, as numbers below 128."""
+    """Yield pieces of the text, as numbers below 128."""
     text = np.frombuffer(inspect.getsource(argparse).encode("ascii", "ignore"), np.uint8).astype(np.int32)
     starts = np.random.default_rng(0).integers(0, len(text) - LENGTH, (steps, BATCH))
     return (text[some[:, None] + np.arange(LENGTH + 1)] for some in starts)
 
 
 def example_args():
-    """What the step is planned for: shapes and types; no array is made."""
+    """Return the shapes and types to plan for."""
     return jax.eval_shape(make_state, jax.random.key(0)), jax.ShapeDtypeStruct((BATCH, LENGTH + 1), "int32")
 
 
 def main():
-    """Trains on one device and on several."""
+    """Train on one device and on several."""
     options = read_options(__doc__, steps=30)
     parallel = tofu.jax.partition(step, options.workers, example_args())  # the one new line
     usual = tofu.jax.partition(step, options.workers, example_args(), algorithm="data-parallel")

@@ -1,10 +1,12 @@
-"""The perceptron of mlp.py on two processes of two devices each, as it is trained on two hosts; each has its own part of the batches.
+"""Train the perceptron of mlp.py in two processes with two devices each, as on two hosts.
+
+Each has its own rows of the batches.
 
 python examples/jax/two_processes.py
-python examples/jax/two_processes.py --steps 4 --directory DIRECTORY                              # writes the state down
-python examples/jax/two_processes.py --steps 8 --directory DIRECTORY --processes 4 --devices 1    # goes on from there
+python examples/jax/two_processes.py --steps 4 --directory DIRECTORY                              # saves the state
+python examples/jax/two_processes.py --steps 8 --directory DIRECTORY --processes 4 --devices 1    # continues
 
-On hosts, of which host-0 is one, the same command runs on each, with the number of the host:
+On several hosts, run the same command on each, with the number of the host:
 
 python examples/jax/two_processes.py --address host-0:8476 --process 0
 """
@@ -26,20 +28,20 @@ import tofu.jax
 
 
 def read_options():
-    """How many processes there are, and which this one is."""
+    """Parse the number of processes, and the number of this one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=20, help="training steps (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="(default: %(default)s)")
     parser.add_argument("--devices", type=int, default=2, help="of the CPU, in each process (default: %(default)s)")
-    parser.add_argument("--directory", help="of states: the last is gone on from, and new ones are put there")
-    parser.add_argument("--every", type=int, default=10, help="steps from state to state (default: %(default)s)")
+    parser.add_argument("--directory", help="of checkpoints: training continues from the last")
+    parser.add_argument("--every", type=int, default=10, help="steps between checkpoints (default: %(default)s)")
     parser.add_argument("--address", help="host and port of process 0; without it all processes are started here")
     parser.add_argument("--process", type=int, default=0, help="the number of this one, with --address")
     return parser.parse_args()
 
 
 def start_all(options):
-    """All processes on this machine. Where one fails the others are ended."""
+    """Start all processes on this machine. If one fails, end the others."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -60,7 +62,7 @@ def start_all(options):
 
 
 def train(options):
-    """The share of one process. Beside it all is trained on one of its devices, to hold the numbers against each other."""
+    """Train in one process. For comparison, the same step also runs on one of its devices."""
     jax.config.update("jax_num_cpu_devices", options.devices)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(options.address, options.processes, options.process)

@@ -1,10 +1,11 @@
-"""The descriptions of JAX's primitives, one family a file, under the primitives' own names.
+"""Descriptions of JAX's primitives, one family a file, under the primitives' own names.
 
-They are registered when the first of them is looked up. A primitive's attributes are its parameters as JAX has them, as far as they are
-numbers, texts or tuples, and three that the front end adds (`tofu.jax.frontend.attributes`):
+They are registered at the first lookup. The attributes of a primitive are its parameters, as far as they are numbers,
+strings or tuples, and three that the front end adds (`tofu.jax.frontend.attributes`):
 
-- `literals`: ((position of the operand, number), ...) of operands that are numbers in the program; they are no inputs of the operator;
-- `input_types`, `output_types`: the names of the types of all operands, literals among them, and of all results.
+- `literals`: ((position of the operand, number), ...) for operands that are numbers in the program and not inputs of
+  the operator;
+- `input_types`, `output_types`: the names of the types of all operands, including literals, and of all results.
 """
 
 from tofu.tdl import Registry
@@ -16,5 +17,5 @@ DESCRIPTIONS = Registry(
 )
 op = DESCRIPTIONS.op
 
-# Described as what every worker computes whole: such a description claims nothing that could be wrong.
+# Replicated on every worker. Such a description claims nothing that could be wrong.
 WHOLE = ("cond", "while", "pure_callback")

@@ -1,6 +1,4 @@
-"""Primitives that work cell by cell on numbers: arithmetic, comparisons, choices, and functions of one number."""
-
-from __future__ import annotations
+"""Element-wise primitives: arithmetic, comparisons, selections, and functions of one number."""
 
 from tdl_ops.jax import op
 from tdl_ops.jax.operands import find_cells
@@ -24,49 +22,26 @@ from tdl_ops.jax.special import (
 from tofu import tdl
 from tofu.errors import UnsupportedError
 
+SAME = "cbrt ceil cos cosh erf exp expm1 floor imag log log1p log2 real sign sin sinh sqrt square tan tanh"
+INVERSE = "cos cosh sin sinh tan tanh"
 UNARY = {
+    **{name: getattr(tdl, name) for name in SAME.split()},
+    **{f"a{name}": getattr(tdl, f"arc{name}") for name in INVERSE.split()},
     "abs": tdl.absolute,
-    "acos": tdl.arccos,
-    "acosh": tdl.arccosh,
-    "asin": tdl.arcsin,
-    "asinh": tdl.arcsinh,
-    "atan": tdl.arctan,
-    "atanh": tdl.arctanh,
     "bessel_i0e": i0e,
     "bessel_i1e": i1e,
-    "cbrt": tdl.cbrt,
-    "ceil": tdl.ceil,
     "conj": tdl.conjugate,
-    "cos": tdl.cos,
-    "cosh": tdl.cosh,
     "digamma": digamma,
-    "erf": tdl.erf,
     "erf_inv": erf_inv,
     "erfc": erfc,
-    "exp": tdl.exp,
     "exp2": lambda x: tdl.power(2.0, x),
-    "expm1": tdl.expm1,
-    "floor": tdl.floor,
-    "imag": tdl.imag,
     "is_finite": tdl.isfinite,
     "lgamma": tdl.gammaln,
-    "log": tdl.log,
-    "log1p": tdl.log1p,
-    "log2": tdl.log2,
     "logistic": lambda x: 1 / (1 + tdl.exp(-x)),
     "neg": tdl.negative,
     "one_minus_square": lambda x: 1 - x * x,
-    "real": tdl.real,
     "rsqrt": lambda x: 1 / tdl.sqrt(x),
-    "sign": tdl.sign,
-    "sin": tdl.sin,
-    "sinh": tdl.sinh,
-    "sqrt": tdl.sqrt,
-    "square": tdl.square,
-    "tan": tdl.tan,
-    "tanh": tdl.tanh,
 }
-
 BINARY = {
     "add": tdl.add,
     "add_any": tdl.add,
@@ -95,7 +70,7 @@ BINARY = {
 
 
 def describe_cells(function):
-    """A description: `function` of the operands' elements, cell by cell."""
+    """Return a description that applies `function` to the operands, element by element."""
 
     def description(*x, literals=()):
         cells = find_cells(x, literals)
@@ -105,7 +80,7 @@ def describe_cells(function):
 
 
 def sum_powers(x, *coefficients):
-    """A polynomial, whose coefficients begin with that of x**0."""
+    """Return a polynomial in x. The first coefficient is that of x**0."""
     value = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         value = value * x + coefficient
@@ -120,7 +95,7 @@ for _name, _function in (UNARY | BINARY | OTHERS).items():
 
 @op("div")
 def divide(*x, output_types, literals=()):
-    is_integer = "int" in output_types[0]  # whose quotients are cut towards zero
+    is_integer = "int" in output_types[0]  # integer quotients are truncated
     cells = find_cells(x, literals)
     quotient = lambda x, y: tdl.trunc(tdl.divide(x, y)) if is_integer else tdl.divide(x, y)
     return lambda *i: quotient(*cells(i))
@@ -129,7 +104,7 @@ def divide(*x, output_types, literals=()):
 @op("nextafter")
 def nextafter(*x, output_types, literals=()):
     if output_types[0] not in NEXT_AFTER:
-        raise UnsupportedError(f"nextafter of {output_types[0]} is not described: of {' and '.join(NEXT_AFTER)} it is")
+        raise UnsupportedError(f"nextafter of {output_types[0]} is not described, only of {' and '.join(NEXT_AFTER)}")
     return describe_cells(NEXT_AFTER[output_types[0]])(*x, literals=literals)
 
 

@@ -1,9 +1,7 @@
-"""Primitives on integers' bits and on booleans, and those that change types.
+"""Primitives on bits of integers and on booleans, and type conversions.
 
-The interpreter has numbers of double precision, in which integers of up to 32 bits are exact; it executes none of 64.
+The interpreter computes in double precision, which is exact for integers of up to 32 bits. It executes none of 64 bits.
 """
-
-from __future__ import annotations
 
 import re
 from importlib import import_module
@@ -17,20 +15,18 @@ from tofu.tdl import Opaque, elementwise, logical_and, logical_not, logical_or, 
 
 
 def _read_integer_type(name):
-    """(whether it has a sign, its bits) of `int32` or `uint8`."""
     found = re.fullmatch(r"(u?)int(\d+)", name)
     if found is None:
-        raise UnsupportedError(f"bits of {name} are not described: those of integers are")
+        raise UnsupportedError(f"bits of {name} are not described, only bits of integers")
     return not found[1], int(found[2])
 
 
 def _refuse(*numbers):
-    """In the place of a function of integers of 64 bits."""
+    """Stand in for a function of 64-bit integers."""
     raise DescriptionError("integers of 64 bits are not exact in the interpreter")
 
 
 def _wrap(number, name):
-    """Whole numbers as an integer type has them."""
     signed, bits = _read_integer_type(name)
     low = number.astype(np.int64) & (2**bits - 1)
     return np.where(low >= 2 ** (bits - 1), low - 2**bits, low) if signed else low
@@ -58,7 +54,7 @@ _known = {}
 
 
 def typed(primitive, name, function):
-    """The element-wise function of a primitive at a type, made once."""
+    """Return the element-wise function of a primitive at a type, built once."""
     if (primitive, name) not in _known:
         _known[primitive, name] = elementwise(f"{primitive}_of_{name}", function)
     return _known[primitive, name]
@@ -96,7 +92,7 @@ def convert_element_type(*x, input_types, output_types, literals=()):
     if "int" in after:
         whole = typed("convert", after, lambda v: _wrap(v, after)) if after[-2:] != "64" else None
         return lambda *i: cells(i)[0] + 0.0 if whole is None else whole(cells(i)[0])
-    return lambda *i: cells(i)[0] + 0.0  # rounding to a shorter float is within any tolerance
+    return lambda *i: cells(i)[0] + 0.0  # rounding to a shorter float is within the tolerance
 
 
 @op("bitcast_convert_type")
@@ -109,19 +105,19 @@ def bitcast_convert_type(x, *, input_types, output_types):
         cell = typed(f"bits_of_{before}", after, cast if is_exact else _refuse)
         return lambda *i: cell(x[i])
     line = Opaque(cast if is_exact else _refuse, f"bits_of_{before}_as_{after}")
-    if bits < new_bits:  # the cells along the last dimension become one
+    if bits < new_bits:  # elements along the last dimension are merged
         return lambda *i: line(x[(*i, slice(None))])[0]
     last = {f"i{x.ndim}": bits // new_bits}
     return output(numbered("i", x.ndim + 1), lambda *i: line(x[i[:-1]])[i[-1]], last)
 
 
 def _count_bits(name):
-    """The bits of a number of a type, the first number in its name: `float8_e4m3fn` has 8."""
+    """Return the bits of a type, the first number in its name: 8 for `float8_e4m3fn`."""
     return int(re.search(r"\d+", name)[0]) if name != "bool" else 8
 
 
 def _find_type(name):
-    """NumPy's type of a name; those that NumPy lacks, such as bfloat16, are in a package that JAX needs."""
+    """Return the NumPy type of a name. Types that NumPy lacks, such as bfloat16, come from a package that JAX needs."""
     return np.dtype(getattr(import_module("ml_dtypes"), name, name))
 
 

@@ -1,6 +1,4 @@
-"""A small function whose equations are verified, and what its arguments are drawn from."""
-
-from __future__ import annotations
+"""Cases for the verification of JAX primitives."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +12,10 @@ from tofu.verification.numbers import Given, Numbers, read_given
 
 @dataclass(frozen=True, init=False)
 class Case:
-    """A function of arrays, its gradient in it where that is wanted.
+    """A function of arrays whose equations are verified. It includes its gradient if that is wanted.
 
-    `inputs` are shapes, for numbers between -2 and 2, or what else numbers are drawn from. Floating-point numbers are drawn in double
-    precision; JAX makes single precision of them where it is not told to keep it.
+    `inputs` are shapes, for numbers between -2 and 2, or other sources of numbers. Floating-point numbers are drawn in
+    double precision; JAX converts them to single precision by default.
 
     >>> Case("product", lambda x, w: x @ w, (4, 6), (6, 8)).draw_inputs()[1].shape
     (6, 8)
@@ -33,7 +31,7 @@ class Case:
         object.__setattr__(self, "inputs", inputs)
 
     def draw_inputs(self, seed: int = 0) -> list[Array]:
-        """An array for each argument."""
+        """Return an array for each argument."""
         random = np.random.RandomState(seed)
         given = (Numbers(-2, 2, one) if isinstance(one, tuple) else one for one in self.inputs)
         return [read_given(one).draw(random) for one in given]

@@ -1,17 +1,15 @@
-"""Convolutions. The convolutions of a gradient are the same primitive with other dimension numbers and dilations.
+"""Convolutions. Their gradients are the same primitive with other dimension numbers and dilations.
 
-Axes: batch `b`, output channel `co`, input channel `ci`, groups `g`, output positions `y0 y1 ..`, cells of the kernel `d0 d1 ..`. If the
-input is dilated by more than the stride, its positions `x0 x1 ..` take the place of the output's.
+Axes: batch `b`, output channel `co`, input channel `ci`, groups `g`, output positions `y0 y1 ..`, kernel positions `d0
+d1 ..`. If the input is dilated by more than the stride, input positions `x0 x1 ..` replace the output positions.
 
-Output y and kernel cell d meet input x where y * stride + d * rhs_dilation - low = x * lhs_dilation. If one of stride and lhs_dilation
-divides the other, x or y follows from the rest, and the dimension can be split:
+Output y and kernel position d meet input x if y * stride + d * rhs_dilation - low = x * lhs_dilation. If one of stride
+and lhs_dilation divides the other, x or y follows from the rest, and the dimension can be split:
 
-    stride 2, lhs_dilation 1:  x = 2 * y + d - low      # each y gathers cells
-    stride 1, lhs_dilation 2:  y = 2 * x + low - d      # each x is added to cells
+    stride 2, lhs_dilation 1:  x = 2 * y + d - low      # each y gathers elements
+    stride 1, lhs_dilation 2:  y = 2 * x + low - d      # each x is added to elements
     stride 3, lhs_dilation 2:  neither follows, and the dimension is not split
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
@@ -23,7 +21,7 @@ from tofu.tdl import Any, Sum, merge, mod, output, position, scatter, where
 
 @dataclass(frozen=True)
 class Dimension:
-    """Spatial dimension number `d` of a convolution: the kernel's extent, and the parameters along it."""
+    """Spatial dimension `d` of a convolution: the kernel's extent, and the parameters along it."""
 
     d: int
     size: int
@@ -39,28 +37,28 @@ class Dimension:
         return small if large % small == 0 and self.first_by(small) is not None else None
 
     def first_by(self, divisor):
-        """Return the first kernel cell that meets a cell of the input, or None if no cell does and the output is zero."""
+        """Return the first kernel position that meets an input element, or None if the output is zero."""
         first = (d for d in range(divisor) if (d * self.rhs_dilation - self.low) % divisor == 0)
         return next((d for d in first if d < self.size), None)
 
     @property
     def is_added(self):
-        """Return True if the index variable runs over the input, whose cells are added to those of the output."""
+        """Return True if the index variable runs over the input, whose elements are added to the output."""
         return self.divisor is not None and self.lhs_dilation > self.stride
 
     @property
     def first(self):
-        """Return the first kernel cell that meets a cell of the input."""
+        """Return the first kernel position that meets an input element."""
         return self.first_by(self.divisor)
 
     @property
     def step(self):
-        """Return the distance between kernel cells that meet cells of the input: `first`, `first + step`, ..."""
+        """Return the distance between kernel positions that meet input elements: `first`, `first + step`, ..."""
         return self.divisor // gcd(self.divisor, self.rhs_dilation)
 
     @property
     def count(self):
-        """Return the number of kernel cells that meet cells of the input."""
+        """Return the number of kernel positions that meet input elements."""
         return len(range(self.first, self.size, self.step))
 
     @property
@@ -69,7 +67,7 @@ class Dimension:
         return {} if self.divisor is None or self.step == 1 else {f"d{self.d}": self.count}
 
     def index_kernel(self, d):
-        """Return the index into the kernel. The kernel is not split if only some of its cells are used."""
+        """Return the index into the kernel. The kernel is not split if only some of its elements are used."""
         return d if self.divisor is None or self.step == 1 else Any(position(d) * self.step + self.first)
 
     def index_input(self, v, d):
@@ -91,7 +89,7 @@ class Dimension:
         return v * (self.lhs_dilation // self.divisor) + begin - d * reach
 
     def list_conditions(self, v, d):
-        """Return the conditions under which a cell of the kernel meets a cell of the input."""
+        """Return the conditions under which a kernel element meets an input element."""
         return [] if self.divisor is not None else [mod(self._find_dilated(v, d), self.lhs_dilation) == 0]
 
     def _find_dilated(self, y, d):
@@ -99,10 +97,10 @@ class Dimension:
 
     @property
     def local_padding(self):
-        """Return the padding of a worker's copy if the dimension is split.
+        """Return the padding on a worker if the dimension is split.
 
-        If the output is split, the fetched region of the input includes the border. If the input is split, padding makes the copy compute
-        every output cell that its shard is added to.
+        If the output is split, the fetched region of the input includes the border. If the input is split, padding
+        makes the worker compute every output element that its shard is added to.
         """
         last = self.first + (self.count - 1) * self.step
         low, high = self.first * self.rhs_dilation, (self.size - 1 - last) * self.rhs_dilation

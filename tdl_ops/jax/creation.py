@@ -1,6 +1,4 @@
-"""Primitives that make tensors out of numbers or smaller tensors."""
-
-from __future__ import annotations
+"""Primitives that create tensors from numbers or smaller tensors."""
 
 from tdl_ops.jax import op
 from tdl_ops.jax.operands import numbered
@@ -11,7 +9,6 @@ SHAPE = {"shape": lambda local: local.outputs[0].shape}
 
 
 def _local_first(local):
-    """The first position of a worker's part, along the dimension that is counted."""
     return local.attributes["first"] + local.start(f"i{local.attributes['dimension']}")
 
 
@@ -26,7 +23,7 @@ def empty(*, output_shapes, shape):
 
 
 @op("empty2", concrete=True)
-def empty2(*, output_shapes):  # what a branch does not compute and its gradient does not read
+def empty2(*, output_shapes):  # a value that a branch leaves out and its gradient does not read
     return output("", lambda: constant(0))
 
 

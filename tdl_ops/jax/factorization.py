@@ -1,6 +1,7 @@
-"""Factorizations of matrices in the last two dimensions, and what is made of them: opaque, split along the others."""
+"""Factorizations of the matrices in the last two dimensions, and related primitives.
 
-from __future__ import annotations
+They are opaque, and split along other dimensions.
+"""
 
 from importlib import import_module
 
@@ -14,9 +15,12 @@ WHOLE = slice(None)
 
 
 def describe_batches(name, *ranks, function=None):
-    """A description of what works on each batch alone. The operands have `ranks` dimensions beside those of the batch.
+    """Return a description that works on each batch element alone.
 
-    `function` gives all results of one batch, from its operands and the results' shapes; without one only the parts are known.
+    `ranks` count the operands' dimensions without the batch.
+
+    `function` returns all results of one batch element from its operands and the results' shapes. Without it, the
+    interpreter cannot execute the description.
     """
 
     def description(*operands, output_shapes):
@@ -36,12 +40,11 @@ def describe_batches(name, *ranks, function=None):
 
 
 def _from_scipy(name):
-    """A function of SciPy's, which is installed where JAX is."""
     return getattr(import_module("scipy.linalg"), name)
 
 
 def _find_permutation(pivots, size):
-    """The order of rows after the exchanges that pivots say, one after the other."""
+    """Return the order of rows after the exchanges in `pivots`."""
     order = np.arange(size)
     for row, other in enumerate(pivots.astype(int)):
         order[[row, other]] = order[[other, row]]
@@ -75,7 +78,7 @@ def _update_cholesky(shapes, factor, vector):
     return (np.linalg.cholesky(factor.T @ factor + np.outer(vector, vector)).T,)
 
 
-# The eigenvectors and singular vectors of a matrix are not its own: they may have another sign. So their parts alone are compared.
+# Eigenvectors and singular vectors are unique up to sign only. So they are compared by parts alone.
 BATCHES = {
     "cholesky_update": ((2, 1), _update_cholesky),
     "eig": ((2,), None),
@@ -97,7 +100,7 @@ for _name, (_ranks, _function) in BATCHES.items():
 @op("cholesky")
 def cholesky(operand, *, symmetrize_input=True):
     symmetric = lambda matrix: (matrix + matrix.conj().T) / 2 if symmetrize_input else matrix
-    # What stands above the diagonal is left as it was on CPUs; jnp.linalg.cholesky makes it zeros.
+    # On CPUs, elements above the diagonal are unchanged; jnp.linalg.cholesky clears them.
     whole = lambda matrix: np.linalg.cholesky(matrix) + np.triu(matrix, 1)
     factor = Opaque(lambda matrix: whole(symmetric(matrix)), "cholesky")
     return lambda *i: factor(operand[(*i[:-2], WHOLE, WHOLE)])[i[-2], i[-1]]
@@ -114,7 +117,7 @@ def triangular_solve(a, b, *, left_side, lower, transpose_a, conjugate_a, unit_d
 
     solved = Opaque(solve, "triangular_solve")
     matrix = lambda i: a[(*i[:-2], WHOLE, WHOLE)]
-    if left_side:  # each column alone, or each row
+    if left_side:  # solved column by column, or row by row
         return lambda *i: solved(matrix(i), b[(*i[:-2], WHOLE, i[-1])])[i[-2]]
     return lambda *i: solved(matrix(i), b[(*i[:-1], WHOLE)])[i[-1]]
 
@@ -129,7 +132,7 @@ def tridiagonal_solve(lower, diagonal, upper, b):
 
 @op("ormqr", concrete=True)
 def ormqr(reflectors, scales, c, *, left, transpose):
-    """A matrix times the product of Householder's reflections, which is never made: each column alone, or each row."""
+    """Multiply a matrix, column by column or row by row, by a product of Householder reflections."""
 
     def multiply(reflectors, scales, vector):
         size = len(vector)

@@ -1,11 +1,10 @@
-"""gather and the scatters: cells that are read or written where other data says.
+"""gather and the scatters, which index by data.
 
-A dimension is *looked up* where the indices name its cells and a slice does not span it. Of a gather of whole lines (an embedding,
-take_along_axis) that dimension can be split too: a copy looks up what lies in its own part, which begins at `first`, and has zeros for
-the rest. A scatter writes the cells of its own part in the same way. `rows` is how many cells the whole dimensions have.
+A dimension is *looked up* if indices name its positions and a slice does not span it. A gather of complete rows (an
+embedding, take_along_axis) can be split along it: each worker looks up its own rows, which begin at `first`, and
+returns zeros for others. A scatter writes a worker's own rows in the same way. `rows` has the extents of the complete
+dimensions.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 
@@ -20,11 +19,18 @@ LARGEST = {"uint8": 2.0**8 - 1, "uint16": 2.0**16 - 1, "uint32": 2.0**32 - 1, "u
 
 @dataclass(frozen=True)
 class Lookup:
-    """The dimensions of one gather or scatter, both of which relate an operand, indices and slices.
+    """The dimensions of a gather or scatter, which relate an operand, indices and slices.
 
-    `sizes`: of a slice, by the operand's dimension. `shared`: the operand's dimension -> the slices' dimension that is the same position
-    (the whole of it lies in a slice, or it is a batch). `window`: the operand's dimension -> the slices' one that counts from where the
-    indices say. `batch`: the slices' dimensions that tell slices apart, in the order of the indices' dimensions.
+    Attributes
+    ----------
+    sizes
+        Extents of a slice, by the operand's dimension.
+    shared
+        Operand dimension -> slice dimension with the same positions, because the slice spans it or it is a batch.
+    window
+        Operand dimension -> slice dimension that counts from the index.
+    batch
+        Slice dimensions that enumerate slices, in the order of the indices' dimensions.
     """
 
     sizes: tuple
@@ -34,16 +40,16 @@ class Lookup:
     batch: tuple
 
     def find_row(self, indices, i, d):
-        """Where the slice of which `i` is a cell begins in the operand's dimension `d`, as the indices have it."""
+        """Return the first position, in the operand's dimension `d`, of the slice with element `i`."""
         return indices[(*(i[b] for b in self.batch), self.index_map.index(d))]
 
     def find_start(self, indices, i, d, rows, mode):
-        """The same, moved to where the slice lies inside if that is asked for."""
+        """Return the same position, clamped if requested so that the slice is inside."""
         row = self.find_row(indices, i, d)
         return maximum(0.0, minimum(row, float(rows[d] - self.sizes[d]))) if mode == "CLIP" else row
 
     def is_inside(self, indices, i, rows):
-        """Whether all of a slice lies in the operand; None where there is nothing to look up."""
+        """Return True if a slice is inside the operand, or None if nothing is looked up."""
         inside = None
         for d in self.index_map:
             row = self.find_row(indices, i, d)
@@ -53,7 +59,7 @@ class Lookup:
 
     @property
     def looked_up(self):
-        """The operand's dimensions that are."""
+        """Return the looked-up dimensions of the operand."""
         return tuple(d for d in self.index_map if d not in self.shared)
 
 
@@ -73,13 +79,16 @@ def _local_first(local):
 
 
 def _local_rows(local):
-    """The extents of the whole operand along what is looked up; a copy's own where they are not needed."""
+    """Return the extents of the complete operand along looked-up dimensions, and the shard's extents elsewhere."""
     own = local.inputs[0].shape
     return tuple(local.whole(f"v{d}") if local.has(f"v{d}") else extent for d, extent in enumerate(own))
 
 
 def _local_sizes(local):
-    """Slices span what a copy has of the operand's dimensions that they span whole; of a batch they have one cell."""
+    """Return the slice sizes on a worker.
+
+    Slices that span a dimension span the shard; along a batch they have one element.
+    """
     sizes, own = local.attributes["slice_sizes"], local.inputs[0].shape
     is_spanned = lambda d, size: local.has(f"w{d}") and size == local.whole(f"w{d}")
     return tuple(
@@ -132,9 +141,9 @@ def gather(
     names = {w: f"w{d}" for d, w in looks.shared.items()}
     pattern = " ".join(names.get(d, f"i{d}") for d in range(rank))
     fill = _find_fill(fill_value, output_types[0])
-    moved = mode if mode == "FILL_OR_DROP" else "CLIP"  # as XLA does it where a promise is broken
+    moved = mode if mode == "FILL_OR_DROP" else "CLIP"  # XLA clips broken promises
     start = lambda i, d: looks.find_start(indices, i, d, rows, moved)
-    is_added = not output_types[0].startswith("key<")  # random keys are no numbers
+    is_added = not output_types[0].startswith("key<")  # random keys cannot be added
     if len(looks.looked_up) == 1 and looks.looked_up[0] not in looks.window and is_added:
         (d,) = looks.looked_up
 
@@ -152,7 +161,7 @@ def gather(
         offset = lambda d: position(i[looks.window[d]]) if d in looks.window else 0.0
         at = lambda d: i[looks.shared[d]] if d in looks.shared else Any(start(i, d) + offset(d))
         cell = operand[tuple(at(d) for d in range(operand.ndim))]
-        if not looks.looked_up:  # all slices begin with the first cell, but there is one for each of the indices
+        if not looks.looked_up:  # all slices start at 0, but each has an index
             cell += sum(unread(looks.find_row(indices, i, d)) for d in looks.index_map)
         if mode != "FILL_OR_DROP" or not looks.index_map:
             return cell
@@ -161,8 +170,8 @@ def gather(
     return output(pattern, lambda *i: read(i))
 
 
-# How a scatter joins what it writes with what was there: from the cell, and a function that reduces over the updates of one cell.
-# Several updates of one cell have no defined result in the plain one.
+# The combination of updates with the operand, from an element and a function that reduces over its updates. Several
+# plain updates of one element have no defined result.
 JOINED = {
     "scatter": lambda cell, over: where(over(Max, lambda u: 1.0, 0.0) > 0, over(Sum, lambda u: u, 0.0), cell),
     "scatter-add": lambda cell, over: cell + over(Sum, lambda u: u, 0.0),

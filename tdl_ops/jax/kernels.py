@@ -1,18 +1,17 @@
-"""Kernels: operators with a split rule in place of a formula.
+"""Kernels: operators with a split rule instead of a formula.
 
-Each has the attributes `split_inputs` and `split_outputs`, a tuple for each tensor with an entry for each dimension: `(axis, size)` if the
-dimension has `size` elements for each position of the axis, and `()` if every part needs or computes the whole dimension. An output
-without an axis is a sum over it. `refused` is the reason if there is no axis at all. `tofu.jax.kernels` finds these attributes.
+The attributes `split_inputs` and `split_outputs` have a tuple for each tensor, with an entry for each dimension:
+`(axis, size)` if the dimension has `size` elements for each position of the axis, `()` if every worker needs or
+computes all of it. An output without an axis is a sum over it. `refused` is the reason if no axis can be split.
+`tofu.jax.kernels` provides these attributes.
 """
-
-from __future__ import annotations
 
 from tdl_ops.jax import op
 from tofu.errors import UnsupportedError
 from tofu.tdl import Index, Opaque, Sum, merge, output
 
 KERNELS = ("pallas_call", "dot_product_attention_fwd_wrapper", "dot_product_attention_bwd_wrapper")
-"""Primitives of JAX whose split rules the front end finds."""
+"""JAX primitives whose split rules the front end finds."""
 
 
 def split_by_rule(*operands, split_inputs, split_outputs, output_shapes, refused=""):
@@ -32,7 +31,6 @@ def split_by_rule(*operands, split_inputs, split_outputs, output_shapes, refused
 
 
 def _describe_output(number, dimensions, shape, operands, split_inputs, extents):
-    """One output: its part at a position of all axes is a function of the operands' parts there."""
     pattern, inner = [], {}
     for d, (dimension, size) in enumerate(zip(dimensions, shape, strict=True)):
         axis, own = dimension or ("", size)
@@ -58,7 +56,10 @@ def _describe_output(number, dimensions, shape, operands, split_inputs, extents)
 
 
 def _read(operand, number, dimensions, at):
-    """The part of an operand at a position of all axes: a slice, or a sum in its place if an axis has several elements at each."""
+    """Return an operand's elements at a position of all axes.
+
+    They are a slice, or a sum if an axis has several elements at each position.
+    """
     if all(not dimension or dimension[1] == 1 for dimension in dimensions):
         return operand[tuple(at[dimension[0]] if dimension else slice(None) for dimension in dimensions)]
     inner = {

@@ -1,21 +1,22 @@
-"""Described primitives that the JAX at hand does not have."""
-
-from __future__ import annotations
+"""Described primitives that the installed JAX lacks."""
 
 import jax
 from jax.extend.core import primitives
 
 NEWER = ("empty", "empty2", "log2", "one_minus_square", "ormqr", "polynomial", "stack", "tile", "unstack")
-"""Primitives that came after 0.6.2, one after the other; 0.12 has them."""
+"""Primitives added after 0.6.2. JAX 0.12 has all of them."""
 
 
 def list_lacking() -> frozenset[str]:
-    """Return the described primitives that no step has here: those of later versions, and transfers between kinds of memory."""
+    """Return the described primitives that no step has here: newer ones, and transfers between kinds of memory."""
     places = [(jax.lax, "{}"), (jax.lax.linalg, "{}"), (primitives, "{}_p")]
     later = (name for name in NEWER if not any(hasattr(module, form.format(name)) for module, form in places))
     return frozenset((*later, *(() if has_kinds_of_memory() else ("device_put",))))
 
 
 def has_kinds_of_memory() -> bool:
-    """Return True if the default device has more than one kind of memory. Kinds mean nothing else, and XLA for CPUs may fail on them."""
+    """Return True if the default device has several kinds of memory.
+
+    Otherwise kinds mean nothing, and XLA for CPUs may fail on them.
+    """
     return len(jax.devices()[0].addressable_memories()) > 1

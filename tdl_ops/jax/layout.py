@@ -1,6 +1,4 @@
-"""Primitives that move cells."""
-
-from __future__ import annotations
+"""Primitives that move elements."""
 
 from itertools import accumulate
 
@@ -22,7 +20,7 @@ def transpose(operand, *, permutation):
 @op("reshape", concrete=True, bound={"new_sizes": lambda local: local.outputs[0].shape})
 def reshape(operand, *, output_shapes, new_sizes, dimensions=None):
     if dimensions is not None:
-        raise UnsupportedError("a reshape that reads dimensions in another order is not described: transpose first")
+        raise UnsupportedError("a reshape that reorders dimensions is not described: transpose first")
     return reshape_to(operand, output_shapes[0])
 
 
@@ -32,12 +30,12 @@ def squeeze(operand, *, output_shapes):
 
 
 @op("optimization_barrier")
-def optimization_barrier(operand):  # the front end makes one for each operand
+def optimization_barrier(operand):  # one for each operand
     return lambda *i: operand[i]
 
 
 @op("device_put")
-def device_put(operand):  # to another kind of memory; the front end makes one for each operand
+def device_put(operand):  # to another kind of memory, one for each operand
     return lambda *i: operand[i]
 
 
@@ -82,7 +80,10 @@ def split(operand, *, sizes, axis):
 
 
 def _local_start(local):
-    """Where a dimension is split, the fetched region begins with the first cell that is taken."""
+    """Return the start indices on a worker.
+
+    In a split dimension, the fetched region begins with the first element of the slice.
+    """
     return tuple(0 if local.is_split(f"i{d}") else begin for d, begin in enumerate(local.attributes["start_indices"]))
 
 
@@ -105,19 +106,18 @@ def _read_padding(attributes):
 @op("pad", fill={"operand": _read_padding})
 def pad(operand, *value, padding_config, literals=()):
     if value:
-        raise UnsupportedError("padding with a number that is known at run time alone is not described: use where")
+        raise UnsupportedError("padding with a number that is known only at run time is not described: use where")
     if complex(dict(literals)[1]).imag:
-        raise UnsupportedError("padding with a number that is not real is not described: use where")
+        raise UnsupportedError("padding with a complex number is not described: use where")
     if all(inner == 0 for _, _, inner in padding_config):
         return lambda *i: operand[tuple(v - low for v, (low, _, _) in zip(i, padding_config, strict=True))]
     if dict(literals).get(1, 0.0) != 0.0:
-        raise UnsupportedError("padding between cells is described with zeros alone")
+        raise UnsupportedError("padding between elements is described only with zeros")
     at = lambda i: tuple(v * (inner + 1) + low for v, (low, _, inner) in zip(i, padding_config, strict=True))
     return scatter(lambda *i: (at(i), operand[i]), rank=operand.ndim)
 
 
 def _find_starts(starts, literals, first, whole, sizes):
-    """The first cell of a dynamic slice in each dimension, moved so that all of it lies inside."""
     begins = [cell(start, ()) for start in put_together(starts, [(n - first, number) for n, number in literals])]
     inside = lambda begin, most: maximum(0.0, minimum(begin, float(most)))
     return [inside(begin, extent - size) for begin, extent, size in zip(begins, whole, sizes, strict=True)]

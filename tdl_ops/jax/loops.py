@@ -1,10 +1,8 @@
-"""What stands in a loop's body beside JAX's own primitives (`tofu.jax.frontend.equations`): cells of what is scanned, and results put
-together. The dimension of the steps is never split: every worker takes all of them.
+"""Operators of loops (`tofu.jax.frontend.equations`): elements of scanned values, and stacks of results.
 
-A loop of unknown length and a call of Python are computed whole by every worker, and so are branches with one of them in them.
+The dimension of the iterations is never split: every worker runs all of them. Every worker also computes loops of
+unknown length, Python callbacks, and branches with either of them, replicated.
 """
-
-from __future__ import annotations
 
 from tdl_ops.jax import WHOLE, op
 from tdl_ops.jax.operands import cell, numbered, put_together
@@ -24,7 +22,7 @@ def loop_stack(*cells, length, literals=()):
 
 
 def _describe_whole(name):
-    """A description of what is not split: each cell of the results comes from all that is read."""
+    """Return a description without axes: each element of the results depends on all operands."""
 
     def description(*operands, output_shapes, literals=()):
         def result(n):

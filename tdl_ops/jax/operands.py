@@ -1,25 +1,23 @@
-"""Operands of a primitive: tensors, scalars that are used in every cell, and numbers that the program has in their place."""
-
-from __future__ import annotations
+"""Operands of a primitive: tensors, scalars, and literals of the program."""
 
 NUMBERS = (int, float, complex)
 
 
 def put_together(tensors, literals):
-    """All operands in their order, each a tensor or a number."""
+    """Return all operands in order, each a tensor or a number."""
     numbers, rest = dict(literals), iter(tensors)
     return [numbers[n] if n in numbers else next(rest) for n in range(len(tensors) + len(numbers))]
 
 
 def cell(operand, i):
-    """An operand's element for the output's cell `i`: a scalar has one for all, and a dimension of extent 1 is read at 0."""
+    """Return an operand's element for the output's index `i`. Scalars and dimensions of extent 1 are broadcast."""
     return operand if isinstance(operand, NUMBERS) else operand.broadcast(*i)
 
 
 def find_cells(tensors, literals):
-    """A function from the output's cell to the elements of all operands.
+    """Return a function from an output's index to the elements of all operands.
 
-    Operands of one shape are read where the cell is, and are said to be so where extents of 1 are the same.
+    Operands of equal shape are read at that index, so that the analysis knows that extents of 1 agree.
     """
     operands = put_together(tensors, literals)
     ranked = [tensor for tensor in tensors if tensor.ndim]
@@ -31,5 +29,5 @@ def find_cells(tensors, literals):
 
 
 def numbered(name, count):
-    """The names of index variables, as a pattern: `i0 i1`."""
+    """Return the names of index variables as a pattern, such as `i0 i1`."""
     return " ".join(f"{name}{d}" for d in range(count))

@@ -1,6 +1,4 @@
-"""Products of matrices: dot_general, symmetric products, and products of rows in groups."""
-
-from __future__ import annotations
+"""Matrix products: dot_general, symmetric products, and products of grouped rows."""
 
 import numpy as np
 
@@ -30,7 +28,7 @@ def symmetric_product(a, c, *, alpha, beta):
 
 @op("ragged_dot_general", concrete=True)
 def ragged_dot_general(lhs, rhs, group_sizes, *, dot_dimension_numbers, lhs_ragged_dimensions, rhs_group_dimensions):
-    """Rows in groups of given sizes, one after the other: each group times a matrix of its own, or summed by itself."""
+    """Multiply consecutive groups of rows, each by its own matrix, or sum each group by itself."""
     numbers = dot_dimension_numbers, lhs_ragged_dimensions, rhs_group_dimensions
     group = Opaque(lambda sizes, row: np.searchsorted(np.cumsum(sizes), row, "right"), "group_of_row")
     find = lambda row: group(group_sizes[:], position(row))[()]
@@ -45,4 +43,4 @@ def ragged_dot_general(lhs, rhs, group_sizes, *, dot_dimension_numbers, lhs_ragg
         each = lambda g, row, m, n: where(find(row) == position(g), lhs[row, m] * rhs[row, n], 0.0)
         groups = {"g": group_sizes.shape[0]}
         return output("g m n", lambda g, m, n: Sum(lambda row: each(g, row, m, n)), groups)
-    raise UnsupportedError("a ragged product of these dimensions is not described: that of rows and one group each is")
+    raise UnsupportedError("a ragged product of these dimensions is not described: each row must be in one group")

@@ -1,10 +1,10 @@
-"""Primitives of random keys. A key is one element, whatever it consists of; what it gives depends on it and on the position alone.
+"""Primitives of random keys.
 
-So a part of the bits can be had from the whole key and the part's first position: the numbers are the same whatever the split. Several
-keys of a generator of the backend's own ("rbg", "unsafe_rbg") draw together, from the first of them: what they give is computed whole.
+A key is one element. The numbers drawn from it depend on the key and their position alone.
+
+So a shard of the bits follows from the complete key and the shard's first position, whatever the split. Several keys of
+a backend's own generator ("rbg", "unsafe_rbg") draw together, from the first of them; their results are replicated.
 """
-
-from __future__ import annotations
 
 import numpy as np
 
@@ -18,7 +18,7 @@ ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
 def _threefry(key0, key1, x0, x1):
-    """Threefry-2x32 with 20 rounds (Salmon and others, 2011), on numbers of 32 bits."""
+    """Return Threefry-2x32 with 20 rounds (Salmon and others, 2011) of 32-bit numbers."""
     mask = np.int64(0xFFFFFFFF)
     key0, key1, x0, x1 = (np.asarray(v).astype(np.int64) for v in (key0, key1, x0, x1))
     keys = key0, key1, key0 ^ key1 ^ np.int64(0x1BD11BDA)
@@ -45,12 +45,11 @@ def threefry2x32(*x, literals=()):
 
 
 def _draws_together(count, input_types):
-    """Whether what one of so many keys gives depends on those beside it. Threefry's are known not to."""
+    """Return True if the numbers of one key may depend on other keys. Those of Threefry do not."""
     return count > 0 and input_types[0] != "key<fry>"
 
 
 def _draw_whole(name, *operands):
-    """A function from the output's cell to what can be had from all of the operands alone."""
     draw = Opaque(name=name)
     whole = [x if isinstance(x, NUMBERS) else x[(slice(None),) * x.ndim] for x in operands]
     return lambda *i: draw(*whole)[i]
@@ -65,21 +64,27 @@ def _local_first(local):
     return tuple(local.start(f"i{d}") for d in range(rank))
 
 
-@op(
-    "random_bits", concrete=True, starts=AXES, bound={"shape": lambda local: _local_shape(local), "first": _local_first}
-)
-def random_bits(keys, *, output_shapes, shape, bit_width, input_types, first=()):
-    rank = len(output_shapes[0])
-    if _draws_together(keys.ndim, input_types):
-        return output(numbered("i", rank), _draw_whole("random_bits", keys), _list_extents(output_shapes[0]))
-    begin = first or (0,) * rank
-    bits = Opaque(name="random_bits")
-    cells = lambda i: [position(v) + b for v, b in zip(i[keys.ndim :], begin[keys.ndim :], strict=True)]
-    return output(numbered("i", rank), lambda *i: bits(keys[i[: keys.ndim]], *cells(i))[()])
-
-
 def _local_shape(local):
     return local.outputs[0].shape[len(local.inputs[0].shape) :]
+
+
+def _describe_draws(name):
+    """Return the description of numbers or keys drawn from each key, of which a shard begins at `first`."""
+
+    def description(keys, *, output_shapes, shape, input_types, bit_width=0, first=()):
+        rank = len(output_shapes[0])
+        if _draws_together(keys.ndim, input_types):
+            return output(numbered("i", rank), _draw_whole(name, keys), _list_extents(output_shapes[0]))
+        begin = first or (0,) * rank
+        drawn = Opaque(name=name)
+        cells = lambda i: [position(v) + b for v, b in zip(i[keys.ndim :], begin[keys.ndim :], strict=True)]
+        return output(numbered("i", rank), lambda *i: drawn(keys[i[: keys.ndim]], *cells(i))[()])
+
+    return description
+
+
+for _name in ("random_bits", "random_split"):
+    op(_name, concrete=True, starts=AXES, bound={"shape": _local_shape, "first": _local_first})(_describe_draws(_name))
 
 
 @op("random_wrap")
@@ -111,22 +116,6 @@ def random_fold_in(*x, input_types, literals=()):
     return lambda *i: key(cell(keys, i), cell(data, i))[()]
 
 
-@op(
-    "random_split",
-    concrete=True,
-    starts=AXES,
-    bound={"shape": lambda local: _local_shape(local), "first": _local_first},
-)
-def random_split(keys, *, output_shapes, shape, input_types, first=()):
-    rank = len(output_shapes[0])
-    if _draws_together(keys.ndim, input_types):
-        return output(numbered("i", rank), _draw_whole("random_split", keys), _list_extents(output_shapes[0]))
-    begin = first or (0,) * rank
-    key = Opaque(name="random_split")
-    cells = lambda i: [position(v) + b for v, b in zip(i[keys.ndim :], begin[keys.ndim :], strict=True)]
-    return output(numbered("i", rank), lambda *i: key(keys[i[: keys.ndim]], *cells(i))[()])
-
-
 @op("random_clone")
 def random_clone(keys):
     return lambda *i: keys[i]
@@ -137,25 +126,16 @@ def random_gamma(keys, alpha, *, input_types):
     if _draws_together(keys.ndim, input_types):
         return _draw_whole("random_gamma", keys, alpha)
     draw = Opaque(name="random_gamma")
-    rest = (slice(None),) * (alpha.ndim - keys.ndim)  # whose draws depend on how many there are
+    rest = (slice(None),) * (alpha.ndim - keys.ndim)  # draws depend on the number of draws
     return lambda *i: draw(keys[i[: keys.ndim]], alpha[(*i[: keys.ndim], *rest)])[i[keys.ndim :]]
 
 
-@op(
-    "rng_bit_generator",
-    concrete=True,
-    starts=AXES,
-    bound={"shape": lambda local: local.outputs[1].shape},
-)
+@op("rng_bit_generator", concrete=True, starts=AXES, bound={"shape": lambda local: local.outputs[1].shape})
 def rng_bit_generator(key, *, output_shapes, shape):
     if key.ndim != 1:
-        raise UnsupportedError("rng_bit_generator of several keys is not described: of one it is")
+        raise UnsupportedError("rng_bit_generator is described for one key only")
     following, bits = Opaque(name="next_key"), Opaque(name="random_bits")
     return (
         output("k", lambda k: following(key[:])[k], {"k": output_shapes[0][0]}),
-        output(
-            numbered("i", len(shape)),
-            lambda *i: bits(key[:], *map(position, i))[()],
-            _list_extents(shape),
-        ),
+        output(numbered("i", len(shape)), lambda *i: bits(key[:], *map(position, i))[()], _list_extents(shape)),
     )

@@ -1,6 +1,4 @@
-"""Reductions over dimensions, and what is computed along one: positions of extremes, running totals, order."""
-
-from __future__ import annotations
+"""Reductions, and primitives along one dimension: argmax, cumulative sums, sort."""
 
 import numpy as np
 
@@ -31,7 +29,6 @@ def _describe(reducer):
 
 
 def _reduce_opaquely(operands, axes, function, name, *numbers):
-    """Reductions of several operands together, by a function of their cells and of numbers."""
     rank = operands[0].ndim
     kept = [d for d in range(rank) if d not in axes]
     part = Opaque(function, name)
@@ -61,7 +58,7 @@ for _name in BITWISE:
 
 @op("reduce")
 def reduce(*x, dimensions, literals=()):
-    operands = put_together(x, literals)  # as many numbers to begin with follow; what joins two cells is no attribute
+    operands = put_together(x, literals)  # as many initial numbers follow; the reducer is no attribute
     count = len(operands) // 2
     if any(isinstance(operand, NUMBERS) for operand in operands[:count]):
         raise UnsupportedError("a reduction of a number is not described")
@@ -70,7 +67,6 @@ def reduce(*x, dimensions, literals=()):
 
 
 def _line(operand, i, axis):
-    """The cells along `axis` that go through the cell `i`."""
     return operand[(*i[:axis], slice(None), *i[axis + 1 :])]
 
 
@@ -110,7 +106,7 @@ for _name, _function in RUNNING.items():
 
 @op("sort")
 def sort(*operands, dimension, num_keys=1):
-    order = lambda lines: np.lexsort(lines[:num_keys][::-1])  # stable, the first key counts most
+    order = lambda lines: np.lexsort(lines[:num_keys][::-1])  # stable; the first key is the primary one
 
     def sorted_lines(n):
         line = Opaque(lambda *lines: lines[n][order(lines)], "sort")

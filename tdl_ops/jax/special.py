@@ -1,9 +1,7 @@
-"""What NumPy lacks and primitives compute: special functions, as the interpreter of descriptions needs them. They take float64.
+"""Special functions that NumPy lacks, in float64, for the interpreter of descriptions.
 
-Some are SciPy's, which is installed where JAX is, and is loaded when one is computed.
+Some come from SciPy, which JAX needs. They are loaded at their first use.
 """
-
-from __future__ import annotations
 
 import math
 from importlib import import_module
@@ -14,7 +12,7 @@ from tofu.tdl import elementwise
 
 
 def _erf_inv(x):
-    """The inverse of erf: a start that is right to 1e-3 (Winitzki), and three steps of Newton's method."""
+    """Return the inverse of erf: Winitzki's approximation, accurate to 1e-3, and three steps of Newton's method."""
     a = 0.147
     with np.errstate(all="ignore"):
         tail = np.log((1 - x) * (1 + x))
@@ -26,7 +24,7 @@ def _erf_inv(x):
 
 
 def _digamma(x):
-    """The derivative of the logarithm of gamma: recurrence up to 10, then the asymptotic series (Abramowitz 6.3.18)."""
+    """Return the derivative of log gamma: recurrence up to 10, then the asymptotic series (Abramowitz 6.3.18)."""
     if x <= 0:
         return np.nan if x == np.floor(x) else _digamma(1 - x) - np.pi / np.tan(np.pi * x)
     shift = 0.0
@@ -37,7 +35,7 @@ def _digamma(x):
 
 
 def _rank(x):
-    """Whole numbers in the order that all floating-point numbers have, zeros with signs and those that are no numbers among them."""
+    """Return integers in the total order of floating-point numbers, including signed zeros and NaN."""
     bits = np.asarray(x, np.float64).view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
 
@@ -47,7 +45,7 @@ def _load(name, package="scipy.special"):
 
 
 def _igamma_grad_a(a, x):
-    """The derivative of the regularized lower incomplete gamma function by `a`: that of its series, summand by summand."""
+    """Return the derivative by `a` of the regularized lower incomplete gamma function, as a series."""
     n = np.arange(200.0).reshape(-1, *(1,) * np.ndim(a + x))
     gammaln, psi = _load("gammaln"), _load("psi")
     summands = np.exp((a + n) * np.log(x) - x - gammaln(a + n + 1))

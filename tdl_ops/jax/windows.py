@@ -1,7 +1,5 @@
 """Pooling and its gradients: reductions over windows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -15,15 +13,14 @@ PADS = [f"i{d}" for d in range(6)]
 
 
 def _local_padding(local):
-    """Where positions are split, the fetched region has the border."""
+    """Return the padding on a worker. In a split dimension, the fetched region includes the border."""
     pads = enumerate(local.attributes["padding"])
     return tuple((0, 0) if local.is_split(f"i{d}") else tuple(pad) for d, pad in pads)
 
 
 def _find_cells(window_strides, padding, base_dilation=(), window_dilation=()):
-    """The cell of the operand that the window of the result's cell `i` has at its own cell `k`."""
     if any(dilation != 1 for dilation in base_dilation):
-        raise UnsupportedError("windows over a dilated input are not described: pad it between cells first")
+        raise UnsupportedError("windows over a dilated input are not described: pad the input first")
     steps = list(zip(window_strides, window_dilation or (1,) * len(window_strides), padding, strict=True))
     return lambda i, k: tuple(
         v * stride + w * dilation - low for v, w, (stride, dilation, (low, _)) in zip(i, k, steps, strict=True)
@@ -45,29 +42,26 @@ for _name, _reducer, _fill in (("sum", Sum, 0.0), ("max", Max, -math.inf), ("min
 
 
 def _read_initial(attributes):
-    """The number in cells outside of the generic reduction's operand."""
     return dict(attributes["literals"]).get(1, 0.0)
 
 
 @op("reduce_window", concrete=True, bound={"padding": _local_padding}, pads=PADS, fill={"x0": _read_initial})
 def reduce_window(*x, window_dimensions, window_strides, padding, base_dilation=(), window_dilation=(), literals=()):
     if len(x) > 1 or [n for n, _ in literals] != [1]:
-        raise UnsupportedError(
-            "windows of several tensors, or that begin with no number of the program, are not described"
-        )
-    (operand,) = x  # what joins two cells is no attribute
+        raise UnsupportedError("windows of several tensors, or with a computed initial value, are not described")
+    (operand,) = x  # the reducer is no attribute
     join = Opaque(name="reduce_window")
     at = _find_cells(window_strides, padding, base_dilation, window_dilation)
     return lambda *i: join(*(operand[at(i, k)] for k in np.ndindex(*window_dimensions)))[()]
 
 
 EXTREMES = {"ge": (Max, -math.inf), "le": (Min, math.inf)}
-"""By the comparison that selects a cell: the reducer that finds it, and what loses to all."""
+"""Comparison that selects an element -> the reducer that finds it, and its neutral element."""
 
 
 def _find_extreme(select_prim):
     if select_prim not in EXTREMES:
-        raise UnsupportedError(f"a selection by {select_prim} is not described: by {' and '.join(EXTREMES)} it is")
+        raise UnsupportedError(f"a selection by {select_prim} is not described, only by {' and '.join(EXTREMES)}")
     return EXTREMES[select_prim]
 
 
@@ -76,43 +70,25 @@ def _read_loser(attributes):
 
 
 @op(
-    "select_and_scatter_add",
-    concrete=True,
-    bound={"padding": _local_padding},
-    pads=PADS,
-    fill={"operand": _read_loser},
+    "select_and_scatter_add", concrete=True, bound={"padding": _local_padding}, pads=PADS, fill={"operand": _read_loser}
 )
 def select_and_scatter_add(source, operand, *, select_prim, window_dimensions, window_strides, padding):
     reducer, _ = _find_extreme(select_prim)
     at, n = _find_cells(window_strides, padding), len(window_dimensions)
     extreme = lambda i: reducer(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})
-    # Of several equally large cells of a window JAX takes the first one; which of them is no matter of the analysis.
+    # JAX takes the first of several maxima. The analysis does not depend on that.
     reach = lambda i, k: (at(i, k), where(operand[at(i, k)] == extreme(i), source[i], 0.0))
     extents = {f"k{d}": size for d, size in enumerate(window_dimensions)}
     return scatter(lambda *v: reach(v[:n], v[n:]), extents, names=f"{numbered('i', n)} {numbered('k', n)}")
 
 
-@op(
-    "select_and_gather_add",
-    concrete=True,
-    bound={"padding": _local_padding},
-    pads=PADS,
-    fill={"operand": _read_loser},
-)
+@op("select_and_gather_add", concrete=True, bound={"padding": _local_padding}, pads=PADS, fill={"operand": _read_loser})
 def select_and_gather_add(
-    tangents,
-    operand,
-    *,
-    select_prim,
-    window_dimensions,
-    window_strides,
-    padding,
-    base_dilation=(),
-    window_dilation=(),
+    tangents, operand, *, select_prim, window_dimensions, window_strides, padding, base_dilation=(), window_dilation=()
 ):
     reducer, _ = _find_extreme(select_prim)
     at, n = _find_cells(window_strides, padding, base_dilation, window_dilation), len(window_dimensions)
     extreme = lambda i: reducer(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})
-    # Of several equally large cells the first one, as above.
+    # The first of several maxima, as above.
     chosen = lambda i, k: where(operand[at(i, k)] == extreme(i), tangents[at(i, k)], 0.0)
     return lambda *i: Sum(lambda *k: chosen(i, k), ndim=n, extents={"k": window_dimensions})

@@ -1,7 +1,7 @@
-"""The descriptions of MXNet's operators, one family a file.
+"""Descriptions of MXNet's operators, one family a file.
 
-They are registered when the first of them is looked up. A new operator is one description in one of these files and one case in `cases/`,
-in the file of the same name.
+They are registered at the first lookup. A new operator needs one description here and one case in the file of the same
+name in `cases/`.
 """
 
 from tdl_ops.mxnet.attributes import format_attribute, parse_attribute

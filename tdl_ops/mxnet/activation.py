@@ -1,9 +1,7 @@
 """Activation functions: Activation and LeakyReLU, and their gradients.
 
-LeakyReLU(act_type="rrelu") is not described: MXNet 1.9.1 ends with a segmentation fault when it computes it on a CPU.
+LeakyReLU(act_type="rrelu") is not described: in MXNet 1.9.1 it crashes on CPUs.
 """
-
-from __future__ import annotations
 
 import math
 
@@ -30,7 +28,7 @@ DERIVATIVES = {
 }
 
 SELU_ALPHA, SELU_LAMBDA = 1.6732632423543772, 1.0507009873554805
-# MXNet computes gelu with these in single precision, whatever the type of the data.
+# MXNet computes gelu with these constants in single precision, whatever the type of the data.
 SQRT_2, SQRT_2_PI = float(np.float32(math.sqrt(2))), float(np.float32(math.sqrt(2 * math.pi)))
 LEAKY_FUNCTIONS = {
     "leaky": lambda x, slope: where(x > 0, x, slope * x),
@@ -41,7 +39,7 @@ LEAKY_FUNCTIONS = {
 LEAKY_DERIVATIVES = {
     "leaky": lambda x, y, slope: where(x > 0, 1.0, slope),
     "elu": lambda x, y, slope: where(x > 0, 1.0, slope + y),
-    # MXNet's own: the derivative of selu is SELU_LAMBDA * SELU_ALPHA + y there.
+    # As in MXNet, whose derivative of selu is SELU_LAMBDA * SELU_ALPHA + y there.
     "selu": lambda x, y, slope: SELU_LAMBDA * where(x > 0, 1.0, SELU_ALPHA + y),
     "gelu": lambda x, y, slope: 0.5 * (1 + erf(x / SQRT_2)) + x * exp(-0.5 * x * x) / SQRT_2_PI,
 }
@@ -57,7 +55,7 @@ def backward_activation(d_out, out, data=None, *, act_type):
     derivative = DERIVATIVES[act_type]
     if data is None:
         return lambda *i: d_out[i] * derivative(out[i], None)
-    # MXNet's own kernels start from one of the two, oneDNN's from the other.
+    # MXNet's kernels use one of the two, oneDNN's the other.
     return lambda *i: d_out[i] * derivative(out[i], data[i]) + 0 * (out[i] + data[i])
 
 
@@ -74,7 +72,7 @@ def backward_leaky_relu(d_out, *saved, act_type="leaky", slope=0.25):
     if act_type != "prelu":
         data, out = saved
         derivative = LEAKY_DERIVATIVES[act_type]
-        # The kernel takes the sign from the output where it has the input's, so both are read.
+        # Input and output have the same sign, and kernels read it from either.
         return lambda *i: d_out[i] * derivative(data[i], out[i], slope) + 0 * (data[i] + out[i])
     data, gamma, out = saved
     at = _find_slope(data, gamma)
@@ -83,9 +81,12 @@ def backward_leaky_relu(d_out, *saved, act_type="leaky", slope=0.25):
 
 
 def _find_slope(data, gamma):
-    """Where a cell of the data has its slope in `gamma`, which is broadcast to the data's first two dimensions, from the second back.
+    """Return a function from an index of the data to the index of its slope.
 
-    MXNet moves a `gamma` of one dimension to the first of them where it does not fit the second. A part of it might fit both.
+    `gamma` is broadcast to the first two dimensions, from the right.
+
+    MXNet moves a one-dimensional `gamma` that does not fit the second dimension to the first. A shard of it might fit
+    both.
     """
     first = min(data.ndim, 2) - gamma.ndim
     fits = lambda d: gamma.is_one(d) or gamma.shape[d] == data.shape[first + d]

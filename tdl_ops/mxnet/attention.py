@@ -1,39 +1,43 @@
-"""Attention over interleaved projections, and its gradients: scores and weighted sums, for self-attention and between two sequences.
+"""Attention over interleaved projections, and its gradients: scores and weighted sums, for one or two sequences.
 
-A projection is (time, batch, numbers), its numbers being those of `h` heads, in each head some of queries, keys and values, in this
-order, and `d` numbers of each. MXNet's scores are (batch by heads, time, time of the keys), and split by batch. The operators that take
-their place (`tofu/mxnet/lowerings/heads.py`) have (batch, heads, time, time of the keys), and are split by heads as well.
+A projection is (time, batch, numbers). Its numbers belong to `h` heads; each head has some of queries, keys and values,
+in this order, with `d` numbers each. MXNet's scores are (batch by heads, time, time of the keys), and are split by
+batch. The operators that replace them (`tofu/mxnet/lowerings/heads.py`) have (batch, heads, time, time of the keys),
+and are also split by heads.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tofu.tdl import Sum, extent, merge, output, position, sqrt, unread, where
 
 
 class Projection:
-    """The numbers of one of the `parts` of a projection: projection(time, batch, head, d). A kernel is given those of all parts."""
+    """Numbers of one of the `parts` of a projection: projection(time, batch, head, d). A kernel receives all parts."""
 
     def __init__(self, tensor, part, parts):
         self.tensor, self.part, self.parts = tensor, part, parts
 
     def __call__(self, t, b, h, d):
-        """One number."""
+        """Return one number."""
         number = lambda part: self.tensor[t, b, (h * self.parts + part) * extent("d") + d]
         return number(self.part) + unread(number(0)) + unread(number(self.parts - 1))
 
 
 def _gradient(heads, depth, time, *values):
-    """The gradient of a projection from those of its parts, values(time, batch, head, d); `time` names its first dimension."""
+    """Return the gradient of a projection from the gradients of its parts, values(time, batch, head, d).
+
+    `time` names its first dimension.
+    """
     cell = lambda t, b, h, part, d: sum(where(position(part) == n, v(t, b, h, d), 0.0) for n, v in enumerate(values))
     part = f"part{len(values)}"
     return output(f"{time} b (h {part} d)", lambda *v: cell(*v), {"h": heads, part: len(values), "d": depth})
 
 
 class Attention:
-    """Scores, weighted sums and their gradients, for heads of `depth` numbers, which scores have `merged` with the batch.
+    """Scores, weighted sums and their gradients, for heads of `depth` numbers.
 
-    The kernels for self-attention take the number of all times from `projection`, which is then read at every one.
+    In `merged` scores, heads are merged with the batch.
+
+    The kernels for self-attention read the number of time steps from `projection`, at every time.
     """
 
     def __init__(self, heads, depth, merged, projection=None):
@@ -44,32 +48,32 @@ class Attention:
         self.at = lambda b, h, i, j: (merge(b, h), i, j) if merged else (b, h, i, j)
 
     def scores(self, queries, keys):
-        """The scaled products of queries at i and keys at j."""
+        """Return the scaled products of queries at i and keys at j."""
         product = lambda b, h, i, j: Sum(lambda d: queries(i, b, h, d) * keys(j, b, h, d), extents=self.depth)
         return output(self.pattern, lambda b, h, i, j: product(b, h, i, j) * self.scale, self.heads)
 
     def d_queries(self, d_scores, keys):
-        """The gradient of the queries at i."""
+        """Return the gradient of the queries at i."""
         return lambda i, b, h, d: Sum(lambda j: d_scores[self.at(b, h, i, j)] * keys(j, b, h, d)) * self.scale
 
     def d_keys(self, d_scores, queries):
-        """The gradient of the keys at j."""
+        """Return the gradient of the keys at j."""
         return lambda j, b, h, d: Sum(lambda i: d_scores[self.at(b, h, i, j)] * queries(i, b, h, d)) * self.scale
 
     def sums(self, weights, values):
-        """(i, batch, heads by d): the values, weighted."""
+        """Return the weighted sums of values: (i, batch, heads by d)."""
         term = lambda i, b, h, d: lambda j: weights[self.at(b, h, i, j)] * values(j, b, h, d)
         total = lambda i, b, h, d: Sum(term(i, b, h, d)) + self.own(i, b, h, d)
         return output("i b (h d)", lambda i, b, h, d: total(i, b, h, d), self.heads | self.depth)
 
     def d_weights(self, d_out, values):
-        """The gradient of the weights."""
+        """Return the gradient of the weights."""
         term = lambda b, h, i, j, d: d_out[i, b, merge(h, d)] * values(j, b, h, d) + self.own(i, b, h, d)
         product = lambda b, h, i, j: Sum(lambda d: term(b, h, i, j, d), extents=self.depth)
         return output(self.pattern, lambda b, h, i, j: product(b, h, i, j), self.heads)
 
     def d_values(self, d_out, weights):
-        """The gradient of the values at j."""
+        """Return the gradient of the values at j."""
         return lambda j, b, h, d: Sum(lambda i: weights[self.at(b, h, i, j)] * d_out[i, b, merge(h, d)])
 
 
@@ -89,7 +93,7 @@ def _start_attention(keys_values, heads, merged):
 
 
 def _describe_self_attention(merged):
-    """The descriptions of scores, their gradient, sums and their gradient."""
+    """Return the descriptions of scores, their gradient, weighted sums and their gradient."""
 
     def scores(queries_keys_values, *, heads):
         _, attention, queries, keys, _ = _start_self_attention(queries_keys_values, heads, merged)
@@ -114,8 +118,6 @@ def _describe_self_attention(merged):
 
 
 def _describe_attention(merged):
-    """The same between two sequences."""
-
     def scores(queries, keys_values, *, heads):
         _, attention, keys, _ = _start_attention(keys_values, heads, merged)
         return attention.scores(Projection(queries, 0, 1), keys)
@@ -141,7 +143,7 @@ def _describe_attention(merged):
 
 
 COMPUTED_BESIDE_THE_FIRST = ("selfatt_valatt", "encdec_qk")
-"""The kernels of these gradients compute no second output where nobody asks for the first one."""
+"""The kernels of these gradients compute the second output only together with the first."""
 
 
 def _register(kind, merged):

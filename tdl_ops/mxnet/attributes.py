@@ -1,6 +1,4 @@
-"""MXNet's attribute strings, read and written: {'kernel': '(3, 3)', 'num_filter': '8', 'no_bias': 'True'}."""
-
-from __future__ import annotations
+"""Parse and format MXNet's attribute strings, such as {'kernel': '(3, 3)', 'num_filter': '8', 'no_bias': 'True'}."""
 
 import ast
 import re
@@ -12,9 +10,9 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def parse_attribute(text: object, default: object = None) -> Anything:
-    """The value of an attribute's string, of the type of `default` unless that is None.
+    """Return the value of an attribute's string, in the type of `default` if that is not None.
 
-    Tuples may be written (3, 3), [3, 3] or 3; booleans True, true or 1. Raises ValueError where the text does not fit.
+    Tuples may be written (3, 3), [3, 3] or 3; booleans True, true or 1. Raise ValueError if the text does not fit.
 
     >>> parse_attribute("(3, 3)"), parse_attribute("1", True), parse_attribute("2", ())
     ((3, 3), True, (2,))
@@ -31,7 +29,7 @@ def parse_attribute(text: object, default: object = None) -> Anything:
 
 
 def format_attribute(value: object) -> str:
-    """An attribute's value as MXNet writes it.
+    """Return an attribute's value as MXNet writes it.
 
     >>> format_attribute((3, 3)), format_attribute(True), format_attribute(8)
     ('(3, 3)', 'True', '8')

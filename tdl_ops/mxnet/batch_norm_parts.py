@@ -1,10 +1,8 @@
-"""The parts that take BatchNorm's place where it is split by batch or space.
+"""Operators that replace BatchNorm if it is split by batch or space.
 
-Sums over the cells of each channel, which come together as sums, and the rest from whole sums. `count` is the number of cells of
-the whole tensor in each channel, whatever the part.
+Sums over the elements of each channel are reduced over workers, and the rest follows from the sums. `count` is the
+number of elements of the complete tensor in each channel.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.normalization import Channels
@@ -14,7 +12,7 @@ EPS = 0.0010000000474974513
 
 
 class _Parts(Channels):
-    """Outputs over all cells, and sums over the cells of each channel with the same index variables."""
+    """Outputs over all elements, and sums over the elements of each channel with the same index variables."""
 
     def whole(self, value):
         return output(self.names, lambda *i: value(i, i[self.axis]))
@@ -47,7 +45,7 @@ def batch_norm_global(data, gamma, beta, moving_mean, moving_var, *, eps=EPS, fi
 
 def _normalize(data, gamma, beta, mean, variance, eps, fix_gamma, axis):
     inverse_std = lambda c: 1 / sqrt(variance(c) + eps)
-    # A fixed gamma is set to 1 in place, so each worker needs to hold its part of it.
+    # A fixed gamma is set to 1 in place, so each worker needs its shard.
     scale = lambda c: inverse_std(c) * (1 + 0 * gamma[c] if fix_gamma else gamma[c])
     value = lambda i, c: (data[i] - mean(c)) * scale(c) + beta[c]
     return _Parts(data, axis).whole(value), lambda c: mean(c), lambda c: inverse_std(c)
@@ -62,19 +60,7 @@ def batch_norm_backward_sums(d_out, data, mean, inverse_std, *, axis=1):
 
 @op("_tofu_batch_norm_backward_apply")
 def batch_norm_backward_apply(
-    d_out,
-    data,
-    mean,
-    inverse_std,
-    gamma,
-    moving_mean,
-    moving_var,
-    by_beta,
-    by_gamma,
-    *,
-    count,
-    fix_gamma=True,
-    axis=1,
+    d_out, data, mean, inverse_std, gamma, moving_mean, moving_var, by_beta, by_gamma, *, count, fix_gamma=True, axis=1
 ):
     def d_data(i, c):
         normal = (data[i] - mean[c]) * inverse_std[c]

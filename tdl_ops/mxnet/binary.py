@@ -1,11 +1,9 @@
-"""Element-wise operators of two tensors of one shape, `add_n` and `where`, and their gradients."""
-
-from __future__ import annotations
+"""Element-wise operators of two tensors of equal shape, `add_n` and `where`, and their gradients."""
 
 from tdl_ops.mxnet import op
 from tofu.tdl import floor, hypot, log, logical_and, logical_or, logical_xor, maximum, minimum, mod, power, where
 
-# Without prefix: `broadcast.py` describes the broadcasting twins of the same functions.
+# Names without prefix: `broadcast.py` describes the broadcasting variants.
 FUNCTIONS = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,

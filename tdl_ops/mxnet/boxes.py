@@ -1,9 +1,9 @@
-"""Boxes of detectors: overlaps, suppression, matching and coding. Opaque in a sample; gradients are zero where not said otherwise.
+"""Boxes of detectors: overlap, suppression, matching and coding.
 
-Coordinates are the least x and y and the greatest ones (corner), or the middle and width and height (center).
+Opaque within a sample; gradients are zero unless defined here.
+
+Coordinates are the minimum and maximum x and y (corner), or the center, width and height (center).
 """
-
-from __future__ import annotations
 
 import numpy as np
 
@@ -13,13 +13,11 @@ from tofu.tdl import Any, Opaque, exp, log, merge, minimum, output, position, tr
 
 
 def _corners(box, is_center):
-    """The least and the greatest x and y."""
     first, second = box[:2], box[2:]
     return (first - second / 2, first + second / 2) if is_center else (first, second)
 
 
 def _overlap(one, other, is_center):
-    """The area of the intersection over that of the union."""
     (low, high), (least, most) = _corners(one, is_center), _corners(other, is_center)
     inner = np.prod(np.maximum(np.minimum(high, most) - np.maximum(low, least), 0))
     return inner / (np.prod(high - low) + np.prod(most - least) - inner) if inner > 0 else 0.0
@@ -39,7 +37,6 @@ def backward_box_iou(d_out):
 
 
 def _convert(boxes, is_center, wants_center):
-    """Boxes by the middle and size, or by their corners."""
     if is_center == wants_center:
         return boxes
     first, second = boxes[:, :2], boxes[:, 2:]
@@ -49,7 +46,10 @@ def _convert(boxes, is_center, wants_center):
 
 
 def _suppress(rows, settings):
-    """The rows of a sample that stay, the best first, then rows of -1; beside each its place in the sample, or -1."""
+    """Return the kept rows of a sample, the best first, then rows of -1.
+
+    The last column has the position in the sample, or -1.
+    """
     width, result = rows.shape[1], np.full((len(rows), rows.shape[1] + 1), -1.0)
     start, of_class, is_center = settings["coord_start"], settings["id_index"], settings["in_format"] == "center"
     corners = slice(start, start + 4)
@@ -73,11 +73,10 @@ def _suppress(rows, settings):
     return result
 
 
-SAMPLES = tuple(f"b{d}" for d in range(8))  # over all of which places are counted
+SAMPLES = tuple(f"b{d}" for d in range(8))  # positions are counted over all of these
 
 
 def _count_before(samples, rows):
-    """How many rows the samples before have."""
     return position(merge(*samples)) * position(rows) if samples else 0.0
 
 
@@ -123,7 +122,7 @@ def box_nms(
 
 
 def _return_to_places(d_out, places, before):
-    """Each row's gradient in the place that the row comes from."""
+    """Return each row's gradient at the original position of the row."""
     gradient = np.zeros_like(d_out)
     for row, place in zip(d_out, places[:, 0].astype(int), strict=True):
         if place >= 0:
@@ -144,12 +143,12 @@ def backward_box_nms(d_out, d_places, out, places):
 
 
 def _match(scores, threshold, is_ascend, topk):
-    """The column of each row and the row of each column, the best pairs first; -1 for those without."""
+    """Return the column of each row and the row of each column, the best pairs first; -1 for unmatched ones."""
     rows, columns = np.full(scores.shape[0], -1.0), np.full(scores.shape[1], -1.0)
     order = np.argsort(scores.ravel() if is_ascend else -scores.ravel(), kind="stable")
     for row, column in zip(*np.unravel_index(order, scores.shape), strict=True):
         is_good = scores[row, column] < threshold if is_ascend else scores[row, column] > threshold
-        if not is_good or 0 < topk < (rows >= 0).sum():  # one more than asked for
+        if not is_good or 0 < topk < (rows >= 0).sum():  # as in MXNet: one more than topk
             break
         if rows[row] < 0 and columns[column] < 0:
             rows[row], columns[column] = column, row
@@ -172,7 +171,6 @@ def _choose(index, values):
 
 
 def _middle(box, is_center):
-    """Middle x and y, width and height from the four numbers of a box."""
     x, y, z, w = box
     return (x, y, z, w) if is_center else ((x + z) / 2, (y + w) / 2, z - x, w - y)
 

@@ -1,15 +1,13 @@
-"""Element-wise operators of two tensors with broadcasting, operators that only broadcast, and their gradients.
+"""Element-wise operators with broadcasting, pure broadcasts, and their gradients.
 
-A dimension of extent 1 is read at 0; the gradient of such a tensor is a sum over the dimension.
+A dimension of extent 1 is read at 0. The gradient of such a tensor is a sum over the dimension.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.binary import FUNCTIONS, GRADIENTS
 from tofu.tdl import scatter, unread
 
-# The gradients of MXNet's NumPy operators are given operands for their shapes.
+# Gradients of MXNet's NumPy operators take operands for their shapes.
 GRADIENTS = {
     "add": (lambda d, *operands: sum(map(unread, operands), d), lambda d, *operands: sum(map(unread, operands), d)),
     "sub": (lambda d, *operands: sum(map(unread, operands), d), lambda d, *operands: sum(map(unread, operands), -d)),
@@ -17,7 +15,7 @@ GRADIENTS = {
 
 
 def add_up(value, rank, shape):
-    """The sum of value(*i) over the dimensions in which `shape` has extent 1, for i over `rank` dimensions."""
+    """Return the sum of value(*i) over the dimensions in which `shape` has extent 1, for i over `rank` dimensions."""
     missing = rank - len(shape)
     cell = lambda i: tuple(0 if extent == 1 else i[missing + d] for d, extent in enumerate(shape))
     return scatter(lambda *i: (cell(i), value(*i)), rank=rank)

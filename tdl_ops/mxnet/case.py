@@ -1,9 +1,7 @@
-"""One operator at one signature, and the numbers that it is verified with.
+"""Cases for the verification of MXNet operators.
 
-Sizes are odd and small, so that parts are uneven. The backward operators come with the operator whose gradient they are.
+Sizes are odd and small, so that shards are uneven. A backward operator is verified with its forward operator.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,15 +15,16 @@ from tofu.verification.numbers import Fixed, Given, Numbers, read_given
 from tofu.verification.report import TOLERANCE
 
 SINGLE_PRECISION = 1e-6
-"""For kernels that hold an attribute (grad_scale, eps, lr, a scalar's share) in single precision, whatever the type of the data."""
+"""Tolerance for kernels that store an attribute (grad_scale, eps, lr, scalar) in single precision."""
 
 
 @dataclass(frozen=True)
 class Case:
     """An operator at one signature.
 
-    `inputs` are shapes, for numbers between -1 and 1, or `Numbers`, or `Fixed` ones, states included; those at the positions `double` are
-    in double precision, whatever the others. `wrt`, `relations` and `description_tolerance` are explained at `verify_operator`.
+    `inputs`, including states, are shapes, for numbers between -1 and 1, or `Numbers`, or `Fixed` values. Those at the
+    positions `double` are always in double precision. `verify_operator` explains `wrt`, `relations` and
+    `description_tolerance`.
     """
 
     op: str
@@ -43,7 +42,7 @@ class Case:
 
     @property
     def numbers(self) -> tuple[Numbers | Fixed, ...]:
-        """What each input is drawn from."""
+        """Sources of the inputs."""
         return tuple(map(read_given, self.inputs))
 
     @property
@@ -52,7 +51,7 @@ class Case:
         return frozenset(int(given.high) for given in self.numbers if isinstance(given, Numbers) and given.is_index)
 
     def draw_inputs(self, dtype: str = "float64", seed: int = 0) -> list[Array]:
-        """An array for each input, in `dtype` where the case does not say otherwise."""
+        """Return an array for each input, in `dtype` unless the case defines its type."""
         random = np.random.RandomState(seed)
         arrays = [numbers.draw(random) for numbers in self.numbers]
         free = [array.dtype == np.float64 and n not in self.double for n, array in enumerate(arrays)]

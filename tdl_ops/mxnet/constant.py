@@ -1,6 +1,4 @@
-"""Tensors that are made without any input: of one number, or of numbers that follow from the position, which every worker makes whole."""
-
-from __future__ import annotations
+"""Tensors without inputs: constants, and functions of the position, which are replicated."""
 
 from math import pi
 
@@ -29,7 +27,7 @@ def full(*, value, shape=()):
 @op("_arange")
 def arange(*, start=0.0, stop=None, step=1.0, repeat=1, infer_range=False, dtype="float32"):
     first = 0.0 if stop is None and not infer_range else start
-    if "int" in dtype:  # what is given is cut before it is added
+    if "int" in dtype:  # attributes are truncated first
         first, step = int(first), int(step)
     return lambda i: first + step * floor(position(i) / repeat)
 
@@ -46,7 +44,7 @@ def logspace(*, start, stop, num, endpoint=True, base=10.0):
     return lambda i: power(base, exponent(i))
 
 
-# The factors of the cosines of 0, 1, .. periods, by turns subtracted and added.
+# Factors of the cosines of 0, 1, .. periods, alternately added and subtracted.
 WINDOWS = {"hanning": (0.5, 0.5), "hamming": (0.54, 0.46), "blackman": (0.42, 0.5, 0.08)}
 
 

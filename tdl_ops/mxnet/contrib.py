@@ -1,6 +1,4 @@
-"""Small operators of MXNet's contrib package, and splits at given places."""
-
-from __future__ import annotations
+"""Small operators of MXNet's contrib package, and splits at given positions."""
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.layout import stack
@@ -48,7 +46,7 @@ def index_array(data, *, axes=None):
 
 @op("_contrib_index_copy")
 def index_copy(old, index, new):
-    """A row that is listed twice is not described: which one stays is not said."""
+    """Copy rows to the listed positions. Repeated positions are not described: the result is undefined."""
     is_copied = lambda r: Sum(lambda k: where(index[k] == position(r), 1.0, 0.0))
     copied = lambda r, i: Sum(lambda k: where(index[k] == position(r), new[(k, *i)], 0.0))
     return lambda r, *i: where(is_copied(r) > 0, copied(r, i), old[(r, *i)])
@@ -65,7 +63,6 @@ def backward_index_copy(d_out, old, index, new):
 
 
 def _begins(indices, sections, extent):
-    """Where the parts of a split begin."""
     if sections and extent % sections:
         raise UnsupportedError(f"a split of {extent} in {sections} sections is not described; give indices")
     return [n * extent // sections for n in range(sections)] if sections else list(indices)

@@ -1,10 +1,8 @@
 """Convolution over 1 to 3 spatial dimensions and its gradient.
 
-Axes: batch `b`, output channel `co`, input channel `ci`, groups `g`, output positions `y0, y1, ..`; `d0, d1, ..` run over the
-kernel. A convolution in groups is split by whole groups, for its channels are the inner part of a dimension.
+Axes: batch `b`, output channel `co`, input channel `ci`, groups `g`, output positions `y0, y1, ..`, kernel positions
+`d0, d1, ..`. A grouped convolution is split by whole groups, since its channels are the inner part of a dimension.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.window import SPACE, check_layout, local_pad, numbered, read_window
@@ -12,7 +10,7 @@ from tofu.tdl import Sum, merge, output, scatter, unread
 
 
 def local_groups(local):
-    """The groups of a worker's copy."""
+    """Return the number of groups on a worker."""
     return local.extent("g") if local.attributes["num_group"] > 1 else 1
 
 

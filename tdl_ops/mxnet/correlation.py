@@ -1,16 +1,14 @@
 """Correlation of the patches of two feature maps at several displacements, and its gradient.
 
-Its output's channels are the displacements, `p` rows by `q` columns. The kernels save the padded maps, channels last.
+The output's channels are displacements, `p` rows by `q` columns. The kernels save the padded maps, channels last.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tofu.tdl import Sum, absolute, merge, output, scatter, where
 
 
 class Displacements:
-    """Where the patches lie, in padded coordinates: `first` that of the first map, `second` that of the other."""
+    """Positions of patches in the padded maps: `first` in the first map, `second` in the displaced one."""
 
     def __init__(self, kernel_size, max_displacement, stride1, stride2):
         self.radius = max_displacement // stride2
@@ -19,11 +17,11 @@ class Displacements:
         self.window = {"v": kernel_size, "u": kernel_size}
 
     def first(self, y, v):
-        """A cell of the patch around the output's cell y."""
+        """Return the position of an element of the patch around the output position y."""
         return y * self.stride1 + v + self.margin
 
     def second(self, y, v, p):
-        """The same cell, displaced."""
+        """Return the displaced position."""
         return self.first(y, v) + (p - self.radius) * self.stride2
 
 

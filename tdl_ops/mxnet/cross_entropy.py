@@ -1,7 +1,5 @@
 """softmax_cross_entropy, a loss summed over the batch, and its gradient."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet import op
 from tofu.tdl import Sum, exp, log, maximum, position, trunc, unwritten, where
 

@@ -1,6 +1,7 @@
-"""CTCLoss: opaque but for the batch. It computes its gradient with the loss, and its backward operator only scales that."""
+"""CTCLoss, opaque except for the batch.
 
-from __future__ import annotations
+It computes its gradient with the loss, and its backward operator only scales that.
+"""
 
 from tdl_ops.mxnet import op
 from tofu.tdl import Opaque, output, unread, unwritten

@@ -1,6 +1,4 @@
-"""Cumulative sums: opaque along their dimension, split by any other. Over the flattened tensor (axis=None) they are whole."""
-
-from __future__ import annotations
+"""Cumulative sums: opaque along their dimension, split by any other. With axis=None they are replicated."""
 
 import numpy as np
 
@@ -10,7 +8,6 @@ from tofu.tdl import Opaque
 
 
 def _along(function, data, axis, shape):
-    """`function` of each line along `axis`; of all cells in a row, as a tensor of `shape`, where that is None."""
     if axis is None:
         result = Opaque(lambda cells: function(cells.reshape(-1)).reshape(shape), "cumulative sum")
         return lambda *i: result(data[(slice(None),) * data.ndim])[i]

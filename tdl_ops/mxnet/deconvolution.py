@@ -1,10 +1,8 @@
 """Deconvolution, the gradient of a convolution by its data, and its own gradient.
 
-Axes are called as in `convolution.py`; `y0, y1, ..` are positions of the input here. A part of space writes its cells around the
-borders too, which are added up. With a bias, which every part would add to them, space is not split.
+Axes are named as in `convolution.py`, but `y0, y1, ..` are input positions. A shard of space also writes elements
+around its borders, which are added up. With a bias, which every worker would add to them, space is not split.
 """
-
-from __future__ import annotations
 
 from math import prod
 
@@ -15,7 +13,7 @@ from tofu.tdl import Sum, merge, output, position, scatter, unread, where
 
 
 def _borders(attributes, space):
-    """The padding and what is added behind it, in each dimension; MXNet finds both where the output's size is given."""
+    """Return the padding and the adjustment of each dimension. MXNet derives both from a given target shape."""
     n = len(attributes["kernel"])
     if not any(attributes["target_shape"] or ()):
         return attributes["pad"] or (0,) * n, attributes["adj"] or (0,) * n
@@ -26,7 +24,7 @@ def _borders(attributes, space):
 
 
 def _local_border(which):
-    """Of a worker's copy: none in a split dimension, where parts are added up around the borders too."""
+    """Return the border attribute of a worker: 0 in a split dimension, where shards are added up around the borders."""
 
     def border(local):
         spaces = numbered("y", len(local.attributes["kernel"])).split()

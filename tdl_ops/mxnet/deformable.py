@@ -1,11 +1,9 @@
-"""Deformable convolution: every cell of the kernel reads beside its place, as far as offsets say.
+"""Deformable convolution: each kernel position reads the data at an offset.
 
-Axes: batch `b`, output channel `co`, and input channel `ci` where all of them share their offsets. Any part of the output, rows `y` and
-columns `x`, may read all of the data. MXNet's operator is not split in space, since it infers the size of its output from that of the
-data; the part that takes its place then is.
+Axes: batch `b`, output channel `co`, and input channel `ci`, all of which share their offsets. Any output row `y` and
+column `x` may read all of the data. MXNet infers the output size from the data, so its operator is not split in space;
+the operator that replaces it is.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
@@ -16,29 +14,31 @@ CORNERS = {"p": 2, "q": 2}
 
 
 def _local_pad(local):
-    """Of a part, whose first row lies further inside of the data by the rows before it."""
+    """Return the padding of a worker, reduced by the rows before its shard."""
     window = zip(SPACE, local.attributes["stride"] or (1, 1), local.attributes["pad"] or (0, 0), strict=True)
     return tuple(pad - stride * local.start(axis) for axis, stride, pad in window)
 
 
 def _choose(index, first, second):
-    """One of two values, by an index variable."""
     return where(position(index) == 0, first, second)
 
 
 class Sampling:
-    """Bilinear sampling of `data` around the cells of a kernel, up to the last cells; 0 outside."""
+    """Bilinear sampling of `data` around the positions of a kernel; 0 outside."""
 
     def __init__(self, data, offset, kernel, stride, pad, dilate):
         self.data, self.offset, self.kernel = data, offset, kernel
         self.stride, self.pad, self.dilate = stride or (1, 1), pad or (0, 0), dilate or (1, 1)
 
     def channel(self, v, u, d):
-        """The channel of the offsets that says how far a cell of the kernel reads beside its place, along rows or columns."""
+        """Return the offset channel of a kernel position, along rows or columns."""
         return 2 * self.kernel[1] * v + 2 * u + d
 
     def corner(self, b, v, u, y, x, p, q):
-        """One of the four cells around a place, chosen by p and q: where it is, its shares by row and by column, and 1, or 0 outside."""
+        """Return one of the four neighbours of a position, chosen by p and q.
+
+        The result has its index, its weights by row and column, and 1 or, outside of the data, 0.
+        """
         coordinates, shares, is_inside = [], [], 1.0
         for d, (at, of_kernel, far) in enumerate(((y, v, p), (x, u, q))):
             shift = self.offset[b, self.channel(v, u, d), y, x] - self.pad[d]
@@ -51,12 +51,12 @@ class Sampling:
         return coordinates, shares, is_inside
 
     def term(self, b, ci, v, u, y, x, p, q):
-        """What one corner adds to what a cell of the kernel reads."""
+        """Return the contribution of one neighbour to the value at a kernel position."""
         cell, shares, is_inside = self.corner(b, v, u, y, x, p, q)
         return self.data[(b, ci, *cell)] * shares[0] * shares[1] * is_inside
 
     def slope(self, b, ci, v, u, d, y, x, p, q):
-        """What one corner adds to the slope of that by a row, or a column; d is an index variable."""
+        """Return one neighbour's contribution to the derivative of that value by row or column, the index variable d."""
         cell, shares, is_inside = self.corner(b, v, u, y, x, p, q)
         by = _choose(d, shares[1] * (2 * position(p) - 1), shares[0] * (2 * position(q) - 1))
         return self.data[(b, ci, *cell)] * by * is_inside

@@ -1,6 +1,4 @@
-"""The layers of detectors: anchors, targets and detections, opaque in a sample; gradients are zero."""
-
-from __future__ import annotations
+"""Layers of detectors: anchors, targets and detections. Opaque within a sample; gradients are zero."""
 
 import numpy as np
 
@@ -15,12 +13,12 @@ def _everything(tensor):
 
 
 def _shape_of(*tensors):
-    """Nothing of the tensors but their shapes."""
+    """Read nothing but the shapes of tensors."""
     return sum((unread(tensor[(Any,) * tensor.ndim]) for tensor in tensors), 0.0)
 
 
 def _anchors(height, width, sizes, ratios, clip, steps, offsets):
-    """The boxes around all cells: one for each size, of the first ratio, then one for each further ratio, of the first size."""
+    """Return the boxes around all positions: all sizes with the first ratio, then the first size with other ratios."""
     step_y, step_x = (given if given > 0 else 1 / n for given, n in zip(steps, (height, width), strict=True))
     shapes = [(size, np.sqrt(ratios[0])) for size in sizes] + [(sizes[0], np.sqrt(ratio)) for ratio in ratios[1:]]
     halves = np.array([(size * height / width * root / 2, size / root / 2) for size, root in shapes])

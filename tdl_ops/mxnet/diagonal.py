@@ -1,6 +1,7 @@
-"""Diagonals and triangles of matrices: taken out, or put into zeros. A diagonal can be cut, a triangle is opaque."""
+"""Diagonals and triangles of matrices, extracted or inserted into zeros.
 
-from __future__ import annotations
+A diagonal can be split; a triangle is opaque.
+"""
 
 import numpy as np
 
@@ -10,13 +11,13 @@ from tofu.tdl import Any, Sum, log, output, position, scatter, where
 
 
 def on_diagonal(i, k, axes):
-    """The cell `k` columns right of the diagonal of the matrices over `axes`; the last of `i` runs along it."""
+    """Return the index `k` columns right of the diagonal of the matrices over `axes`. The last of `i` runs along it."""
     place, others = dict(zip(axes, (i[-1] + max(0, -k), i[-1] + max(0, k)), strict=True)), iter(i[:-1])
     return tuple(place[d] if d in place else next(others) for d in range(len(i) + 1))
 
 
 def local_offset(name):
-    """The offset of a worker's copy: none where the diagonal is split, for a part of it is that of a block."""
+    """Return the offset on a worker: 0 if the diagonal is split, since a shard of it is the diagonal of a block."""
     return lambda local: 0 if local.is_split("k") else local.attributes[name]
 
 
@@ -77,9 +78,9 @@ def backward_sumlogdiag(d_out, a):
 
 
 def _triangle(n, offset, lower):
-    """The cells of a triangle of matrices of n rows, row by row, or column by column of an upper one.
+    """Return the indices of a triangle of n-row matrices, row by row, or column by column for an upper one.
 
-    Only for an offset of 0 is there a choice between both.
+    `lower` matters only for an offset of 0.
     """
     if lower if offset == 0 else offset < 0:
         return np.tril_indices(n, offset)

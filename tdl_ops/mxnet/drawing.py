@@ -1,9 +1,7 @@
-"""Operators that draw random numbers. Split, every part draws its own: of the same distribution, but not the numbers of one device.
+"""Operators that draw random numbers. If they are split, each worker draws different numbers of the same distribution.
 
-Those that would draw once for all parts (_shuffle's permutation, _sample_unique_zipfian) are not described.
+Operators that would draw once for all workers (_shuffle's permutation, _sample_unique_zipfian) are not described.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.broadcast import add_up
@@ -32,7 +30,7 @@ def draw_like(data):
 
 
 def _local_draws(local):
-    """How many numbers a worker draws for each cell of the parameters: the last dimensions of the output."""
+    """Return how many numbers a worker draws for each parameter element: the last dimensions of the output."""
     return local.outputs[0].shape[len(local.inputs[0].shape) :]
 
 
@@ -70,7 +68,7 @@ def draw_numpy(*parameters, output_shapes, size=None):
 
 
 def _local_batch(local):
-    """How often a worker draws for each cell of the parameters: the first dimensions of the output."""
+    """Return how often a worker draws for each parameter element: the first dimensions of the output."""
     return local.outputs[0].shape[: len(local.outputs[0].shape) - max(len(one.shape) for one in local.inputs)]
 
 
@@ -80,7 +78,7 @@ def draw_batch(*parameters, output_shapes, size=None):
 
 
 def _add_up_slopes(d_out, given, output_shapes, slopes):
-    """The gradients by the parameters that are tensors; the kernel is given more than it reads."""
+    """Return the gradients by the parameters that are tensors. The kernel also takes operands that it does not read."""
     others = lambda i: sum(unread(one.broadcast(*i)) for one in given)
     value = lambda slope: lambda *i: slope(i) + others(i)
     return tuple(add_up(value(slope), d_out.ndim, shape) for slope, shape in zip(slopes, output_shapes, strict=True))

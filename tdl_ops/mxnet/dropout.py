@@ -1,10 +1,8 @@
-"""Dropout: random, so that what it computes is checked against its own mask.
+"""Dropout. It is random, so its result is checked against its own mask.
 
-The mask (0, or 1 / (1 - p)) is the second output; at p = 0 it is never written. Dimensions listed in `axes` have one mask cell for
-all; they cannot be split, for every part would draw its own.
+The mask (0, or 1 / (1 - p)) is the second output; at p = 0 it is never written. Dimensions in `axes` share one mask
+element. They cannot be split, since each worker would draw its own.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tofu.tdl import Random, output, unread, unwritten

@@ -1,18 +1,18 @@
-"""Operators that index by data: the indexed dimension is read as a whole, for nobody knows beforehand where.
+"""Operators that index by data. The indexed dimension is replicated, since indices are known only at run time.
 
-An index out of range is clipped to the table. Gradients by indices are not written, or zeros. Tables split along the indexed dimension:
-`take_parts.py`.
+Indices out of range are clipped to the table. Gradients by indices are not written, or zero. `take_parts.py` describes
+tables split along the indexed dimension.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tofu.tdl import Any, maximum, minimum, mod, output, position, scatter, trunc, unwritten, where
 
 
 def row_of(index, rows, mode="clip"):
-    """The row of a table of so many rows that an index from data means: out of range the next one, or counted on from the other end, or
-    none ("exact"); or the last one of as many ("length").
+    """Return the row of a table for an index, as a number.
+
+    Out of range, it is the nearest row, one counted from the other end ("wrap"), or none ("exact"). In the mode
+    "length", the index is a length, and the row is its last one.
     """
     number = trunc(index)
     if mode == "wrap":
@@ -23,7 +23,7 @@ def row_of(index, rows, mode="clip"):
 
 
 def find_row(index, extent, mode="clip"):
-    """The same, as what a table is indexed with."""
+    """Return the same row as an index into a table."""
     return Any(row_of(index, position(extent), mode))
 
 

@@ -1,6 +1,4 @@
-"""UpSampling and Pad, and their gradients. Cells are copied; bilinear UpSampling is a transposed convolution of each channel."""
-
-from __future__ import annotations
+"""UpSampling and Pad, and their gradients. Bilinear UpSampling is a transposed convolution of each channel."""
 
 from itertools import pairwise
 from math import ceil
@@ -14,15 +12,15 @@ CHANNELS = {"num_filter": lambda local: local.extent("c") if local.attributes["s
 
 
 def _window(scale):
-    """Where the cells of a channel's weight come to lie."""
     return read_window((2 * scale - scale % 2,) * 2, (scale,) * 2, (ceil((scale - 1) / 2),) * 2)
 
 
 class Planes:
-    """Planes of several sizes enlarged to one, by repetition, and joined by channel or added.
+    """Planes of several sizes, enlarged to one size by repetition, and concatenated by channel or added.
 
-    The rows of the result are numbered by factors: those of the smallest plane, the rows of the next larger one for each of them, and
-    so on; `rows` are their names, and a plane's row is given by the first of them, as many as `depths` says. The same for columns.
+    The rows of the result are numbered by factors: the row of the smallest plane, the row of the next larger one within
+    it, and so on. `rows` are their names. The first of them, as many as in `row_depths`, number a plane's own rows.
+    Columns are numbered likewise.
     """
 
     def __init__(self, shapes, whole, is_sum):
@@ -57,7 +55,7 @@ class Planes:
         return {name: self.extents[name] for name in names if name in self.extents}
 
     def enlarge(self, planes):
-        """The result."""
+        """Return the joined planes."""
         split = 2 + len(self.rows)
         joined = list(zip(planes, self.begins, self.row_depths, self.column_depths, strict=True))
 
@@ -70,7 +68,7 @@ class Planes:
         return output(names, lambda *v: value(*v[:2], v[2:split], v[split:]), self.extents)
 
     def shrink(self, d_out, n):
-        """The gradient of one of the planes: the sum of the gradients of each cell's copies."""
+        """Return the gradient of one plane: the sum over the copies of each element."""
         rows, columns = self.row_depths[n], self.column_depths[n]
         own, inner = [*self.rows[:rows], *self.columns[:columns]], [*self.rows[rows:], *self.columns[columns:]]
 
@@ -112,7 +110,7 @@ def backward_upsampling(
 
 
 def _source(mode, pad_width, shape):
-    """The cell of the data that a cell of the padded tensor copies; nowhere inside for a constant."""
+    """Return the index of the data that is copied to an index of the padded tensor; outside of the data for a constant."""
 
     def coordinate(v, d):
         before, after = pad_width[2 * d : 2 * d + 2]

@@ -1,10 +1,8 @@
-"""Factorisations, inverses and determinants of the matrices in a tensor's last two dimensions, and their gradients.
+"""Factorizations, inverses and determinants of the matrices in the last two dimensions, and their gradients.
 
-They are opaque in the matrix: functions of NumPy arrays, split by the leading dimensions. MXNet's matrices are row-major and LAPACK's
-column-major, so that factors are those of the transposed matrix.
+They are opaque NumPy functions of a matrix, split by the leading dimensions. MXNet's matrices are row-major and
+LAPACK's column-major, so factors belong to the transposed matrix.
 """
-
-from __future__ import annotations
 
 import numpy as np
 
@@ -13,7 +11,7 @@ from tofu.tdl import Opaque, output
 
 
 def apply(function, *tensors, names="i j", own=2, result=None):
-    """An output whose last dimensions, called `names`, are a function of the last `own` dimensions of each tensor.
+    """Return an output whose last dimensions, `names`, are a function of the last `own` dimensions of each tensor.
 
     `own` may list a number for each tensor; `result` picks one of several results.
     """
@@ -26,12 +24,11 @@ def apply(function, *tensors, names="i j", own=2, result=None):
 
 
 def mirrored(function, is_lower):
-    """The same of upper triangles as `function` of lower ones."""
+    """Return `function`, which takes lower triangles, for lower or upper triangles."""
     return function if is_lower else lambda *matrices: function(*(matrix.T for matrix in matrices)).T
 
 
 def _symmetric(matrix):
-    """The lower triangle, mirrored."""
     return np.tril(matrix) + np.tril(matrix, -1).T
 
 
@@ -92,7 +89,7 @@ def backward_gelqf(d_q, d_l, q, lower):
 
 
 def make_largest_positive(vectors):
-    """Vectors in rows, turned round where their number of the largest magnitude is negative."""
+    """Return row vectors with signs chosen so that their largest element in magnitude is positive."""
     return vectors * np.sign(np.take_along_axis(vectors, np.abs(vectors).argmax(1)[:, None], 1))
 
 
@@ -114,7 +111,7 @@ def backward_syevd(d_vectors, d_values, vectors, values):
 
 
 def _factor_lu(matrix):
-    """Both factors in one matrix, and which row was exchanged with each, from 1 on."""
+    """Return both factors in one matrix, and the 1-based row exchanged with each row."""
     factors, pivots = matrix.T.copy(), np.zeros(len(matrix))
     for k in range(len(matrix)):
         row = k + np.argmax(np.abs(factors[k:, k]))
@@ -125,7 +122,7 @@ def _factor_lu(matrix):
 
 
 def _inverse_from_lu(factors, pivots):
-    """The inverse of the transposed matrix."""
+    """Return the inverse of the transposed matrix."""
     product = (np.tril(factors.T, -1) + np.eye(len(factors))) @ np.triu(factors.T)
     for k in reversed(range(len(factors))):
         product[[k, int(pivots[k]) - 1]] = product[[int(pivots[k]) - 1, k]]

@@ -1,6 +1,4 @@
-"""Operators that read or write cells at given coordinates: the dimensions that are indexed by data are whole."""
-
-from __future__ import annotations
+"""Operators that read or write at coordinates that are data. Indexed dimensions are replicated."""
 
 from math import prod
 
@@ -17,7 +15,6 @@ def batch_take(a, indices):
 
 
 def _coordinates(indices, count, place):
-    """The cell that the column `place` of the indices names."""
     return tuple(Any(trunc(indices[(d, *place)])) for d in range(count))
 
 
@@ -40,7 +37,7 @@ def scatter_nd(data, indices, *, output_shapes, shape=()):
     n = indices.ndim - 1
     count = len(output_shapes[0]) - data.ndim + n
 
-    def place(values, columns):  # of values for one cell, the last one stays
+    def place(values, columns):  # of several values, the last one remains
         result = np.zeros(output_shapes[0][:count])
         result[tuple(columns.astype(int))] = values
         return result

@@ -1,9 +1,7 @@
-"""GroupNorm and LRN, which normalise by channels that lie together, and their gradients.
+"""GroupNorm and LRN, which normalize over adjacent channels, and their gradients.
 
-GroupNorm has a scale and a shift for each group `g`, and saves mean and std; it is split by whole groups.
+GroupNorm has a scale and a shift for each group `g`, and saves mean and std. It is split by whole groups.
 """
-
-from __future__ import annotations
 
 from math import prod
 
@@ -14,19 +12,19 @@ GROUPS = {"num_groups": "g"}
 
 
 class Groups:
-    """Averages over the channels and positions of a group; `c` is the channel in the group."""
+    """Averages over the channels and positions of a group. `c` is the channel in the group."""
 
     def __init__(self, data):
         self.space, self.count = data.ndim - 2, extent("c") * prod(data.shape[2:])
 
     def sum(self, value, names):
-        """The sum of value(c, s); `names` are those of the channel in the group and of the positions."""
+        """Return the sum of value(c, s). `names` has the names of the channel within the group and of the positions."""
         positions = " ".join(f"{names[1]}{d}" for d in range(self.space))
         extents = {names[0]: extent("c")} if names[0] != "c" else {}
         return Sum(lambda *v: value(v[0], v[1:]), names=f"{names[0]} {positions}", extents=extents)
 
     def mean(self, value, names):
-        """The mean of value(c, s)."""
+        """Return the mean of value(c, s)."""
         return self.sum(value, names) / self.count
 
 
@@ -60,7 +58,6 @@ def backward_group_norm(d_out, data, gamma, mean, std, *, num_groups=1):
 
 
 def _window(b, c, s, value, nsize):
-    """The sum of value over the `nsize` channels around c."""
     return Sum(lambda k: value((b, c + k - nsize // 2, *s)), extents={"k": nsize})
 
 

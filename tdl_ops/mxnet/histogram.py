@@ -1,6 +1,4 @@
-"""Histograms: counts of cells by intervals, which add up over parts of the data. The intervals stay whole."""
-
-from __future__ import annotations
+"""Histograms, whose counts are reduced over shards of the data. The bins are replicated."""
 
 import numpy as np
 
@@ -8,7 +6,7 @@ from tdl_ops.mxnet import op
 from tofu.tdl import Opaque, Sum, output, position
 
 
-@op("_histogram", needs={0: (1,), 1: (0,)})  # its kernel writes both, or refuses
+@op("_histogram", needs={0: (1,), 1: (0,)})  # its kernel writes both, or fails
 def histogram(data, bins=None, *, bin_cnt=None, range=None):
     if bins is None:
         low, high = range
@@ -20,7 +18,4 @@ def histogram(data, bins=None, *, bin_cnt=None, range=None):
         whole = Opaque(lambda edges: edges, "edges")
         sort_in = lambda i, k: count(data[i], bins[:])[k]
         edge = lambda e: whole(bins[:])[e]
-    return (
-        output("k", lambda k: Sum(lambda *i: sort_in(i, k), ndim=data.ndim)),
-        output("e", lambda e: edge(e)),
-    )
+    return (output("k", lambda k: Sum(lambda *i: sort_in(i, k), ndim=data.ndim)), output("e", lambda e: edge(e)))

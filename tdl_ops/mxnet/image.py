@@ -1,13 +1,11 @@
-"""What Gluon's transforms do to images on their way into a network."""
-
-from __future__ import annotations
+"""Image operators of Gluon's transforms."""
 
 from tdl_ops.mxnet import op
 from tofu.tdl import position, unread, where
 
 
 def _of_channel(c, values):
-    """The value of a channel, of three; one value stands for all. Written by position, for the kernel does not take two of them."""
+    """Return the value for one of three channels; one value stands for all. The kernel does not accept two."""
     return sum(where(position(c) == n, values[n % len(values)], 0.0) for n in range(3))
 
 
@@ -23,5 +21,5 @@ def backward_normalize(d_out, data, *, std=(1.0,)):
 
 @op("_image_to_tensor")
 def to_tensor(data):
-    """Channels come first, and are counted from 0 to 1."""
+    """Move channels first, and scale values to 0 to 1."""
     return lambda *v: data[(*v[:-3], *v[-2:], v[-3])] / 255

@@ -1,6 +1,4 @@
-"""InstanceNorm and L2Normalization and their gradients: statistics of one sample, saved for the gradient."""
-
-from __future__ import annotations
+"""InstanceNorm and L2Normalization and their gradients. Statistics of each sample are saved for the gradient."""
 
 from math import prod
 
@@ -35,12 +33,10 @@ def backward_instance_norm(d_out, mean, variance, data, gamma, *, eps=0.00100000
 
 
 def _normed(mode, i):
-    """The cell of the saved norms that belongs to the cell i of the data."""
     return {"instance": i[:1], "channel": (i[0], 0, *i[2:]), "spatial": i[:2]}[mode]
 
 
 def _along(mode, i, r):
-    """The cells that are normalised together with i, by the variables r."""
     return {"instance": (i[0], *r), "channel": (i[0], *r, *i[2:]), "spatial": (*i[:2], *r)}[mode]
 
 

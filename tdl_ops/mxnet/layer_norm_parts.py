@@ -1,9 +1,8 @@
-"""The parts that take LayerNorm's place where it is split along the dimension that it normalises.
+"""Operators that replace LayerNorm if it is split along the dimension that it normalizes, `k`.
 
-Sums along each line of that dimension, `k`, and the rest from whole sums; `count` is the extent of the whole tensor there.
+Sums along each line are reduced over workers, and the rest follows from the sums. `count` is the extent of the complete
+dimension.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.normalization import last
@@ -13,7 +12,7 @@ EPS = 9.999999747378752e-06
 
 
 class Lines:
-    """Cells of tensors like the data, and sums along the line through a cell. `names` are those of the index variables, `k` among them."""
+    """Lines of tensors like the data along `k`, and sums over them. `names` are the index variables, including `k`."""
 
     def __init__(self, data, axis, names=""):
         self.axis, self.cells, self.lines = last(data, axis)
@@ -24,7 +23,7 @@ class Lines:
         return (*i[: self.axis], k, *i[self.axis + 1 :])
 
     def of(self, tensor, i):
-        """What belongs to the line through the cell i, in a tensor with extent 1 there."""
+        """Return the element of a line in a tensor with extent 1 along the line."""
         return tensor[self.along(i, 0)]
 
     def total(self, value):

@@ -1,6 +1,4 @@
-"""Operators that move data without computing: transpose, concatenate, split, slice, and their gradients."""
-
-from __future__ import annotations
+"""Operators that only move data: transpose, concatenate, split, slice, and their gradients."""
 
 from itertools import accumulate
 
@@ -28,7 +26,7 @@ def swap_axis(data, *, dim1=0, dim2=0):
 
 @op("_backward_SwapAxis")
 def backward_swap_axis(d_out, *, dim1=0, dim2=0):
-    names = _swap([f"i{d}" for d in range(d_out.ndim)], dim1, dim2)  # an axis is called as in the forward operator
+    names = _swap([f"i{d}" for d in range(d_out.ndim)], dim1, dim2)  # axes are named as in the forward operator
     return output(" ".join(names), lambda *i: d_out[_swap(i, dim1, dim2)])
 
 
@@ -63,7 +61,7 @@ def backward_slice_channel(*d_outs, num_outputs, axis=1, squeeze_axis=False):
 
 
 def _local_bound(name, whole):
-    """A slice of all there is takes all of a worker's part; one that leaves cells out is fetched where its own axis is split."""
+    """Return a bound attribute of a worker: the complete shard if its axis is split, since the slice is fetched."""
 
     def value(local):
         axis = local.attributes["axis"] % len(local.inputs[0].shape)

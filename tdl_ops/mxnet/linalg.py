@@ -1,10 +1,8 @@
-"""Linear algebra on the matrices in a tensor's last two dimensions, and its gradients.
+"""Linear algebra on the matrices in the last two dimensions, and its gradients.
 
-Split by the leading dimensions always; products by rows, columns and what they contract, triangular products and solutions by the free
-dimension of the second matrix. Factorisations are opaque in the matrix; the gradients of those are not shown.
+All operators are split by the leading dimensions. Products are also split by rows, columns and the contracted
+dimension, triangular products and solutions by the free dimension of the second matrix.
 """
-
-from __future__ import annotations
 
 import numpy as np
 
@@ -13,23 +11,22 @@ from tofu.tdl import Opaque, Sum, output, position, where
 
 
 def _matrix(tensor, b):
-    """A whole matrix."""
     return tensor[(*b, slice(None), slice(None))]
 
 
 class Rows:
-    """Cells of tensors whose matrices have their rows in dimension `axis`, and their columns in the last one."""
+    """Indices into tensors with matrix rows in dimension `axis` and columns in the last one."""
 
     def __init__(self, axis, rank):
         self.axis, self.others = axis % rank, [f"b{d}" for d in range(rank - 2)]
 
     def __call__(self, b, row, column, transpose=False):
-        """The cell of a matrix, or of a transposed one."""
+        """Return the index of an element of a matrix, or of its transpose."""
         row, column = (column, row) if transpose else (row, column)
         return (*b[: self.axis], row, *b[self.axis :], column)
 
     def output(self, body, row, column, transpose=False):
-        """An output: body(b, row, column)."""
+        """Return an output of body(b, row, column)."""
         pattern = " ".join(self(self.others, row, column, transpose))
         order = [name in (row, column) for name in pattern.split()]
 
@@ -91,7 +88,7 @@ def backward_syrk(d_out, a, *, transpose=False, alpha=1.0):
 
 
 def _triangle(a, b, i, k, lower, transpose):
-    """A cell of a triangular matrix, or of its transpose; the other triangle is not looked at."""
+    """Return an element of a triangular matrix, or of its transpose. The other triangle is ignored."""
     row, column = (k, i) if transpose else (i, k)
     inside = position(row) >= position(column) if lower else position(row) <= position(column)
     return where(inside, a[(*b, row, column)], 0.0)
@@ -108,7 +105,7 @@ def trmm(a, b, *, transpose=False, rightside=False, lower=True, alpha=1.0):
 @op("_backward_linalg_trmm")
 def backward_trmm(d_out, a, b, *, transpose=False, rightside=False, lower=True, alpha=1.0):
     tri = lambda n, i, k: _triangle(a, n, i, k, lower, transpose)
-    # i runs over the rows and k over the columns of the transformed matrix, j over the free dimension
+    # i and k are rows and columns of the transformed matrix, j is the free dimension
     at = lambda n, row, j: (*n, j, row) if rightside else (*n, row, j)
     one, other = (b, d_out) if rightside else (d_out, b)
     whole = lambda n, i, k: alpha * Sum(lambda j: one[at(n, i, j)] * other[at(n, k, j)])
@@ -130,28 +127,31 @@ def backward_trmm(d_out, a, b, *, transpose=False, rightside=False, lower=True, 
 
 
 class Systems:
-    """Triangular systems, one for each column of the second matrix, or for each row under `rightside`: the free dimension j."""
+    """Triangular systems, one for each index j of the free dimension.
+
+    j numbers the columns of the second matrix, or the rows under `rightside`.
+    """
 
     def __init__(self, transpose, rightside, lower, alpha):
         self.is_transposed, self.rightside, self.alpha = transpose != rightside, rightside, alpha
         self.triangle = np.tril if lower else np.triu
 
     def solve(self, matrix, vector, is_adjoint=False):
-        """The solution of a system, or of the transposed one."""
+        """Return the solution of a system, or of the transposed one."""
         triangle = self.triangle(matrix)
         return self.alpha * np.linalg.solve(triangle.T if self.is_transposed != is_adjoint else triangle, vector)
 
     def d_matrix(self, matrix, d_solution, solution):
-        """What the gradient of one solution adds to that of the matrix."""
+        """Return the contribution of one solution to the gradient of the matrix."""
         gradient = -np.outer(self.solve(matrix, d_solution, is_adjoint=True), solution) / self.alpha
         return self.triangle(gradient.T if self.is_transposed else gradient)
 
     def vector(self, tensor, b, j):
-        """A column or row."""
+        """Return a column or a row."""
         return tensor[(*b, j, slice(None)) if self.rightside else (*b, slice(None), j)]
 
     def output(self, body):
-        """An output of the second matrix's shape: body(b, i, j, cell)."""
+        """Return an output of the second matrix's shape: body(b, i, j, cell)."""
         if self.rightside:
             return output("*b j i", lambda *v: body(v[:-2], v[-1], v[-2], v))
         return output("*b i j", lambda *v: body(v[:-2], v[-2], v[-1], v))

@@ -1,11 +1,10 @@
-"""Regression outputs and MakeLoss: layers whose backward operator starts the gradient and ignores the head gradient.
+"""Regression outputs and MakeLoss. Their backward operators start the gradient and ignore the head gradient.
 
-MXNet divides by sizes of the tensors at hand, in single precision: the outputs of a sample, the batch. A worker's copy of MakeLoss has the
-whole's quotient as its grad_scale, and divides by nothing. A regression's own outputs always divide: only where their number is its
-grad_scale, too, can it be split within a sample, and so it is a part of any other.
+MXNet divides by sizes of its tensors, in single precision: the outputs of a sample, or the batch. On a worker, MakeLoss
+does not divide: its grad_scale is the complete tensor's quotient. Regression outputs always divide by the number of
+their outputs. So they are split within a sample only if that number equals grad_scale; otherwise another operator
+replaces them.
 """
-
-from __future__ import annotations
 
 from math import prod
 
@@ -32,7 +31,10 @@ def _local_regression_scale(local):
 
 
 def _label_at(label, data, i):
-    """The label of a cell; that of data (n, 1) may be (n,), and the other way round: MXNet wants as many cells in each sample."""
+    """Return the label of an element.
+
+    Data (n, 1) may have labels (n,), and the reverse, since MXNet only compares sizes of samples.
+    """
     if label.ndim not in (1, data.ndim) and data.ndim > 1:
         raise UnsupportedError(
             f"a label of {label.ndim} dimensions for data of {data.ndim} is not described; give the label the shape of the data"
@@ -46,7 +48,7 @@ def _describe_regression(link):
 
 def _describe_regression_gradient(residual):
     def description(label, out, *, grad_scale=1.0):
-        is_residual = grad_scale == prod(label.shape[1:])  # the quotient of a copy is 1, too
+        is_residual = grad_scale == prod(label.shape[1:])  # then the quotient is 1 on workers, too
         scale = lambda s: 1 if is_residual else grad_scale / prod(position(one.extent) for one in s)
         value = lambda b, *s: residual(out[(b, *s)], _label_at(label, out, (b, *s))) * scale(s)
         return value, unwritten("b *s")
@@ -70,7 +72,7 @@ def _local_loss_scale(local):
     scale = local.attributes["grad_scale"]
     if not _divides_by_rows(local):
         return scale
-    rows = ("b", *SAMPLE)[: len(local.outputs[0].shape) - 1]  # all dimensions but the last; of a vector, none
+    rows = ("b", *SAMPLE)[: len(local.outputs[0].shape) - 1]  # all dimensions but the last; for a vector, none
     return float(np.float32(scale) / np.float32(prod(local.whole(name) for name in rows)))
 
 
@@ -88,7 +90,7 @@ def make_loss(data, *, grad_scale=1.0, normalization="null"):
 
 @op("_backward_MakeLoss", bound=LOSS, corrects=("b", *SAMPLE))
 def backward_make_loss(*kept, grad_scale=1.0, normalization="null", valid_thresh=0.0):
-    if normalization == "valid":  # counts in the whole data, which the kernel takes for as large as its result
+    if normalization == "valid":  # counts in all of the data, assumed to be as large as the result
         (data,) = kept
         count = lambda: Sum(lambda *j: where(data[j] > valid_thresh, 1.0, 0.0), ndim=data.ndim)
         return lambda b, *s: constant(grad_scale) / maximum(1.0, count()) + unread(data[(b, *s)])

@@ -1,10 +1,8 @@
-"""The parts that take the place of MakeLoss's gradient where it is divided by the number of valid cells, those above `valid_thresh`, and
-of that of a regression output where it is split within a sample.
+"""Operators that replace gradients of losses on workers.
 
-The stock operator's index variables are called `b s0 s1 ...`.
+MakeLoss's gradient may be divided by the number of valid elements, those above `valid_thresh`. A regression output's
+gradient may be split within a sample. Index variables are named as in the stock operators, `b s0 s1 ...`.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tofu.tdl import Sum, maximum, unread, where

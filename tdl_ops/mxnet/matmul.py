@@ -1,9 +1,7 @@
 """Matrix products: FullyConnected, dot, batch_dot, and their gradients.
 
-`h` and `n` name the columns of the result, `k` what is summed over. The gradient of batch_dot is made of batch_dots.
+`h` and `n` are columns of the result, `k` is contracted. The gradient of batch_dot consists of batch_dots.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tdl_ops.patterns.contraction import contract, contract_backward
@@ -19,7 +17,7 @@ def fully_connected(data, weight, bias=None, *, num_hidden, flatten=True):
     return output("*b h", lambda h, *b: plus_bias(Sum(lambda k: data[(*b, k)] * weight[h, k]), h))
 
 
-# The bias has its gradient where the weight has it: on CPUs oneDNN's kernel leaves the one as it is without the other.
+# oneDNN's kernel on CPUs writes the bias gradient only together with the weight gradient.
 @op("_backward_FullyConnected", bound={"num_hidden": "h"}, needs={2: (1,)})
 def backward_fully_connected(d_out, data, weight, *, num_hidden, flatten=True, no_bias=False):
     inner = data.ndim - 1
@@ -41,9 +39,10 @@ def _number(name, count):
 
 
 def _product(lhs, rhs, transpose_a, transpose_b):
-    """The factors of dot, each with the names of its dimensions, and those of the result.
+    """Return the factors of dot, each with the names of its dimensions, and the names of the result.
 
-    The last dimension of `lhs` meets the first one of `rhs`; of a transposed factor it is the other end. All others stay, in their order.
+    The last dimension of `lhs` meets the first of `rhs`; for a transposed factor, it is the other end. All others keep
+    their order.
     """
     rows, columns = (
         [name] if tensor.ndim == 2 else _number(name, tensor.ndim - 1) for name, tensor in (("m", lhs), ("n", rhs))
@@ -69,5 +68,5 @@ def batch_dot(lhs, rhs, *, transpose_a=False, transpose_b=False):
 
 
 def _matrix(tensor, is_transposed):
-    """The matrices in the last two dimensions, indexed as if none were stored transposed."""
+    """Return a function that indexes the matrices in the last two dimensions as if they were not transposed."""
     return lambda *i: tensor[(*i[:-2], i[-1], i[-2]) if is_transposed else i]

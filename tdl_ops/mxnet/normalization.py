@@ -1,11 +1,9 @@
 """BatchNorm and LayerNorm and their gradients.
 
-The stock BatchNorm is split by channel; by batch or space only with use_global_stats, for else its statistics have to be added up over
-the workers, which its parts do (`batch_norm_parts.py`). LayerNorm is split by any dimension but its own. What they save for the gradient
-is 1 / std, and std.
+The stock BatchNorm is split by channel. With use_global_stats it is also split by batch and space; otherwise
+`batch_norm_parts.py` replaces it there, since statistics are reduced over workers. LayerNorm is split by all dimensions
+except its own. They save 1 / std and std for the gradient.
 """
-
-from __future__ import annotations
 
 from math import prod
 
@@ -14,7 +12,7 @@ from tofu.tdl import Sum, output, sqrt, unread
 
 
 class Channels:
-    """Sums over all dimensions but the channels', the dimension `axis`; the others are called b, y0, y1, ... in order."""
+    """Sums over all dimensions except the channels' dimension `axis`. The others are named b, y0, y1, ... in order."""
 
     def __init__(self, data, axis):
         self.data, self.axis, self.others = data, axis % data.ndim, data.ndim - 1
@@ -27,7 +25,10 @@ class Channels:
         return (*others[: self.axis], c, *others[self.axis :])
 
     def sum(self, value, c, name="r"):
-        """Over all cells of channel c; over the dimensions of the data, so that they can be split, where `name` is empty."""
+        """Return the sum over channel c.
+
+        If `name` is empty, it runs over the dimensions of the data, so that they can be split.
+        """
         names = " ".join(f"{name}{d}" for d in range(self.others)) if name else self.other_names
         return Sum(lambda *r: value(self.cell(c, r)), names=names)
 
@@ -79,7 +80,7 @@ def backward_batch_norm(
 ):
     channels = Channels(data, axis)
     normal = lambda i: (data[i] - mean[i[axis]]) * inverse_std[i[axis]]
-    sums = "" if use_global_stats else "s"  # of the cells that a part has, or of all
+    sums = "" if use_global_stats else "s"  # of a shard's elements, or of all
     by_beta = lambda c, name=sums: channels.sum(lambda i: d_out[i], c, name)
     by_gamma = lambda c, name=sums: channels.sum(lambda i: d_out[i] * normal(i), c, name)
 
@@ -98,7 +99,7 @@ def backward_batch_norm(
 
 
 def last(tensor, axis):
-    """A pattern of `tensor` with k at its dimension `axis`, and one with a dimension of extent 1 there; and both cells."""
+    """Return `axis`, a pattern of `tensor` with k at that dimension, and a pattern with an extent of 1 there."""
     axis %= tensor.ndim
     names = [f"i{d}" for d in range(tensor.ndim)]
     whole, reduced = [*names[:axis], "k", *names[axis + 1 :]], [*names[:axis], "one", *names[axis + 1 :]]

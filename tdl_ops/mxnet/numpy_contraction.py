@@ -1,10 +1,7 @@
-"""Sums of products over dimensions that are named: einsum and tensordot of MXNet's NumPy interface, and their gradients.
+"""einsum and tensordot of MXNet's NumPy interface, and their gradients.
 
-The letters of einsum are the index variables; those of tensordot are a0 a1 ... and b0 b1 ... where they stay, r0 r1 ... where they are
-summed.
+The letters of einsum are the index variables. Tensordot keeps a0 a1 ... and b0 b1 ..., and sums over r0 r1 ....
 """
-
-from __future__ import annotations
 
 from collections import Counter
 
@@ -15,7 +12,6 @@ from tofu.tdl import output, unread
 
 
 def _read_subscripts(operands, subscripts):
-    """Each operand's letters, and those of the result."""
     given, arrow, result = subscripts.replace(" ", "").partition("->")
     letters = given.split(",")
     if not subscripts.replace(" ", "").replace(",", "").replace("->", "").isalpha() or any(
@@ -43,7 +39,7 @@ def backward_einsum(d_out, *operands, subscripts):
 
 
 def _order_backward(d_out, data, names, kept):
-    """The gradient of one tensor in another order, which takes the tensor for its shape alone."""
+    """Return the gradient of a transposed tensor, which reads the tensor's shape alone."""
     at = lambda v: tuple(v[names.index(name)] for name in kept)
     return output(" ".join(names), lambda *v: d_out[at(v)] + unread(data[v]))
 
@@ -58,7 +54,6 @@ def _name_dimensions(a, b, a_axes, b_axes):
 
 
 def _inner_axes(a, axes):
-    """The last dimensions of the first tensor with the first ones of the second."""
     return range(a.ndim - axes, a.ndim), range(axes)
 
 

@@ -1,9 +1,7 @@
-"""Cell by cell, the operators of MXNet's NumPy interface that no other operator computes: binary ones broadcast, tests give booleans.
+"""Element-wise operators that only MXNet's NumPy interface has. Binary ones broadcast, tests return booleans.
 
-The gradients of `where` with one number are not described: MXNet 1.9.1 gives the cells that were not chosen, by turns.
+The gradients of `where` with one number are not described: in MXNet 1.9.1 they are wrong.
 """
-
-from __future__ import annotations
 
 from math import log
 
@@ -73,7 +71,7 @@ for _name, (_by_a, _by_b) in GRADIENTS.items():
 for _name in ("arctan2", "ldexp"):  # MXNet cannot derive copysign of numbers
     op(f"_backward_npi_{_name}_scalar")(_describe_scalar_gradient(GRADIENTS[_name][0]))
 op("_backward_npi_rldexp_scalar")(_describe_scalar_gradient(lambda x, s: s * power(2.0, x) * log(2)))
-# As MXNet has it, whose operands change places.
+# As in MXNet, with exchanged operands.
 op("_backward_npi_rarctan2_scalar")(_describe_scalar_gradient(GRADIENTS["arctan2"][1]))
 for _name, _function in UNARY.items():
     op(f"_npi_{_name}")(_describe_unary(_function))

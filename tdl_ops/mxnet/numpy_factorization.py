@@ -1,6 +1,4 @@
-"""Solutions, singular values and eigenvalues of MXNet's NumPy interface, opaque in the matrix as what `factorization` describes."""
-
-from __future__ import annotations
+"""Solutions, singular values and eigenvalues of MXNet's NumPy interface. They are opaque in the matrix."""
 
 import numpy as np
 
@@ -11,7 +9,6 @@ from tofu.tdl import Opaque, Sum, output, unread
 
 
 def _by_column(function, a, *sides):
-    """What is a function of a matrix and of one column of each of the others."""
     opaque = Opaque(function)
     columns = lambda batch, n: (side[(*batch, slice(None), n)] for side in sides)
     return lambda batch, n: opaque(a[(*batch, slice(None), slice(None))], *columns(batch, n))
@@ -38,7 +35,7 @@ def backward_solve(d_out, a, b, out):
 
 
 def _decompose(matrix):
-    """The singular vectors and values; MXNet's right ones have their largest number positive."""
+    """Return singular vectors and values. The largest element of each right vector is positive, as in MXNet."""
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     positive = make_largest_positive(right)
     return left * np.sum(positive * right, 1), values, positive
@@ -50,13 +47,13 @@ def svd(a):
 
 
 def _gap(values):
-    """1 / (s_j^2 - s_i^2) for each pair of singular values, 0 on the diagonal."""
+    """Return 1 / (s_j^2 - s_i^2) for each pair of singular values, 0 on the diagonal."""
     squares = values[None, :] ** 2 - values[:, None] ** 2 + np.eye(len(values))
     return 1 / squares - np.eye(len(values))
 
 
 def _svd_gradient(d_left, d_values, d_right, left, values, right):
-    """Of a matrix with no more rows than columns, as MXNet takes them: its left vectors are whole."""
+    """Return the gradient for a matrix with no more rows than columns, as MXNet requires."""
     turn = lambda vectors, slope: _gap(values) * (vectors @ slope - slope.T @ vectors.T)
     inner = turn(left.T, d_left) * values + np.diag(d_values) + values[:, None] * turn(right, d_right.T)
     outside = (d_right - d_right @ right.T @ right) / values[:, None]

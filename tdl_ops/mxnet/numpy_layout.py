@@ -1,6 +1,4 @@
-"""Operators of MXNet's NumPy interface that move or cut cells, and differences of neighbours."""
-
-from __future__ import annotations
+"""Operators of MXNet's NumPy interface that move or slice data, and differences of neighbours."""
 
 from math import comb
 
@@ -16,7 +14,7 @@ from tofu.tdl import Any, Sum, mod, position, scatter, where
 
 @op("_np_moveaxis")
 def moveaxis(a, *, source, destination):
-    order = np.moveaxis(np.empty(range(a.ndim)), source, destination).shape  # the dimensions of the data
+    order = np.moveaxis(np.empty(range(a.ndim)), source, destination).shape  # dimensions of the data
     return lambda *i: a[tuple(i[order.index(d)] for d in range(a.ndim))]
 
 
@@ -82,7 +80,7 @@ def backward_hsplit(*parts, output_shapes, indices=(), sections=0):
 
 
 def _difference(n, k):
-    """The factor of the k-th of n + 1 neighbours in their n-th difference."""
+    """Return the factor of the k-th of n + 1 neighbours in their n-th difference."""
     return float((-1) ** (n - k) * comb(n, k))
 
 

@@ -1,9 +1,8 @@
-"""The operators of MXNet's NumPy interface that Gluon emits, where they compute what a described operator computes: the same descriptions.
+"""Operators of MXNet's NumPy interface that share the description of another operator.
 
-Comparisons give booleans, argmax integers; binary operators broadcast, and their gradients are given both operands.
+Comparisons return booleans, argmax returns integers. Binary operators broadcast, and their gradients take both
+operands.
 """
-
-from __future__ import annotations
 
 from importlib import import_module
 
@@ -11,7 +10,7 @@ from tdl_ops.mxnet import DESCRIPTIONS, layout, linalg, op, reshape
 from tofu.errors import UnsupportedError
 
 FAMILIES = "activation binary broadcast constant diagonal ordering reduction resampling scalar unary"
-for _family in FAMILIES.split():  # described first, as those above
+for _family in FAMILIES.split():  # described first
     import_module(f"tdl_ops.mxnet.{_family}")
 
 SCALARS = {
@@ -94,7 +93,7 @@ NAMES: dict[str, str] = {
     "_npx_relu": "relu",
     "_npx_sigmoid": "sigmoid",
 }
-"""The operator of the NumPy interface -> the one whose description it shares."""
+"""Operator of the NumPy interface -> the operator whose description it shares."""
 
 GRADIENTS = {
     **{f"_backward_npi_broadcast_{own}": f"_backward_broadcast_{own}" for own in BINARY.values() if own != "hypot"},
@@ -140,8 +139,6 @@ def _check_matrices(a, b, most):
 
 
 def _describe_product(most):
-    """The product of matrices of at most `most` dimensions, and its gradient."""
-
     def product(a, b):
         _check_matrices(a, b, most)
         return linalg.gemm2.function(a, b)

@@ -1,6 +1,7 @@
-"""Weight updates: element-wise. The updated weight is the output; the kernels change the optimizer's states in place."""
+"""Weight updates, which are element-wise.
 
-from __future__ import annotations
+The new weight is the output; kernels change the optimizer's states in place.
+"""
 
 from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
@@ -8,7 +9,7 @@ from tofu.tdl import Sum, absolute, isfinite, maximum, minimum, position, sign, 
 
 
 def clip(x, bound):
-    """X within [-bound, bound]; everything if the bound is not positive."""
+    """Return x clipped to [-bound, bound], or x if the bound is not positive."""
     return maximum(-bound, minimum(bound, x)) if bound > 0 else x
 
 
@@ -57,18 +58,7 @@ def signum_update(weight, grad, mom, *, lr, momentum=0.0, wd=0.0, rescale_grad=1
 
 @op("adam_update")
 def adam_update(
-    weight,
-    grad,
-    mean,
-    var,
-    *,
-    lr,
-    beta1=0.9,
-    beta2=0.999,
-    epsilon=1e-8,
-    wd=0.0,
-    rescale_grad=1.0,
-    clip_gradient=-1.0,
+    weight, grad, mean, var, *, lr, beta1=0.9, beta2=0.999, epsilon=1e-8, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0
 ):
     gradient = lambda w, g: clip(rescale_grad * g + wd * w, clip_gradient)
     new_mean = lambda w, g, m: beta1 * m + (1 - beta1) * gradient(w, g)
@@ -79,17 +69,7 @@ def adam_update(
 
 @op("rmsprop_update")
 def rmsprop_update(
-    weight,
-    grad,
-    n,
-    *,
-    lr,
-    gamma1=0.95,
-    epsilon=1e-8,
-    wd=0.0,
-    rescale_grad=1.0,
-    clip_gradient=-1.0,
-    clip_weights=-1.0,
+    weight, grad, n, *, lr, gamma1=0.95, epsilon=1e-8, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0, clip_weights=-1.0
 ):
     gradient = lambda w, g: clip(rescale_grad * g + wd * w, clip_gradient)
     new_n = lambda w, g, n: (1 - gamma1) * gradient(w, g) ** 2 + gamma1 * n
@@ -152,7 +132,6 @@ def multi_lars(lrs, weights_sum_sq, grads_sum_sq, wds, *, eta, eps, rescale_grad
 
 
 def _total(arrays, value):
-    """The sum of value(cell) over all cells of each array."""
     names = [" ".join(f"a{n}_{d}" for d in range(array.ndim)) for n, array in enumerate(arrays)]
     return [Sum(lambda *v, a=a: value(a[v]), names=names[n]) for n, a in enumerate(arrays)]
 

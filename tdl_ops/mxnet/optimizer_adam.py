@@ -1,9 +1,9 @@
-"""Weight updates that descend from Adam: AdamW, LAMB in its two phases, FTML. The kernels change mean and variance in place.
+"""Weight updates of the Adam family: AdamW, LAMB in its two phases, FTML.
 
-Operators whose name begins with mp_ keep the weight in single precision beside a copy in half precision.
+The kernels change mean and variance in place.
+
+Operators with the prefix mp_ keep the weight in single precision beside a copy in half precision.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.optimizer import clip
@@ -11,7 +11,7 @@ from tofu.tdl import maximum, minimum, sqrt, unread, where
 
 
 def _ratio(gradient, mean, var, beta1, beta2, epsilon, t=None):
-    """The new mean over the root of the new variance, both corrected for their begin at zero where a step t is given."""
+    """Return the new mean over the root of the new variance, with bias correction for a step t."""
     new_mean = beta1 * mean + (1 - beta1) * gradient
     new_var = beta2 * var + (1 - beta2) * gradient * gradient
     if t is not None:

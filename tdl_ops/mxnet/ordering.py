@@ -1,9 +1,7 @@
-"""Operators that put one dimension in order: opaque along it, split by any other. Over the flattened tensor (axis=None) they are whole.
+"""Operators that sort along one dimension: opaque along it, split by any other. With axis=None they are replicated.
 
-MXNet's order is stable, ascending and descending alike, except where topk looks for a few cells alone.
+MXNet's order is stable, ascending and descending, except that topk may select a few elements only.
 """
-
-from __future__ import annotations
 
 import numpy as np
 
@@ -12,7 +10,6 @@ from tofu.tdl import Opaque, Sum, merge, position, unread, where
 
 
 def _line(data, i, axis):
-    """The cells that are put in order together with the cell i: along `axis`, or all of them for None."""
     return data[(slice(None),) * data.ndim if axis is None else (*i[:axis], slice(None), *i[axis + 1 :])]
 
 
@@ -46,7 +43,7 @@ def _arrange(line, is_ascend):
 
 
 def _in_order(data, axis, is_ascend, count=None):
-    """Values, positions, and which cells are the first `count`, of each line in order."""
+    """Return values, positions, and a mask of the first `count` elements, of each sorted line."""
     d = _along(axis, data)
     values = Opaque(lambda line: line.reshape(-1)[_arrange(line, is_ascend)], "sort")
     positions = Opaque(lambda line: _arrange(line, is_ascend), "argsort")

@@ -1,10 +1,10 @@
-"""im2col and col2im: the patches under a sliding window, a column for each of its positions. They are each other's gradient.
+"""im2col and col2im: the patches under a sliding window, with a column for each position.
 
-Split by sample, by channel `c`, the outermost part of a column, and by rows of positions, `y0`; where windows of two rows overlap, the
-sums are added. The window's cells are not split.
+Each is the gradient of the other.
+
+They are split by sample, by channel `c`, and by rows of positions, `y0`; sums of overlapping windows are added. The
+window is not split.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.window import local_pad, numbered, read_window
@@ -14,9 +14,7 @@ ROWS = ("y0",)  # the other positions are inner parts of a dimension
 
 
 def _local_size(local):
-    """The attribute `output_size` of a worker's copy: the cells under its part of the positions. It does not ask for the local shape, which
-    parts of the window would change too.
-    """
+    """Return the attribute `output_size` of a worker: the extent under its positions, whatever the local shape."""
     own = local.attributes
     at = read_window(own["kernel"], own["stride"], own["pad"], own["dilate"])
     sides = enumerate(zip(own["output_size"], at.kernel, at.stride, at.dilate, strict=True))
@@ -31,7 +29,7 @@ RESIZED = {**BOUND, "output_size": _local_size}
 
 
 def _take(data, space, kernel, stride, dilate, pad):
-    """Columns (b, c by window, positions) of `data`, whose window takes the positions `space`."""
+    """Return columns (b, c by window, positions) of `data` for a window with positions `space`."""
     at, n = read_window(kernel, stride, pad, dilate), len(kernel)
     extents = {f"d{i}": k for i, k in enumerate(kernel)} | {f"y{i}": size for i, size in enumerate(space)}
     names = f"b (c {numbered('d', n)}) ({numbered('y', n)})"
@@ -39,7 +37,6 @@ def _take(data, space, kernel, stride, dilate, pad):
 
 
 def _put(columns, space, kernel, stride, dilate, pad):
-    """The sum of all columns, each cell where it was taken."""
     at, n = read_window(kernel, stride, pad, dilate), len(kernel)
     extents = {f"d{i}": k for i, k in enumerate(kernel)} | {f"y{i}": size for i, size in enumerate(space)}
     place = lambda b, c, d, y: ((b, c, *at(y, d)), columns[b, merge(c, *d), merge(*y)])
@@ -48,7 +45,6 @@ def _put(columns, space, kernel, stride, dilate, pad):
 
 
 def _positions(size, kernel, stride, dilate, pad):
-    """How many positions the window takes in each dimension."""
     at = read_window(kernel, stride, pad, dilate)
     reach = [size + 2 * p - d * (k - 1) - 1 for size, k, d, p in zip(size, kernel, at.dilate, at.pad, strict=True)]
     return [extent // s + 1 for extent, s in zip(reach, at.stride, strict=True)]

@@ -1,12 +1,10 @@
 """Pooling and its gradient.
 
-Axes: batch `b`, channel `c`, output positions `y0, y1, ..`; channels come second or last.
-Cells outside the data are minus infinity to a maximum, zero to a sum.
-On CPUs max pooling may have a second output, MKLDNN's workspace, and its gradient is given that and a gradient of it. Both are unread:
-the workspace is packed in bytes and cannot be cut, so the workers run MXNet's plain gradient, which finds the maximum from data and output.
+Axes: batch `b`, channel `c`, output positions `y0, y1, ..`; channels are second or last. Elements outside the data are
+minus infinity for a maximum, zero for a sum. On CPUs, max pooling may have a second output, oneDNN's workspace, which
+is passed to the gradient together with a gradient of it. Both are ignored: the packed workspace cannot be split, so
+workers run MXNet's plain gradient, which finds the maximum again.
 """
-
-from __future__ import annotations
 
 import math
 
@@ -37,12 +35,11 @@ def _fill(attributes):
 
 
 def _root(total, p):
-    """The p-th root. MXNet's norms are of the numbers themselves, not of their magnitudes."""
+    """Return the p-th root. MXNet's norms use the numbers themselves, not their magnitudes."""
     return {1: lambda x: x, 2: sqrt, 3: cbrt}[p](total)
 
 
 def _contribution(pool_type, p, d_out, x, out, count):
-    """What one cell x of a window receives of the gradient of the window's output."""
     if pool_type == "max":
         return where(x == out, d_out, 0.0)
     if pool_type == "lp":
@@ -51,9 +48,9 @@ def _contribution(pool_type, p, d_out, x, out, count):
 
 
 def _count(at, y, space, convention, is_padding_counted):
-    """What an average divides by: the cells of the window within the data, or within data and padding.
+    """Return the divisor of an average: the window's elements within the data, or within data and padding.
 
-    Windows stand out beyond the padding only under the convention "full".
+    Windows extend beyond the padding only under the convention "full".
     """
     if convention == "valid" and (is_padding_counted or not any(at.pad)):
         return math.prod(at.kernel)
@@ -101,12 +98,12 @@ def pooling(
             pool_type, lambda: reduced
         )()
 
-    # oneDNN's places, a byte each; workers run the gradient that looks for them again
+    # oneDNN's byte positions; workers search for the maximum again
     return (output(names, lambda *cell: pool(cell)), unwritten(names, is_scratch=True))[: len(output_shapes)]
 
 
 def _first_largest(data, out, d_out):
-    """The gradient of the maximum of a whole array: that of the output, in the first of the largest cells."""
+    """Return the gradient of the maximum of an array, at the first of the largest elements."""
     gradient = np.zeros_like(data)
     gradient.reshape(-1)[np.argmax(data)] = d_out
     return gradient

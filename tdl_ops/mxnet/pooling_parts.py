@@ -1,6 +1,4 @@
-"""The part that average pooling runs as, beside a sum, where it is split in space: see `tofu/mxnet/lowerings/pooling.py`."""
-
-from __future__ import annotations
+"""The division of average pooling split in space, after a sum: see `tofu/mxnet/lowerings/pooling.py`."""
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.window import SPACE, read_layout

@@ -1,6 +1,7 @@
-"""Pooling_v1, which MXNet keeps for old models: zeros around the data, for a maximum too, and averages over whole windows."""
+"""Pooling_v1, kept by MXNet for old models.
 
-from __future__ import annotations
+It pads with zeros, also for a maximum, and averages over complete windows.
+"""
 
 from math import prod
 

@@ -1,9 +1,7 @@
-"""The parts that take the place of one_hot and SequenceMask where the dimension is split whose positions they compare with numbers.
+"""Operators that replace one_hot and SequenceMask if depth `k` or time is split.
 
-A worker's part of that dimension, the depth `k` or time, begins at `first`.
+A worker's shard of that dimension begins at `first`.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tofu.tdl import output, position, trunc, where

@@ -1,10 +1,8 @@
-"""Proposals of detectors: the best boxes around all cells, without those that overlap better ones.
+"""Proposals of detectors: the best boxes around all positions, without those that overlap better ones.
 
-A box begins with the number of its sample, which a copy of MXNet's kernel would count from zero. Opaque in a sample, whose boxes lie behind
-those of the one before. In MXNet's gradients nothing is written.
+A box begins with its sample number, which a worker would count from 0. Proposals are opaque within a sample; boxes of
+all samples are concatenated. MXNet's gradients write nothing.
 """
-
-from __future__ import annotations
 
 import numpy as np
 
@@ -13,7 +11,7 @@ from tofu.tdl import Opaque, output, position, unwritten, where
 
 
 def _list_anchors(stride, scales, ratios):
-    """Left, top, right and bottom of the boxes around the first cell, whole numbers of pixels."""
+    """Return left, top, right and bottom of the boxes around the first position, in whole pixels."""
     middle, sizes = (stride - 1) / 2, []
     for ratio in ratios:
         width = np.floor(np.sqrt(np.floor(stride * stride / ratio)) + 0.5)
@@ -23,7 +21,6 @@ def _list_anchors(stride, scales, ratios):
 
 
 def _transform(boxes, deltas, is_moved):
-    """The boxes with their corners moved, or with their middles moved and their sizes multiplied."""
     if is_moved:
         return boxes + deltas
     size = boxes[:, 2:] - boxes[:, :2] + 1
@@ -33,7 +30,7 @@ def _transform(boxes, deltas, is_moved):
 
 
 def _suppress(boxes, most, threshold):
-    """The numbers of at most so many boxes, in order, that overlap no earlier one of them by more than the threshold."""
+    """Return the positions of at most `most` boxes that overlap no earlier one by more than the threshold."""
     area = np.prod(boxes[:, 2:] - boxes[:, :2] + 1, 1)
     kept, waiting = [], np.arange(len(boxes))
     while len(waiting) and len(kept) < most:
@@ -46,7 +43,7 @@ def _suppress(boxes, most, threshold):
 
 
 def _propose(scores, deltas, info, settings):
-    """The boxes of one sample, and their scores; repeated from the first on where they are too few."""
+    """Return the boxes of one sample, and their scores. They repeat from the first if there are too few."""
     stride, (_, height, width) = settings["feature_stride"], scores.shape
     anchors = _list_anchors(stride, settings["scales"], settings["ratios"])
     count, (y, x) = len(anchors), np.mgrid[:height, :width]
@@ -112,7 +109,7 @@ def proposal(
     return results[: len(output_shapes)]
 
 
-# The part that takes MultiProposal's place: it is told which sample is its first.
+# Replaces MultiProposal, with the number of a worker's first sample.
 op(
     "_tofu_multi_proposal",
     concrete=True,

@@ -1,6 +1,4 @@
-"""Operators that crop, re-order or multiply out whole dimensions: affine indices."""
-
-from __future__ import annotations
+"""Operators that crop, reorder or multiply complete dimensions."""
 
 from math import prod
 
@@ -33,7 +31,7 @@ def slice_like(data, like, *, axes=()):
 
 @op("_backward_slice_like", pads=tuple(f"i{d}" for d in range(8)))
 def backward_slice_like(d_out):
-    """A part is given the cells of its own place, zeros where the slice had none, and cuts nothing more."""
+    """Return the gradient. A worker receives its own elements, zero outside the slice, and cuts nothing more."""
     return lambda *i: d_out[i], output("*n", lambda *n: 0.0)
 
 
@@ -42,7 +40,7 @@ def _offsets(data, offset, h_w, center_crop):
 
 
 def _local_offset(local):
-    """The offset of a worker's copy: none in a split dimension, for its region begins there."""
+    """Return the offset on a worker: 0 in a split dimension, where the fetched region begins with the crop."""
     a = local.attributes
     whole = [local.inputs[0].shape[d] for d in (2, 3)]
     offset = _offsets(whole, a["offset"], [local.extent("y"), local.extent("x")], a["center_crop"])
@@ -95,7 +93,7 @@ def size_array(data):
 
 @op("amp_multicast", "_backward_amp_multicast", concrete=True)
 def amp_multicast(*tensors):
-    """Each tensor in another type. Where two have one extent at one place, it is one axis of theirs."""
+    """Convert each tensor to another type. Equal extents at one position share an axis."""
     found = dict[int, list[int]]()
 
     def name(d, extent):

@@ -1,13 +1,12 @@
-"""Which dimensions a reduction goes over, by MXNet's attributes."""
-
-from __future__ import annotations
+"""Reduced dimensions, from MXNet's attributes."""
 
 
 def list_reduced(axis: int | tuple[int, ...] | None, exclude: bool, ndim: int) -> list[int]:
-    """The dimensions that a reduction of a tensor of `ndim` dimensions goes over: those of `axis`, none meaning all, or the others.
+    """Return the reduced dimensions of a tensor of `ndim` dimensions.
 
-    >>> list_reduced((-1, 0), False, 3), list_reduced(1, True, 3), list_reduced(None, False, 2)
-    ([0, 2], [0, 2], [0, 1])
+    They are those of `axis`, where none means all, or with `exclude` the others.
+
+    >>> list_reduced((-1, 0), False, 3), list_reduced(1, True, 3), list_reduced(None, False, 2)([0, 2], [0, 2], [0, 1])
     """
     axes = {d % ndim for d in ((axis,) if isinstance(axis, int) else axis or ())}
     if exclude:

@@ -1,10 +1,8 @@
-"""Reductions over some of a tensor's dimensions, and their gradients.
+"""Reductions over some dimensions, and their gradients.
 
-MXNet's attributes: `axis` lists the reduced dimensions, none meaning all of them; `exclude` turns the list round; `keepdims` leaves
+MXNet's attributes: `axis` lists the reduced dimensions, none meaning all; `exclude` inverts the list; `keepdims` keeps
 dimensions of extent 1.
 """
-
-from __future__ import annotations
 
 from math import prod
 
@@ -15,7 +13,7 @@ from tofu.tdl import Max, Min, Prod, Sum, absolute, isnan, position, sign, sqrt,
 
 
 def _reduce(reducer, data, value, axis, keepdims, exclude):
-    """A lambda over the kept dimensions, that reduces `value` of the elements of `data` over the others."""
+    """Return a lambda over the kept dimensions that reduces `value` of the elements of `data` over the others."""
     reduced = list_reduced(axis, exclude, data.ndim)
     kept = [d for d in range(data.ndim) if d not in reduced]
 
@@ -28,12 +26,12 @@ def _reduce(reducer, data, value, axis, keepdims, exclude):
 
 
 def _spread(tensor, i, axis, keepdims, exclude):
-    """The element of a reduced tensor that the cell `i` of the unreduced one went into."""
+    """Return the element of a reduced tensor to which the element `i` contributed."""
     reduced = list_reduced(axis, exclude, len(i))
     if keepdims:
         return tensor[tuple(0 if d in reduced else v for d, v in enumerate(i))]
     kept = tuple(v for d, v in enumerate(i) if d not in reduced)
-    return tensor[kept or (0,) * tensor.ndim]  # MXNet's NumPy operators reduce to no dimension, the others to one
+    return tensor[kept or (0,) * tensor.ndim]  # NumPy operators reduce to rank 0, others to rank 1
 
 
 def _check_type(dtype):
@@ -50,7 +48,7 @@ def _describe(reducer, value=lambda x: x):
 
 
 def _describe_gradient(gradient):
-    """From gradient(d_out, x, out), all at the cell of the input x."""
+    """Return a description from gradient(d_out, x, out), all for the same element of x."""
 
     def description(d_out, data, out, *, axis=None, keepdims=False, exclude=False):
         at = lambda tensor, i: _spread(tensor, i, axis, keepdims, exclude)

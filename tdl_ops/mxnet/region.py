@@ -1,9 +1,9 @@
-"""Pooling of regions of interest. A region names its sample and its box: `r` runs over regions, samples and space are whole.
+"""Pooling of regions of interest.
 
-ROIPooling saves where it found the largest cell, counted over all the data that it has, so that its gradient has to be split like it.
+A region has a sample number and a box. `r` runs over regions; samples and space are replicated.
+
+ROIPooling saves the positions of maxima within its data, so its gradient must be split in the same way.
 """
-
-from __future__ import annotations
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from tofu.tdl import Any, Opaque, Sum, merge, output, position, where
 
 
 def _bins(begin, size, bins, extent):
-    """The ranges of cells of the bins along one dimension, which overlap where the region is no multiple of them."""
+    """Return the ranges of the bins along one dimension. They overlap if the region is no multiple of them."""
     edges = np.arange(bins) * (size / bins), (np.arange(bins) + 1) * (size / bins)
     return np.stack(
         [np.clip(f(e) + begin, 0, extent).astype(int) for f, e in zip((np.floor, np.ceil), edges, strict=True)]
@@ -21,7 +21,7 @@ def _bins(begin, size, bins, extent):
 
 
 def _pool(planes, region, pooled_size, spatial_scale):
-    """The largest cell of each bin, and its position in the plane; 0 and -1 for an empty bin."""
+    """Return the maximum of each bin, and its position in the plane; 0 and -1 for an empty bin."""
     plane = planes[int(region[0])]
     x0, y0, x1, y1 = np.floor(region[1:] * spatial_scale + 0.5).astype(int)
     rows = _bins(y0, max(y1 - y0 + 1, 1), pooled_size[0], plane.shape[0])
@@ -73,7 +73,7 @@ def backward_roi_align(d_out, rois, *, position_sensitive=False):
 
 
 def _average(planes, region, bins, spatial_scale):
-    """The mean of each bin of a plane of the region's sample; 0 for an empty one."""
+    """Return the mean of each bin of a plane of the region's sample; 0 for an empty one."""
     plane, corners = planes[int(region[0])], np.floor(region[1:] + 0.5)
     begin = corners[:2] * spatial_scale
     size = np.maximum((corners[2:] + 1) * spatial_scale - begin, 0.1) / bins

@@ -1,14 +1,10 @@
-"""Operators that repeat, pad, slice or reverse cells, and their gradients: affine indices."""
-
-from __future__ import annotations
+"""Operators that repeat, slice or reverse data, and their gradients."""
 
 from tdl_ops.mxnet import op
 from tofu.tdl import Sum, merge, output, scatter
 
 
 def _slices(shape, begin, end, step):
-    """First index and step of every dimension of a slice, which is as in Python."""
-
     def read(d, values):
         return values[d] if d < len(values) else None
 
@@ -17,7 +13,7 @@ def _slices(shape, begin, end, step):
 
 
 def _local_bound(name):
-    """None in place of a split dimension's bound: what a worker has of it begins and ends with cells of the slice."""
+    """Return a bound attribute with None in split dimensions, where a worker's region is the slice."""
     return lambda local: tuple(None if local.is_split(f"i{d}") else n for d, n in enumerate(local.attributes[name]))
 
 
@@ -74,7 +70,7 @@ def backward_repeat(d_out, *, repeats, axis=None):
 
 
 def _count(reps, ndim):
-    """How often the data come in each dimension of the result; of the last ones, where fewer are listed, or one number is given."""
+    """Return the number of repetitions of each dimension. If `reps` is shorter, it lists the last ones."""
     count = reps if isinstance(reps, tuple) else (reps,)
     return (1,) * (ndim - len(count)) + count
 

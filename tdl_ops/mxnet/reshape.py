@@ -1,17 +1,11 @@
-"""Operators that give the same cells another shape, and their gradients."""
-
-from __future__ import annotations
+"""Operators that change the shape, and their gradients."""
 
 from tdl_ops.mxnet import op
 from tdl_ops.patterns.reshape import reshape_to
 from tofu.tdl import Any, output, unread
 
 
-@op(
-    "Reshape",
-    concrete=True,
-    bound={"shape": lambda local: local.outputs[0].shape, "reverse": lambda local: False},
-)
+@op("Reshape", concrete=True, bound={"shape": lambda local: local.outputs[0].shape, "reverse": lambda local: False})
 def reshape(data, *, output_shapes, shape=(), reverse=False):
     return reshape_to(data, output_shapes[0])
 
@@ -23,7 +17,7 @@ def reshape_to_output(data, *, output_shapes):
 
 @op("reshape_like", concrete=True)
 def reshape_like(data, like, *, output_shapes, lhs_begin=None, rhs_begin=None, rhs_end=None):
-    """The dimensions of `data` from lhs_begin on become those of `like` from rhs_begin to before rhs_end; the rest stays."""
+    """Replace the dimensions of `data` from lhs_begin by those of `like` from rhs_begin to before rhs_end."""
     own = slice(rhs_begin, rhs_end).indices(like.ndim)
     offset = (lhs_begin or 0) % data.ndim - own[0]
     read = lambda cell: unread(like[tuple(cell[d + offset] if d in range(*own) else Any for d in range(like.ndim))])
@@ -31,12 +25,12 @@ def reshape_like(data, like, *, output_shapes, lhs_begin=None, rhs_begin=None, r
 
 
 def _local_squeezed(local):
-    """The dimensions that a worker's copy loses: a part of another one may have the extent 1 too."""
+    """Return the dimensions that a worker removes. A shard of another dimension may have the extent 1, too."""
     return tuple(d for d in range(len(local.inputs[0].shape)) if not local.has(f"i{d}"))
 
 
 def _squeeze(data, axis, otherwise):
-    """A lambda over the dimensions that stay; `otherwise` is the name of the one that there is without them."""
+    """Return a lambda over the remaining dimensions; `otherwise` names the one that exists without them."""
     listed = (axis,) if isinstance(axis, int) else axis or [d for d in range(data.ndim) if data.is_one(d)]
     lost = {d % data.ndim for d in listed}
     kept = [d for d in range(data.ndim) if d not in lost]

@@ -1,8 +1,7 @@
-"""Planes resampled to another size, and the gradients: a matrix for the rows and one for the columns. Split by sample and channel; an
-interpolated plane by a dimension, too, that keeps its size.
-"""
+"""Planes resampled by a matrix for the rows and one for the columns, and the gradients.
 
-from __future__ import annotations
+They are split by sample and channel. An interpolated plane is also split by a dimension that keeps its size.
+"""
 
 import numpy as np
 
@@ -12,23 +11,21 @@ from tofu.tdl import Opaque, output, unread
 
 
 def _resample(matrix, shape):
-    """A plane resampled to `shape`, by matrix(size before, size after) along each dimension."""
     return lambda plane: matrix(plane.shape[0], shape[0]) @ plane @ matrix(plane.shape[1], shape[1]).T
 
 
 def _resample_gradient(matrix, shape):
-    """The gradient of a plane of `shape`."""
     return lambda d_out: matrix(shape[0], d_out.shape[0]).T @ d_out @ matrix(shape[1], d_out.shape[1])
 
 
 def _average(before, after):
-    """Averages over windows that cover the line and may overlap by a cell."""
+    """Return the matrix of averages over windows that cover a line and may overlap by an element."""
     ends = [(n * before // after, -(-(n + 1) * before // after)) for n in range(after)]
     return np.array([[float(begin <= k < end) / (end - begin) for k in range(before)] for begin, end in ends])
 
 
 def _interpolate(before, after, align_corners):
-    """Linear interpolation between the two cells around each place."""
+    """Return the matrix of linear interpolation between the two nearest elements."""
     if align_corners:
         places = np.arange(after) * ((before - 1) / (after - 1) if after > 1 else 0.0)
     else:
@@ -51,7 +48,7 @@ def backward_adaptive_avg_pooling(d_out, *, output_shapes):
 
 
 def _is_stated(attributes):
-    """Whether a copy's attributes say the size of what it makes; else that follows from the size of what it is given."""
+    """Return True if attributes define the size of the output; otherwise it follows from the input."""
     return attributes["mode"] == "size" and attributes["scale_height"] is None
 
 
@@ -62,8 +59,9 @@ BOUND = {
 
 
 def _resize(tensor, rows, columns, is_stated):
-    """Planes of another size, by a matrix for the rows and one for the columns. A dimension of which each cell stays what it is gives a
-    part of it alone; the kernel does that where the size stays.
+    """Return planes of another size, by a matrix for the rows and one for the columns.
+
+    A dimension with an identity matrix can be split, as the kernel computes it exactly if the size stays.
     """
     keeps = [is_stated and np.array_equal(matrix, np.eye(len(matrix))) for matrix in (rows, columns)]
     if all(keeps):

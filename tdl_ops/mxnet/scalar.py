@@ -1,7 +1,5 @@
 """Element-wise operators of a tensor and a number, the attribute `scalar`, and their gradients."""
 
-from __future__ import annotations
-
 import math
 
 from tdl_ops.mxnet import op

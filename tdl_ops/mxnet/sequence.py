@@ -1,20 +1,19 @@
-"""Operators over sequences of given lengths: time, the dimension `axis`, is compared with the lengths, and their kernels cannot be split
-along it. A fraction of a length does not count.
-"""
+"""Operators over sequences of given lengths.
 
-from __future__ import annotations
+Time, the dimension `axis`, is compared with lengths, so kernels are not split along it.
+
+Fractions of a length are ignored.
+"""
 
 from tdl_ops.mxnet import op
 from tofu.tdl import Any, output, position, trunc, unwritten, where
 
 
 def _at(i, axis):
-    """Time and batch of a cell; the batch is the other one of the first two dimensions."""
     return i[axis], i[1 - axis]
 
 
 def _last(data, axis, time, i):
-    """A sample's cell at `time`; `i` starts with its batch index."""
     return data[(time, *i) if axis == 0 else (i[0], time, *i[1:])]
 
 
@@ -51,7 +50,7 @@ def backward_sequence_mask(d_out, sequence_length=None, *, use_sequence_length=F
 
 
 def _reverse(data, sequence_length):
-    """Each sample's first `sequence_length` steps in the opposite order; time is the first dimension."""
+    """Reverse the first `sequence_length` steps of each sample; time is the first dimension."""
     if sequence_length is None:
         return lambda t, *i: data[(data.shape[0] - 1 - t, *i)]
     mirrored = lambda t, b: where(position(t) < sequence_length[b], sequence_length[b] - 1 - position(t), position(t))

@@ -1,13 +1,10 @@
-"""softmax, log_softmax, softmin over one dimension, SoftmaxActivation, their gradients, and the scaling of attention."""
-
-from __future__ import annotations
+"""softmax, log_softmax, softmin, SoftmaxActivation, their gradients, and the scaling of attention."""
 
 from tdl_ops.mxnet import op
 from tofu.tdl import Sum, exp, log, output, position, sqrt, unread, unwritten, where
 
 
 def _along(tensor, i, axis):
-    """The elements of `tensor` in the line through the cell `i` along `axis`, as a function of the position in it."""
     axis %= len(i)
     return lambda k: tensor[(*i[:axis], k, *i[axis + 1 :])]
 
@@ -21,7 +18,6 @@ def _unread(tensors, i):
 
 
 def _inside(length, i, axis):
-    """Whether a position along `axis` is below the length of the line through the cell `i`."""
     axis %= len(i)
     lines = (*i[:axis], *i[axis + 1 :]) or (0,)
     return lambda k: position(k) < length[lines]
@@ -94,7 +90,7 @@ def softmax_activation(data, *, mode="instance"):
 
 @op("_backward_SoftmaxActivation")
 def backward_softmax_activation(d_out, out):
-    # MXNet's backward kernel runs over dimension 1 whatever the mode, its forward kernel under "instance" over the last one.
+    # MXNet's backward kernel always runs over dimension 1, its forward kernel under "instance" over the last one.
     inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, 1), _along(out, i, 1))
     return lambda *i: out[i] * (d_out[i] - inner(i))
 

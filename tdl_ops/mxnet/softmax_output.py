@@ -1,12 +1,11 @@
-"""SoftmaxOutput: softmax with the gradient of cross entropy, which its backward operator starts by itself.
+"""SoftmaxOutput: softmax whose backward operator starts the gradient of cross entropy.
 
-The classes `k` are the second dimension under multi_output, else the last one. The gradient is divided by `normalization`: by nothing
-(under multi_output, by the number of positions in a sample), by the batch, or by the number of labels that are not ignored. MXNet
-divides grad_scale in single precision. A split of the rows turns "batch" into "null" with the quotient as grad_scale; under multi_output
-nothing makes up for fewer positions, and the gradient runs in parts then, as it does where the number of valid labels divides.
+The classes `k` are the second dimension under multi_output, otherwise the last. `normalization` divides the gradient by
+1 (under multi_output, by the positions of a sample), by the batch, or by the number of labels that are not ignored.
+MXNet divides grad_scale in single precision. A split of the rows converts "batch" to "null" with the quotient as
+grad_scale. Other operators replace the gradient if positions are split under multi_output, or if it is divided by the
+number of valid labels.
 """
-
-from __future__ import annotations
 
 from math import prod
 
@@ -39,33 +38,33 @@ def softmax_output(data, label, *, multi_output=False, preserve_shape=False):
 
 
 def is_distribution(label, data):
-    """Whether each cell has a label of its own; else each line of classes has one, with or without a class dimension of extent 1."""
+    """Return True if each element has a label; otherwise each line of classes has one."""
     return label.ndim == data.ndim and all(label.is_one(d) == data.is_one(d) for d in range(data.ndim))
 
 
 def label_at(label, b, s):
-    """The label of a position, whose dimensions may be merged into one, or have one of extent 1 before them."""
+    """Return the label of a position. Its dimensions may be merged into one, or follow one of extent 1."""
     if label.ndim == 2 + len(s):
         return label[(b, 0, *s)]
     return label[(b, *s)] if label.ndim == 1 + len(s) else label[b, merge(*s)]
 
 
 def label_dimensions(label, b, s):
-    """The pattern of a label's dimensions, as `label_at` has them; `b` and `s` are names."""
+    """Return the pattern of a label's dimensions, as in `label_at`; `b` and `s` are names."""
     only = ["only"] if label.ndim == 2 + len(s) else []
     return " ".join([b, *only, *s]) if only or label.ndim == 1 + len(s) else f"{b} ({' '.join(s)})"
 
 
 def line_label(label, i, axis):
-    """The label of the line of classes through a cell, along the dimension `axis`."""
+    """Return the label of the line of classes through an index, along the dimension `axis`."""
     others = (*i[:axis], *i[axis + 1 :])
     return label_at(label, others[0], others[1:])
 
 
 def residual_of(out, ignored, smooth, classes=None, first=0):
-    """What the class of a label differs by from a cell of the softmax, nothing for a label that is `ignored`.
+    """Return the residual of a label's class against the softmax, 0 for a label that is `ignored`.
 
-    Of a part of the classes: how many there are in all, and the first one of it.
+    For a shard of the classes, `classes` is their number in all, and `first` the first one of the shard.
     """
 
     def residual(i, k, label):
@@ -77,7 +76,7 @@ def residual_of(out, ignored, smooth, classes=None, first=0):
 
 
 def _divides_by_rows(local):
-    """Where a copy has to: a label of another shape has a class of each row, which normalization="batch" divides by."""
+    """Return True if a worker divides by rows, as normalization="batch" does for labels with a class for each row."""
     attributes = local.attributes
     is_class_label = local.inputs[1].shape != local.inputs[0].shape
     return attributes["normalization"] == "batch" and is_class_label and not attributes["multi_output"]
@@ -97,9 +96,7 @@ def _local_scale(local):
 
 
 @op(
-    "_backward_SoftmaxOutput",
-    bound={"normalization": _local_normalization, "grad_scale": _local_scale},
-    corrects=BATCH,
+    "_backward_SoftmaxOutput", bound={"normalization": _local_normalization, "grad_scale": _local_scale}, corrects=BATCH
 )
 def backward_softmax_output(
     out,
@@ -114,7 +111,7 @@ def backward_softmax_output(
     out_grad=False,
     smooth_alpha=0.0,
 ):
-    scale = lambda i: grad_scale * out[i] if out_grad else grad_scale  # (MXNet hands out, not d_out)
+    scale = lambda i: grad_scale * out[i] if out_grad else grad_scale  # MXNet passes out, not d_out
     if is_distribution(label, out):
         return lambda *i: (out[i] - label[i]) * scale(i), unwritten("*i")
     if out.ndim > 2 and not multi_output and not preserve_shape:

@@ -1,11 +1,9 @@
-"""The parts that take the place of SoftmaxOutput's gradient where it is split by classes, or divided by the number of valid labels.
+"""Operators that replace SoftmaxOutput's gradient if it is split by classes, or divided by the number of valid labels.
 
-The classes are `classes` in all, and those of a part begin at `first`. `names` are those of the stock operator's index variables, `k` at
-the dimension `axis`. The labels of all positions of an example may lie in one dimension,
-or have a dimension of extent 1 in place of the classes.
+There are `classes` in all, and a shard begins at `first`. `names` are the stock operator's index variables, with `k` at
+the dimension `axis`. The labels of an example's positions may be merged into one dimension, or have a dimension of
+extent 1 instead of the classes.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.softmax_output import line_label, residual_of

@@ -1,10 +1,8 @@
-"""The parts that take the place of softmax, log_softmax and SoftmaxOutput where they are split along their own dimension, `k`.
+"""Operators that replace softmax, log_softmax and SoftmaxOutput if they are split along their own dimension, `k`.
 
-The largest number and the sum of exponentials of each line, and the rest from those; in the gradient one sum. `names` are those of
-the index variables, where the stock operator calls them differently.
+The maximum and the sum of exponentials of each line are reduced over workers, and the rest follows from them; the
+gradient needs one sum. `names` are the index variables, if the stock operator has other names.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.layer_norm_parts import Lines
@@ -19,7 +17,6 @@ def softmax_maximum(data, *, axis=-1, names=""):
 
 
 def _below(lines, data, largest, temperature):
-    """How far a cell is below the largest of its line."""
     return lambda i: (data[i] - lines.of(largest, i)) / (temperature or 1.0)
 
 

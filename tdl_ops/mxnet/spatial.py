@@ -1,9 +1,9 @@
-"""Sampling grids and bilinear sampling, and their gradients: where data is read depends on data, so its space is whole.
+"""Sampling grids and bilinear sampling, and their gradients.
 
-A coordinate of a grid runs from -1 to 1 over the data, x before y; cells outside the data are zero.
+Data is read at positions that are data, so space is replicated.
+
+Grid coordinates run from -1 to 1 over the data, x before y. Elements outside the data are zero.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
@@ -11,12 +11,11 @@ from tofu.tdl import Any, Sum, floor, merge, mod, output, position, scatter, unr
 
 
 def _choose(index, values):
-    """One of the values, by an index variable."""
     return sum(where(position(index) == n, value, 0.0) for n, value in enumerate(values))
 
 
 class AffineGrid:
-    """The grid of `target_shape` that six numbers of a sample, two rows over x, y and 1, transform."""
+    """Grid of `target_shape`, transformed by six numbers of each sample: two rows over x, y and 1."""
 
     def __init__(self, target_shape):
         self.height, self.width = target_shape
@@ -24,20 +23,20 @@ class AffineGrid:
             raise UnsupportedError("a grid of one row or column is not described: MXNet divides by its extent less one")
 
     def factors(self, y, x):
-        """X, y and 1 at a cell of the grid."""
+        """Return x, y and 1 at a grid position."""
         return 2.0 / (self.width - 1) * x - 1, 2.0 / (self.height - 1) * y - 1, 1.0
 
     def coordinate(self, loc, b, d, y, x):
-        """The coordinate d of a cell, 0 for x and 1 for y."""
+        """Return the coordinate d of a grid position, 0 for x and 1 for y."""
         return sum(loc[b, 3 * d + e] * f for e, f in enumerate(self.factors(position(y), position(x))))
 
     def destination(self):
-        """The factors of all cells, that the kernels hand to their gradients."""
+        """Return the factors of all positions, which kernels pass to their gradients."""
         place = lambda n: self.factors(floor(position(n) / self.width), mod(position(n), self.width))
         return lambda e, n: _choose(e, place(n))
 
     def d_loc(self, d_grid):
-        """The gradient of the six numbers, from that of the coordinate d."""
+        """Return the gradient of the six numbers, from the gradient of the coordinate d."""
         term = lambda b, d, e, y, x: d_grid(b, d, y, x) * _choose(e, self.factors(position(y), position(x)))
         extents = {"y": self.height, "x": self.width}
         total = lambda b, d, e: Sum(lambda y, x: term(b, d, e, y, x), extents=extents)
@@ -63,25 +62,25 @@ def backward_grid_generator(d_out, cells=None, *, transform_type, target_shape=(
 
 
 def _half(d, tensor):
-    """Half the distance between the first and the last cell: what the coordinate 1 is away from 0."""
+    """Return half the distance between the first and the last position, the length of one coordinate unit."""
     return _choose(d, ((position(tensor.shape[3]) - 1) / 2, (position(tensor.shape[2]) - 1) / 2))
 
 
 class Sampler:
-    """Bilinear sampling of `data` at the coordinates grid(b, d, y, x), d being 0 for x and 1 for y."""
+    """Bilinear sampling of `data` at the coordinates grid(b, d, y, x); d is 0 for x and 1 for y."""
 
     def __init__(self, data, grid):
         self.data, self.grid = data, grid
         self.halves = ((position(data.shape[3]) - 1) / 2, (position(data.shape[2]) - 1) / 2)
 
     def corner(self, b, y, x, v, u):
-        """One of the four cells around a sample, chosen by v and u, and its shares by y and by x."""
+        """Return one of the four neighbours of a sample, chosen by v and u, and its weights by y and by x."""
         y, x = ((self.grid(b, d, y, x) + 1) * self.halves[d] for d in (1, 0))
         share = lambda place, far: _choose(far, (1 - place + floor(place), place - floor(place)))
         return (Any(floor(y) + position(v)), Any(floor(x) + position(u))), share(y, v), share(x, u)
 
     def value(self, b, c, y, x):
-        """The sample."""
+        """Return the sample."""
 
         def term(v, u):
             cell, share_y, share_x = self.corner(b, y, x, v, u)
@@ -90,7 +89,7 @@ class Sampler:
         return Sum(lambda v, u: term(v, u), extents={"v": 2, "u": 2})
 
     def d_data(self, d_out):
-        """The gradient of the data."""
+        """Return the gradient of the data."""
 
         def place(b, c, y, x, v, u):
             cell, share_y, share_x = self.corner(b, y, x, v, u)
@@ -99,7 +98,7 @@ class Sampler:
         return scatter(lambda b, c, y, x, v, u: place(b, c, y, x, v, u), extents={"v": 2, "u": 2})
 
     def d_grid(self, d_out, b, d, y, x):
-        """The gradient of the coordinate d, an index variable."""
+        """Return the gradient of the coordinate d, an index variable."""
 
         def term(c, v, u):
             cell, share_y, share_x = self.corner(b, y, x, v, u)

@@ -1,11 +1,9 @@
-"""The parts that take the place of Embedding, take, pick, SequenceLast and their gradients where the indexed dimension, `v`, is split.
+"""Operators that replace Embedding, take, pick, SequenceLast and their gradients if the indexed dimension is split.
 
-A worker looks up the rows of its own part, which begins at `first`, and has zeros for the others; `rows` is how many the whole table
-has. `names` are those of the index variables of what is looked up, which the stock operators call differently. Lines that are picked from
-may share an index with those that differ from them in inner dimensions only.
+A worker looks up the rows of its own shard of that dimension, `v`, which begins at `first`, and returns zeros for
+others. `rows` is the number of rows in all. `names` are the index variables of the looked-up tensor in the stock
+operators. Lines that differ only in inner dimensions may share an index.
 """
-
-from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.embedding import row_of
@@ -17,7 +15,6 @@ def _local_first(local):
 
 
 def _is_found(indices, rows, mode, first):
-    """Whether the row `v` of a part is the one that the index at `i` means."""
     return lambda v, i: position(v) + first == row_of(indices[i], rows, mode)
 
 
@@ -43,7 +40,7 @@ def take_backward(d_out, indices, *, names, rows, extent, axis=0, mode="clip", f
 
 
 def _index_of(index, i, axis, rank):
-    """The index of the line through a cell of so many dimensions; it may have a dimension of extent 1 in the place of the line's."""
+    """Return the index of the line through an element. It may have a dimension of extent 1 in place of the line's."""
     return (*i[:axis], 0, *i[axis:]) if index.ndim == rank else i[: index.ndim]
 
 

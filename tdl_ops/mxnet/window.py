@@ -1,19 +1,21 @@
-"""Sliding windows: where the cells of a kernel lie, for convolution and pooling."""
-
-from __future__ import annotations
+"""Sliding windows of convolution and pooling."""
 
 from dataclasses import dataclass
 
 from tdl_ops.mxnet.attributes import CHANNELS_LAST
 from tofu.errors import UnsupportedError
 
-# Output positions. Where they are split, a worker is given the cells around its part and pads the other dimensions only.
+# Output positions. If they are split, a worker receives the elements around its shard and pads the other dimensions
+# only.
 SPACE = ("y0", "y1", "y2")
 
 
 @dataclass(frozen=True)
 class Window:
-    """Which cell of the data lies under cell `d` of the kernel when the output's cell is `y`; one entry per spatial dimension."""
+    """Sliding window: the data index under kernel position `d` at output position `y`.
+
+    Each attribute has an entry for each spatial dimension.
+    """
 
     kernel: tuple
     stride: tuple
@@ -26,64 +28,64 @@ class Window:
 
 
 def read_window(kernel, stride, pad, dilate=()):
-    """A window from its attributes; those that are missing are 1, and no padding."""
+    """Return a window from its attributes, by default with stride 1, no padding and no dilation."""
     n = len(kernel)
     return Window(kernel, stride or (1,) * n, pad or (0,) * n, dilate or (1,) * n)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the channels of data and output are: second, or last."""
+    """Position of the channels of data and output: second, or last."""
 
     is_last: bool
 
     @property
     def first(self):
-        """The first dimension of space."""
+        """Return the first spatial dimension."""
         return 1 if self.is_last else 2
 
     def cell(self, b, c, space):
-        """The cell of a sample and a channel at a position in space."""
+        """Return the index of a sample and a channel at a position in space."""
         return (b, *space, c) if self.is_last else (b, c, *space)
 
     def take_apart(self, cell):
-        """Sample, channel and position of a cell."""
+        """Return sample, channel and position of an index."""
         b, *rest = cell
         return (b, rest[-1], tuple(rest[:-1])) if self.is_last else (b, rest[0], tuple(rest[1:]))
 
     def extents(self, shape):
-        """The extents of space."""
+        """Return the spatial extents."""
         return shape[1:-1] if self.is_last else shape[2:]
 
     def names(self, name, n):
-        """The names of the index variables of a tensor, as a pattern: `b c y0 y1`."""
+        """Return the names of a tensor's index variables as a pattern, such as `b c y0 y1`."""
         return " ".join(self.cell("b", "c", [numbered(name, n)]))
 
 
 def read_layout(layout):
-    """The layout that an attribute names."""
+    """Return the layout that an attribute names."""
     return Layout(layout in CHANNELS_LAST)
 
 
 def numbered(name, n):
-    """The names of n index variables, as a pattern: `y0 y1`."""
+    """Return the names of n index variables as a pattern, such as `y0 y1`."""
     return " ".join(f"{name}{d}" for d in range(n))
 
 
 def local_pad(local):
-    """The attribute `pad` of a worker's copy: none where space is split, for there the fetched region has it."""
+    """Return the attribute `pad` of a worker: 0 in split dimensions, where the fetched region includes the padding."""
     pad = local.attributes["pad"] or (0,) * len(local.attributes["kernel"])
     return tuple(0 if local.is_split(f"y{d}") else p for d, p in enumerate(pad))
 
 
 def check_layout(layout):
-    """Refuse channels last, which MXNet convolves on GPUs only."""
+    """Raise UnsupportedError for channels last, which MXNet convolves on GPUs only."""
     if layout not in (None, "None", "NCW", "NCHW", "NCDHW"):
         raise UnsupportedError(f"layout={layout} is not described: channels come second (NCW, NCHW, NCDHW)")
 
 
 def check_windows(at, convention):
-    """Refuse windows without a cell of the data: MXNet's maximum is the type's lowest number there, its average not a number."""
+    """Raise UnsupportedError for windows without data, for which MXNet returns the lowest number, or NaN as average."""
     for kernel, stride, pad in zip(at.kernel, at.stride, at.pad, strict=True):
         if pad >= kernel or (convention != "valid" and stride > kernel - pad):
             raise UnsupportedError(

@@ -1,1 +1,1 @@
-"""Patterns of descriptions that the operators of several engines share."""
+"""Patterns of descriptions that several engines share."""

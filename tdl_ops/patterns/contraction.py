@@ -1,6 +1,4 @@
-"""Sums of products of tensors whose dimensions are named, as einsum and tensordot and dot are, and their gradients."""
-
-from __future__ import annotations
+"""Sums of products of tensors with named dimensions, as in einsum, tensordot and dot, and their gradients."""
 
 from functools import reduce
 from operator import mul
@@ -10,7 +8,7 @@ from tofu.tdl import Sum, output
 
 
 def contract(terms, kept):
-    """The product of tensors, each with the names of its dimensions, summed over all names that are not kept."""
+    """Return the product of tensors, each with the names of its dimensions, summed over all names that are not kept."""
     summed = list(dict.fromkeys(name for _, names in terms for name in names if name not in kept))
 
     def value(variables):
@@ -23,7 +21,7 @@ def contract(terms, kept):
 
 
 def contract_backward(d_out, terms, kept):
-    """The gradient by each of the tensors; a dimension that is one tensor's alone, and summed, has the same gradient all along."""
+    """Return the gradient by each tensor. A summed dimension of one tensor alone has the same gradient along it."""
 
     def gradient(n):
         _, names = terms[n]

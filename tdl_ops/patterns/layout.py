@@ -1,22 +1,26 @@
-"""Cells that are moved: put together, cut apart, and picked out of a dimension."""
-
-from __future__ import annotations
+"""Patterns that move elements: concatenate, split, and pick slices."""
 
 from tofu.tdl import position, scatter, unread, where
 
 
 def shift(i, dim, distance):
-    """The cell `distance` further along `dim`."""
+    """Return the index `distance` further along `dim`."""
     return (*i[:dim], i[dim] + distance, *i[dim + 1 :])
 
 
 def join(parts, begins, dim):
-    """The sum of all parts, each from its begin on; a cell is in one of them, and outside of the others, where they are zero."""
+    """Return the sum of all parts, each placed at its begin.
+
+    Each element is in one part and outside of the others, where they are zero.
+    """
     return lambda *i: sum(part[shift(i, dim, -begin)] for part, begin in zip(parts, begins, strict=True))
 
 
 def cut(data, begins, dim, shapes=()):
-    """What lies in `data` from each begin on, as far as an output reaches: cells outside are dropped. `shapes` are tensors like them."""
+    """Return the parts of `data` from each begin on; elements outside an output are dropped.
+
+    `shapes` are tensors like the parts.
+    """
 
     def part(n, begin):
         at = lambda i: shift(i, dim, -begin)
@@ -27,7 +31,7 @@ def cut(data, begins, dim, shapes=()):
 
 
 def pick(data, cells, dim):
-    """The slices at each of `cells` of a dimension, without it."""
+    """Return the slices at each index in `cells`, without the dimension `dim`."""
 
     def part(n):
         chosen = lambda i: where(position(i[dim]) == n, data[i], 0.0)

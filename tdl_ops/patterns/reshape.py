@@ -1,8 +1,8 @@
-"""Reshapes, written over the common refinement of both shapes: from (6, 4) to (2, 12) one reads (a b, c) and writes (a, b c) for a, b, c
-of extents 2, 3, 4. A variable can be split where it is the outermost one of its dimension in both shapes.
-"""
+"""Reshapes, written over the common refinement of both shapes.
 
-from __future__ import annotations
+From (6, 4) to (2, 12), the description reads (a b, c) and writes (a, b c) for a, b, c of extents 2, 3, 4. A variable
+can be split if it is the outermost one of its dimension in both shapes.
+"""
 
 from itertools import pairwise
 from math import prod
@@ -11,7 +11,7 @@ from tofu.tdl import Any, constant, merge, output, position
 
 
 def _match_dimensions(source, target):
-    """Cut two shapes of one size into the shortest runs of dimensions of equal sizes."""
+    """Split two shapes of one size into the shortest runs of dimensions of equal sizes."""
     runs, i, j = [], 0, 0
     while i < len(source) or j < len(target):
         begin_in, begin_out = i, j
@@ -23,9 +23,9 @@ def _match_dimensions(source, target):
 
 
 def _refine(source, target):
-    """The factors of the common refinement, numbered from the outermost: (those of each source dimension, of each target dimension).
+    """Return the factors of the common refinement, outermost first, and those of each source and target dimension.
 
-    None where there is no common refinement, as for (2, 3) and (3, 2).
+    Return None if there is no common refinement, as for (2, 3) and (3, 2).
     """
     sizes = sorted({prod(shape[d:]) for shape in (source, target) for d in range(len(shape) + 1)}, reverse=True)
     if any(outer % inner for outer, inner in pairwise(sizes)):
@@ -39,7 +39,10 @@ def _refine(source, target):
 
 
 def reshape_to(data, target, read_like=lambda cell: 0.0):
-    """The output of a reshape of `data` to `target`; `read_like` adds what a cell reads of the tensor whose shape it has."""
+    """Return the output of a reshape of `data` to `target`.
+
+    `read_like` adds what an element reads of the tensor that lends its shape.
+    """
     names, extents, readers = [], {}, []
     for run, (dims_in, dims_out) in enumerate(_match_dimensions(data.shape, target)):
         source, goal = [data.shape[d] for d in dims_in], [target[d] for d in dims_out]
@@ -49,7 +52,7 @@ def reshape_to(data, target, read_like=lambda cell: 0.0):
             readers.append((len(goal), lambda v, source=source, goal=goal: _find_cell(v, source, goal)))
             continue
         sizes, groups_in, groups_out = refined
-        # A dimension of extent 1 has no factor; it gets a variable of its own.
+        # A dimension of extent 1 has no factor, and gets a variable of its own.
         names += [[f"r{run}_{n}" for n in group] or [f"r{run}_one{d}"] for d, group in enumerate(groups_out)]
         extents |= {f"r{run}_{n}": sizes[n] for group in groups_out for n in group[1:]}
         numbers = [n for group in groups_out for n in group or [None]]
@@ -73,6 +76,9 @@ def _merge_factors(factors, groups):
 
 
 def _find_cell(variables, source, goal):
-    """The cell of `source` with the row-major position of the cell `variables` of `goal`: found by the interpreter alone."""
+    """Return the index in `source` with the row-major position of `variables` in `goal`.
+
+    Only the interpreter can compute it.
+    """
     cell = sum((position(v) * prod(goal[d + 1 :]) for d, v in enumerate(variables)), constant(0.0))
     return [Any((cell // prod(source[d + 1 :])) % extent) for d, extent in enumerate(source)]

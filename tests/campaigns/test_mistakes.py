@@ -1,60 +1,120 @@
-"""What people are told who are new to Tofu: each mistake of `tests/campaigns/mistake_cases`, and docs/mistakes.md as it is written."""
+"""Mistakes of new users: each raises one error that names the remedy, and leaves the model as it was."""
 
+from __future__ import annotations
+
+import shlex
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
 import pytest
+import tomli
+from click.testing import CliRunner
 
-from tests.campaigns.mistakes import (
-    DOCUMENT,
-    FEWEST,
-    Mistake,
-    World,
-    is_shown_here,
-    read_mistakes,
-    write_entry,
-)
+import tofu
+from tofu.command_line.main import main as command_line
 
+import mxnet as mx  # isort: skip  made importable by Tofu
+
+LONGEST_MESSAGE = 1500
+CPP_WORDS = ("Traceback", "src/", ".cc:", "Check failed")
 MISTAKES = {
-    f"{area}-{position}": mistake
-    for area, (_, mistakes) in read_mistakes().items()
-    if is_shown_here(area)
-    for position, mistake in enumerate(mistakes)
+    f"{path.stem}-{number}": (case["code"], case["remedy"])
+    for path in sorted((Path(__file__).parent / "mistake_cases").glob("*.toml"))
+    if path.stem != "jax" or find_spec("jax") is None
+    for number, case in enumerate(tomli.loads(path.read_text())["mistakes"])
 }
 
 
+def build_model():
+    net = mx.sym.Variable("data")
+    for layer, width in enumerate((18, 14)):
+        net = mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{layer}")
+        net = mx.sym.Activation(net, act_type="tanh", name=f"act{layer}")
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=10, name="out"), name="softmax")
+
+
+def make_batch(number):
+    rng = np.random.RandomState(number)
+    data, label = rng.uniform(-1, 1, (12, 17)), rng.randint(0, 10, 12)
+    return mx.io.DataBatch([mx.nd.array(data, dtype="float64")], [mx.nd.array(label, dtype="float64")])
+
+
+def train(module, first, last):
+    for number in range(first, last):
+        module.forward_backward(make_batch(number))
+        module.update()
+    return module
+
+
+def start_module():
+    module = tofu.mod.Module(build_model(), ngpus=4)
+    shapes = {"data": (12, 17), "softmax_label": (12,)}
+    data, label = (mx.io.DataDesc(name, shape, "float64") for name, shape in shapes.items())
+    module.bind([data], [label])
+    mx.random.seed(1)
+    module.init_params(mx.init.Xavier())
+    module.init_optimizer(optimizer="adam", optimizer_params={"learning_rate": 0.01})
+    return train(module, 0, 2)
+
+
+def read_parameters(module):
+    return {name: value.asnumpy() for group in module.get_params() for name, value in group.items()}
+
+
+def read_state(names):
+    """Return everything that a failed call must not change."""
+    arrays = {**read_parameters(names["module"]), "net": np.array(names["net"].tojson())}
+    arrays |= {name: array.asnumpy() for name, array in names["executor"].arg_dict.items()}
+    return arrays | {"output of the block": names["block"](mx.nd.ones((12, 17))).asnumpy()}
+
+
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    """One for all: what a mistake loses is found by the next."""
-    world = World(tmp_path_factory.mktemp("mistakes"))
-    yield world
-    world.go_on()
+def names(tmp_path_factory):
+    """Models in every state, shared by all mistakes. In the end, the module trains as if none had been made."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    net = build_model()
+    net.save(str(folder / "model-symbol.json"))
+    (folder / "plan.json").write_text(tofu.partition(net, 2, data=(12, 17)).plan.to_json())
+    symbol = tofu.partition(net, 2)
+    block = mx.gluon.nn.Dense(10, in_units=17, prefix="dense_")
+    block.initialize(mx.init.One())
+    names = {"tofu": tofu, "mx": mx, "np": np, "net": net, "symbol": symbol, "folder": folder, "batch": make_batch(0)}
+    names["block"] = tofu.gluon.partition(block, ngpus=2)
+    names["executor"] = symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
+    names["module"] = start_module()
+    names["before"] = read_state(names)
+    yield names
+    after, undisturbed = (read_parameters(train(module, 2, 4)) for module in (names["module"], start_module()))
+    assert all(np.array_equal(after[name], value) for name, value in undisturbed.items())
 
 
-def test_there_are_as_many_as_are_wanted():
-    codes = [mistake.code for _, mistakes in read_mistakes().values() for mistake in mistakes]
-    assert len(codes) == len(set(codes)) >= FEWEST
+def find_message(code, names):
+    """Make the mistake and return the message. Fail if Tofu does not refuse it."""
+    if code.startswith("$"):
+        _, *arguments = shlex.split(code.partition(" -m ")[2])
+        result = CliRunner().invoke(command_line, arguments, prog_name="python -m tofu")
+        assert isinstance(result.exception, SystemExit), result.output
+        return result.output
+    message, is_tofu_error = "no error", False
+    try:
+        exec(code, dict(names))
+    except (tofu.TofuError, AttributeError, ImportError) as error:  # pytest.raises would keep files of the frame open
+        message, is_tofu_error = str(error), isinstance(error, tofu.TofuError)
+    assert is_tofu_error or "'tofu" in message or "JAX" in message
+    return message
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_the_message_says_what_to_do_and_nothing_is_lost(world, name):
-    mistake = MISTAKES[name]
-    outcome = world.make(mistake)
-    assert not list(world.find_wrong(mistake, outcome))
-    assert write_entry(mistake, outcome) in DOCUMENT.read_text(), (
-        "write docs/mistakes.md: python -m tests.campaigns.mistakes --write"
-    )
-
-
-@pytest.mark.parametrize(
-    ("code", "remedy", "wrong"),
-    [
-        ("net.nothing", "", "it is no error of Tofu"),
-        ("{}['fc0']", "", "it is no error of Tofu"),
-        ("tofu.partition(net)", "Give 4", "it does not say 'Give 4'"),
-        ("raise tofu.TofuError('src/a.cc:1')", "", "not one message of a user's words"),
-        ("net", "", "it is no error of Tofu"),
-        ("executor.arg_dict['fc0_bias'][:] = 7; raise tofu.TofuError('')", "", "fc0_bias is not what it was"),
-    ],
-)
-def test_what_is_wrong_is_found(tmp_path, code, remedy, wrong):
-    world = World(tmp_path)
-    mistake = Mistake(code, remedy)
-    assert wrong in "\n".join(world.find_wrong(mistake, world.make(mistake)))
+def test_message_names_the_remedy_and_nothing_is_lost(names, name, monkeypatch):
+    code, remedy = MISTAKES[name]
+    monkeypatch.chdir(names["folder"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        message = find_message(code, names)
+    assert remedy in message
+    assert len(message) <= LONGEST_MESSAGE
+    assert not [word for word in CPP_WORDS if word in message]
+    after = read_state(names)
+    assert [key for key, value in names["before"].items() if not np.array_equal(after[key], value)] == []

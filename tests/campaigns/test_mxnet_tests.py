@@ -1,14 +1,14 @@
-"""The benchmark that runs MXNet's own tests: what it counts, what it explains, and how it goes on after a crash."""
+"""The campaign over MXNet's own tests: what it partitions, counts and explains, and how it continues after a crash."""
 
 import pytest
 from click.testing import CliRunner
 
 from tests.campaigns import mxnet_tests
 from tests.campaigns.mxnet_suite import reasons
-from tests.campaigns.mxnet_tests import FOLDER, Outcome, Run, main, run_file
+from tests.campaigns.mxnet_tests import FOLDER, Run, main, print_table, read_errors, run_file
 
 SUITE = """
-import os
+import os, time
 import mxnet as mx
 from nose.tools import raises
 
@@ -22,28 +22,15 @@ def test_partitioned():
 def test_dies():
     os._exit(3)
 
+def test_hangs():
+    time.sleep(1000)
+
 @raises(ValueError)
 def test_raises_nothing():
     pass
 """
-
-
-def test_a_crash_loses_one_test_alone(tmp_path):
-    (tmp_path / FOLDER).mkdir(parents=True)
-    (tmp_path / FOLDER / "test_all.py").write_text(SUITE)
-    found = {o.test: o for o in run_file(tmp_path, Run("test_all", "symbol", 2), "", (), 100)}
-    assert {name: outcome.outcome for name, outcome in found.items()} == {
-        "test_partitioned": "passed",
-        "test_dies": "crashed",
-        "test_raises_nothing": "failed",
-    }
-    assert found["test_dies"].error == "exit code 3"
-    assert "DID NOT RAISE" in found["test_raises_nothing"].error
-
-
 GLUON_SUITE = """
 import mxnet as mx
-import tofu
 
 def make():
     net = mx.gluon.nn.HybridSequential()
@@ -67,52 +54,57 @@ def test_needs_double_precision():
 """
 
 
+@pytest.fixture
+def run_suite(tmp_path, monkeypatch):
+    monkeypatch.setattr(mxnet_tests, "RESULTS", tmp_path / "results")
+    (tmp_path / FOLDER).mkdir(parents=True)
+
+    def run_suite(text, way):
+        (tmp_path / FOLDER / "test_all.py").write_text(text)
+        run = Run("test_all", way, 2)
+        run_file(tmp_path, run, "", 20)
+        return read_errors(run)
+
+    return run_suite
+
+
+def test_crash_and_hang_lose_one_test_each(run_suite):
+    errors = run_suite(SUITE, "symbol")
+    assert errors.keys() == {"test_partitioned", "test_dies", "test_hangs", "test_raises_nothing"}
+    assert errors["test_partitioned"] is None
+    assert "crashed" in errors["test_dies"]
+    assert "crashed" in errors["test_hangs"]
+    assert "DID NOT RAISE" in errors["test_raises_nothing"]
+
+
 @pytest.mark.parametrize(
     ("way", "passed"),
     [
-        ("gluon", {"test_hybridized"}),
         ("gluon, float64", {"test_hybridized", "test_needs_double_precision"}),
         ("gluon call", {"test_hybridized", "test_called"}),
     ],
 )
-def test_blocks_are_partitioned_where_they_are_hybridized(way, passed, tmp_path):
-    (tmp_path / FOLDER).mkdir(parents=True)
-    (tmp_path / FOLDER / "test_all.py").write_text(GLUON_SUITE)
-    found = list(run_file(tmp_path, Run("test_all", way, 2), "", (), 100))
-    assert {outcome.test for outcome in found if outcome.outcome == "passed"} == passed
+def test_blocks_are_partitioned_when_hybridized_or_called(run_suite, way, passed):
+    assert {test for test, error in run_suite(GLUON_SUITE, way).items() if error is None} == passed
 
 
-def test_what_passes_in_double_precision_is_rounding():
-    bad, good = Outcome("a", "failed", "boom", 0.1), Outcome("a", "passed", "", 0.1)
+def test_passing_in_double_precision_explains_a_failure():
     single, double = Run("test_file", "gluon", 2), Run("test_file", "gluon, float64", 2)
     console = mxnet_tests.Console(quiet=True)
-    assert mxnet_tests.print_table({single: {"a": bad}, double: {"a": good}}, console) == []
-    assert mxnet_tests.print_table({single: {"a": bad}, double: {"a": bad}}, console) == ["test_file::a"] * 2
+    assert print_table({single: {"a": "boom"}, double: {"a": None}}, console) == []
+    assert print_table({single: {"a": "boom"}, double: {"a": "boom"}}, console) == ["test_file::a"] * 2
 
 
-@pytest.fixture
-def results(tmp_path, monkeypatch):
-    monkeypatch.setattr(mxnet_tests, "RESULTS", tmp_path / "results.jsonl")
+def test_failures_of_one_device_and_known_ones_are_not_counted(monkeypatch):
+    monkeypatch.setattr(reasons, "REASONS", {("test_file", "b", ""): "known"})
+    results = {
+        Run("test_file", "one device", 1): {"a": "boom", "b": None, "c": None, "d": None},
+        Run("test_file", "symbol", 2): {"a": "boom", "b": "boom", "c": "boom", "d": None},
+    }
+    assert print_table(results, mxnet_tests.Console(quiet=True)) == ["test_file::c"]
 
 
-def test_failures_of_one_device_are_none_of_ours(results, monkeypatch):
-    """Of three failures one is MXNet's, one has a reason, and one is open."""
-    monkeypatch.setattr(reasons, "REASONS", {("test_file", "b", ""): "what is known"})
-
-    def fake(source, run, chosen, done, seconds):
-        failing = {"a"} if run.way == "one device" else {"a", "b", "c"}
-        return [Outcome(t, "failed" if t in failing else "passed", "boom", 0.1) for t in "abcd" if t not in done]
-
-    monkeypatch.setattr(mxnet_tests, "run_file", fake)
-    runs = [Run("test_file", "one device", 1), Run("test_file", "symbol", 2)]
-    for _ in range(2):  # the second has nothing left to run
-        mxnet_tests.run_all(None, runs, "", False, 1, mxnet_tests.Console(quiet=True))
-    found = mxnet_tests.read_outcomes()
-    assert len(mxnet_tests.RESULTS.read_text().splitlines()) == 8
-    assert mxnet_tests.print_table(found, mxnet_tests.Console(quiet=True)) == ["test_file::c"]
-
-
-def test_it_says_how_to_get_the_tests(results, tmp_path):
+def test_error_names_the_command_that_gets_the_tests(tmp_path):
     result = CliRunner().invoke(main, ["--source", str(tmp_path)])
     assert result.exit_code == 1
     assert "git clone --depth 1 --branch 1.9.1 https://github.com/apache/mxnet mxnet" in result.output

@@ -49,11 +49,6 @@ def build_gpu_parts() -> Path:
     return _build("gpu_parts", [*_sources_of_cuda(), *tests], embeds=True, links=("-rdynamic", "-lpthread"))
 
 
-def build_flush() -> Path:
-    """Build a library that flushes subnormal numbers to zero in the process that preloads it: they are slow."""
-    return _build("flush", [ROOT / "benchmarks/flush.cc"], embeds=False)
-
-
 def _sources_of_cuda() -> list[Path]:
     return sorted((ROOT / "csrc/cuda").glob("*.cc"))
 
@@ -95,4 +90,4 @@ def _build(name: str, sources: Sequence[Path], *, embeds: bool, links: Sequence[
 
 
 if __name__ == "__main__":
-    print(build_cuda_library(), build_emulated_gpu(), build_gpu_parts(), build_flush(), sep="\n")
+    print(build_cuda_library(), build_emulated_gpu(), build_gpu_parts(), sep="\n")

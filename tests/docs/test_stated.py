@@ -4,7 +4,7 @@ import importlib
 import re
 import shlex
 import subprocess
-from inspect import getsource, signature
+from inspect import signature
 from pathlib import Path
 
 import click
@@ -13,9 +13,6 @@ import pytest
 import tomli
 
 import tofu
-from tests.campaigns.fuzz import chains
-from tests.campaigns.fuzz.models import choose_workers
-from tests.campaigns.fuzz.sample import TOLERANCE
 from tests.docs.plain import CODE, plain_text
 from tofu.command_line.main import main
 from tofu.mxnet.compare.values import draw_values
@@ -155,18 +152,6 @@ def test_numbers_are_drawn_as_stated():
         assert low <= drawn[name].min() < low + 0.1
         assert high - 0.1 < drawn[name].max() <= high
     assert drawn["fc_weight"].var() * 100 == pytest.approx(1, abs=0.05)
-
-
-def test_chains_and_recurrences_run_on_many_workers():
-    text = TEXTS["testing.md"]
-    longest, *many = re.search(
-        r"a tensor that up to (\d+) operators read, .* mostly over (\d+) or (\d+) workers \| \| rec", text
-    ).groups()
-    for kind in ("chains", "recurrences"):
-        workers = [choose_workers(seed, kind) for seed in range(400)]
-        assert sum(k in map(int, many) for k in workers) > 300
-    assert f"grow.rng.choice((2, 7, 8, 8, 9, 10, 12, {longest}))" in getsource(chains)
-    assert float(re.search(r"off by more than (\d+e-\d+) of the largest", text)[1]) == TOLERANCE
 
 
 def test_instrumented_says_how_it_is_called():

@@ -1,5 +1,6 @@
 """Comparison of partitioned runs with one device: numbers, and the bytes that plan, emitted graph and kernels count."""
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -23,6 +24,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 STEP_TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 WEIGHT_TOLERANCE = 1e-8
+LEAST_RANDOM_PLANS = int(os.environ.get("TOFU_RANDOM_PLANS", "0"))  # where a test runs random plans at all
 
 
 def compare(executor, values, step, weights, steps: int = 1, tolerance: float = STEP_TOLERANCE["float64"]) -> None:
@@ -53,7 +55,7 @@ def compare_split(
     step, weights = run_single(model, values, dtype, steps)
     executor = bind_partitioned(model, workers, dtype, hints=hints, **options)
     compare(executor, values, step, weights, steps, tolerance)
-    for seed in range(randoms):
+    for seed in range(max(randoms, LEAST_RANDOM_PLANS) if randoms else 0):
         plan = random_plan(executor.partition, seed, taken)
         other = bind_partitioned(model, workers, dtype, plan, **options)
         compare(other, values, step, weights, steps, tolerance)

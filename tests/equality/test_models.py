@@ -1,14 +1,14 @@
-"""Whole models equal one device under the default plan and under random plans. `tests/campaigns/equality.py` runs more of both."""
+"""Whole models equal one device under the default plan and under random plans."""
 
 import mxnet as mx
 import numpy as np
 import pytest
 
-from tests.campaigns.equality_runs import GROUPS
 from tests.equality.comparison import compare_split, list_operators, spread_workers
 from tests.models.applications import APPLICATIONS
+from tests.models.normalized import NORMALIZED
 from tests.models.paper import transformer
-from tests.models.plain import MODELS, Model, residual_cnn
+from tests.models.plain import MODELS, Model, residual_cnn, upsampling_cnn
 from tests.models.recurrent import RECURRENT_MODELS
 from tests.models.spatial import SPATIAL
 from tests.models.zoo import GLUON_MODELS
@@ -23,7 +23,10 @@ from tests.shared.training import (
 from tofu.analysis import Combine
 from tofu.graph import Phase
 
-SMALL = {name: build for name, build in GROUPS["small"].items() if name != "far_resnet_v2"}
+SMALL = {
+    name: lambda _, build=build: build()
+    for name, build in {**MODELS, **NORMALIZED, "upsampling_cnn": upsampling_cnn, **SPATIAL}.items()
+} | RECURRENT_MODELS
 NETWORKS = GLUON_MODELS | APPLICATIONS
 CASES = spread_workers(tuple(SMALL))
 

@@ -59,7 +59,7 @@ def test_hints_that_lay_out_the_state_otherwise_are_refused():
     train = tofu.jax.partition(step, 4, (state, data), hints={"state/0/1/w": 0})
     for same in (0, (0, 0)):
         train.also(evaluate, (state, data), hints={"state/0/1/w": same})
-    with pytest.raises(PlanError, match=r"as step lays it out.*\n  - state/0/1/w is split along \(0, 0\)"):
+    with pytest.raises(PlanError, match=r"its layout from step.*\n  - state/0/1/w is split along \(0, 0\)"):
         train.also(evaluate, (state, data), hints={"state/0/1/w": 1})
     with pytest.raises(PlanError, match="hints= maps names to dimensions or axes"):
         train.also(evaluate, (state, data), hints=3)
@@ -82,14 +82,14 @@ def test_its_plan_is_saved_and_given_again():
     )
     with pytest.raises(PlanError, match=r"The plan has factors \(2, 3\), and that of evaluate \(3, 2\)"):
         six.also(evaluate, (state, data), plan=turned.plan)
-    with pytest.raises(UnsupportedError, match="topology= is that of evaluate"):
+    with pytest.raises(UnsupportedError, match="topology= cannot differ from evaluate"):
         six.also(evaluate, (state, data), topology=[1e9])
 
 
 def test_another_state_is_refused():
     step, state, data = STEPS["perceptron"](jnp.float32)
     train = tofu.jax.partition(step, 2, (state, data))
-    with pytest.raises(ShapeError, match=r"Where it is a part of the state, say which: part=lambda state"):
+    with pytest.raises(ShapeError, match=r"If it is a part of the state, pick that: part=lambda state"):
         train.also(evaluate, (state[:1], data))
     wider = jax.tree.map(lambda x: jnp.concatenate([x, x]), state[0])
     with pytest.raises(

@@ -109,7 +109,7 @@ def test_memory_is_predicted_and_says_what_fits(file):
         (["{file}:one_number"], "one_number in {file} is 3 (an int), and a step is a function."),
         (
             ["other.py:step"],
-            "There is no file other.py. Write FILE.py:STEP, or FILE.py alone where the step is called step.",
+            "There is no file other.py. Write FILE.py:STEP, or FILE.py alone if the step is called step.",
         ),
         (["{file}", "--args", "shapes"], "Add a function shapes() that returns (state, batch)"),
         (
@@ -130,11 +130,11 @@ def test_what_cannot_be_is_one_message(file, arguments, message):
 MISTAKES = {
     "a file": (
         "import nowhere_at_all",
-        "What is run in {file}, line 1 (import nowhere_at_all) raises ModuleNotFoundError",
+        "The module in {file}, line 1 (import nowhere_at_all) raises ModuleNotFoundError",
     ),
     "a file that ends": (
         "import sys\nsys.exit(3)",
-        "What is run in {file}, line 2 (sys.exit(3)) raises SystemExit: 3. What ends the process, or trains, stands behind",
+        "The module in {file}, line 2 (sys.exit(3)) raises SystemExit: 3. Move code that trains or ends the process behind",
     ),
     "arguments": (
         "def example_args():\n    return 1 / 0",

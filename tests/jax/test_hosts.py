@@ -103,7 +103,7 @@ def test_other_plans_are_told_by_both_fingerprints(ask):
     assert (kind, text) == ("PlanError", same)
     assert first != second
     assert text.startswith(
-        f"Process 0 has plan {first}, and process 1 has plan {second}. All have to plan the same step"
+        f"Process 0 has plan {first}, and process 1 has plan {second}. Plan the same step in all processes"
     )
 
 
@@ -111,7 +111,7 @@ def test_other_plans_are_told_by_both_fingerprints(ask):
 def test_other_values_of_what_is_given_whole_are_told(ask, when):
     for kind, text, _ in ask("disagree", when):
         assert kind == "UnsupportedError"
-        assert text.startswith("What is given whole is the same in all processes, and these differ")
+        assert text.startswith("Complete arguments must be equal in all processes, and these differ")
         assert text.endswith("\n  - batch/0, in process 0 and 1")
 
 
@@ -120,9 +120,7 @@ def test_parts_that_are_none_and_devices_of_others_are_told(ask):
         of_each = "and the part of (256, 512) that each of 2 processes has is (128, 512)."
         assert whole == f"batch/0 has shape (256, 512), {of_each}"
         assert short == f"batch/0 has shape (3, 512), {of_each}"
-        assert tree.startswith(
-            "What is to be placed is not like batch, argument 1 of the step. Missing: batch/0, batch/1."
-        )
+        assert tree.startswith("The value does not match batch, argument 1 of the step. Missing: batch/0, batch/1.")
         assert devices.startswith(f"Process {process} has none of the 2 devices.")
 
 

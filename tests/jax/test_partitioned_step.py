@@ -29,7 +29,7 @@ def test_state_lies_as_the_plan_says_and_comes_back_so():
     after, _ = made(placed, data)
     assert after[0][0]["w"].sharding == weight.sharding
     assert weight.is_deleted()
-    with pytest.raises(UnsupportedError, match=r"state/0/0/b is no longer there: it was given up to an earlier call"):
+    with pytest.raises(UnsupportedError, match=r"state/0/0/b was donated to an earlier call"):
         made(placed, data)
     again, _ = made(after, data)
     assert float(again[3]) == 2
@@ -276,7 +276,7 @@ def test_shardings_of_a_compiled_step_are_left_out_and_that_is_said():
     split, whole = (jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*names)) for names in (("x",), ()))
     step = jax.jit(lambda x: x * 2, in_shardings=split, out_shardings=whole)
     with pytest.warns(
-        UserWarning, match="The shardings that jax.jit was given for <lambda> are left out: the plan says"
+        UserWarning, match="The shardings that jax.jit was given for <lambda> are left out: the plan chooses"
     ):
         made = tofu.jax.partition(step, 2, (x,))
     np.testing.assert_array_equal(np.asarray(made(x)), np.asarray(x * 2))
@@ -290,7 +290,7 @@ def test_a_sharding_constraint_is_left_out_and_that_is_said():
     split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
     x = jnp.arange(32.0).reshape(4, 8)
     with pytest.warns(
-        UserWarning, match=r"The sharding constraint at .*test_partitioned_step\.py:\d+ is left out: the plan says"
+        UserWarning, match=r"The sharding constraint at .*test_partitioned_step\.py:\d+ is left out: the plan chooses"
     ):
         made = tofu.jax.partition(lambda x: lax.with_sharding_constraint(x * 2, split) + 1, 2, (x,))
     np.testing.assert_array_equal(made(x), x * 2 + 1)
@@ -353,15 +353,15 @@ def test_what_cannot_be_is_said():
     step, state, data = STEPS["perceptron"](jnp.float32)
     with pytest.raises(DeviceError, match="9 devices are asked for, and JAX has 8"):
         tofu.jax.partition(step, 9, (state, data))
-    with pytest.raises(DeviceError, match=r"is given 2 times\. Each worker has a device of its own"):
+    with pytest.raises(DeviceError, match=r"is listed 2 times\. Each worker needs a separate device"):
         tofu.jax.partition(step, jax.devices()[:1] * 2, (state, data))
     made = tofu.jax.partition(step, 2, (state, data))
     for argument in (2, -1, "state"):
-        with pytest.raises(UnsupportedError, match=r"argument is .*; the step has arguments 0 to 1"):
+        with pytest.raises(UnsupportedError, match=r"argument is .*; it must be one of the step's arguments 0 to 1"):
             made.place(data, argument)
     with pytest.raises(DeviceError, match="workers is"):
         tofu.jax.partition(step, "all", (state, data))
-    with pytest.raises(DeviceError, match=r"workers= has 0, which is no device\. Give devices of jax\.devices\(\)"):
+    with pytest.raises(DeviceError, match=r"workers= contains 0, not a device\. Pass devices from jax\.devices\(\)"):
         tofu.jax.partition(step, [0, 1], (state, data))
     with pytest.raises(DeviceError, match=r"workers is 0 \(an int\); it takes a whole number of devices from 1 on"):
         tofu.jax.partition(step, 0, (state, data))
@@ -401,7 +401,7 @@ def test_what_cannot_be_is_said():
         made.place(data)
     with pytest.raises(ShapeError, match=r"data/0 has shape \(5, 160\), and the step was planned for \(48, 160\)"):
         made.place((data[0][:5], data[1]), argument=1)
-    with pytest.raises(UnsupportedError, match=r"of type float0.* hold nothing.*:\n  - broadcast_in_dim"):
+    with pytest.raises(UnsupportedError, match=r"the type float0.* hold no data.*:\n  - broadcast_in_dim"):
         tofu.jax.partition(jax.grad(lambda x: x.sum() * 1.0, allow_int=True), 2, (jnp.arange(4),))
     with pytest.raises(UnsupportedError, match=r"example_args is .* and not the tuple of the step's arguments"):
         tofu.jax.partition(step, 2, {"state": state, "data": data})

@@ -65,7 +65,7 @@ def test_what_has_no_cells_and_cannot_be_left_out_is_named():
 
     with pytest.raises(
         UnsupportedError,
-        match=r"have no cells.*\n  - \S+ has shape \(0, 256\); \S+ at .*test_rewriting\.py:\d+ reads it",
+        match=r"have no elements.*\n  - \S+ has shape \(0, 256\); \S+ at .*test_rewriting\.py:\d+ reads it",
     ):
         tofu.jax.partition(step, 2, (X,))
 

@@ -200,7 +200,7 @@ def test_what_is_compared_with_nothing_is_told(descriptions):
 def test_what_is_computed_whole_has_nothing_to_be_compared_with():
     found = CliRunner().invoke(main, ["verify", "--jax", "cond", "while", "--jobs", "1", "--no-missing"])
     assert found.exit_code == 0, found.output
-    assert "2 computed whole, 0 not at all" in found.output
+    assert "2 replicated, 0 not at all" in found.output
 
 
 def test_the_command_counts_what_it_compared():

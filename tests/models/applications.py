@@ -1,4 +1,4 @@
-"""What MXNet's users train beside classifiers: language, detection, segmentation, generation, recommendation; all scaled down."""
+"""Small models of language, detection, segmentation and generation, as MXNet's users write them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.models.normalized import batch_norm, convolution, relu
 from tests.models.plain import Model
-from tests.models.recurrent import EMBEDDED, HIDDEN, STEPS, VOCABULARY, language_model
+from tests.models.recurrent import HIDDEN, STEPS, VOCABULARY
 
 LENGTH, UNITS, HEADS = 6, 16, 4
 
@@ -20,12 +20,12 @@ def dense(data: Any, width: int, name: str, **attributes: Any) -> Any:
 
 
 def drop(data: Any) -> Any:
-    """Dropout that drops nothing: every device draws its own numbers."""
+    """Return a Dropout that drops nothing, since every device would draw its own numbers."""
     return mx.sym.Dropout(data, p=0)
 
 
 def cross_entropy(scores: Any, labels: Any) -> Any:
-    """Gluon's loss of one class for each row."""
+    """Return Gluon's loss of one class for each row."""
     return mx.sym.MakeLoss(mx.gluon.loss.SoftmaxCrossEntropyLoss()(scores, labels), name="loss")
 
 
@@ -35,7 +35,7 @@ def feed_forward(net: Any, name: str) -> Any:
 
 
 def embed_positions(tokens: Any, dtype: str) -> Any:
-    """Tokens and their positions, embedded: (batch, LENGTH, UNITS)."""
+    """Return embedded tokens and positions, of shape (batch, LENGTH, UNITS)."""
     words = mx.sym.Embedding(tokens, input_dim=VOCABULARY, output_dim=UNITS, dtype=dtype, name="word")
     positions = mx.sym.expand_dims(mx.sym.Variable("position_weight", shape=(LENGTH, UNITS)), axis=0)
     return drop(mx.sym.LayerNorm(mx.sym.broadcast_add(words, positions), name="embedded"))
@@ -48,7 +48,7 @@ def predict_tokens(net: Any, batch: int, **details: Any) -> Model:
 
 
 def transformer_encoder(dtype: str, batch: int = 8) -> Model:
-    """Two layers, normalised after each half, over padded sequences: nothing attends to tokens of class 0."""
+    """Return two layers with normalization after each half, over padded sequences. Nothing attends to tokens of class 0."""
     tokens = mx.sym.Variable("tokens")
     net = embed_positions(tokens, dtype)
     mask = mx.sym.expand_dims(tokens > 0, axis=1)  # (batch, 1, LENGTH)
@@ -70,21 +70,8 @@ def transformer_encoder(dtype: str, batch: int = 8) -> Model:
     return predict_tokens(net, batch)
 
 
-def bert_encoder(dtype: str, batch: int = 8) -> Model:
-    """The same with MXNet's operators for attention over projections that lie interleaved, time first."""
-    net = mx.sym.SwapAxis(embed_positions(mx.sym.Variable("tokens"), dtype), dim1=0, dim2=1)
-    for i in range(2):
-        projected = dense(mx.sym.LayerNorm(net, name=f"attention_norm{i}"), 3 * UNITS, f"project{i}", flatten=False)
-        scores = mx.sym.contrib.interleaved_matmul_selfatt_qk(projected, heads=HEADS)
-        weights = drop(mx.sym.softmax(scores, axis=-1))
-        mixed = mx.sym.contrib.interleaved_matmul_selfatt_valatt(projected, weights, heads=HEADS)
-        net = net + drop(dense(mixed, UNITS, f"attended{i}", flatten=False))
-        net = net + feed_forward(mx.sym.LayerNorm(net, name=f"feed_norm{i}"), f"feed{i}")
-    return predict_tokens(mx.sym.SwapAxis(net, dim1=0, dim2=1), batch, is_single_precision=True)
-
-
 def gluon_language_model(dtype: str, batch: int = 8) -> Model:
-    """Gluon's fused LSTM with its weights as parameters of their own, and a decoder that shares the embedding."""
+    """Return Gluon's fused LSTM with separate weights, and a decoder that shares the embedding."""
     layer = mx.gluon.rnn.LSTM(HIDDEN, num_layers=2, dropout=0, layout="NTC", input_size=HIDDEN, prefix="lstm_")
     layer.cast(dtype)
     table = mx.sym.Variable("table_weight", shape=(VOCABULARY, HIDDEN))
@@ -100,60 +87,8 @@ def gluon_language_model(dtype: str, batch: int = 8) -> Model:
     return Model(cross_entropy(scores, labels), shapes, VOCABULARY)
 
 
-def unrolled_language_model(dtype: str, batch: int = 8) -> Model:
-    """Two layers of LSTM, unrolled, with dropout between them."""
-    cell = mx.rnn.SequentialRNNCell()
-    for i in range(2):
-        cell.add(mx.rnn.LSTMCell(HIDDEN, prefix=f"lstm{i}_"))
-        cell.add(mx.rnn.DropoutCell(0.0, prefix=f"drop{i}_"))
-    return language_model(cell, batch, dtype, cell.begin_state(func=mx.sym.Variable))
-
-
-def text_reader(batch: int = 8, columns: int = 9) -> Model:
-    """Text in an image: two directions of LSTM over its columns, and the loss of an unaligned sequence."""
-    cell = mx.rnn.BidirectionalCell(*(mx.rnn.LSTMCell(HIDDEN, prefix=f"{side}_") for side in ("left", "right")))
-    states = cell.begin_state(func=mx.sym.Variable)
-    outputs, _ = cell.unroll(columns, mx.sym.Variable("data"), begin_state=states, merge_outputs=False, layout="NTC")
-    weight, bias = mx.sym.Variable("characters_weight"), mx.sym.Variable("characters_bias")
-    scores = [dense(net, VOCABULARY, f"characters{t}", weight=weight, bias=bias) for t, net in enumerate(outputs)]
-    loss = mx.sym.ctc_loss(mx.sym.stack(*scores, axis=0), mx.sym.Variable("ctc_label"), name="ctc")
-    shapes = {"data": (batch, columns, EMBEDDED), "ctc_label": (batch, 4)}
-    shapes.update({state.name: (batch, HIDDEN) for state in states})
-    return Model(mx.sym.MakeLoss(loss, name="loss"), shapes, VOCABULARY, is_single_precision=True)
-
-
-def text_classifier(dtype: str, batch: int = 9, length: int = 12) -> Model:
-    """Convolutions of several widths over embedded words, the largest of each over all positions, side by side."""
-    words = mx.sym.Embedding(
-        mx.sym.Variable("tokens"), input_dim=VOCABULARY, output_dim=EMBEDDED, dtype=dtype, name="embed"
-    )
-    words = mx.sym.Reshape(words, shape=(0, 1, length, EMBEDDED))
-    found = []
-    for width in (3, 4, 5):
-        net = mx.sym.Convolution(words, kernel=(width, EMBEDDED), num_filter=6, name=f"conv{width}")
-        found.append(
-            mx.sym.Pooling(relu(net, f"relu{width}"), kernel=(length - width + 1, 1), pool_type="max", stride=(1, 1))
-        )
-    net = drop(mx.sym.Reshape(mx.sym.Concat(*found, dim=1), shape=(0, -1)))
-    shapes = {"tokens": (batch, length)}
-    return Model(mx.sym.SoftmaxOutput(dense(net, 5, "classes"), name="softmax"), shapes, 5)
-
-
-def recommender(dtype: str, batch: int = 12) -> Model:
-    """Matrix factorisation: two tables, a layer each, the scalar product of their rows, a fitted number."""
-    towers = []
-    for side in ("user", "item"):
-        net = mx.sym.Embedding(
-            mx.sym.Variable(f"{side}_tokens"), input_dim=VOCABULARY, output_dim=9, dtype=dtype, name=f"{side}_table"
-        )
-        towers.append(dense(relu(dense(net, 14, f"{side}_hidden"), f"{side}_relu"), 6, f"{side}_out"))
-    net = mx.sym.sum(towers[0] * towers[1], axis=1)
-    fit = mx.sym.LinearRegressionOutput(mx.sym.Flatten(net), mx.sym.Variable("score_label"), name="fit")
-    return Model(fit, {"user_tokens": (batch,), "item_tokens": (batch,), "score_label": (batch, 1)}, VOCABULARY)
-
-
 def ssd(dtype: str, batch: int = 8) -> Model:
-    """Boxes and classes at three scales: losses over matched anchors with hard negatives, and the detections beside them."""
+    """Return a detector at three scales: losses over matched anchors with hard negatives, and detections."""
     net, scales = mx.sym.Variable("data"), []
     for i, filters in enumerate((6, 8, 10, 8)):
         net = relu(convolution(net, filters, 3, 1, f"conv{i}"), f"relu{i}")
@@ -186,7 +121,7 @@ def ssd(dtype: str, batch: int = 8) -> Model:
     missed = mx.sym.smooth_l1(target[1] * (offsets - target[0]), scalar=1.0)
     loss = mx.sym.MakeLoss(missed, normalization="valid", name="place")
     detected = mx.sym.contrib.MultiBoxDetection(probabilities, offsets, priors, nms_threshold=0.5, name="detected")
-    detected = mx.sym.sum(detected, axis=1)  # of equal scores, rounding decides which stands first
+    detected = mx.sym.sum(detected, axis=1)  # rounding decides the order of equal scores
     heads = [probabilities, loss, mx.sym.BlockGrad(target[2]), mx.sym.BlockGrad(detected)]
     shapes = {"data": (batch, 3, 32, 32), "boxes_label": (batch, 2, 5)}
     given = {"boxes_label": draw_boxes(batch, 2, classes - 1)}
@@ -194,7 +129,7 @@ def ssd(dtype: str, batch: int = 8) -> Model:
 
 
 def faster_rcnn(batch: int = 2) -> Model:
-    """Regions proposed by scores and offsets of anchors, pooled and classified; the proposals have no gradient."""
+    """Return a detector that pools and classifies proposed regions. Proposals have no gradient."""
     image, kept = 64, 12
     net = mx.sym.Variable("data")
     for i, filters in enumerate((6, 8, 8)):
@@ -218,14 +153,14 @@ def faster_rcnn(batch: int = 2) -> Model:
 
 
 def draw_boxes(batch: int, objects: int, classes: int) -> np.ndarray:
-    """A class and the corners of a box for each object of each image: (batch, objects, 5)."""
+    """Return a class and the corners of a box for each object of each image, of shape (batch, objects, 5)."""
     rng = np.random.RandomState(3)
     corner, size = rng.uniform(0, 0.5, (batch, objects, 2)), rng.uniform(0.2, 0.5, (batch, objects, 2))
     return np.concatenate([rng.randint(0, classes, (batch, objects, 1)), corner, corner + size], axis=2)
 
 
 def generate(noise: Any) -> Any:
-    """A DCGAN's generator: from noise (batch, 10, 1, 1) to images (batch, 3, 16, 16)."""
+    """Return a DCGAN's generator, from noise (batch, 10, 1, 1) to images (batch, 3, 16, 16)."""
     net = noise
     for i, (filters, stride, pad) in enumerate(((12, 1, 0), (8, 2, 1), (3, 2, 1))):
         window = {"kernel": (4, 4), "stride": (stride,) * 2, "pad": (pad,) * 2}
@@ -235,7 +170,7 @@ def generate(noise: Any) -> Any:
 
 
 def discriminate(images: Any) -> Any:
-    """A DCGAN's discriminator, down to the loss of what is real and what is not."""
+    """Return a DCGAN's discriminator and its loss."""
     net = images
     for i, filters in enumerate((6, 10)):
         net = mx.sym.Convolution(
@@ -247,66 +182,39 @@ def discriminate(images: Any) -> Any:
 
 
 def generator(batch: int = 9) -> Model:
-    """The generator, trained through the discriminator."""
+    """Return a generator that is trained through the discriminator."""
     return Model(discriminate(generate(mx.sym.Variable("data"))), {"data": (batch, 10, 1, 1)}, 2)
 
 
-def discriminator(batch: int = 9) -> Model:
-    """The discriminator alone."""
-    return Model(discriminate(mx.sym.Variable("data")), {"data": (batch, 3, 16, 16)}, 2)
-
-
 def unet(batch: int = 4) -> Model:
-    """Down and up again, with what was seen on the way down beside what comes up; a class for every pixel."""
+    """Return a U-Net, which classifies every pixel."""
 
     def twice(net: Any, filters: int, name: str) -> Any:
         for i in range(2):
             net = relu(batch_norm(convolution(net, filters, 3, 1, f"{name}{i}"), f"{name}_norm{i}"), f"{name}_relu{i}")
         return net
 
-    seen, net = [], mx.sym.Variable("data")
+    skipped, net = [], mx.sym.Variable("data")
     for i, filters in enumerate((4, 6)):
-        seen.append(twice(net, filters, f"down{i}"))
-        net = mx.sym.Pooling(seen[-1], kernel=(2, 2), stride=(2, 2), pool_type="max")
+        skipped.append(twice(net, filters, f"down{i}"))
+        net = mx.sym.Pooling(skipped[-1], kernel=(2, 2), stride=(2, 2), pool_type="max")
     net = twice(net, 8, "bottom")
     for i, filters in enumerate((6, 4)):
         if i:
             net = mx.sym.UpSampling(net, scale=2, sample_type="nearest", name=f"up{i}")
         else:
             net = mx.sym.Deconvolution(net, kernel=(2, 2), stride=(2, 2), num_filter=filters, name=f"up{i}")
-        net = twice(mx.sym.Concat(net, seen[1 - i], dim=1), filters, f"level{i}")
+        net = twice(mx.sym.Concat(net, skipped[1 - i], dim=1), filters, f"level{i}")
     net = mx.sym.Convolution(net, kernel=(1, 1), num_filter=3, name="classes")
     loss = mx.sym.SoftmaxOutput(net, multi_output=True, normalization="valid", name="softmax")
     return Model(loss, {"data": (batch, 3, 20, 24)}, 3)
 
 
-def fully_convolutional(batch: int = 4) -> Model:
-    """Scores at two resolutions, enlarged, cropped to the image and added."""
-    data = mx.sym.Variable("data")
-    net = relu(convolution(data, 6, 3, 2, "conv0"), "relu0")
-    fine = mx.sym.Convolution(net, kernel=(1, 1), num_filter=3, name="fine")
-    net = relu(convolution(net, 8, 3, 2, "conv1"), "relu1")
-    coarse = mx.sym.Convolution(net, kernel=(1, 1), num_filter=3, name="coarse")
-    window = {"kernel": (4, 4), "stride": (2, 2), "num_filter": 3, "no_bias": True}
-    larger = mx.sym.Crop(mx.sym.Deconvolution(coarse, **window, name="up0"), fine, offset=(1, 1), num_args=2)
-    whole = mx.sym.Deconvolution(larger + fine, **window, name="up1")
-    whole = mx.sym.Crop(whole, data, offset=(1, 1), num_args=2)
-    loss = mx.sym.SoftmaxOutput(whole, multi_output=True, use_ignore=True, ignore_label=0, name="softmax")
-    return Model(loss, {"data": (batch, 3, 21, 26)}, 3, is_single_precision=True)
-
-
 APPLICATIONS: dict[str, Callable[[str], Model]] = {
     "transformer_encoder": transformer_encoder,
-    "bert_encoder": bert_encoder,
     "gluon_language_model": gluon_language_model,
-    "unrolled_language_model": unrolled_language_model,
-    "text_reader": lambda _: text_reader(),
-    "text_classifier": text_classifier,
-    "recommender": recommender,
     "ssd": ssd,
     "faster_rcnn": lambda _: faster_rcnn(),
     "dcgan_generator": lambda _: generator(),
-    "dcgan_discriminator": lambda _: discriminator(),
     "unet": lambda _: unet(),
-    "fully_convolutional": lambda _: fully_convolutional(),
 }

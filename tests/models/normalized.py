@@ -1,10 +1,8 @@
-"""Small models with normalisation: residual networks of both versions, wide ones, and what else normalises over a split dimension."""
+"""Small models with normalization: residual networks of both versions, wide ones, layer normalization and softmax."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from math import sqrt
 from typing import Any
 
 import mxnet as mx
@@ -39,7 +37,7 @@ def classify(net: Any, classes: int = 7) -> Any:
 
 
 def resnet_v1(batch: int = 6) -> Model:
-    """Convolution, normalisation, activation; a bottleneck with stride and projection; a gamma that is fixed."""
+    """Return a ResNet with a bottleneck, stride, projection and a fixed gamma."""
     net = relu(batch_norm(convolution(mx.sym.Variable("data"), 8, 3, 1, "stem"), "bn", fix_gamma=True), "relu")
     for i, stride in enumerate((1, 2)):
         body = relu(batch_norm(convolution(net, 5, 1, 1, f"conv{i}a"), f"bn{i}a"), f"relu{i}a")
@@ -52,7 +50,7 @@ def resnet_v1(batch: int = 6) -> Model:
 
 
 def resnet_v2(batch: int = 7) -> Model:
-    """Normalisation and activation before the convolutions, and of the data itself."""
+    """Return a ResNet with normalization and activation before the convolutions, and normalized data."""
     net = batch_norm(mx.sym.Variable("data"), "bn_data", fix_gamma=True)
     net = convolution(net, 6, 3, 1, "stem")
     for i, stride in enumerate((2, 1)):
@@ -65,13 +63,8 @@ def resnet_v2(batch: int = 7) -> Model:
     return Model(classify(net), {"data": (batch, 3, 8, 8)}, 7)
 
 
-def far_resnet_v2(batch: int = 7) -> Model:
-    """The same on data whose mean is a thousand times its deviation, which is that of numbers between -1/2 and 1/2."""
-    return replace(resnet_v2(batch), offset=1000 / sqrt(12))
-
-
 def wresnet(batch: int = 8, widening: int = 2) -> Model:
-    """WResNet scaled down: an unwidened stem, then groups of bottlenecks whose filters are widened."""
+    """Return a small WResNet: a stem, then groups of bottlenecks with widened filters."""
     net = relu(batch_norm(convolution(mx.sym.Variable("data"), 4, 3, 2, "stem"), "bn"), "relu")
     net = mx.sym.Pooling(net, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", name="pool0")
     for group in range(2):
@@ -87,7 +80,7 @@ def wresnet(batch: int = 8, widening: int = 2) -> Model:
 
 
 def layer_norm_block(batch: int = 6) -> Model:
-    """The dense half of a Transformer's layer: normalised over the features, then over the positions, with a residual connection."""
+    """Return the dense half of a Transformer layer, normalized over features, then over positions."""
     data = mx.sym.Variable("data")
     net = mx.sym.LayerNorm(data, eps=1e-4, name="ln0")
     net = mx.sym.FullyConnected(net, num_hidden=16, flatten=False, name="in")
@@ -99,7 +92,7 @@ def layer_norm_block(batch: int = 6) -> Model:
 
 
 def attention(batch: int = 6) -> Model:
-    """One head of attention, and the logarithm of a softmax under a loss of its own."""
+    """Return one head of attention, and a log-softmax under a loss."""
     data = mx.sym.Variable("data")
     query, key, value = (
         mx.sym.FullyConnected(data, num_hidden=8, flatten=False, no_bias=True, name=name)

@@ -1,10 +1,10 @@
-"""Campaigns of cases that are kept in a file while they come in, so that a run that was interrupted goes on."""
+"""Long runs of many cases in processes that may die. Results go to a file as they come, so that an interrupted run continues."""
 
 from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import asdict
 from io import StringIO
 from multiprocessing.connection import wait
@@ -20,30 +20,30 @@ from tests.shared.commits import name_tree
 
 
 def read_results(path: Path, case_type: type, result_type: type) -> dict[str, tuple[Any, Any]]:
-    """Key of a case -> the case and its last result, of this tree alone. Both are dataclasses; a case has a `key`, and `seeds`, a tuple."""
-    found = {}
+    """Return the last result of each case of this source tree, by the `key` of the case. Cases and results are dataclasses."""
+    results = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         record = json.loads(line)
         if record.get("tree") != name_tree():
             continue
-        case = case_type(**{**record["case"], "seeds": tuple(record["case"]["seeds"])})
-        found[case.key] = case, result_type(**record["result"])
-    return found
+        fields = {name: tuple(v) if isinstance(v, list) else v for name, v in record["case"].items()}
+        case = case_type(**fields)
+        results[case.key] = case, result_type(**record["result"])
+    return results
 
 
-def choose_names(asked: str | None, names: Iterable[str], separator: str = ",") -> list[str]:
-    """The names that an option asks for, all where it is left out. Raises BadParameter for one that there is not."""
+def choose_names(chosen: str | None, names: Iterable[str], separator: str = ",") -> list[str]:
+    """Return the names in the text of an option, or all names if it is left out. Raise BadParameter for an unknown name."""
     known = list(names)
-    chosen = asked.split(separator) if asked else known
-    if unknown := [name for name in chosen if name not in known]:
-        listed = f"{separator} ".join(known)
-        raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {listed}")
-    return chosen
+    selected = chosen.split(separator) if chosen else known
+    if unknown := [name for name in selected if name not in known]:
+        raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {f'{separator} '.join(known)}")
+    return selected
 
 
 def run_waiting(
     run: Callable[[Any], tuple[Any, Any]],
-    cases: Sequence[Any],
+    cases: Iterable[Any],
     result_type: type,
     jobs: int,
     path: Path,
@@ -53,13 +53,17 @@ def run_waiting(
 ) -> None:
     """Run the cases that have no result of this tree in the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    done = read_results(path, type(cases[0]), result_type) if cases else {}
-    waiting = [case for case in cases if case.key not in done]
+    path.touch()
+    recorded = (json.loads(line) for line in path.read_text().splitlines())
+    done = [record["case"] for record in recorded if record.get("tree") == name_tree()]
+    waiting: Iterable[Any] = (case for case in cases if json.loads(json.dumps(asdict(case))) not in done)
+    if isinstance(cases, Sized):
+        waiting = list(waiting)
     run_cases(run, waiting, result_type, jobs, path, console, cases_of_a_process=cases_of_a_process)
 
 
 def print_problems(results: Mapping[str, tuple[Any, Any]], console: Console) -> bool:
-    """A line for each problem; whether there are none."""
+    """Print a line for each problem. Return True if there are none."""
     problems = [(case, problem) for case, result in results.values() for problem in result.problems]
     for case, problem in problems:
         console.print(f"{case}, {problem}", markup=False)
@@ -84,13 +88,13 @@ def run_cases(
     *,
     cases_of_a_process: int,
 ) -> None:
-    """Run cases in fresh processes and append their results, which have `problems`, to the file. Cases are shown as they print. Where a
-    process dies, that is the problem of the case that it ran.
+    """Run cases in new processes and append their results, which have `problems`, to the file.
+
+    If a process dies, its exit code is the problem of the case that it ran.
     """
-    cases = list(cases)
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with path.open("a") as file, Progress(*columns, console=console) as progress:
-        task = progress.add_task("cases", total=len(cases))
+        task = progress.add_task("cases", total=len(cases) if isinstance(cases, Sized) else None)
         for case, result in _run_in_processes(run, cases, result_type, jobs, cases_of_a_process):
             file.write(json.dumps({"tree": name_tree(), "case": asdict(case), "result": asdict(result)}) + "\n")
             file.flush()
@@ -102,14 +106,14 @@ def run_cases(
 def _run_in_processes(
     run: Callable[[Any], tuple[Any, Any]], cases: Iterable[Any], result_type: type, jobs: int, cases_of_a_process: int
 ) -> Iterator[tuple[Any, Any]]:
-    """The cases with their results, as they come in, from so many processes at a time."""
-    waiting, fresh = iter(cases), multiprocessing.get_context("spawn")
-    busy: dict[Any, tuple[Any, Any, int]] = {}  # connection -> process, its case, and how many it has had
+    """Yield cases with their results, in the order in which they finish."""
+    waiting, context = iter(cases), multiprocessing.get_context("spawn")
+    busy: dict[Any, tuple[Any, Any, int]] = {}  # connection -> process, its case, and its number of cases
     try:
         while True:
             while len(busy) < jobs and (case := next(waiting, None)) is not None:
-                ours, theirs = fresh.Pipe()
-                process = fresh.Process(target=_serve, args=(theirs, run), daemon=True)
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_serve, args=(theirs, run), daemon=True)
                 process.start()
                 theirs.close()
                 ours.send(case)
@@ -119,13 +123,13 @@ def _run_in_processes(
             for connection in wait(busy):
                 process, case, count = busy.pop(connection)
                 try:
-                    found = connection.recv()
+                    result = connection.recv()
                 except (EOFError, ConnectionError):
                     connection.close()
                     process.join()
                     yield case, result_type(problems=[f"the process ended with exit code {process.exitcode}"])
                     continue
-                yield found
+                yield result
                 following = next(waiting, None) if count < cases_of_a_process else None
                 if following is None:
                     connection.close()
@@ -139,7 +143,7 @@ def _run_in_processes(
 
 
 def _serve(connection: Any, run: Callable[[Any], tuple[Any, Any]]) -> None:
-    """Runs each case that is sent, until no more can be."""
+    """Run cases from the connection until it is closed."""
     while True:
         try:
             case = connection.recv()

@@ -1,4 +1,4 @@
-"""Training steps written for JAX, planned and run on several devices.
+"""Plan JAX training steps and run them on several devices.
 
 step = tofu.jax.partition(step, 8, (state, batch))
 state = step.place(state)

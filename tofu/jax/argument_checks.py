@@ -1,4 +1,4 @@
-"""Checks of the leaves that a step is called with, against those that it was planned for."""
+"""Compare the leaves that a step is called with with the planned ones."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from tofu.jax.frontend.trace import trace_step
 from tofu.validation import show_with_type
 
 WeakTypes: TypeAlias = "tuple[bool, ...]"
-"""Of each leaf, whether its type gives way to those of others."""
+"""For each leaf, True if its type yields to the types of other operands."""
 
 
 def check_leaves(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct], names: Sequence[str]) -> None:
-    """Raise ShapeError for another shape or type than was planned, UnsupportedError for a deleted array. This runs in every step."""
+    """Raise ShapeError if a shape or type differs from the plan, UnsupportedError for a deleted array.
+
+    This runs in every step.
+    """
     for leaf, wanted, name in zip(leaves, planned, names, strict=True):
         if not (isinstance(leaf, jax.Array) and leaf.shape == wanted.shape and leaf.dtype == wanted.dtype):
             _check_one(leaf, wanted, name)
         if _is_on_devices(leaf) and leaf.is_deleted():
             raise UnsupportedError(
-                f"{name} is no longer there: it was given up to an earlier call (donate_argnums). Go on from what that call returned, or "
-                "from a checkpoint."
+                f"{name} was donated to an earlier call (donate_argnums) and deleted. Continue with the results of that call, or with "
+                "a checkpoint."
             )
 
 
@@ -38,7 +41,7 @@ def _check_one(leaf: Any, wanted: jax.ShapeDtypeStruct, name: str) -> None:
     if np.shape(leaf) != wanted.shape:
         raise ShapeError(
             f"{name} has shape {np.shape(leaf)}, and the step was planned for {wanted.shape}. Call tofu.jax.partition again for other "
-            "shapes; also() plans them for the state as it lies."
+            "shapes, or also() to keep the layout of the state."
         )
     dtype = find_dtype(leaf)
     if dtype != wanted.dtype:
@@ -53,25 +56,25 @@ def _is_on_devices(leaf: Any) -> bool:
 
 
 def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
-    """Raise ShapeError for shapes in the place of arrays: plans are made of them, and nothing can be computed."""
+    """Raise ShapeError for shapes in the place of arrays. Shapes are enough to plan, but not to compute."""
     for leaf, name in zip(leaves, names, strict=True):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise ShapeError(
-                f"{name} is the shape of an array, {leaf}, and no array. Shapes are enough for plans and lower(); give arrays here."
+                f"{name} is a shape, {leaf}, not an array. Shapes suffice for plans and lower(); pass arrays here."
             )
 
 
 def list_weak(leaves: Sequence[Any]) -> WeakTypes:
-    """Return which leaves are weakly typed: Python numbers, and arrays that were computed from these alone."""
+    """Return which leaves are weakly typed: Python numbers, and arrays computed from these alone."""
     return tuple(bool(getattr(leaf, "weak_type", type(leaf) in NUMBERS and type(leaf) is not bool)) for leaf in leaves)
 
 
 class WeakTypeCheck:
-    """Decides whether a step that was planned for a Python number takes an array in its place, and the reverse.
+    """Check if a step that was planned for a Python number accepts an array in its place, and the reverse.
 
-    `jax.jit` traces the step again for other weak types, and may compute in other types: `x * 0.1` is of the type of `x`, and
-    `x * np.float32(0.1)` of the wider one. So the step is traced again here, once for each case. If all its types stay as planned, the
-    planned program computes it.
+    `jax.jit` traces a step again for other weak types, and may compute in other types: `x * 0.1` has the type of `x`,
+    but `x * np.float32(0.1)` has the wider of both. So each new case is traced again here. If all types agree with the
+    plan, the planned program computes it.
     """
 
     def __init__(self, function: Callable[..., Any], native: Native, names: Sequence[str]) -> None:
@@ -81,7 +84,10 @@ class WeakTypeCheck:
         self._result_types: dict[WeakTypes, list[ValueType]] = {}
 
     def find_result_types(self, given: WeakTypes) -> list[ValueType]:
-        """Return the types of the results for leaves of these weak types. Raises ShapeError if the step computes in other types."""
+        """Return the types of the results for leaves of these weak types.
+
+        Raise ShapeError if the step computes in other types.
+        """
         if given not in self._result_types:
             step = self._trace(given)
             self._compare(given, step)
@@ -114,14 +120,12 @@ class WeakTypeCheck:
             if before != now
         ]
         raise ShapeError(
-            f"{'; '.join(told[:3])}. JAX promotes types by this difference: {what}. Pass what was planned (np.float32(0.1) is an array, "
-            "0.1 a Python number), or call tofu.jax.partition again with this."
+            f"{'; '.join(told[:3])}. JAX promotes their types differently: {what}. Pass the planned kind (np.float32(0.1) is an array, "
+            "0.1 a Python number), or call tofu.jax.partition again."
         )
 
 
 class _EquationTypes(NamedTuple):
-    """What an equation computes, and of which types."""
-
     name: str
     operands: tuple[Any, ...]
     results: tuple[Any, ...]
@@ -136,7 +140,7 @@ class _EquationTypes(NamedTuple):
 
 
 def _list_types(step: Step) -> list[_EquationTypes]:
-    """Return the types of each equation, without conversions that change nothing but weak types."""
+    """Return the types of each equation, without conversions that change only weak types."""
     found = []
     for one in step.walk():
         operands = tuple((x.type if isinstance(x, Literal) else step.types[x]).dtype for x in one.inputs)

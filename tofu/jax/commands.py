@@ -1,4 +1,4 @@
-"""What the command line asks of a training step for JAX, FILE.py:STEP. No devices are needed."""
+"""Commands of `python -m tofu` for a JAX step, FILE.py:STEP. No devices are needed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_VIRTUAL_DEVICES = 512
 
 @dataclass(frozen=True)
 class StepRequest:
-    """A step in a file, as it was read, and how its user wants it planned."""
+    """A step from a file, and the settings to plan it with."""
 
     file: StepFile
     source: Source
@@ -39,36 +39,39 @@ class StepRequest:
     engine: Engine
 
     states = 0
-    """Tensors that an optimizer keeps beside the step: a step has its optimizer inside."""
+    """Tensors that an optimizer keeps beside the step. A JAX step contains its optimizer."""
 
     @property
     def name(self) -> str:
-        """The name of the file, and of the step in it."""
+        """Names of the file and of the step."""
         return self.file.name
 
     def read(self) -> Task:
-        """Return the step before anything is decided."""
+        """Return the task of planning the step."""
         return analyse(self.source, self.settings, Observer(), self.engine)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Return the partition; `observe` is told of every pass."""
+        """Return the partition. `observe` is called after every pass."""
         return plan_step(self.source, self.settings, observe, self.engine)
 
     def over(self, workers: int) -> StepRequest:
-        """Return the request for another number of workers, without what is of one number alone: a plan, levels, hints for single steps."""
+        """Return the request for another number of workers, without a plan, levels, and hints by round."""
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Return the ways to train on a machine, simulated."""
+        """Return the simulated ways to train on a machine."""
         settings = self.over(2).settings
         return advise_source(self.source, settings, machine, counts, engine=self.engine, report=report)
 
     def verify(self, dtype: str | None, seed: int, **_: Any) -> Agreement:
-        """Run the step on one device and on all, and compare every result."""
+        """Run the step on one device and on all devices, and compare every result."""
         return verify_step(self.file.step, self.file.arguments, self.settings, self.engine, dtype, seed)
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return what prints plans beside data parallelism and FSDP, each as XLA compiles it. `batch` is the extent that these split."""
+        """Return a printer of Tofu's plans beside data parallelism and FSDP, all compiled by XLA.
+
+        `batch` is the extent that these two split.
+        """
         arguments = split_arguments(self.file.arguments, batch)
         devices = find_devices(self.settings.workers)
         rows = []
@@ -80,7 +83,7 @@ class StepRequest:
         return lambda console: print_rows(console, title, rows)
 
     def report_memory(self, **_: Any) -> StepMemory:
-        """Return what a step needs: arguments and results exactly, temporaries as they are predicted."""
+        """Return the memory of a step: arguments and results exactly, temporaries predicted."""
         return predict_memory(self.compile())
 
 
@@ -95,7 +98,7 @@ def read_request(
     needs_devices: bool = False,
     **_: Any,
 ) -> None:
-    """Read a step and call `use` with the request. Raises TofuError if the step or its arguments cannot be read."""
+    """Load a step and call `use` with the request. Raise TofuError if the step or its arguments cannot be loaded."""
     settings = read_settings(workers, planning)
     if needs_devices:
         _ask_for_devices(settings.workers)
@@ -107,7 +110,7 @@ def read_request(
 
 
 def _ask_for_devices(count: int) -> None:
-    """Has JAX, which has not looked at its devices yet, make so many of a CPU, for what is compiled for them."""
+    """Request virtual CPU devices to compile for. JAX must not have looked at its devices yet."""
     flags = os.environ.get("XLA_FLAGS", "")
     if VIRTUAL_DEVICES not in flags and count <= MOST_VIRTUAL_DEVICES:
         os.environ["XLA_FLAGS"] = f"{flags} {VIRTUAL_DEVICES}={count}".strip()

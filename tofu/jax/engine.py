@@ -1,4 +1,4 @@
-"""JAX as an engine: its primitives for the planner, and a backend that runs one program of a plan on all workers."""
+"""JAX as an engine of the planner."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from tofu.validation import show
 
 Shape = tuple[int, ...]
 LOWERINGS: Lowerings = {}
-"""No primitive runs in parts: JAX's are small already."""
+"""None: JAX's primitives are small already."""
 
 
 class JaxFrontEnd:
-    """JAX's primitives. Random numbers follow from keys: no primitive draws any."""
+    """JAX's primitives. All random numbers are drawn from keys."""
 
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Descriptions alone say which parts there are; what lowers a plan checks the shapes of each part."""
+        """Return None: descriptions alone define the parts, and `SpmdProgram` checks their shapes."""
         return None
 
     def draws_unsaid(self, operator: Operator, is_whole: bool) -> bool:
-        """None does."""
+        """Return False."""
         return False
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """None does."""
+        """Return False."""
         return False
 
 
@@ -48,18 +48,19 @@ class JaxFrontEnd:
 class JaxBackend:
     """Builds one program for all workers, which runs under `jax.shard_map`.
 
-    If `predicts_peak`, a memory limit is kept against the predicted peak of a worker, else against its arguments and constants alone.
+    If `predicts_peak`, a memory limit applies to the predicted peak of a worker, otherwise to its arguments and
+    constants alone.
     """
 
     predicts_peak: bool = True
     measured = "arguments"
 
     def build(self, source: Source, program: PlannedProgram) -> SpmdProgram:
-        """The program of a step, which is traced when it is first called."""
+        """Return the program of a step, which is traced at its first call."""
         return SpmdProgram(source.native, program)
 
     def measure(self, execution: SpmdProgram, choices: Choices) -> Measured:
-        """The bytes of each worker's shards of arguments and constants; temporaries are not counted."""
+        """Return the bytes of each worker's shards of arguments and constants."""
         problem, held = choices.problem, [0] * execution.workers.count
         for tensor in _list_arguments(problem.graph):
             boxes = find_shards(problem, tensor, choices.layout(tensor))
@@ -69,7 +70,7 @@ class JaxBackend:
         return Measured(tuple(held))
 
     def predict_peak(self, execution: SpmdProgram) -> tuple[int, ...] | None:
-        """Predict arguments, constants, results and temporaries together, from the traced program of a worker."""
+        """Predict the bytes of arguments, constants, results and temporaries of each worker."""
         if not self.predicts_peak:
             return None
         return (predict_worker(execution).needed_bytes,) * execution.workers.count
@@ -81,18 +82,18 @@ class JaxBackend:
         measured: Measured | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Check nothing here: the pipeline has checked the program, and the collectives are checked before they first run."""
+        """Do nothing: the pipeline checks the program, and collectives are checked before they first run."""
 
     def measure_whole(self, source: Source) -> int:
-        """The bytes of all arguments and constants."""
+        """Return the bytes of all arguments and constants."""
         return sum(source.graph.tensors[tensor].size_bytes for tensor in _list_arguments(source.graph))
 
     def predict_whole_peak(self, source: Source) -> int:
-        """Predict arguments, constants, results and temporaries together."""
+        """Predict the bytes of arguments, constants, results and temporaries on one device."""
         return predict_one_device(source.native).needed_bytes
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int]:
-        """XLA computes many operators where they are read."""
+        """Return the bytes that each kernel accesses: XLA fuses many operators into their readers."""
         return find_kernel_bytes(program)
 
 
@@ -102,11 +103,11 @@ def _list_arguments(graph: Graph) -> list[int]:
 
 JAX = Engine(JaxFrontEnd(), JaxBackend(), replace(COLLECTIVES, overlaps_given="needed"))
 JAX_LIMITING_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
-"""The same engine with memory limits for arguments: to compare plans that keep equally much of a state."""
+"""The same engine with memory limits on arguments alone, to compare plans that store equally much of the state."""
 
 
 def make_engine(uneven: str | None) -> Engine:
-    """Return the engine that lets arguments be stored in unequal shards as `uneven` says. Raises UnsupportedError for an unknown word."""
+    """Return the engine for a value of `uneven=`. Raise UnsupportedError for an unknown value."""
     if uneven is None:
         return JAX
     if not isinstance(uneven, str) or uneven not in UNEVEN:

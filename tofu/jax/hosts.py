@@ -1,6 +1,6 @@
-"""Many hosts: the devices of all processes of `jax.distributed`, the levels of interconnect between them, and what processes compare.
+"""Devices of several hosts: their interconnect, and checks that all processes agree.
 
-One process a host: what is written here of hosts is known of processes.
+Hosts are identified with the processes of `jax.distributed`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from tofu.plan import Plan
 from tofu.search.topology import Level, Topology
 
 HOST_BYTES_PER_SECOND = 12.5e9
-"""What a host is taken to read from others where no topology is given: 100 Gbit/s."""
+"""Assumed bandwidth of a host from other hosts if no topology is passed: 100 Gbit/s."""
 DEVICE_BYTES_PER_SECOND = 200e9
-"""What a device is taken to read from others of its host."""
+"""Assumed bandwidth of a device from other devices of its host."""
 
 
 def list_devices(workers: int) -> list[Any]:
-    """So many devices, process by process, of each process equally many. Raises DeviceError where they are not there."""
+    """Return this many devices, process by process, equally many of each. Raise DeviceError if there are too few."""
     reserve_threads()
-    found = sorted(jax.devices(), key=_find_process)  # stable: those of a process are in JAX's order
+    found = sorted(jax.devices(), key=_find_process)  # stable: keeps JAX's order within a process
     hosts = [list(devices) for _, devices in groupby(found, _find_process)]
     if len(found) < workers:
         raise DeviceError(
@@ -49,11 +49,11 @@ def list_devices(workers: int) -> list[Any]:
 
 
 def check_devices(devices: Sequence[Any]) -> None:
-    """Raises DeviceError where a device is there twice, and where this process has none of them: it could not take part in what they do."""
+    """Raise DeviceError if a device occurs twice, or if this process has none of them and so cannot take part."""
     twice = [device for device, count in Counter(devices).items() if count > 1]
     if twice:
         raise DeviceError(
-            f"{twice[0]} is given {list(devices).count(twice[0])} times. Each worker has a device of its own."
+            f"{twice[0]} is listed {list(devices).count(twice[0])} times. Each worker needs a separate device."
         )
     if devices and all(_find_process(device) != jax.process_index() for device in devices):
         raise DeviceError(
@@ -63,7 +63,10 @@ def check_devices(devices: Sequence[Any]) -> None:
 
 
 def find_topology(devices: Sequence[Any]) -> Topology | None:
-    """Two levels, between hosts and within them, of devices that lie host by host; None where there are not both, or they lie otherwise."""
+    """Return two levels, between hosts and within them.
+
+    Return None if there are not both, or if devices are not grouped by host.
+    """
     found = list(map(_find_process, devices))
     hosts = list(dict.fromkeys(found))
     each, rest = divmod(len(found), len(hosts))
@@ -74,7 +77,7 @@ def find_topology(devices: Sequence[Any]) -> Topology | None:
 
 
 def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
-    """Of bytes that cross levels of a mesh, from the top, those of the levels that divide processes from each other."""
+    """Return the bytes that cross levels between processes. `level_bytes` starts at the top level."""
     processes = np.vectorize(_find_process, otypes=[int])(mesh.devices)
     return sum(
         count
@@ -84,22 +87,23 @@ def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
 
 
 class ProcessAgreement:
-    """Whether all processes of a mesh have one plan, and the same arguments where each has the whole of them.
+    """Checks that all processes have the same plan, and the same arguments if each passes the complete arrays.
 
-    It is looked at once for each leaf of the arguments: where each process first gives the whole of it, to a call or to `place`. All
-    processes do that in the same order.
+    Each leaf is checked once, when a process first passes all of it to a call or to `place`. All processes do so in the
+    same order.
     """
 
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:
-        """`names`: those of each argument's leaves."""
+        """Take the names of each argument's leaves."""
         self._mesh, self._plan, self._names = mesh, plan, names
         self._is_alone = len({_find_process(device) for device in mesh.devices.flat}) == 1
-        self._seen: dict[int, set[int]] = {}  # by argument, the leaves
+        self._seen: dict[int, set[int]] = {}  # positions of checked leaves, by argument
         self._has_one_plan = False
 
     def check(self, arguments: Mapping[int, Sequence[Any]]) -> None:
-        """Compare what has not been compared: the plan, and the leaves of these arguments, by number. Raises PlanError for other plans and
-        UnsupportedError for other values.
+        """Compare the plan and the leaves of these arguments, by number, unless they were compared before.
+
+        Raise PlanError if plans differ, UnsupportedError if values differ.
         """
         if self._is_alone:
             return
@@ -108,7 +112,7 @@ class ProcessAgreement:
             return
         names = [name for argument in new for name in self._names[argument]]
         leaves = [leaf for argument in new for leaf in arguments[argument]]
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # within another function: it has no values yet
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # a traced value cannot be compared yet
             return
         digest = hashlib.sha256(self._plan.to_json().encode()).digest()[:16]
         own = [*np.frombuffer(digest, np.uint32), *map(_checksum, leaves)]
@@ -124,14 +128,14 @@ class ProcessAgreement:
         ]
         raise_together(
             UnsupportedError,
-            "What is given whole is the same in all processes, and these differ (place_part takes the part that each process has):",
+            "Complete arguments must be equal in all processes, and these differ (place_part accepts each process's rows):",
             differing,
         )
         for argument in new:
             self._seen.setdefault(argument, set()).update(self._list_new(argument, arguments[argument]))
 
     def _list_new(self, argument: int, leaves: Sequence[Any]) -> list[int]:
-        """The leaves, by position, that this process has all of and that have not been compared. This runs in every step."""
+        """Return the positions of leaves to compare: those that this process has all of. This runs in every step."""
         seen = self._seen.get(argument, ())
         if len(seen) == len(leaves):
             return []
@@ -146,12 +150,11 @@ class ProcessAgreement:
         for other, its_plan in others:
             if its_plan != plan:
                 raise PlanError(
-                    f"Process {first} has plan {plan}, and process {other} has plan {its_plan}. All have to plan the same step, with the "
-                    "same options and versions; or save the plan of one of them and give it to all (plan=)."
+                    f"Process {first} has plan {plan}, and process {other} has plan {its_plan}. Plan the same step in all processes, "
+                    "with the same options and versions, or save one plan and pass it to all (plan=)."
                 )
 
     def _exchange(self, own: np.ndarray[Any, np.dtype[np.uint32]]) -> dict[int, np.ndarray[Any, np.dtype[np.uint32]]]:
-        """What each process has, numbers of 32 bits, all equally many."""
         devices = list(self._mesh.devices.flat)
         mesh = Mesh(np.array(devices, object), "device")
         split, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("device",), ()))
@@ -161,7 +164,6 @@ class ProcessAgreement:
 
 
 def _checksum(value: Any) -> int:
-    """A check sum of a value that this process has all of; 0 of one that lies on all devices."""
     return (
         0 if is_global(value) else crc32(np.ascontiguousarray(read_host_value(value)).reshape(-1).view(np.uint8).data)
     )

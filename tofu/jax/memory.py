@@ -1,6 +1,6 @@
-"""The memory of a step on one device and on each of the workers, and beside it what XLA says of the program that it compiled.
+"""Memory of a step on one device and on each worker, with XLA's count of the compiled program.
 
-All workers run one program, on shards of the same shapes, so one of them stands for all.
+All workers run one program on shards of equal shapes, so one worker stands for all.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from tofu.pipeline import Partition
 from tofu.report.memory import Report
 
 LEGEND = """
-Arguments, constants and results are exact. Temporaries are predicted, for a program that XLA fuses and orders as on CPUs. Never read: the
-arguments that jax.jit keeps from the program. What is written over donated arguments is counted with them.
+Arguments, constants and results are exact. Temporaries are predicted for XLA's fusion and order of operations on CPUs. Never read:
+arguments that jax.jit drops from the program. Results over donated arguments are counted as arguments.
 """
 
 
 @dataclass(frozen=True)
 class StepDeviceMemory:
-    """What one device needs for a step, in bytes.
+    """Memory that one device needs for a step, in bytes.
 
     Attributes
     ----------
     name
-        "one device", "each of 8 workers" ("the worker" of one), or "XLA's count".
+        "one device", "each of 8 workers" ("the worker" for one), or "XLA's count".
     arguments_bytes
-        All arguments, the state among them.
+        All arguments, including the state.
     unread_bytes
-        Of the arguments, those that no result depends on.
+        Arguments that no result depends on; included in `arguments_bytes`.
     constants_bytes
-        Arrays that the step closes over; each worker holds its shards of them.
+        Arrays that the step closes over. Each worker holds its shards of them.
     results_bytes
-        All results, the next state among them.
+        All results, including the next state.
     overwritten_bytes
-        Of the results, those that are written over donated arguments.
+        Results written over donated arguments; included in `results_bytes`.
     temporaries_bytes
-        What is held between operations, beside all of these.
+        Everything else that is held between operations.
     """
 
     name: str
@@ -60,7 +60,7 @@ class StepDeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """The rows of the table."""
+        """Rows of the table."""
         return {
             "arguments": self.arguments_bytes,
             "  never read": self.unread_bytes,
@@ -72,24 +72,24 @@ class StepDeviceMemory:
 
     @property
     def total(self) -> tuple[str, int]:
-        """All together."""
+        """Label and value of the total."""
         return "needed", self.needed_bytes
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """There are no others."""
+        """Nothing else."""
         return {}
 
     @property
     def needed_bytes(self) -> int:
-        """All together: what the device must have."""
+        """Memory that the device must have."""
         new = self.results_bytes - self.overwritten_bytes
         return self.arguments_bytes + self.constants_bytes + new + self.temporaries_bytes
 
 
 @dataclass(frozen=True)
 class StepMemory(Report):
-    """One device that runs the whole step, each of the workers, and `compiled`: XLA's count for a worker, where it compiled the step."""
+    """Memory of one device that runs the complete step, of each worker, and optionally XLA's count for a worker."""
 
     workers: int
     one_device: StepDeviceMemory
@@ -98,17 +98,17 @@ class StepMemory(Report):
 
     @property
     def headline(self) -> str:
-        """There is none."""
+        """Nothing."""
         return ""
 
     @property
     def heading(self) -> str:
-        """The title of the first column."""
+        """Title of the first column."""
         return "memory of a step"
 
     @property
     def legend(self) -> str:
-        """What the rows mean."""
+        """Legend of the rows."""
         return LEGEND
 
     @property
@@ -119,18 +119,21 @@ class StepMemory(Report):
 
     @property
     def largest(self) -> StepDeviceMemory:
-        """All workers need the same."""
+        """The worker: all need the same."""
         return self.worker
 
 
 def predict_memory(partition: Partition) -> StepMemory:
-    """Predict the memory of a partition on one device and on each worker. Its program is traced, not compiled, and needs no devices."""
+    """Predict the memory of one device and of each worker.
+
+    The program is traced, not compiled, and needs no devices.
+    """
     program = partition.training
     return StepMemory(program.workers.count, predict_one_device(partition.source.native), predict_worker(program))
 
 
 def predict_one_device(native: Native) -> StepDeviceMemory:
-    """Predict the memory of one device that runs the whole step."""
+    """Predict the memory of one device that runs the complete step."""
     whole = native.of_one_device
     return _count("one device", whole, native.donated, tuple(whole.constants))
 
@@ -145,7 +148,10 @@ def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
 
 
 def read_compiled(compiled: Any) -> StepDeviceMemory:
-    """Return XLA's own count of a compiled step. Results include a table of addresses, arguments include the step's constants."""
+    """Return XLA's own count for a compiled step.
+
+    Its results include an address table, its arguments the step's constants.
+    """
     told = compiled.memory_analysis()
     return StepDeviceMemory(
         "XLA's count",
@@ -159,7 +165,7 @@ def read_compiled(compiled: Any) -> StepDeviceMemory:
 
 
 def read_worker_program(program: SpmdProgram) -> Step:
-    """What each worker does with its shards, its collectives among it, as equations over values of their local shapes."""
+    """Return the program of a worker, including its collectives, as equations over values of local shapes."""
     shape, names = program.workers.mesh_axes
     mesh: Any = AbstractMesh(shape, names, axis_types=(AxisType.Auto,) * len(names))
     closed = jax.make_jaxpr(program.map_over_mesh(mesh))(*program.argument_structs(mesh))
@@ -177,7 +183,7 @@ def read_worker_program(program: SpmdProgram) -> Step:
 
 
 def _count(name: str, step: Step, donated: Collection[int], constants: Sequence[int]) -> StepDeviceMemory:
-    """Return the memory of a program. `constants` are those of the user's step; the program's own tables count as temporaries."""
+    """Return the memory of a program. `constants` are the user's; tables of the program itself count as temporaries."""
     own = frozenset(constants)
     arguments = [number for number in step.inputs if number not in own]
     tables = [number for number in step.constants if number not in own]

@@ -1,4 +1,4 @@
-"""What a user calls: a training step for one device in, a step that runs on several devices out."""
+"""`tofu.jax.partition`: from a training step for one device to a step on several devices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Devices: TypeAlias = "int | Mesh | Sequence[Any]"
 
 
 class DeferredStep:
-    """A step that is planned for the arguments of its first call, and is called like the `step` that it was made of."""
+    """A step that is planned for the arguments of its first call. It is called like the original step."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class DeferredStep:
         self._given = {"workers": workers, "donate_argnums": donate_argnums, **options}
 
     def planned(self, *args: Any, **named: Any) -> PartitionedStep:
-        """The step on its devices, planned now, for these arguments or their shapes, where it is not yet."""
+        """Plan the step for these arguments, or their shapes, unless it is planned already. Return the planned step."""
         args = order_arguments(self.step, args, named)
         if self._made is None:
             if not args:
@@ -55,16 +55,16 @@ class DeferredStep:
         return self._made
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """As a function in a class: called of an instance, which is its first argument."""
+        """Bind the step to an instance, as a method of a class."""
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """One step."""
+        """Run one step."""
         args = order_arguments(self.step, args, named)
         return self.planned(*args)(*args)
 
     def __getattr__(self, name: str) -> Any:
-        """What a step has once it is planned. Raises AttributeError before, which says so."""
+        """Return an attribute of the planned step. Raise AttributeError before the step is planned."""
         made = None if name.startswith("_") else self._made
         if made is not None:
             return getattr(made, name)
@@ -105,11 +105,7 @@ def partition(
 
 @overload
 def partition(
-    *,
-    workers: Devices,
-    donate_argnums: int | Sequence[int] = (),
-    uneven: str | None = None,
-    **options: Any,
+    *, workers: Devices, donate_argnums: int | Sequence[int] = (), uneven: str | None = None, **options: Any
 ) -> Callable[[Callable[..., Any]], DeferredStep]: ...
 
 
@@ -122,45 +118,50 @@ def partition(
     uneven: str | None = None,
     **options: Any,
 ) -> Any:
-    """Plan a training step and make a step of it that runs on several devices.
+    """Plan a training step and return a step that runs on several devices.
 
     Parameters
     ----------
     step
-        A function of trees of arrays. What comes out first, if it is like the first argument, is the state of the next step, and lies as
-        that does.
+        A function of trees of arrays. If its first result is like its first argument, that result is the next state: it
+        gets the same layout.
     workers
-        How many devices, those of a mesh, or a list of devices. What they are divided into is the plan's. Of several processes each gives
-        equally many, and without `topology` what crosses between processes is dearer than what does not.
+        A number of devices, a mesh, or a list of devices. Only the devices of a mesh are used; the plan arranges them.
+        With several processes, each contributes equally many. Without `topology`, communication between processes costs
+        more than within one.
     example_args
-        Arguments, or their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`): no array is made. Without them the step is planned
-        when it is first called. Without a step, too, the result is a decorator: `@tofu.jax.partition(workers=8)`.
+        A tuple of arguments, or their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`). No array is created.
+        If left out, the step is planned at its first call. If `step` is left out too, the result is a decorator:
+        `@tofu.jax.partition(workers=8)`.
     donate_argnums
-        Arguments whose memory the step may use, as `jax.jit` has it.
+        Arguments whose memory the step may reuse, as in `jax.jit`.
     uneven
-        Which arguments, the state among them, may lie in parts that overlap where devices cannot share them equally. "needed", which is the
-        default: those of 64 KiB and more that have no equal parts, as weights of 1,024 x 4,096 have none on 3 devices; else
-        each device would hold all of them. `place` and the step give them as `UnevenArray`. "free": all, a table of 50,257 rows by its rows
-        say. "none": no arguments.
+        Which arguments may be stored in overlapping shards if the devices cannot share them equally. `place` and the
+        step return these as `UnevenArray`.
+
+        - "needed" (default): arrays of 64 KiB and more without equal shards, such as weights of 1,024 x 4,096 on 3
+          devices. Otherwise each device would hold all of them.
+        - "free": any array, such as a table of 50,257 rows.
+        - "none": no array.
     more
-        None: the step's arguments are one tuple.
+        Nothing: the step's arguments are one tuple.
     options
-        Of planning, as those of `tofu.partition`: `plan` (a plan, its JSON, or a file with that), `hints`, `search_seconds`, `algorithm`,
-        `topology`, `memory_limit`, `replicate`, `undescribed`, `cache`.
+        Options of planning, as in `tofu.partition`: `plan` (a plan, its JSON, or a file with it), `hints`,
+        `search_seconds`, `algorithm`, `topology`, `memory_limit`, `replicate`, `undescribed`, `cache`.
 
     Raises
     ------
     DeviceError
-        There are fewer devices.
+        There are too few devices.
     UnsupportedError, UndescribedOperatorError, InfeasibleError, PlanError
-        The step cannot be read, described, split, or not so.
+        The step cannot be traced, uses a primitive without a description, or cannot be split as requested.
     """
     if more:
         raise UnsupportedError(
             f"partition takes a step, workers and one tuple of the step's arguments, and {len(more) + 3} values were given by "
             f"position. Put the last {len(more) + 1} into a tuple, as in tofu.jax.partition(step, 8, (state, batch)); options have names."
         )
-    if options.get("backend") == "shard_map":  # until 0.3 there were two
+    if options.get("backend") == "shard_map":  # accepted for scripts written before 0.3
         warnings.warn(
             "backend= is gone: steps run under jax.shard_map. Leave it out.", DeprecationWarning, stacklevel=2
         )
@@ -187,7 +188,10 @@ def partition(
 
 
 def _check_given(workers: Any) -> None:
-    """Raises DeviceError without any. The devices themselves are looked for when the step is planned: JAX may not be ready before."""
+    """Raise DeviceError if `workers` is missing.
+
+    Devices are looked up when the step is planned: JAX may not be ready before.
+    """
     if workers is None:
         raise DeviceError(
             "workers= is missing, the devices that the step is to run on: a number of them, a jax.sharding.Mesh, or a list, as in "
@@ -196,19 +200,18 @@ def _check_given(workers: Any) -> None:
 
 
 def _check_members(workers: Any) -> None:
-    """Raise DeviceError if a list has something else than devices. JAX is not asked for its devices."""
     if not isinstance(workers, Sequence) or isinstance(workers, str):
         return
     strange = [show(one) for one in workers if not hasattr(one, "process_index")]
     if strange:
         raise DeviceError(
-            f"workers= has {strange[0]}, which is no device. Give devices of jax.devices(), or a number of them. The step's arguments "
+            f"workers= contains {strange[0]}, not a device. Pass devices from jax.devices(), or their number. The step's arguments "
             "come third: tofu.jax.partition(step, 8, (state, batch))."
         )
 
 
 def find_devices(workers: Any) -> list[Any]:
-    """The devices that are meant. Raises DeviceError where there are fewer, or something else is given."""
+    """Return the devices that `workers` stands for. Raise DeviceError for too few devices, or for a wrong type."""
     if isinstance(workers, Mesh):
         workers = list(workers.devices.flat)
     _check_members(workers)

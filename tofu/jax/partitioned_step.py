@@ -1,4 +1,4 @@
-"""A step that was planned, on its devices: what runs it, and what there is to know of it."""
+"""`PartitionedStep`: a planned step on its devices."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_planned_precision(method: Method) -> Method:
-    """A method that runs in the precision in which its step was planned, whatever `jax_enable_x64` has become."""
+    """Run a method in the precision in which its step was planned, whatever `jax_enable_x64` is now."""
 
     @wraps(method)
     def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
@@ -70,9 +70,16 @@ def in_planned_precision(method: Method) -> Method:
 
 
 class PartitionedStep:
-    """A step that runs on several devices. It is called like the step that it was made of, and returns what that returns.
+    """A step that runs on several devices. It is called like the original step and returns the same trees.
 
-    `partition` is what the pipeline made, `mesh` the devices, `uneven` which arguments may lie in unequal parts.
+    Attributes
+    ----------
+    partition
+        The result of the planning pipeline.
+    mesh
+        The devices.
+    uneven
+        Which arguments may be stored in overlapping shards.
     """
 
     def __init__(
@@ -94,7 +101,7 @@ class PartitionedStep:
         self._transformed: dict[Transformation, PartitionedStep] = {}
         self._donate_argnums, self._donated = donate_argnums, native.donated
         self._program, self._run = program, program.compile(mesh, self._donated)
-        self._leaf_names = [partition.graph.tensors[native.tensor_of[number]].name for number in native.step.inputs]
+        self._leaf_names = [native.name_tensor(partition.graph, number) for number in native.step.inputs]
         types = [native.step.types[number] for number in native.step.inputs]
         self._types = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
         self._weak_types = WeakTypeCheck(step, native, self._leaf_names)
@@ -111,8 +118,9 @@ class PartitionedStep:
 
     @cached_property
     def shardings(self) -> Any:
-        """Those of the arguments, as trees like them in which functions and texts stand as they are. Raises UnsupportedError where a class
-        in them takes nothing but arrays.
+        """Shardings of the arguments, as trees like the arguments. Functions and strings in them are unchanged.
+
+        Raises UnsupportedError if a class in the trees accepts nothing but arrays.
         """
         whole = NamedSharding(self.mesh, PartitionSpec())
         tree = self._native.arguments_tree
@@ -122,14 +130,15 @@ class PartitionedStep:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes that go between hosts in a step, as the plan counts them, and 0 on devices of one process. Where devices do not lie process
-        by process it is an upper bound.
+        """Bytes sent between hosts in one step, by the plan's count; 0 with one process.
+
+        An upper bound if the mesh does not list devices process by process.
         """
         return count_host_bytes(self.mesh, self.plan.level_bytes)
 
     @cached_property
     def _constants(self) -> list[Any]:
-        """The arrays that the step closes over, sharded as planned: the last operands of the program."""
+        """Arrays that the step closes over, sharded as planned. They are the last operands of the program."""
         values = list(self._native.step.constants.values())
         with jax.ensure_compile_time_eval():  # an outer trace must not capture them
             self._agreement.check({len(self._arguments): values})
@@ -140,7 +149,7 @@ class PartitionedStep:
 
     @in_planned_precision
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """One step, of arguments that lie anywhere; `place` says where they are best."""
+        """Run one step. Arguments may be stored anywhere; `place` stores them where the step reads them."""
         given = self._flatten(order_arguments(self._step, args, named))
         refuse_shapes(given, self._leaf_names)
         self._agreement.check(dict(enumerate(self._native.arguments_tree.split(given))))
@@ -151,7 +160,6 @@ class PartitionedStep:
         return unflatten_arrays(self._native.results_tree, made)
 
     def _run_leaves(self, given: Sequence[Any]) -> list[Any]:
-        """Return the leaves of the results, from those of the arguments."""
         if any(isinstance(leaf, jax.core.Tracer) for leaf in given):
             made_of = (UnevenArray, *NUMBERS)
             return self._run_traced(*(jnp.asarray(leaf) if isinstance(leaf, made_of) else leaf for leaf in given))
@@ -164,11 +172,11 @@ class PartitionedStep:
 
     @cached_property
     def _run_traced(self) -> Callable[..., list[Any]]:
-        """The step for transformations of JAX: from whole leaves to whole results. It donates nothing, and takes leaves from anywhere."""
+        """The step for JAX transformations: from complete leaves to complete results. It donates nothing."""
         run = jax.jit(self._program.function(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:
-            check_leaves(leaves, self._types, self._leaf_names)  # a derivative hides what its arrays have become
+            check_leaves(leaves, self._types, self._leaf_names)  # custom_vjp may have replaced the leaves
             made: list[Any] = run(*map(place_operand, leaves, self._laid), *self._constants)
             for position, sharding in self._uneven_results.items():
                 made[position] = sharding.restore(made[position])
@@ -182,7 +190,6 @@ class PartitionedStep:
 
     @in_planned_precision
     def _plan_transformed(self, asked: Transformation) -> PartitionedStep:
-        """Plan a transformation of this step by JAX, on the same devices, once."""
         if asked not in self._transformed:
             function, shapes = asked.derive(self._native.jaxpr)
             source = read_step(function, shapes)
@@ -193,9 +200,10 @@ class PartitionedStep:
 
     @in_planned_precision
     def lower(self, *args: Any, **named: Any) -> Any:
-        """Lower the step, as `jax.jit(step).lower` does, from arrays or their shapes: to be read, or compiled and called like the step.
+        """Lower the step, as `jax.jit(step).lower` does, from arrays or their shapes.
 
-        Leaves that are not arrays stand in the arguments as planned. An array in unequal shards is passed as `UnevenArray.joined`.
+        The result can be read, or compiled and called like the step. Leaves that are not arrays must be passed as
+        planned. Pass `UnevenArray.joined` for an array in overlapping shards.
         """
         function, native = self._program.function(self.mesh), self._native
 
@@ -228,18 +236,20 @@ class PartitionedStep:
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
-        """As `lower`, of the arrays in the arguments alone, one after another: trees of them are not put together."""
+        """Lower the step as a function of the arrays in its arguments, one after another, without their trees."""
         lowered: Any = self._run.lower(*self._program.argument_structs(self.mesh))
         return lowered
 
     @in_planned_precision
     def place(self, value: Any, argument: int = 0) -> Any:
-        """An argument, by default the first, laid out on the devices as the plan has it: each device gets its shard alone.
+        """Return an argument, by default the first, stored on the devices as planned.
 
-        With several processes each has the whole of it, or it lies on their devices. It shares no memory with `value`. Raises ShapeError
-        for another tree, or other shapes and types, than was planned for.
+        Each device receives only its own shard.
+
+        With several processes, each passes the complete argument, or arrays on the devices of all processes. The result
+        shares no memory with `value`. Raises ShapeError if trees, shapes or types differ from the planned ones.
         """
-        leaves, names, types, laid = self._take(value, argument)
+        leaves, names, types, laid = self._flatten_argument(value, argument)
         check_leaves(leaves, types, names)
         refuse_shapes(leaves, names)
         self._agreement.check({argument: leaves})
@@ -247,21 +257,23 @@ class PartitionedStep:
 
     @in_planned_precision
     def place_part(self, value: Any, argument: int = 1) -> Any:
-        """An argument, by default the second, of which each process has its own part, laid out on the devices as the plan has it.
+        """Return an argument, by default the second, stored as planned. Each process passes its own rows.
 
-        Process n of P has rows n B/P to (n + 1) B/P, without the last, of dimension 0, of extent B, of each leaf; what has no dimensions
-        all have. Rows that the plan has in another process move there. Raises ShapeError where the leaves are not such parts.
+        Process n of P passes rows n B/P up to (n + 1) B/P of dimension 0, whose extent is B, of each leaf. All
+        processes pass scalars. Rows that the plan stores in another process are sent there. Raises ShapeError if the
+        leaves are not such rows.
         """
-        leaves, names, types, laid = self._take(value, argument)
+        leaves, names, types, laid = self._flatten_argument(value, argument)
         refuse_shapes(leaves, names)
         self._agreement.check({})
         return unflatten_arrays(self._arguments[argument], list(map(place_local_rows, names, leaves, types, laid)))
 
-    def _take(self, value: Any, argument: int) -> tuple[list[Any], list[str], list[jax.ShapeDtypeStruct], list[Any]]:
-        """The leaves of an argument, and the names, types and shardings that they are planned with. Raises ShapeError for another tree."""
+    def _flatten_argument(
+        self, value: Any, argument: int
+    ) -> tuple[list[Any], list[str], list[jax.ShapeDtypeStruct], list[Any]]:
         if argument not in range(len(self._arguments)):
             raise UnsupportedError(
-                f"argument is {show(argument)}; the step has arguments 0 to {len(self._arguments) - 1}, and one of them is placed."
+                f"argument is {show(argument)}; it must be one of the step's arguments 0 to {len(self._arguments) - 1}."
             )
         leaves, given = flatten_arrays(value, self._native.has_static_numbers)
         planned, tree = self._arguments[argument], self._native.arguments_tree
@@ -272,22 +284,27 @@ class PartitionedStep:
             difference = describe_difference(there, given.pick(name_leaves(name, value, is_static)))
             difference = difference or describe_node_difference(planned.tree, given.tree, name)
             raise ShapeError(
-                f"What is to be placed is not like {name}, argument {argument} of the step.{difference} Another argument is placed by its "
-                "number: the batch, say, by place(batch, argument=1)."
+                f"The value does not match {name}, argument {argument} of the step.{difference} To place another argument, pass its "
+                "number, as in place(batch, argument=1)."
             )
         return leaves, names, types, laid
 
     @in_planned_precision
     def check_replicas(self) -> bool:
-        """Whether JAX itself shows, by `check_vma` of `jax.shard_map`, that what the plan has whole on several devices is the same there.
-        It traces the step once more, and cannot tell of what is put together box by box, as where sizes have no equal parts.
+        """Return True if JAX itself proves (`check_vma` of `jax.shard_map`) that all replicas are equal.
+
+        The step is traced once more. JAX cannot prove it for arrays that are assembled box by box, as for unequal
+        shards.
         """
         is_shown: bool = self._program.check_replicas(self.mesh)
         return is_shown
 
     @in_planned_precision
     def memory_report(self, compile: bool = False) -> StepMemory:
-        """What each device needs, which prints. With `compile`, XLA compiles the step, and its own count stands beside the prediction."""
+        """Return the memory that each device needs; the result prints.
+
+        With `compile`, XLA compiles the step, and its own count is shown beside the prediction.
+        """
         predicted = predict_memory(self.partition)
         if not compile:
             return predicted
@@ -303,10 +320,21 @@ class PartitionedStep:
         donate_argnums: int | Sequence[int] = (),
         **options: Any,
     ) -> PartitionedStep:
-        """Another step over the state of this one, an evaluation say, on the same devices: its first argument lies as it does here.
+        """Plan another step over the same state, such as an evaluation, on the same devices.
 
-        `part` takes a tree like this step's first argument and gives the part that the other step's first argument is, for example
-        `lambda state: state.params`. Options are those of `tofu.jax.partition`. Raises ShapeError where trees, shapes or types differ.
+        Its first argument keeps this step's layout.
+
+        Parameters
+        ----------
+        step, example_args, donate_argnums, options
+            As in `tofu.jax.partition`.
+        part
+            Picks the other step's first argument from this step's, for example `lambda state: state.params`.
+
+        Raises
+        ------
+        ShapeError
+            Trees, shapes or types differ.
         """
         check_arguments(example_args)
         if not callable(part):
@@ -314,23 +342,21 @@ class PartitionedStep:
                 f"part= is a function that picks a part of the state, as in part=lambda state: state.params, and not {show(part)}."
             )
         if options.get("topology") is not None:
-            raise UnsupportedError(
-                f"topology= is that of {self.name}, with which the devices are shared. Leave it out."
-            )
+            raise UnsupportedError(f"topology= cannot differ from {self.name}, which uses the same devices. Remove it.")
         source = donate(read_step(step, tuple(example_args), self._native.has_static_numbers), donate_argnums)
         hints = make_state_hints(source, *read_state_layouts(self.partition, part))
-        read_settings(self.plan.workers, options)  # raises where hints= are none
+        read_settings(self.plan.workers, options)  # validates hints=
         given = dict(options.pop("hints", None) or {})
         raise_together(
             PlanError,
-            f"The first argument lies as {self.name} lays it out, and hints= have it otherwise. Leave these out, or give them there:",
+            f"The first argument keeps its layout from {self.name}, and hints= contradict it. Remove these hints, or pass them there:",
             [f"{name} is split along {steps}" for name, steps in hints.items() if not matches_hint(given, name, steps)],
         )
         settings = read_settings(self.plan.workers, {**options, "hints": {**given, **hints}})
         if settings.plan is not None and settings.plan.factors != self.plan.factors:
             raise PlanError(
                 f"The plan has factors {settings.plan.factors}, and that of {self.name} {self.plan.factors}, whose layouts the state has. "
-                "Leave plan= out, and one for these is searched."
+                "Remove plan= to search for a plan with these factors."
             )
         steps = arrange_as(self.plan)
         engine = make_engine(self.uneven)
@@ -339,13 +365,13 @@ class PartitionedStep:
 
     @in_planned_precision
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
-        """Predict what a step takes on a machine, by its name ("8xH100") or its file. Printed, it says where the time goes."""
+        """Predict the time of a step on a machine, given by its name ("8xH100") or its file. The result prints."""
         return simulate_partition(self.partition, read_machine(machine), read_states(states))
 
     def save_report(self, path: str | Path, title: str = "") -> None:
-        """Write a page for a browser: how every tensor is cut, what moves for each operator, and what other splits would move.
+        """Write a web page with the layout of every tensor, the communication of every operator, and alternatives.
 
-        Takes a moment for each axis of the operators that move most.
+        This runs one short search for each axis of the operators that communicate most.
         """
         if not isinstance(path, (str, os.PathLike)):
             raise UnsupportedError(
@@ -356,19 +382,22 @@ class PartitionedStep:
     report = save_report
 
     def __reduce__(self) -> Any:
-        """Raises UnsupportedError, for copies and `pickle`."""
+        """Raise UnsupportedError: a step cannot be copied or pickled."""
         raise UnsupportedError(
-            f"{self!r} is of this process and its devices, and is neither copied nor pickled. Save its plan, parallel.plan.to_json(), and "
-            "give that to tofu.jax.partition as plan=."
+            f"{self!r} belongs to this process and its devices, and cannot be copied or pickled. Save its plan, parallel.plan.to_json(), "
+            "and pass it to tofu.jax.partition as plan=."
         )
 
     def why(self, operator: str) -> str:
-        """A table: what the plan would move if an operator were split along each of its axes, each a search of a moment."""
+        """Return a table of the communication if an operator were split along each of its axes.
+
+        Each axis takes a short search.
+        """
         return print_to_text(lambda console: console.print(alternatives_table(self.partition, operator)))
 
     @property
     def name(self) -> str:
-        """That of the function."""
+        """Name of the function."""
         return str(getattr(self._step, "__name__", "step"))
 
     def __repr__(self) -> str:
@@ -376,18 +405,16 @@ class PartitionedStep:
         return f"<{self.name} on {devices}, {self.plan.communication_bytes:,} bytes moved in a step>"
 
     def _describe_argument_difference(self, given: Any) -> str:
-        """Where the tree of arguments is another, whose leaves have the names that were planned."""
         planned = self._native.arguments_tree.tree.children()
         pairs = zip(planned, given.children(), name_parameters(self._step, len(planned)), strict=False)
         differences = (describe_node_difference(*pair) for pair in pairs)
         return next(filter(None, differences), f" It has {len(planned)}, and {len(given.children())} are given.")
 
     def _flatten(self, args: Sequence[Any]) -> list[Any]:
-        """The leaves of the arguments. Raises ShapeError for others than the step was planned for."""
         given, planned = tuple(args), self._native.arguments_tree
         leaves: list[Any]
         leaves, tree = jax.tree.flatten(given)
-        if planned.static or tree != planned.tree:  # most often neither is so, and this runs in every step
+        if planned.static or tree != planned.tree:  # the fast path: this runs in every step
             leaves, found = flatten_arrays(given, self._native.has_static_numbers)
             if found != planned:
                 there, names = self._native.names, name_all(self._step, given)
@@ -401,13 +428,15 @@ class PartitionedStep:
         return leaves
 
     def _find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
-        """Return the types of the results for leaves of other weak types than planned. Raises ShapeError if more types are others."""
+        """Return the types of the results if weak types differ from the planned ones, else None.
+
+        Raise ShapeError if other types change too.
+        """
         weak = list_weak(leaves)
         return None if weak == self._weak_types.planned else self._weak_types.find_result_types(weak)
 
 
 def _as_type(value: Any, type_: ValueType) -> Any:
-    """Return a result with the weak type that it has in `type_`."""
     return (
         replace(value, joined=as_type(value.joined, type_)) if isinstance(value, UnevenArray) else as_type(value, type_)
     )
@@ -415,7 +444,10 @@ def _as_type(value: Any, type_: ValueType) -> Any:
 
 @dataclass(frozen=True)
 class BoundStage:
-    """A `jax.stages.Lowered` or `Compiled` whose last argument is bound to `constants`; all else is that of the `stage`."""
+    """A `jax.stages.Lowered` or `Compiled` with its last argument bound to `constants`.
+
+    Other attributes are those of `stage`.
+    """
 
     stage: Any
     constants: Sequence[Any]

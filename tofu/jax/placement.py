@@ -1,4 +1,4 @@
-"""Values where a step reads them: of what a process has, its devices get their shards alone."""
+"""Place arrays on devices. Each device receives only its own shard."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ Sharding: TypeAlias = "NamedSharding | UnevenSharding"
 
 
 def is_global(value: Any) -> bool:
-    """Whether it is an array on devices of several processes."""
+    """Return True if an array is on devices of several processes."""
     return isinstance(value, (jax.Array, UnevenArray)) and not value.is_fully_addressable
 
 
 def read_host_value(value: Any) -> Any:
-    """What a process has all of, as NumPy has it; of random keys their numbers."""
+    """Return a value of this process as a NumPy array; for random keys, their data."""
     is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(value) if is_key else value)
 
 
 def place_array(value: Any, sharding: Sharding) -> Any:
-    """A value, which all processes have or which lies on their devices, laid out: each process puts the shards of its own devices."""
+    """Place a value that all processes have, or that is on their devices.
+
+    Each process stores the shards of its own devices.
+    """
     if isinstance(sharding, UnevenSharding):
         return UnevenArray(_join(value, sharding), sharding)
     if isinstance(value, UnevenArray):
@@ -42,8 +45,10 @@ def place_array(value: Any, sharding: Sharding) -> Any:
 
 
 def place_operand(value: Any, sharding: Sharding) -> Any:
-    """An argument where the step reads it: what was put elsewhere is moved; of what was put nowhere in particular `jax.jit` takes care,
-    where all devices are this process's own. Of what has unequal parts these, side by side.
+    """Place an argument where the step reads it.
+
+    - Arrays that JAX has not committed to a device are left to `jax.jit`, if all devices belong to this process.
+    - An array with overlapping shards becomes these shards, side by side.
     """
     if isinstance(sharding, UnevenSharding):
         return _join(value, sharding)
@@ -53,14 +58,17 @@ def place_operand(value: Any, sharding: Sharding) -> Any:
         return value
     if not isinstance(value, jax.Array) or not value.committed:
         return value if sharding.is_fully_addressable else place_array(value, sharding)
-    if value.sharding == sharding or value.sharding.is_equivalent_to(sharding, value.ndim):  # the first is quick
+    if value.sharding == sharding or value.sharding.is_equivalent_to(
+        sharding, value.ndim
+    ):  # equality is the cheap test
         return value
     return place_array(value, sharding)
 
 
 def place_copy(value: Any, sharding: Sharding) -> Any:
-    """A value laid out in memory of its own, which may be given up and the value kept: JAX leaves what is on a device already as it is, and
-    CPUs read NumPy's arrays where they are, which may be written to.
+    """Place a value in memory of its own, so that it can be donated while the original stays valid.
+
+    JAX does not copy arrays that are on a device already, and on CPUs it reads NumPy arrays in place.
     """
     laid = place_array(_copy_numpy(value), sharding)
     if isinstance(laid, UnevenArray):
@@ -72,18 +80,21 @@ def place_copy(value: Any, sharding: Sharding) -> Any:
 
 
 def _copy_numpy(value: Any) -> Any:
-    """A copy of what is not JAX's; numbers of Python's have no memory, and a type that gives way to others."""
+    """Return a copy of a NumPy array. Python numbers have no memory to share, and a copy would lose their weak type."""
     return value if isinstance(value, (jax.Array, UnevenArray, *NUMBERS)) else np.array(value)
 
 
 def _read_whole(array: UnevenArray) -> Any:
-    """The whole of it: on the host, where it can be there and is no random keys."""
+    """Return the complete array: on the host, unless it is global or consists of random keys."""
     is_key = jnp.issubdtype(array.dtype, jax.dtypes.extended)
     return jnp.asarray(array) if is_key or is_global(array) else np.asarray(array)
 
 
 def _join(value: Any, sharding: UnevenSharding) -> Any:
-    """The parts of a value side by side, each on its devices: nothing whole is, unless the value lies on those of several processes."""
+    """Return the shards of a value side by side, each on its devices.
+
+    No device holds all of it, unless the value is global.
+    """
     if isinstance(value, UnevenArray):
         if value.parts == sharding:
             return value.joined
@@ -97,7 +108,7 @@ def _join(value: Any, sharding: UnevenSharding) -> Any:
 
 
 def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
-    """Makes copies of donated leaves that are among the leaves more than once: JAX gives an array up once, and to one reader."""
+    """Copy donated leaves that occur more than once: JAX can donate an array only once, to one reader."""
     kept = set(range(len(leaves))).difference(donated) if donated else ()
     seen = {id(leaves[position]) for position in kept}
     for position in donated:
@@ -108,10 +119,10 @@ def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding
 
 
 def place_local_rows(name: str, part: Any, planned: jax.ShapeDtypeStruct, sharding: Sharding) -> Any:
-    """The array `name`, as it is planned, of which each process has an equal part along dimension 0, in the order of the processes.
+    """Place the array `name`, of which each process passes an equal part of dimension 0, in the order of the processes.
 
-    What has no dimensions all have. Where the sharding puts cells on another process than the one that has them, they move between
-    devices. Raises ShapeError where the part is none of such an array.
+    All processes pass scalars. Rows that the sharding stores in another process are sent there. Raise ShapeError if the
+    part does not fit.
     """
     shape = planned.shape
     mesh = (sharding.joined if isinstance(sharding, UnevenSharding) else sharding).mesh
@@ -142,7 +153,6 @@ def place_local_rows(name: str, part: Any, planned: jax.ShapeDtypeStruct, shardi
 
 
 def _stays(sharding: NamedSharding, shape: tuple[int, ...], rows: int, begins: dict[int, int]) -> bool:
-    """Whether each device reads from the part of its own process alone."""
     for device, index in sharding.devices_indices_map(shape).items():
         start, stop, _ = index[0].indices(shape[0])
         begin = begins[int(device.process_index)]
@@ -152,7 +162,7 @@ def _stays(sharding: NamedSharding, shape: tuple[int, ...], rows: int, begins: d
 
 
 def _split_by_process(devices: list[Any], processes: int, part: tuple[int, ...]) -> NamedSharding:
-    """Along dimension 0 over processes, and over the devices of each along the first dimension that they can share."""
+    """Shard dimension 0 over processes, and the first dimension that divides equally over the devices of each process."""
     each, rest = divmod(len(devices), processes)
     if rest:
         raise DeviceError(
@@ -167,7 +177,6 @@ def _split_by_process(devices: list[Any], processes: int, part: tuple[int, ...])
 
 
 def _make_keys(laid: jax.Array, value: Any, sharding: NamedSharding) -> jax.Array:
-    """Random keys again where `value` is of such."""
     if not (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)):
         return laid
     kind = jax.random.key_impl(value)

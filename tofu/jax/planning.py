@@ -1,4 +1,4 @@
-"""A step that was read, through the pipeline: plans need no devices."""
+"""Plan steps that were traced. No devices are needed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from tofu.planning.settings import OPTIONS, Settings, read_options
 from tofu.validation import MOST_WORKERS
 
 OF_STEPS = tuple(name for name in OPTIONS if name != "for_training")
-"""The options that a step has: it says itself whether it trains."""
+"""The options of planning. A step itself shows whether it trains."""
 OF_CALLS = ("donate_argnums", "uneven")
-"""The parameters of `tofu.jax.partition` that are no options of planning."""
-STATIC = "numbers of Python's that the step cannot be traced without are part of it by themselves, and functools.partial gives it others"
-SHARDED = "the plan says how arguments and results lie; hints= fixes it for some"
+"""Parameters of `tofu.jax.partition` that are not options of planning."""
+STATIC = (
+    "Python numbers that the step needs while it is traced are static by themselves; functools.partial fixes others"
+)
+SHARDED = "the plan chooses the shardings of arguments and results; hints= fixes some of them"
 MEANT_OTHERWISE = {
     "workers": "it runs on the devices of the step whose state it reads",
     "static_argnums": STATIC,
@@ -30,13 +32,13 @@ MEANT_OTHERWISE = {
     "out_shardings": SHARDED,
     "backend": "every step runs under jax.shard_map, with the plan's own collectives",
 }
-"""What stands for options of JAX's, and of another call."""
+"""What replaces an option of JAX, or of another call."""
 OTHER_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
-"""What `workers=` is called elsewhere: by JAX, and by `tofu.partition`."""
+"""Other names for `workers=`, in JAX and in `tofu.partition`."""
 
 
 def plan_step(source: Source, settings: Settings, observe: Observer | None = None, engine: Engine = JAX) -> Partition:
-    """The partition of a step that was read. Raises a TofuError of the pass that fails."""
+    """Return the partition of a step. Raise the TofuError of the pass that fails."""
     observe = observe or observe_by_environment()
     task = analyse(source, settings, observe, engine)
     with search_progress(settings.workers) as progress:
@@ -44,15 +46,15 @@ def plan_step(source: Source, settings: Settings, observe: Observer | None = Non
 
 
 def analyse(source: Source, settings: Settings, observe: Observer, engine: Engine = JAX) -> Task:
-    """Return a step that was read, in the form that the settings ask for, before anything is decided."""
+    """Return the task of planning a step, in the form that the settings ask for."""
     return analyse_step(observe("read", choose_form(source, settings)), engine, settings, observe)
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
-    """Return the step with the sums that loops carry added up after the loops, or the step as it is written.
+    """Return the step with sums hoisted out of its loops, or the step as it is written.
 
-    Added up after the loops, no plan moves more, but each worker may hold all of a sum. So this form is used only if tensors may be
-    replicated. A plan that is passed says which form it is of, and so do hints for what the loops carry.
+    With hoisted sums, no plan communicates more, but each worker may hold all of a sum. So this form is used only if
+    tensors may be replicated. A plan decides by its fingerprint, and hints by naming tensors that only one form has.
     """
     given = settings.plan or settings.saved
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
@@ -67,7 +69,6 @@ def choose_form(source: Source, settings: Settings) -> Source:
 
 
 def _suggest_option(name: str) -> str:
-    """What was probably meant by an option that is none."""
     if name in MEANT_OTHERWISE:
         return f" ({MEANT_OTHERWISE[name]})"
     if name in OTHER_WORKERS:
@@ -76,15 +77,16 @@ def _suggest_option(name: str) -> str:
 
 
 def check_names(options: Mapping[str, Any]) -> None:
-    """Raises UnsupportedError for options that there are not."""
+    """Raise UnsupportedError for unknown options."""
     unknown = [f"{name}={_suggest_option(name)}" for name in options if name not in OF_STEPS]
     known = ", ".join(f"{name}=" for name in (*OF_CALLS, *OF_STEPS))
     raise_together(UnsupportedError, f"The options are {known}, and none of these:", unknown)
 
 
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
-    """What users ask for, checked; no workers are those of the plan. Raises the TofuError of the first option that is wrong or contradicts
-    another.
+    """Return the validated settings. If `workers` is None, the plan's number is used.
+
+    Raise the TofuError of the first option that is wrong or contradicts another.
     """
     check_names(options)
     given = read_options(options)

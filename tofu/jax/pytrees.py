@@ -1,4 +1,4 @@
-"""Trees that a user is given: of arrays that were laid out, and of where they lie; and the state of one step as that of another."""
+"""Build the trees that users receive, and apply the layouts of one step's state to another step."""
 
 from __future__ import annotations
 
@@ -16,30 +16,28 @@ from tofu.jax.frontend.static_leaves import StaticLeaf, Structure, flatten_array
 from tofu.pipeline import Partition
 from tofu.plan import DimensionChoice, format_count
 
-MOST_LETTERS = 200  # of a user's error
+MOST_LETTERS = 200  # limits a user's error message
 
 
 def unflatten_arrays(structure: Structure, arrays: Sequence[Any]) -> Any:
-    """The tree of arrays that have been laid out. Raises UnsupportedError where a class in it does not take one of unequal parts."""
+    """Return the tree of placed arrays. Raise UnsupportedError if a class in it does not accept an `UnevenArray`."""
     try:
         return structure.unflatten(arrays)
     except Exception as error:
         if not any(isinstance(array, UnevenArray) for array in arrays):
             raise
         raise UnsupportedError(
-            "A class of pytrees does not take a tofu.jax.UnevenArray, which is what has no equal parts for these devices: it raises "
-            f'{_show_error(error)}. Give tofu.jax.partition uneven="none", so that each device holds all of these arrays, or let the class '
-            "take whatever has a shape and a dtype."
+            "A pytree class does not accept a tofu.jax.UnevenArray, an array that these devices cannot share equally: it raises "
+            f'{_show_error(error)}. Pass uneven="none" to tofu.jax.partition to replicate these arrays, or let the class '
+            "accept anything with a shape and a dtype."
         ) from error
 
 
 def _show_error(error: Exception) -> str:
-    """One line of an error of the user's."""
     return shorten(f"{type(error).__name__}: {error}".rstrip(": "), MOST_LETTERS, placeholder=" ...")
 
 
 def _show_tree(structure: Structure | None) -> str:
-    """A tree in a message: the class at its root, and how many arrays it has."""
     if structure is None:
         return "not there"
     data, arrays = structure.tree.node_data(), format_count(structure.num_leaves, "array")
@@ -57,28 +55,32 @@ def _show_tree(structure: Structure | None) -> str:
 def unflatten_values(
     structure: Structure, leaves: Sequence[Any], what: str, restore: Callable[[StaticLeaf], Any]
 ) -> Any:
-    """A tree of something else than arrays, for `what`. Raises UnsupportedError where a class in it takes nothing but arrays."""
+    """Return a tree of values that are not arrays, for `what`.
+
+    Raise UnsupportedError if a class in it accepts nothing but arrays.
+    """
     try:
         return structure.unflatten(leaves, restore)
     except Exception as error:
         raise UnsupportedError(
-            f"A step has no {what} where a class of pytrees among its arguments or results takes nothing but arrays: it raises "
-            f"{_show_error(error)}, made of shardings. JAX's own jax.tree.map and jax.jit(step).lower make it of other things "
-            "than arrays as well; checks belong where users make it, not where JAX does. Calls, place and memory_report work, and so does "
+            f"{what} is not available, since a pytree class among the step's arguments or results accepts nothing but arrays: it raises "
+            f"{_show_error(error)}, given shardings. jax.tree.map and jax.jit(step).lower build it from other "
+            "values too, so check values where users build it. Calls, place and memory_report work, and so does "
             "[x.sharding for x in jax.tree.leaves(step.place(state))]."
         ) from error
 
 
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
-    """Whether hints say nothing of a tensor, or that it is split along these dimensions: one for each step, or one for all."""
+    """Return True if hints do not mention a tensor, or split it along these dimensions.
+
+    A hint has one dimension for each round, or one for all.
+    """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
 
 
 @dataclass(frozen=True)
 class _PlacedLeaf:
-    """A leaf of an argument, and the dimension that is split at each step."""
-
     shape: tuple[int, ...]
     dtype: Any
     steps: DimensionChoice
@@ -88,7 +90,10 @@ class _PlacedLeaf:
 
 
 def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tuple[list[_PlacedLeaf], Structure]:
-    """Where the leaves lie of a part of the first argument, and what is left of its tree. Raises UnsupportedError where it has others."""
+    """Return the layouts of the leaves of a part of the first argument, and its tree.
+
+    Raise UnsupportedError if it has other leaves.
+    """
     native, plan = partition.source.native, partition.plan
     first, *_ = native.arguments_tree.children()
     numbers = native.step.inputs[: first.num_leaves]
@@ -104,23 +109,26 @@ def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tupl
     positions, structure = found[-1]
     if None in positions:
         raise UnsupportedError(
-            "part= gives something else than the state has, computed from it maybe. It picks a part of the state, as in "
+            "part= returns a value that is not in the state. It must pick a part of the state, as in "
             "part=lambda state: state.params."
         )
-    names = [partition.graph.tensors[native.tensor_of[number]].name for number in numbers]
+    names = [native.name_tensor(partition.graph, number) for number in numbers]
     picked = [position for position in positions if position is not None]
     laid = [_PlacedLeaf(types[n].shape, types[n].dtype, plan.tensors[names[n]]) for n in picked]
     return laid, structure
 
 
 def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Structure) -> Mapping[str, DimensionChoice]:
-    """Hints that lay out the first argument of a step like these leaves. Raises ShapeError where it has others."""
+    """Return hints that give the first argument of a step these layouts.
+
+    Raise ShapeError if it is not like the state.
+    """
     native = source.native
     first = next(iter(native.arguments_tree.children()), None)
     if first is None or first.strip_static() != state.strip_static():
         raise ShapeError(
-            f"The first argument of the step is {_show_tree(first)}, and the state {_show_tree(state)}. Where it is a part of the state, "
-            "say which: part=lambda state: ..."
+            f"The first argument of the step is {_show_tree(first)}, and the state {_show_tree(state)}. If it is a part of the state, "
+            "pick that: part=lambda state: ..."
         )
     numbers = native.step.inputs[: len(leaves)]
     differing = []
@@ -131,5 +139,5 @@ def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Struc
     raise_together(
         ShapeError, "The first argument of the step is not like the state, whose layouts it is to have:", differing
     )
-    names = (source.graph.tensors[native.tensor_of[number]].name for number in numbers)
+    names = (native.name_tensor(source.graph, number) for number in numbers)
     return {name: leaf.steps for name, leaf in zip(names, leaves, strict=True)}

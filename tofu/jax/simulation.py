@@ -1,4 +1,4 @@
-"""`tofu.simulate` and `tofu.advise` for steps: how long a step takes on a machine, and on how many devices it should run."""
+"""`tofu.simulate` and `tofu.advise` for JAX steps."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ from tofu.simulation.machine import read_machine
 from tofu.simulation.simulate import simulate_one_device
 from tofu.simulation.timeline import Simulation
 
-FEWEST = 2  # workers that anything is planned for
+FEWEST = 2  # the smallest number of workers to plan for
 
 
 def simulate(step: Any, *given: Any) -> Simulation:
-    """Predict what a step takes on a machine: a partitioned step on its workers, any other on one device.
+    """Predict the time of a step on a machine: on its workers if it is partitioned, on one device otherwise.
 
     Parameters
     ----------
     step
-        What `tofu.jax.partition` returns, or a function of arrays.
+        A partitioned step, or a function of arrays.
     *given
-        The machine: the name of one that comes with Tofu ("8xH100"), or the path of a file that `python -m tofu calibrate` wrote. Before
-        it, for a step that is not partitioned, a tuple of example arguments, or their shapes and types.
+        The machine: the name of one that comes with Tofu ("8xH100"), or the path of a file that `python -m tofu
+        calibrate` wrote. For a step that is not partitioned, a tuple of example arguments, or their shapes and types,
+        comes before it.
 
     Raises
     ------
     TofuError
-        There is no such machine, or it has fewer devices than the plan has workers. Or the step cannot be read.
+        The machine is unknown or has fewer devices than the plan has workers, or the step cannot be traced.
     """
     if isinstance(step, (PartitionedStep, DeferredStep)) and len(given) == 1:
         made = step.planned() if isinstance(step, DeferredStep) else step
@@ -48,7 +49,7 @@ def simulate(step: Any, *given: Any) -> Simulation:
 
 
 def advise(step: Any, *given: Any, workers: Sequence[int] = (), **options: Any) -> Advice:
-    """Say on how many devices of a machine a step should run, and by which plan.
+    """Recommend a number of devices of a machine for a step, and a plan.
 
     Parameters
     ----------
@@ -57,14 +58,14 @@ def advise(step: Any, *given: Any, workers: Sequence[int] = (), **options: Any) 
     *given
         A tuple of example arguments, or their shapes and types, and the machine, as in `simulate`.
     workers
-        The numbers of devices to try; the powers of 2 that the machine has where none are given.
+        The numbers of devices to try; by default all powers of 2 up to the machine's number.
     **options
-        Of planning, as those of `tofu.jax.partition`: `hints`, `replicate`, `search_seconds`, `undescribed`.
+        Options of planning, as in `tofu.jax.partition`: `hints`, `replicate`, `search_seconds`, `undescribed`.
 
     Raises
     ------
     TofuError
-        As `simulate` does.
+        As in `simulate`.
     """
     example_args, machine = _read_given(step, given, "advise")
     return advise_source(_read(step, example_args), read_settings(FEWEST, options), machine, workers)
@@ -79,19 +80,16 @@ def advise_source(
     engine: Engine = JAX,
     report: Any = None,
 ) -> Advice:
-    """Return the advice for a step that was read. `report` is told of each plan before it is made."""
+    """Return the advice for a traced step. `report` is called with a description before each plan is made."""
 
     def make(task: Task) -> Partition:
-        return plan_step(
-            source, task.settings, Observer(), engine
-        )  # which of two forms is planned depends on the settings
+        return plan_step(source, task.settings, Observer(), engine)
 
     task = analyse(source, settings, Observer(), engine)
     return find_advice(task, read_machine(machine), workers, 0, report or (lambda stage: None), make)
 
 
 def _read_given(step: Any, given: Sequence[Any], name: str) -> tuple[Sequence[Any], Any]:
-    """Return the example arguments and the machine."""
     if len(given) != 2:
         raise UnsupportedError(
             f'tofu.{name} takes a step, a tuple of its arguments and a machine, as in tofu.{name}(step, (state, batch), "8xH100"). '
@@ -102,7 +100,7 @@ def _read_given(step: Any, given: Sequence[Any], name: str) -> tuple[Sequence[An
 
 
 def _read(step: Any, example_args: Sequence[Any]) -> Source:
-    """Return a step as it is read. Raises UnsupportedError for one that is partitioned: it has a plan already."""
+    """Return a traced step. Raise UnsupportedError for a partitioned one, which has a plan already."""
     if isinstance(step, PartitionedStep):
         raise UnsupportedError(
             f"{step!r} has its plan already. Give the function that it was made of, or simulate it: step.simulate(machine)."

@@ -1,4 +1,4 @@
-"""A step in a file of Python's: `FILE.py:STEP`, with what gives its example arguments beside it."""
+"""Load a step from a Python file, `FILE.py:STEP`, with its example arguments."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tofu.validation import show_with_type
 
 DEFAULT_STEP = "step"
 DEFAULT_ARGUMENTS = "example_args"
-FORM = f"Write FILE.py:STEP, or FILE.py alone where the step is called {DEFAULT_STEP}."
+FORM = f"Write FILE.py:STEP, or FILE.py alone if the step is called {DEFAULT_STEP}."
 
 
 @dataclass(frozen=True)
 class StepFile:
-    """A step, its name, and arguments for it, or their shapes. `path`: of the file."""
+    """A step from a file, its name, its arguments or their shapes, and the path of the file."""
 
     name: str
     step: Callable[..., Any]
@@ -32,9 +32,9 @@ class StepFile:
 
 
 def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
-    """The step `FILE.py:STEP`. `arguments` names a tuple in the file, or a function that returns one; the file is run.
+    """Run a file and return its step. `arguments` names a tuple in the file, or a function that returns one.
 
-    Raises TofuError where one of them is not there, or is something else.
+    Raise TofuError if the step or its arguments are missing, or have the wrong type.
     """
     path, _, name = text.partition(".py:")
     file = Path(f"{path}.py" if name else text)
@@ -59,9 +59,7 @@ def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
 
 @contextmanager
 def locate_errors(file: Path, what: str) -> Iterator[None]:
-    """Raise what `what` in a user's file raises as one TofuError, which names the last line of that file on the way; frames of others say
-    nothing to the user.
-    """
+    """Convert errors of a user's file to a TofuError that names the last line of that file in the traceback."""
     try:
         yield
     except (TofuError, InternalError):
@@ -71,19 +69,19 @@ def locate_errors(file: Path, what: str) -> Iterator[None]:
         where = f", line {lines[-1].lineno} ({lines[-1].line})" if lines else ""
         raised = f"{what} in {file}{where} raises {type(error).__name__}: {error}"
         if isinstance(error, SystemExit):
-            raised += '. What ends the process, or trains, stands behind `if __name__ == "__main__":`, so that the file can be read.'
+            raised += '. Move code that trains or ends the process behind `if __name__ == "__main__":`.'
         raise TofuError(raised) from error
 
 
 def _run(file: Path) -> ModuleType:
-    """The module of a file, which may import its neighbours, as `python FILE` lets it."""
+    """Return the module of a file, which may import its neighbours as under `python FILE`."""
     spec = importlib.util.spec_from_file_location("__step_file__", file)
     if spec is None or spec.loader is None:
         raise TofuError(f"{file} is no file of Python's. {FORM}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[module.__name__] = module  # which dataclasses look for
+    sys.modules[module.__name__] = module  # dataclasses look it up
     sys.path.insert(0, str(file.resolve().parent))
-    with locate_errors(file, "What is run"):
+    with locate_errors(file, "The module"):
         spec.loader.exec_module(module)
     return module
 

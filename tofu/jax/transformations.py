@@ -1,7 +1,10 @@
-"""Transformations of a partitioned step by JAX: its reverse-mode derivative and its `jax.vmap` are steps too, planned like any other.
+"""JAX transformations of a partitioned step.
 
-JAX cannot transform the program of a worker. A collective in it does not say whether its operand is the same on all devices, so the
-transposed program adds up replicas, and a batched one mixes workers up. So a transformed step is derived from the step as it was traced.
+Its reverse-mode derivative and its `jax.vmap` are steps too, planned like any other.
+
+JAX cannot transform the program of a worker: a collective does not record whether its operand is replicated. The
+transposed program would count replicas several times, and a batched one would mix workers. So the traced step is
+transformed instead.
 """
 
 from __future__ import annotations
@@ -21,12 +24,13 @@ from tofu.errors import UnsupportedError
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.static_leaves import NUMBERS
 from tofu.jax.frontend.versions import find_key_implementation
+from tofu.jax.kernels.call import is_differentiable
 from tofu.pipeline import Partition
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search.topology import arrange_as
 
 Run = Callable[..., list[Any]]
-MOST_SEARCH_SECONDS = 2.0  # of a plan that is made in the middle of a program
+MOST_SEARCH_SECONDS = 2.0  # limit for plans made while the user's program runs
 FORWARD_MODE = (
     "A partitioned step has no forward-mode derivative (jax.jvp, jax.jacfwd, jax.linearize, jax.hessian). Use reverse mode (jax.grad, "
     "jax.vjp, jax.jacrev; jax.jacrev twice for a Hessian), or differentiate inside the step and partition that."
@@ -34,25 +38,25 @@ FORWARD_MODE = (
 
 
 class Transformation(Protocol):
-    """What JAX asks of a step. Equal transformations share a plan."""
+    """A transformation of a step. Equal transformations share a plan."""
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Return the transformed function of a step, from leaves to results, and the shapes of its arguments."""
 
     def is_kept(self, leaf: int) -> bool:
-        """Return True if the transformed step takes this leaf as the step does, so that it keeps its layout."""
+        """Return True if the transformed step takes this leaf unchanged, so that its layout is kept."""
 
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Pullback:
-    """A vector-Jacobian product: the cotangents of the leaves `wanted`, from those of the results `seeded`."""
+    """A vector-Jacobian product: cotangents of the leaves `wanted`, from cotangents of the results `seeded`."""
 
     wanted: tuple[int, ...]
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the function from leaves and cotangents of the results to cotangents of the leaves."""
+        """Return the function from leaves and cotangents of results to cotangents of leaves."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
@@ -70,13 +74,13 @@ class Pullback:
         return pullback, (list(map(_shape, traced.in_avals)), seeds)
 
     def is_kept(self, leaf: int) -> bool:
-        """Return True: the product is taken where the step was run."""
+        """Return True: all leaves stay where the step read them."""
         return True
 
 
 @dataclass(frozen=True)
 class Batch:
-    """`jax.vmap` over `size` steps at once. `batched` says of each leaf whether it has a leading dimension of that extent."""
+    """`jax.vmap` over `size` steps. `batched` is True for each leaf with a leading dimension of that extent."""
 
     size: int
     batched: tuple[bool, ...]
@@ -104,12 +108,10 @@ def _shape(aval: Any, leading: tuple[int, ...] = ()) -> jax.ShapeDtypeStruct:
 def make_transformable(
     run: Run, run_transformed: Callable[[Transformation, Sequence[Any]], Sequence[Any]], native: Native
 ) -> Run:
-    """Return `run`, of leaves to results, as JAX may transform it.
+    """Return `run` as a function that JAX can transform.
 
-    Args:
-        run: The partitioned step, over whole arrays.
-        run_transformed: Computes the results of a transformed step from the leaves of its arguments.
-        native: The step as it was read.
+    `run` is the partitioned step, from leaves to results, over complete arrays. `run_transformed` returns the results
+    of a transformed step from the leaves of its arguments.
     """
     types = [native.step.types[number] for number in native.step.inputs]
     keys = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]
@@ -133,17 +135,17 @@ def make_transformable(
 
     def forward(*leaves: Any) -> tuple[list[Any], tuple[Pullback, list[Any]]]:
         values = [jnp.asarray(leaf.value) if isinstance(leaf.value, NUMBERS) else leaf.value for leaf in leaves]
-        wanted = (n for n, leaf in enumerate(leaves) if leaf.perturbed and _is_differentiable(values[n]))
+        wanted = (n for n, leaf in enumerate(leaves) if leaf.perturbed and is_differentiable(values[n]))
         # JAX cannot save random keys in branches.
         saved = [x if key is None else jax.random.key_data(x) for x, key in zip(values, keys, strict=True)]
-        return differentiable(*values), (Pullback(tuple(wanted)), saved)  # a derivative around this one has its own
+        return differentiable(*values), (Pullback(tuple(wanted)), saved)  # for second derivatives
 
     def backward(residuals: tuple[Pullback, list[Any]], cotangents: list[Any]) -> tuple[Any, ...]:
         asked, saved = residuals
         values = [
             x if key is None else jax.random.wrap_key_data(x, impl=key) for x, key in zip(saved, keys, strict=True)
         ]
-        seeds = {n: x for n, x in enumerate(cotangents) if not isinstance(x, SymbolicZero) and _is_differentiable(x)}
+        seeds = {n: x for n, x in enumerate(cotangents) if not isinstance(x, SymbolicZero) and is_differentiable(x)}
         found: dict[int, Any] = {}
         if asked.wanted and seeds:
             asked = replace(asked, seeded=tuple(seeds))
@@ -164,16 +166,12 @@ def make_transformable(
     return call
 
 
-def _is_differentiable(value: Any) -> bool:
-    return bool(jnp.issubdtype(value.dtype, jnp.inexact))
-
-
 def choose_settings(partition: Partition, asked: Transformation, source: Source) -> Settings:
-    """Return the settings to plan a transformed step with: those of the step, its rounds, and its layouts of leaves that are kept."""
+    """Return the settings for a transformed step: the step's own, with its rounds and its layouts of unchanged leaves."""
     native, transformed = partition.source.native, source.native
     numbers = enumerate(zip(transformed.step.inputs, native.step.inputs, strict=False))
     hints = {
-        _name(source, transformed, theirs): partition.plan.tensors[_name(partition.source, native, ours)]
+        transformed.name_tensor(source.graph, theirs): partition.plan.tensors[native.name_tensor(partition.graph, ours)]
         for leaf, (theirs, ours) in numbers
         if asked.is_kept(leaf)
     }
@@ -189,7 +187,3 @@ def choose_settings(partition: Partition, asked: Transformation, source: Source)
         on_infeasible="accept",
         arrangement=arrange_as(partition.plan),
     )
-
-
-def _name(source: Source, native: Native, number: int) -> str:
-    return source.graph.tensors[native.tensor_of[number]].name

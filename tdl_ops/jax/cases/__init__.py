@@ -1,5 +1,5 @@
-"""What every description is verified with: one file for each family, by the same name, with its `CASES`.
+"""Cases to verify the descriptions with: one file for each family, by the same name.
 
-A new primitive is one description in `tdl_ops/jax` and one case here, a small function in whose equations, or in those of its gradient,
-it occurs.
+A new primitive needs a description in `tdl_ops/jax` and a case here: a small function in whose equations, or in whose
+gradient, it occurs.
 """

@@ -1,6 +1,4 @@
-"""Functions cell by cell, their derivatives, and operands that are numbers or have fewer dimensions."""
-
-from __future__ import annotations
+"""Element-wise functions, their derivatives, and operands that are numbers or broadcast."""
 
 import jax
 import jax.numpy as jnp
@@ -21,12 +19,7 @@ POSITIVE = each(
 UNIT = each(jnp.arcsin, jnp.arccos, jnp.arctanh, lax.erf_inv)
 
 CASES = [
-    Case(
-        "elementwise",
-        both(lambda x, y: jnp.tanh(x) * jax.nn.sigmoid(y) + jnp.exp(x) / (1 + y**2)),
-        (4, 7),
-        (4, 7),
-    ),
+    Case("elementwise", both(lambda x, y: jnp.tanh(x) * jax.nn.sigmoid(y) + jnp.exp(x) / (1 + y**2)), (4, 7), (4, 7)),
     Case("functions", FUNCTIONS, (4, 7)),
     Case("functions of positive numbers", POSITIVE, uniform(1.1, 4, 4, 7)),
     Case("functions of less than one", UNIT, uniform(-0.9, 0.9, 4, 7)),

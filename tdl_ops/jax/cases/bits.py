@@ -1,6 +1,4 @@
-"""Bits of integers of several sizes, booleans, and changes of type."""
-
-from __future__ import annotations
+"""Bits of integers, booleans, and type conversions."""
 
 import jax.numpy as jnp
 import numpy as np

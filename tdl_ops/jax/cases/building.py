@@ -1,6 +1,4 @@
-"""What cases are made of: numbers to draw, and functions together with their gradients."""
-
-from __future__ import annotations
+"""Building blocks of cases: numbers to draw, and functions with their gradients."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,27 +12,27 @@ from tofu.verification.numbers import Numbers
 
 
 def integers(low: int, high: int, *shape: int, dtype: str = "int32") -> Numbers:
-    """Whole numbers from low to high - 1."""
+    """Return a source of integers from low to high - 1."""
     return Numbers(low, high, shape, dtype, is_whole=True)
 
 
 def booleans(*shape: int) -> Numbers:
-    """True and false."""
+    """Return a source of booleans."""
     return integers(0, 2, *shape, dtype="bool")
 
 
 def complexes(*shape: int) -> Numbers:
-    """Two numbers for each complex one, which `pair` makes of them."""
+    """Return a source of real and imaginary parts, which `pair` combines."""
     return Numbers(-2, 2, (*shape, 2))
 
 
 def pair(x: Any) -> Any:
-    """Complex numbers, from their parts in the last dimension."""
+    """Return complex numbers from their parts in the last dimension."""
     return jax.lax.complex(x[..., 0], x[..., 1])
 
 
 def both(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function together with its gradient by all floating-point arguments."""
+    """Return a function together with its gradient by all floating-point arguments."""
 
     def run(*arguments: Any) -> Any:
         which = [n for n, x in enumerate(arguments) if jnp.issubdtype(x.dtype, jnp.floating)]
@@ -49,10 +47,10 @@ def both(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def each(*functions: Callable[..., Any]) -> Callable[..., Any]:
-    """What several functions of the same arguments give."""
+    """Return the results of several functions of the same arguments."""
     return lambda *x: tuple(function(*x) for function in functions)
 
 
 def unless_lacking(primitive: str, *cases: Case) -> tuple[Case, ...]:
-    """Cases of a primitive that earlier versions of JAX do not have: none there."""
+    """Return the cases of a primitive, or none if the installed JAX lacks it."""
     return () if primitive in list_lacking() else cases

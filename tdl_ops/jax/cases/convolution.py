@@ -1,6 +1,4 @@
-"""Convolutions with strides, dilations, padding, and groups, with their gradients."""
-
-from __future__ import annotations
+"""Convolutions with strides, dilations, padding and groups, with their gradients."""
 
 from collections.abc import Sequence
 
@@ -11,7 +9,7 @@ from tdl_ops.jax.cases.building import both
 
 
 def convolve(stride=1, padding="SAME", dilation=1, groups=1):
-    """A convolution of images with its gradients, which are convolutions too."""
+    """Return a convolution of images with its gradients."""
     return both(
         lambda x, w: lax.conv_general_dilated(
             x,
@@ -33,7 +31,7 @@ def convolve_each(
     groups: int = 1,
     batch_groups: int = 1,
 ):
-    """A convolution with parameters of its own along each dimension, with its gradients."""
+    """Return a convolution with different parameters along each dimension, with its gradients."""
     return both(
         lambda x, w: lax.conv_general_dilated(
             x,
@@ -70,7 +68,7 @@ CASES = [
     Case(
         "convolution, stride and dilation apart",
         convolve_each((2, 1), ((2, 2), (1, 1)), (3, 1), (1, 1)),
-        (2, 2, 3, 4),  # parts of longer ones may begin in the same phase, and be exact
+        (2, 2, 3, 4),  # parts of longer tensors may start in phase, and be exact
         (2, 2, 3, 3),
     ),
     Case("convolution, nothing meets", convolve_each((2,), ((1, 1),), (2,), (2,)), (2, 2, 6), (2, 2, 3)),

@@ -1,6 +1,4 @@
-"""Counting, masks and numbers in every cell."""
-
-from __future__ import annotations
+"""Counters, masks and constants."""
 
 import jax
 import jax.numpy as jnp

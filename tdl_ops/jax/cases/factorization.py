@@ -1,7 +1,5 @@
 """Factorizations of matrices, alone and in batches."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -13,22 +11,22 @@ from tofu.verification.numbers import Fixed
 
 
 def make_positive(x):
-    """Symmetric matrices whose eigenvalues are positive."""
+    """Return symmetric positive definite matrices."""
     return x @ x.mT + 4 * jnp.eye(x.shape[-1])
 
 
 def make_lower(x):
-    """Triangular matrices far from singular."""
+    """Return triangular matrices far from singular."""
     return jnp.tril(x) + 3 * jnp.eye(x.shape[-1])
 
 
 def reflect(reflectors, scales):
-    """The product of Householder's reflections, from what `qr` calls raw."""
+    """Return a product of Householder reflections, from the raw result of `qr`."""
     return lax.linalg.householder_product(reflectors.mT, scales)
 
 
 def reflect_sides(reflectors, scales, left, right):
-    """Matrices times that product, from each side and by its inverse too."""
+    """Multiply matrices by that product and its inverse, from both sides."""
     given = reflectors.mT, scales
     for transpose in (False, True):
         left = lax.linalg.ormqr(*given, left, transpose=transpose)

@@ -1,6 +1,4 @@
-"""Cells that are read and written where other data says."""
-
-from __future__ import annotations
+"""Reads and writes at indices that are data."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +10,7 @@ from tofu.verification.numbers import Fixed
 
 
 def read(mode, **options):
-    """Lines of a table, with what JAX does for those that there are not, and the gradient."""
+    """Return a lookup with its gradient. `mode` handles rows out of range."""
     return both(lambda w, i: w.at[i].get(mode=mode, **options))
 
 

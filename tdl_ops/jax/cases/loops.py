@@ -1,6 +1,4 @@
-"""Loops of known length, and what is computed again in the backward pass."""
-
-from __future__ import annotations
+"""Loops of known length, and checkpoints."""
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +10,12 @@ from tdl_ops.jax.cases.building import both, integers
 
 
 def scan(x, w, reverse=False):
-    """A recurrent layer."""
+    """Run a recurrent layer."""
     return lax.scan(lambda h, y: (jnp.tanh(y + h @ w),) * 2, jnp.zeros((3, 7)), x, reverse=reverse)[1]
 
 
 def halve(x):
-    """As often as its sum says, and only where that is positive."""
+    """Halve x until its sum is at most 1."""
     return lax.while_loop(lambda v: jnp.sum(v) > 1, lambda v: v / 2, x)
 
 

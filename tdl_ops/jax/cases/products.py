@@ -1,6 +1,4 @@
-"""Sums of products: matrices, batches of them, rows in groups."""
-
-from __future__ import annotations
+"""Products of matrices, of batches, and of grouped rows."""
 
 import jax.numpy as jnp
 from jax import lax

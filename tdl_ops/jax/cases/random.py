@@ -1,6 +1,4 @@
-"""Keys, what is made of them, and numbers that are drawn."""
-
-from __future__ import annotations
+"""Random keys and random numbers."""
 
 import jax
 import jax.numpy as jnp

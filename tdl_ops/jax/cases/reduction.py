@@ -1,7 +1,5 @@
 """Sums, extremes, running totals and order."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,11 +10,7 @@ from tdl_ops.jax.cases.building import both, each, integers
 from tofu.verification.numbers import Fixed
 
 CASES = [
-    Case(
-        "reductions",
-        both(lambda x: (x.sum(1), x.max(0), x.min(2), x.mean((0, 2)), jnp.prod(x, 1))),
-        (4, 6, 7),
-    ),
+    Case("reductions", both(lambda x: (x.sum(1), x.max(0), x.min(2), x.mean((0, 2)), jnp.prod(x, 1))), (4, 6, 7)),
     Case("product", lambda x: jnp.prod(x, 1), (4, 7)),
     Case("argmax", each(lambda x: jnp.argmax(x, 1), lambda x: jnp.argmin(x, 0)), (4, 7)),
     Case("softmax", both(jax.nn.log_softmax), (4, 7)),

@@ -1,4 +1,4 @@
-"""What every description is verified with: one file for each family, by the same name, with its `CASES`.
+"""Cases to verify the descriptions with: one file for each family, by the same name.
 
-A new operator is one description in `tdl_ops/mxnet` and one case here.
+A new operator needs a description in `tdl_ops/mxnet` and a case here.
 """

@@ -1,6 +1,4 @@
-"""Activations that are chosen by an attribute."""
-
-from __future__ import annotations
+"""Activations chosen by an attribute."""
 
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 
@@ -14,12 +12,6 @@ CASES = [
     Case("LeakyReLU", {"act_type": "prelu"}, [(5, 3, 7), (3,)], None, SINGLE_PRECISION),
     *(
         Case("LeakyReLU", {"act_type": "prelu"}, [data, gamma], None, SINGLE_PRECISION)
-        for data, gamma in (
-            ((5, 3), (1,)),
-            ((5,), (5,)),
-            ((5, 3), (5, 3)),
-            ((5, 3, 7), (5, 1)),
-            ((5, 3, 7), (1, 3)),
-        )
+        for data, gamma in (((5, 3), (1,)), ((5,), (5,)), ((5, 3), (5, 3)), ((5, 3, 7), (5, 1)), ((5, 3, 7), (1, 3)))
     ),
 ]

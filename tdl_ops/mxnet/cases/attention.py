@@ -1,7 +1,5 @@
 """Attention over interleaved projections: two heads of three numbers."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import single
 

@@ -1,6 +1,4 @@
-"""The BatchNorm of old models."""
-
-from __future__ import annotations
+"""BatchNorm_v1."""
 
 from dataclasses import replace
 

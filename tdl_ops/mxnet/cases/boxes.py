@@ -1,7 +1,5 @@
 """Boxes of detectors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tdl_ops.mxnet.case import Case

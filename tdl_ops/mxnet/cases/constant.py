@@ -1,6 +1,4 @@
-"""Tensors of one number, or of numbers that follow from the position."""
-
-from __future__ import annotations
+"""Constants, and functions of the position."""
 
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 

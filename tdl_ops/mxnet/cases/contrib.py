@@ -1,7 +1,5 @@
 """Small operators of MXNet's contrib package."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed
 

@@ -1,7 +1,5 @@
 """Correlation of two feature maps."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 
 MAPS = [(3, 2, 7, 6), (3, 2, 7, 6)]

@@ -1,10 +1,6 @@
-"""The cross entropy of a softmax as one number."""
-
-from __future__ import annotations
+"""The cross entropy of a softmax."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import labels
 
-CASES = [
-    Case("softmax_cross_entropy", {}, [(5, 7), labels(7, 5)], wrt=(0,)),
-]
+CASES = [Case("softmax_cross_entropy", {}, [(5, 7), labels(7, 5)], wrt=(0,))]

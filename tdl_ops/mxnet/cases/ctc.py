@@ -1,7 +1,5 @@
 """CTCLoss, with and without lengths."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tdl_ops.mxnet.case import Case
@@ -9,11 +7,11 @@ from tofu.verification.numbers import Numbers, labels, lengths, single
 
 
 def positions(low: int, high: int, *shape: int) -> Numbers:
-    """Whole numbers from low to below an extent."""
+    """Return a source of integers from low to below an extent."""
     return replace(labels(high, *shape), low=low, dtype="float32")
 
 
-# Steps, batch and classes; labels of at most four classes. Every sample's labels, with a blank between equal ones, fit its steps.
+# Steps, batch and classes; up to four labels. All labels of a sample, with a blank between equal ones, fit its steps.
 FIRST, LABELS = single(11, 3, 5), positions(1, 5, 3, 4)
 LENGTHS = [replace(lengths(extent, 3), dtype="float32", low=low) for low, extent in ((7, 11), (1, 4))]
 

@@ -1,6 +1,4 @@
-"""Deformable convolutions; places between cells, beyond the border, and none at all. Parts of one lie anywhere over the data."""
-
-from __future__ import annotations
+"""Deformable convolutions, with positions between elements, at the border, and outside."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform

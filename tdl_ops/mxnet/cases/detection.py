@@ -1,6 +1,4 @@
-"""The layers of detectors."""
-
-from __future__ import annotations
+"""Layers of detectors."""
 
 from tdl_ops.mxnet.case import Case
 from tdl_ops.mxnet.cases.boxes import CORNERS

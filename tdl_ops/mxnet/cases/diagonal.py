@@ -1,7 +1,5 @@
 """Diagonals and triangles of matrices."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform
 

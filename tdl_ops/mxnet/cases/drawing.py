@@ -1,20 +1,22 @@
-"""Random numbers. What is drawn cannot be compared, but it lies within ten deviations of the mean of its own parameters, and what it was
-made from, where the kernel hands that out for the gradient, makes the same number again.
+"""Random numbers, compared with their distribution.
+
+They must be within ten deviations of the mean. If the kernel returns the underlying noise for the gradient, it must
+yield the same number.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tdl_ops.mxnet.case import Case
+from tofu.verification.comparison import Relation
 from tofu.verification.kernel import Array
-from tofu.verification.numbers import Fixed, Numbers
+from tofu.verification.numbers import Fixed, Given, Numbers
 
-# For each distribution its parameters, and mean and deviation as a function of them. Where parameters vary, the ranges are apart.
+# For each distribution its parameters, and mean and deviation as a function of them. Ranges of varying parameters are
+# disjoint.
 Pair: TypeAlias = "tuple[Array | float, Array | float]"
 Moments = Callable[..., Pair]
 DISTRIBUTIONS: dict[str, tuple[dict[str, float], Moments]] = {
@@ -31,7 +33,7 @@ DISTRIBUTIONS: dict[str, tuple[dict[str, float], Moments]] = {
     ),
 }
 
-# The same of the NumPy interface.
+# The same for the NumPy interface.
 NUMPY: dict[str, tuple[dict[str, float], Moments]] = {
     "uniform": ({"low": 3.0, "high": 4.0}, DISTRIBUTIONS["uniform"][1]),
     "normal": ({"loc": 3.0, "scale": 0.01}, DISTRIBUTIONS["normal"][1]),
@@ -48,13 +50,13 @@ NUMPY: dict[str, tuple[dict[str, float], Moments]] = {
 
 @dataclass(frozen=True)
 class Within:
-    """What is drawn, moved to within ten deviations of the mean of its parameters: attributes, or else the inputs."""
+    """Drawn numbers clipped to ten deviations around the mean. The parameters are attributes, or else the inputs."""
 
     distribution: str
     attributes: tuple[float, ...] = ()
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-        """The relation. The dimensions of parameters come first."""
+        """Return the expected outputs. Dimensions of parameters come first."""
         (drawn,) = outputs
         _, moments = DISTRIBUTIONS[self.distribution]
         mean, deviation = (np.asarray(moment, float) for moment in moments(*(self.attributes or inputs)))
@@ -65,30 +67,39 @@ class Within:
         return [np.clip(drawn, low, high).astype(drawn.dtype)]
 
 
+def _relate(
+    op: str,
+    attributes: Mapping[str, Any],
+    inputs: Sequence[Given],
+    relation: Relation,
+    wrt: tuple[int, ...] | None = None,
+) -> Case:
+    return Case(op, attributes, inputs, wrt, relations={op: relation})
+
+
 def _list_draws(name: str, given: dict[str, float]) -> list[Case]:
-    """The operator with its parameters as attributes, the one shaped like a tensor, and the one with parameters in tensors."""
+    """Return the cases of a distribution, with parameters as attributes, like a tensor, and with tensors of parameters."""
     fixed = Within(name, tuple(given.values()))
     varied = [Fixed(tuple(value * share for share in (0.25, 0.5, 1.0)), "float32") for value in given.values()]
-    plain, like, sampled = f"_random_{name}", f"_random_{name}_like", f"_sample_{name}"
     return [
-        Case(plain, {**given, "shape": (5, 7)}, [], (), relations={plain: fixed}),
-        Case(like, given, [(5, 7)], (), relations={like: fixed}),
-        Case(sampled, {"shape": (5, 2)}, varied, (), relations={sampled: Within(name)}),
+        _relate(f"_random_{name}", {**given, "shape": (5, 7)}, [], fixed, ()),
+        _relate(f"_random_{name}_like", given, [(5, 7)], fixed, ()),
+        _relate(f"_sample_{name}", {"shape": (5, 2)}, varied, Within(name), ()),
     ]
 
 
-# What is drawn, from the noise that the kernel hands out beside it and the parameters.
+# The number from the noise that the kernel returns, and the parameters.
 FROM_NOISE: dict[str, Callable[..., Array]] = {
     **dict.fromkeys(("normal", "gumbel", "logistic"), lambda noise, loc, scale: loc + scale * noise),
     **dict.fromkeys(("exponential", "rayleigh"), lambda noise, scale: scale * noise),
 }
-# The same where the parameter is an attribute: then the noise is as it was drawn, between 0 and 1.
+# The same if the parameter is an attribute: the noise is uniform between 0 and 1.
 FROM_CHANCE: dict[str, Callable[..., Array]] = {
     "exponential": lambda chance, scale: -scale * np.log(chance),
     "weibull": lambda chance, a: (-np.log(chance)) ** (1 / a),
     "pareto": lambda chance, a: np.expm1(-np.log(chance) / a),
 }
-# And the other way round, where the second output is the derivative by the parameter.
+# If the second output is the derivative by the parameter: that derivative.
 DERIVATIVES: dict[str, Callable[..., Array]] = {
     "weibull": lambda drawn, a: -drawn * np.log(drawn) / a,
     "pareto": lambda drawn, a: -(drawn + 1) * np.log(drawn + 1) / a,
@@ -97,13 +108,16 @@ DERIVATIVES: dict[str, Callable[..., Array]] = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """The same of MXNet's NumPy interface, whose parameters broadcast; `attributes` are None for those that are inputs."""
+    """The same for MXNet's NumPy interface, whose parameters broadcast.
+
+    `attributes` are None for parameters that are inputs.
+    """
 
     distribution: str
     attributes: tuple[float | None, ...]
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-        """The relation."""
+        """Return the expected outputs."""
         drawn, *saved = outputs
         given = iter(inputs)
         parameters = [next(given) if one is None else one for one in self.attributes]
@@ -119,21 +133,18 @@ class Drawn:
 
 
 def _take_certain(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-    """The only class that is possible, and the logarithm of its probability."""
     drawn, logarithm = outputs
     certain = inputs[0].argmax(-1).reshape(drawn.shape[:1] + (1,) * (drawn.ndim - 1))
     return [np.broadcast_to(certain, drawn.shape), np.zeros_like(logarithm)]
 
 
 def _take_class(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-    """One of the classes, and the logarithm of its probability."""
     drawn, _ = outputs
     classes = np.clip(drawn, 0, inputs[0].shape[-1] - 1)
     return [classes, np.log(np.take_along_axis(inputs[0], classes.astype(int), -1))]
 
 
 def _take_truth(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-    """Zero or one."""
     return [np.clip(np.rint(outputs[0]), 0, 1)]
 
 
@@ -145,70 +156,38 @@ CERTAIN = Fixed(((0, 1, 0, 0), (0, 0, 0, 1), (1, 0, 0, 0)), "float32")
 CHANCES = Fixed(((0.2, 0.3, 0.1, 0.4), (0.25, 0.25, 0.3, 0.2), (0.1, 0.2, 0.3, 0.4)), "float32")
 PARAMETERS = (Numbers(0.5, 1.5, (3, 1), "float32"), Numbers(0.5, 1.5, (5, 1, 7), "float32"))
 BATCHED = (Numbers(0.5, 1.5, (3, 1), "float32"), Numbers(1.5, 2.5, (1, 7), "float32"))
+BERNOULLI = {"logit": None, "is_logit": False, "size": (5, 7), "dtype": "float32"}
 INTEGERS = {"low": 3, "high": 5, "shape": (5, 7), "dtype": "int32"}
 
 CASES = [
     *(case for name, (given, _) in DISTRIBUTIONS.items() if name != "randint" for case in _list_draws(name, given)),
     *(
-        Case(
-            f"_npi_{name}",
-            {**given, "size": (5, 7)},
-            [],
-            (),
-            relations={f"_npi_{name}": Drawn(name, tuple(given.values()))},
-        )
+        _relate(f"_npi_{name}", {**given, "size": (5, 7)}, [], Drawn(name, tuple(given.values())), ())
         for name, (given, _) in NUMPY.items()
     ),
     *(
-        Case(
+        _relate(
             f"_npi_{name}",
             {**dict.fromkeys(given), "size": (5, 3, 7)},
             PARAMETERS[: len(given)],
-            relations={f"_npi_{name}": Drawn(name, (None,) * len(given))},
+            Drawn(name, (None,) * len(given)),
         )
         for name, (given, _) in NUMPY.items()
         if name not in ("uniform", "gamma")  # without gradients
     ),
-    Case(
-        "_npi_normal",
-        {"loc": 3.0, "scale": None, "size": None},
-        PARAMETERS[1:],
-        relations={"_npi_normal": Drawn("normal", (3.0, None))},
-    ),
+    _relate("_npi_normal", {"loc": 3.0, "scale": None, "size": None}, PARAMETERS[1:], Drawn("normal", (3.0, None))),
     *(
-        Case(
-            f"_npi_{name}_n",
-            {**dict.fromkeys(NUMPY[name][0]), "size": (5,)},
-            BATCHED,
-            relations={f"_npi_{name}_n": Drawn(name, (None, None))},
-        )
+        _relate(f"_npi_{name}_n", {**dict.fromkeys(NUMPY[name][0]), "size": (5,)}, BATCHED, Drawn(name, (None, None)))
         for name in ("normal", "uniform")
     ),
     *(
-        Case(
-            "_npi_bernoulli",
-            {"prob": chance, "logit": None, "is_logit": False, "size": (5, 7), "dtype": "float32"},
-            [],
-            (),
-            relations={"_npi_bernoulli": relation},
-        )
+        _relate("_npi_bernoulli", {"prob": chance, **BERNOULLI}, [], relation, ())
         for chance, relation in ((1.0, _take_one), (0.25, _take_truth))
     ),
-    Case("_random_randint", INTEGERS, [], (), relations={"_random_randint": Within("randint", (3, 5))}),
+    _relate("_random_randint", INTEGERS, [], Within("randint", (3, 5)), ()),
     *(
-        Case(
-            "_sample_multinomial",
-            {"shape": shape, "get_prob": True},
-            [CERTAIN],
-            (),
-            relations={"_sample_multinomial": _take_certain},
-        )
+        _relate("_sample_multinomial", {"shape": shape, "get_prob": True}, [CERTAIN], _take_certain, ())
         for shape in ((), (5, 2))
     ),
-    Case(
-        "_sample_multinomial",
-        {"shape": (5,), "get_prob": True},
-        [CHANCES],
-        relations={"_sample_multinomial": _take_class},
-    ),
+    _relate("_sample_multinomial", {"shape": (5,), "get_prob": True}, [CHANCES], _take_class),
 ]

@@ -1,6 +1,4 @@
-"""Dropout. What is drawn cannot be compared: what is computed from it can."""
-
-from __future__ import annotations
+"""Dropout. The mask is random; the results are compared given the mask."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +12,13 @@ from tofu.verification.kernel import Array
 
 @dataclass(frozen=True)
 class Kept:
-    """The data times the mask, whose cells are 0 or, for the shares that stay, 1 over their probability."""
+    """The data times the mask, which is 0, or 1 over the probability of being kept."""
 
     p: float
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
-        """The relation of the forward operator."""
-        kept = float(np.float32(1) / np.float32(1 - self.p))  # MXNet divides in single precision
+        """Return the expected outputs of the forward operator."""
+        kept = float(np.float32(1) / np.float32(1 - self.p))  # as MXNet, in single precision
         mask = np.where(outputs[1] > kept / 2, kept, 0.0)
         return [inputs[0] * mask, mask]
 

@@ -1,6 +1,4 @@
-"""Operators whose indices are data."""
-
-from __future__ import annotations
+"""Operators that index by data."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import labels

@@ -1,11 +1,9 @@
-"""Factorisations, inverses and determinants of matrices."""
-
-from __future__ import annotations
+"""Factorizations, inverses and determinants of matrices."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed
 
-# A symmetric, positive definite matrix in each of three samples.
+# A symmetric positive definite matrix for each of three samples.
 MATRICES = tuple(
     tuple(tuple(d + (4.0 + d if i == j else 1 / (1 + i + j + d)) for j in range(4)) for i in range(4))
     for d in (0.25, 0.5, 1.0)

@@ -1,6 +1,4 @@
-"""Cells at coordinates that are data."""
-
-from __future__ import annotations
+"""Reads and writes at coordinates that are data."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Normalisation by groups of channels, and by the channels around."""
+"""Normalization over groups of channels, and over neighbouring channels."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LRN = {"nsize": 3, "alpha": 0.5}
 
 
 def compute_lrn(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array | None]:
-    """What LRN computes. On CPUs oneDNN's kernel leaves the norm unwritten, and its gradient computes that again."""
+    """Return the result of LRN. On CPUs, oneDNN's kernel does not write the norm."""
     expected, _ = interpret(DESCRIPTIONS["LRN"], LRN, inputs, [array.shape for array in outputs])
     return expected, None
 
 
 def compute_lrn_gradient(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-    """The gradient of LRN, from a norm of its own."""
+    """Return the gradient of LRN, from a recomputed norm."""
     d_out, data, _ = inputs
     _, norm = interpret(DESCRIPTIONS["LRN"], LRN, [data], [data.shape] * 2)
     return interpret(DESCRIPTIONS["_backward_LRN"], LRN, [d_out, data, norm], [data.shape])
@@ -30,10 +30,5 @@ CASES = [
     Case("GroupNorm", {"num_groups": 3}, [(5, 6, 3, 2), (3,), (3,)]),
     Case("GroupNorm", {"num_groups": 2, "output_mean_var": True}, [(5, 6, 3), (2,), (2,)]),
     Case("GroupNorm", {"num_groups": 2, "eps": 0.01}, [(3, 4, 5), (2,), (2,)], None, SINGLE_PRECISION),
-    Case(
-        "LRN",
-        LRN,
-        [single(2, 5, 4, 7)],
-        relations={"LRN": compute_lrn, "_backward_LRN": compute_lrn_gradient},
-    ),
+    Case("LRN", LRN, [single(2, 5, 4, 7)], relations={"LRN": compute_lrn, "_backward_LRN": compute_lrn_gradient}),
 ]

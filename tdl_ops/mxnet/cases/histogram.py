@@ -1,6 +1,4 @@
-"""Histograms over a range, and over edges that are given."""
-
-from __future__ import annotations
+"""Histograms over a range, and over edges."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed

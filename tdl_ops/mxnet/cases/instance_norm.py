@@ -1,7 +1,5 @@
 """Normalization of each example by itself."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import single
 

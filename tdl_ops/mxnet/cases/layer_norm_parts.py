@@ -1,6 +1,4 @@
-"""The operators that layer normalization runs as where it is split."""
-
-from __future__ import annotations
+"""Operators that replace LayerNorm if it is split."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform

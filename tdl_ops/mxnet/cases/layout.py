@@ -1,7 +1,5 @@
 """Operators that move whole slices."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 
 CASES = [

@@ -1,7 +1,5 @@
 """Linear algebra on the matrices in a tensor's last two dimensions."""
 
-from __future__ import annotations
-
 from itertools import product
 
 from tdl_ops.mxnet.case import Case

@@ -1,6 +1,4 @@
-"""Losses that know their own gradient."""
-
-from __future__ import annotations
+"""Losses that define their own gradient."""
 
 from dataclasses import replace
 

@@ -1,6 +1,4 @@
-"""The operators that the gradients of losses run as: MakeLoss's where it is divided by the number of valid cells, and a regression's."""
-
-from __future__ import annotations
+"""Operators that replace gradients of losses: MakeLoss divided by its valid elements, and regression outputs."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform, whole

@@ -1,7 +1,5 @@
 """Sums of products over named dimensions."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 
 CASES = [
@@ -10,7 +8,7 @@ CASES = [
     Case("_npi_einsum", {"num_args": 3, "subscripts": "ai, bi, ci -> abc"}, [(4, 5), (3, 5), (2, 5)]),
     Case("_npi_einsum", {"num_args": 1, "subscripts": "abc->ca"}, [(4, 5, 3)], wrt=()),
     Case("_npi_einsum", {"num_args": 1, "subscripts": "abc->cab"}, [(4, 5, 3)]),
-    # As text, so that no other axes are drawn: MXNet corrupts its own memory at those that a tensor does not have.
+    # A string, so that no other axes are drawn: MXNet corrupts memory for axes that a tensor lacks.
     Case("_npi_tensordot", {"a_axes_summed": "(2, 0)", "b_axes_summed": "(0, 1)"}, [(5, 3, 4), (4, 5, 7)]),
     Case("_npi_tensordot_int_axes", {"axes": 2}, [(5, 3, 4), (3, 4, 7)]),
     Case("_npi_tensordot_int_axes", {"axes": 0}, [(5, 3), (4,)]),

@@ -1,6 +1,4 @@
-"""Cell by cell, of the NumPy interface alone."""
-
-from __future__ import annotations
+"""Element-wise operators of the NumPy interface alone."""
 
 from math import inf, nan
 
@@ -14,7 +12,7 @@ SPECIAL = Fixed(((1.5, nan, -inf), (inf, -2.0, nan), (0.0, 7.0, inf), (-inf, 3.0
 
 
 def integers(*shape: int) -> Numbers:
-    """Whole numbers, as integers."""
+    """Return a source of integers."""
     return Numbers(1, 90, shape, "int32", is_whole=True)
 
 

@@ -1,7 +1,5 @@
 """Solutions, singular values and eigenvalues of matrices."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tdl_ops.mxnet.cases.factorization import POSITIVE
 

@@ -1,6 +1,4 @@
-"""Cells moved and cut, and differences of neighbours."""
-
-from __future__ import annotations
+"""Data moved and sliced, and differences of neighbours."""
 
 from tdl_ops.mxnet.case import Case
 
@@ -11,7 +9,7 @@ CASES = [
     *(Case("_npi_rot90", {"k": k, "axes": (0, 2)}, [(5, 3, 7)]) for k in (1, 2, -1)),
     Case("_npi_pad", {"pad_width": ((1, 2), (0, 0), (3, 0)), "constant_value": 0.5}, [(5, 3, 7)]),
     Case("_npi_hsplit", {"indices": (0, 2, 3)}, [(5, 7)]),
-    Case("_npi_dsplit", {"indices": (0, 2), "axis": "2"}, [(5, 3, 7)]),  # as text, so that no other axis is drawn
+    Case("_npi_dsplit", {"indices": (0, 2), "axis": "2"}, [(5, 3, 7)]),  # a string, so that no other axis is drawn
     Case("_npi_diff", {}, [(5, 7)]),
     Case("_npi_diff", {"n": 2, "axis": 0}, [(7, 3)]),
     Case("_npi_tril", {"k": -1}, [(3, 5, 7)]),

@@ -1,6 +1,4 @@
-"""The operators of MXNet's NumPy interface: with the first case of the operator whose description they share."""
-
-from __future__ import annotations
+"""Operators of MXNet's NumPy interface, with the first case of the operator whose description they share."""
 
 from dataclasses import replace
 from importlib import import_module
@@ -10,7 +8,7 @@ from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform
 
 FAMILIES = "activation binary broadcast constant diagonal factorization layout ordering resampling reshape scalar unary"
-FIRST: dict[object, Case] = {}  # by the function that describes the operator
+FIRST: dict[object, Case] = {}  # by describing function
 for _family in FAMILIES.split():
     for _case in import_module(f"tdl_ops.mxnet.cases.{_family}").CASES:
         if (_known := DESCRIPTIONS.get(_case.op)) is not None:

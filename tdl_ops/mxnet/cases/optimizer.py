@@ -1,7 +1,5 @@
 """Updates of weights."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case

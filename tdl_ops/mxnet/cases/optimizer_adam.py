@@ -1,6 +1,4 @@
-"""Updates of weights that descend from Adam."""
-
-from __future__ import annotations
+"""Weight updates of the Adam family."""
 
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Sorting and searching."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import rounded
 

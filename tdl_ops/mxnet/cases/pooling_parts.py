@@ -1,6 +1,4 @@
-"""The operator that average pooling runs as where it is split in space."""
-
-from __future__ import annotations
+"""The operator that divides average pooling if it is split in space."""
 
 from tdl_ops.mxnet.case import Case
 

@@ -1,6 +1,4 @@
-"""The pooling of old models."""
-
-from __future__ import annotations
+"""Pooling_v1."""
 
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 

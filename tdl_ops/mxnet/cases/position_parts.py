@@ -1,6 +1,4 @@
-"""The operators that one_hot and SequenceMask run as where depth or time is split."""
-
-from __future__ import annotations
+"""Operators that replace one_hot and SequenceMask if depth or time is split."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import uniform, whole

@@ -1,7 +1,5 @@
 """Proposals of detectors: images of 64 by 64 pixels, some smaller."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed, single
 
@@ -20,9 +18,7 @@ CASES = [
         [single(1, 12, 4, 3), single(1, 24, 4, 3), Fixed((SMALLER,), "float32")],
     ),
     Case(
-        "_contrib_MultiProposal",
-        PROPOSAL,
-        [single(2, 2, 4, 4), single(2, 4, 4, 4), Fixed((IMAGE, IMAGE), "float32")],
+        "_contrib_MultiProposal", PROPOSAL, [single(2, 2, 4, 4), single(2, 4, 4, 4), Fixed((IMAGE, IMAGE), "float32")]
     ),
     Case("_contrib_MultiProposal", {**SEVERAL, "rpn_pre_nms_top_n": 30}, TWO),
     Case("_tofu_multi_proposal", SEVERAL, FOUR, ()),

@@ -1,7 +1,5 @@
 """Cropping, re-ordering and products of dimensions."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import single
 

@@ -1,6 +1,4 @@
-"""Reductions over dimensions that an attribute names."""
-
-from __future__ import annotations
+"""Reductions over dimensions."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import rounded, uniform

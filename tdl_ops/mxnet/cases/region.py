@@ -1,7 +1,5 @@
 """Regions of interest: a sample, and the corners x, y, x, y of a box."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import Fixed
 

@@ -1,7 +1,5 @@
 """Slices, copies and borders."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 
 CASES = [

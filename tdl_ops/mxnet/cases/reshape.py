@@ -1,6 +1,4 @@
-"""Operators that keep all cells in their order."""
-
-from __future__ import annotations
+"""Operators that only change the shape."""
 
 from tdl_ops.mxnet.case import Case
 

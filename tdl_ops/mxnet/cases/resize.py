@@ -1,7 +1,5 @@
 """Planes of another size."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 
 PLANES = (3, 5, 4, 7)

@@ -1,7 +1,5 @@
 """Sequences of several lengths in one tensor."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import lengths
 

@@ -1,7 +1,5 @@
 """Softmax and its relatives."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tdl_ops.mxnet.case import Case

@@ -1,6 +1,4 @@
-"""The operators that the gradient of a softmax runs as where it is split by classes, or divided by the number of valid labels."""
-
-from __future__ import annotations
+"""Operators that replace the gradient of SoftmaxOutput if it is split by classes or divided by valid labels."""
 
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import labels, uniform

@@ -1,25 +1,14 @@
-"""The operators that a softmax runs as where its own axis is split."""
-
-from __future__ import annotations
+"""Operators that replace a softmax if its own axis is split."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import labels, uniform
 
 CASES = [
-    Case(
-        "_tofu_softmax_output_apply",
-        {"axis": 1, "names": "b k s0 s1"},
-        [(4, 5, 3, 2), (4, 1, 3, 2), uniform(2, 3, 4, 1, 3, 2), labels(5, 4, 6)],
-        (),
-        double=(2,),
-    ),
-    Case(
-        "_tofu_softmax_output_apply",
-        {"names": "b0 b1 k"},
-        [(4, 3, 5), (4, 3, 1), uniform(2, 3, 4, 3, 1), labels(5, 4, 3)],
-        (),
-        double=(2,),
-    ),
+    Case("_tofu_softmax_output_apply", attributes, [data, lines, uniform(2, 3, *lines), label], (), double=(2,))
+    for attributes, data, lines, label in (
+        ({"axis": 1, "names": "b k s0 s1"}, (4, 5, 3, 2), (4, 1, 3, 2), labels(5, 4, 6)),
+        ({"names": "b0 b1 k"}, (4, 3, 5), (4, 3, 1), labels(5, 4, 3)),
+    )
 ]
 CASES += [
     case

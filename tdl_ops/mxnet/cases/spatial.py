@@ -1,7 +1,5 @@
 """Grids and samples."""
 
-from __future__ import annotations
-
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu.verification.numbers import single
 

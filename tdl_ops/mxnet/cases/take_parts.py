@@ -1,6 +1,4 @@
-"""The operators that Embedding, take, pick and SequenceLast run as where the dimension that indices choose from is split."""
-
-from __future__ import annotations
+"""Operators that replace Embedding, take, pick and SequenceLast if the indexed dimension is split."""
 
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import whole

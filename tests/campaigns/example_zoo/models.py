@@ -1,13 +1,16 @@
-"""What `tests.campaigns.mxnet_examples` trains: files of MXNet's `example/`, what in them makes a model, and the shapes of its inputs."""
+"""Models of MXNet's `example/`: their files, the functions that build them, and the shapes of their inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import mxnet as mx
+
+from tests.campaigns.example_zoo.loading import load_definitions
 
 BATCH = 8
 Shapes = dict[str, tuple[int, ...]]
@@ -17,29 +20,42 @@ Shapes = dict[str, tuple[int, ...]]
 class Example:
     """A model of an example.
 
-    Parameters
+    Attributes
     ----------
     path
-        Its file, below `example/`.
+        The file below `example/`, or nothing if a library has the model.
     make
-        The model, of what the file defines: a symbol, several, or a Gluon block of one input `data`.
+        Builds the model from the definitions of the file: a symbol, a list of symbols, or a Gluon block.
     shapes
-        Of its inputs.
+        Shapes of the inputs.
+    library
+        The library that has to be installed.
+    values
+        Values of inputs that cannot be drawn at random.
     """
 
     path: str
     make: Callable[[Any], Any]
     shapes: Shapes
+    library: str = "mxnet"
+    values: Mapping[str, Any] = field(default_factory=dict)
 
-    def symbol(self, defined: Any) -> Any:
-        """The model as a symbol, whose operators have the names that they have in a fresh process."""
-        with mx.name.NameManager():
-            model = self.make(defined)
+    def build_symbol(self, source: Path) -> Any:
+        """Return the model as a symbol, with the operator names of a new process."""
+        definitions = load_definitions(source / self.path) if self.path else None
+        with mx.name.NameManager(), mx.autograd.train_mode():
+            model = self.make(definitions)
             if isinstance(model, mx.gluon.Block):
                 model.initialize()
+                model.apply(_stop_dropout)
                 model = model(*(mx.sym.var(name) for name in self.shapes))
         flat = list(_flatten(model))
         return flat[0] if len(flat) == 1 else mx.sym.Group(flat)
+
+
+def _stop_dropout(block: Any) -> None:
+    if isinstance(block, mx.gluon.nn.Dropout):
+        block._rate = 0.0
 
 
 def _flatten(model: Any) -> Any:
@@ -57,7 +73,7 @@ def _classifier(name: str, size: int, batch: int = BATCH, **options: Any) -> Exa
 
 
 def _recurrent(kind: str, states: int) -> Example:
-    """Two unrolled layers over words."""
+    """Return two unrolled layers over words."""
     steps, width = 6, 16
     begin = {f"l{layer}_init_{state}": (BATCH, width) for layer in range(2) for state in ("h", "c")[:states]}
 
@@ -73,7 +89,7 @@ def _recurrent(kind: str, states: int) -> Example:
 def _ssd(network: str, size: int) -> Example:
     def make(defined: Any) -> Any:
         net = defined.get_symbol_train(network, size, num_classes=3, nms_thresh=0.5)
-        # Without the detections, which have no part in training: they are sorted by scores, and a rounding puts them in another order.
+        # Detections have no part in training. They are sorted by scores, and a rounding changes their order.
         return [output for output in net if not output.name.startswith("det_out")]
 
     return Example("ssd/symbol/symbol_factory.py", make, {"data": (4, 3, size, size), "label": (4, 3, 5)})
@@ -84,20 +100,20 @@ def _block(path: str, name: str, shape: tuple[int, ...], *args: Any, **options: 
 
 
 def _with(defined: Any, name: str, **values: Any) -> Callable[..., Any]:
-    """A function of a script that reads what its command line says from global names."""
+    """Return a function of a script, after setting the global variables that its command line would set."""
     function = getattr(defined, name)
     function.__globals__.update(values)
     return function
 
 
 def _series(defined: Any) -> Any:
-    """LSTNet: a convolution, a recurrence, another over steps that are a season apart, and a regression for each series."""
+    """Return LSTNet: a convolution, a recurrence, a recurrence over steps one season apart, and a regression for each series."""
     cells = [mx.rnn.GRUCell(8)], [mx.rnn.LSTMCell(8)]
     return defined.sym_gen(_feed(data=(BATCH, 12, 5), label=(BATCH, 5)), 12, [3, 6], 8, 0.2, *cells, 4, 1)[0]
 
 
 def _entities(defined: Any) -> Any:
-    """Tags of words, by a bidirectional recurrence over the words and convolutions over their letters."""
+    """Return a tagger of words: a bidirectional recurrence over words, and convolutions over their letters."""
     sizes = {"char_embed": 6, "word_embed": 10, "char_filters": 4, "char_filter_list": [2, 3], "lstm_state_size": 8}
     cell = mx.rnn.SequentialRNNCell()
     cell.add(mx.rnn.BidirectionalCell(mx.rnn.LSTMCell(8, prefix="forward_"), mx.rnn.LSTMCell(8, prefix="back_")))
@@ -115,7 +131,7 @@ def _entities(defined: Any) -> Any:
 
 
 def _feed(**shapes: tuple[int, ...]) -> Any:
-    """What a script asks an iterator: names and shapes of data, the last one the label's."""
+    """Return a data iterator with names and shapes. The last one is the label."""
     *data, label = (mx.io.DataDesc(name, shape) for name, shape in shapes.items())
     return SimpleNamespace(provide_data=data, provide_label=[label])
 

@@ -1,184 +1,110 @@
-"""Many seeds in processes of their own, which MXNet may end; results go into a file while they come in."""
+"""Seeds in processes of their own, which MXNet may end, and a summary of their results."""
 
 from __future__ import annotations
 
-import json
-import multiprocessing
+import faulthandler
 import os
-import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+
+from rich.console import Console
+from rich.table import Table
 
 from tests.campaigns.fuzz.models import choose_kind, choose_workers, make_sample
-from tests.campaigns.fuzz.trial import Failure, Outcome, describe, try_sample
+from tests.campaigns.fuzz.trial import try_sample
 
-MODELS_OF_A_PROCESS = 150  # kernels, kept analyses and fragments of memory add up
-LONGEST_SECONDS = 300  # of one model, on a machine that does other things as well
+READY = Path("demo-output/fuzz-ready")  # a file for each model that runs on one device
+LONGEST_SECONDS = 300  # of one model, on a busy machine
+NO_MODEL = "no model"
+
+
+@dataclass(frozen=True)
+class FuzzCase:
+    """A seed and the kinds of models to choose from."""
+
+    seed: int
+    focus: str
+
+    @property
+    def kind(self) -> str:
+        """Kind of the model."""
+        return choose_kind(self.seed, self.focus)
+
+    @property
+    def key(self) -> str:
+        """Name under which the result is kept."""
+        return f"{self.focus} {self.seed}"
+
+    def __str__(self) -> str:
+        return f"--seed {self.seed} --count 1 --focus {self.focus} ({self.kind})"
 
 
 @dataclass
-class Record:
-    """One model: its seed, kind and number of workers, and what it came to. `stage` says how far it got."""
+class FuzzResult:
+    """Numbers of plans that ran and that were refused, by kind; the failures, and the disputes, in which one device is wrong."""
 
-    commit: str
-    focus: str
-    seed: int
-    kind: str
-    stage: str = "done"
+    stage: str = "died"
     workers: int = 0
     plans: dict[str, int] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
-    failures: list[dict[str, Any]] = field(default_factory=list)
-    disputes: list[dict[str, Any]] = field(default_factory=list)
-    taken: list[tuple[str, str, int]] = field(default_factory=list)
+    disputes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
-
-def find_commit() -> str:
-    """What is run: the commit, and a plus where files differ from it."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    commit = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True).stdout.strip()
-    changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True).stdout.strip()
-    return (commit or "unknown") + ("+" if changed else "")
+    def is_without_model(self, case: FuzzCase) -> bool:
+        """Return True if MXNet refused the model or died of it on one device."""
+        return self.stage == NO_MODEL or (self.stage == "died" and not (READY / case.key).exists())
 
 
-def run_seed(commit: str, focus: str, seed: int, ready: Callable[[], None]) -> Record:
-    """One model under its plans; `ready` is called once the model is there and has run on one device."""
-    record = Record(commit, focus, seed, choose_kind(seed, focus))
+def run_seed(case: FuzzCase) -> tuple[FuzzCase, FuzzResult]:
+    """Run one model under its plans."""
+    faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True)
+    silence_mxnet()
+    mark = READY / case.key
+    mark.unlink(missing_ok=True)
+    workers = choose_workers(case.seed, case.kind)
     try:
-        sample = make_sample(seed, record.kind)
-        outcome = try_sample(sample, choose_workers(seed, record.kind), seed, ready=ready)
-    except Exception as error:  # MXNet refuses the model on one device
-        record.stage = f"no model: {describe(error)}: {str(error).strip().splitlines()[-1][:300]}"
-        return record
-    return record_outcome(record, outcome)
+        outcome = try_sample(make_sample(case.seed, case.kind), workers, case.seed, ready=mark.touch)
+    except Exception:  # MXNet refuses the model on one device
+        return case, FuzzResult(NO_MODEL)
+    failures, disputes = (
+        [f"{failure.workers} workers, {failure.plan} plan: {failure.kind}\n{failure.message[:2000]}" for failure in own]
+        for own in (outcome.failures, outcome.disputes)
+    )
+    plans, refused = dict(outcome.plans), dict(outcome.refused)
+    faulthandler.cancel_dump_traceback_later()
+    return case, FuzzResult("done", outcome.workers, plans, refused, disputes, failures, outcome.seconds)
 
 
-def record_outcome(record: Record, outcome: Outcome) -> Record:
-    """The record with what its model came to."""
-    record.workers, record.seconds = outcome.workers, outcome.seconds
-    record.plans, record.refused = dict(outcome.plans), dict(outcome.refused)
-    record.failures, record.disputes = list(map(_plain, outcome.failures)), list(map(_plain, outcome.disputes))
-    record.taken = [(op, axis, count) for (op, axis), count in sorted(outcome.taken.items())]
-    return record
+def silence_mxnet() -> None:
+    """Discard what MXNet logs."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
-def _plain(failure: Failure) -> dict[str, Any]:
-    return {**vars(failure), "message": failure.message[:2000]}
-
-
-def read_records(path: Path) -> Iterator[Record]:
-    for line in path.read_text().splitlines() if path.exists() else ():
-        yield Record(**json.loads(line))
-
-
-def run_campaign(
-    path: Path,
-    focus: str,
-    seeds: Iterator[int],
-    jobs: int,
-    until: float,
-    report: Callable[[Record], None],
-) -> None:
-    """Run seeds until there are no more, or it is later than `until` (of `time.monotonic`); those in the file at this commit are done."""
-    commit = find_commit()
-    done = {record.seed for record in read_records(path) if record.commit == commit and record.focus == focus}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    waiting = (seed for seed in seeds if seed not in done)
-    crew = [_Member(commit, focus) for _ in range(jobs)]
-    try:
-        with path.open("a") as file:
-            for record in _collect(crew, waiting, until):
-                file.write(json.dumps(vars(record)) + "\n")
-                file.flush()
-                report(record)
-    finally:
-        for member in crew:
-            member.stop()
-
-
-def _collect(crew: Sequence[_Member], seeds: Iterator[int], until: float) -> Iterator[Record]:
-    while True:
-        for member in crew:
-            if member.seed is None and time.monotonic() < until and (seed := next(seeds, None)) is not None:
-                member.give(seed)
-        busy = [member for member in crew if member.seed is not None]
-        if not busy:
-            return
-        wait([member.connection for member in busy], timeout=1.0)
-        yield from (record for member in busy if (record := member.take()) is not None)
-
-
-class _Member:
-    """A process that runs one seed after the other, and is replaced when it is worn out or has died."""
-
-    def __init__(self, commit: str, focus: str) -> None:
-        self.commit, self.focus = commit, focus
-        self.seed: int | None = None
-        self.process: Any = None
-        self.connection: Connection
-        self.count = 0
-        self.started = 0.0
-        self.is_ready = False  # whether the model is there and runs on one device, and Tofu has it
-
-    def give(self, seed: int) -> None:
-        if self.process is None or self.count >= MODELS_OF_A_PROCESS:
-            self.stop()
-            fresh = multiprocessing.get_context("spawn")
-            self.connection, other = fresh.Pipe()
-            self.process, self.count = fresh.Process(target=_serve, args=(other, self.commit, self.focus)), 0
-            self.process.start()
-            other.close()
-        self.connection.send(seed)
-        self.is_ready = False
-        self.seed, self.started, self.count = seed, time.monotonic(), self.count + 1
-
-    def take(self) -> Record | None:
-        """The record of the seed that is done, or of how the process ended."""
-        assert self.seed is not None
-        stage = ""
-        try:
-            while self.connection.poll():
-                record: Record | None = self.connection.recv()
-                if record is not None:
-                    self.seed = None
-                    return record
-                self.is_ready = True
-            if time.monotonic() - self.started > LONGEST_SECONDS:
-                stage = "hangs"
-        except EOFError:
-            self.process.join()
-            stage = f"process ended with {self.process.exitcode}"
-        if not stage:
-            return None
-        record = Record(self.commit, self.focus, self.seed, choose_kind(self.seed, self.focus), stage)
-        if self.is_ready:
-            record.failures = [{"kind": stage, "plan": "?", "asked": {}, "message": stage, "workers": 0}]
-        else:  # in MXNet alone
-            record.stage = f"no model: {stage} while it was drawn or ran on one device"
-        self.stop()
-        return record
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.connection.close()
-            self.process.join(timeout=5)
-            if self.process.is_alive():
-                self.process.kill()
-                self.process.join()
-        self.process = self.seed = None
-
-
-def _serve(connection: Connection, commit: str, focus: str) -> None:
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, 2)  # MXNet's log
-    while True:
-        try:
-            seed = connection.recv()
-        except EOFError:
-            os._exit(0)  # MXNet's threads need not be waited for
-        connection.send(run_seed(commit, focus, seed, lambda: connection.send(None)))
+def print_summary(results: Iterable[tuple[FuzzCase, FuzzResult]], console: Console) -> int:
+    """Print a row for each kind of model. Return the number of models that failed."""
+    columns = "models", "run", NO_MODEL, "plans", "refused", "one device wrong", "failures", "s a plan"
+    table = Table(*columns, title="Random models under random plans")
+    by_kind: dict[str, list[tuple[FuzzCase, FuzzResult]]] = {}
+    for case, result in results:
+        by_kind.setdefault(case.kind, []).append((case, result))
+    failed = 0
+    refusals: Counter[str] = Counter()
+    for kind, own in sorted(by_kind.items()):
+        without = sum(result.is_without_model(case) for case, result in own)
+        failures = sum(bool(result.problems) and not result.is_without_model(case) for case, result in own)
+        plans = sum(sum(result.plans.values()) for _, result in own)
+        refused = sum(sum(result.refused.values()) for _, result in own)
+        disputes = sum(bool(result.disputes) for _, result in own)
+        seconds = sum(result.seconds for _, result in own) / max(plans, 1)
+        counts = len(own), without, plans, refused, disputes, failures
+        table.add_row(kind, *(f"{count:,}" for count in counts), f"{seconds:.2f}")
+        failed += failures
+        for _, result in own:
+            refusals.update(result.refused)
+    console.print(table)
+    listed = (f"{kind} {count:,}" for kind, count in refusals.most_common())
+    console.print(f"refused: {', '.join(listed) or 'none'}", highlight=False)
+    return failed

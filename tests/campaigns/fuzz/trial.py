@@ -47,9 +47,6 @@ class Outcome:
     refused: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
     disputes: list[Failure] = field(default_factory=list)  # in which one device is wrong
-    taken: Counter[tuple[str, str]] = field(
-        default_factory=Counter
-    )  # operator, axis ("" for the operator itself) -> plans
     seconds: float = 0.0  # of a processor
 
 
@@ -90,7 +87,6 @@ class Trial:
             self._check_bound(executor, kind, asked, thorough)
         except Exception as error:
             self._fail(describe(error), kind, asked, str(error))
-        count_taken(partition, self.outcome.taken)
         return partition
 
     def _check_bound(self, executor: Executor, kind: str, asked: Asked, thorough: bool) -> None:
@@ -168,16 +164,3 @@ def try_sample(
     mx.nd.waitall()
     trial.outcome.seconds = time.process_time() - started
     return trial.outcome
-
-
-def count_taken(partition: Partition, taken: Counter[tuple[str, str]]) -> None:
-    """Count the operators of a plan, and the axes that it takes of them, once each; those that it could have taken stand with nothing."""
-    problem = partition.problem
-    found: set[tuple[str, str]] = set()
-    for operator, access, choice in zip(
-        problem.graph.operators, problem.accesses, partition.choices.operators, strict=False
-    ):
-        found.add((operator.op, ""))
-        taken.update({(operator.op, axis): 0 for axis in access.axes})
-        found.update((operator.op, access.axes[axis]) for axis in choice if axis >= 0)
-    taken.update(found)

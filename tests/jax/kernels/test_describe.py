@@ -136,7 +136,7 @@ def test_a_formula_reads_arguments_of_its_names():
     x = jnp.arange(1.0, 25.0).reshape(4, 6)
     assert raised.verify(x, power=3).is_verified
     compare(lambda x: raised(x, power=2) + raised(x), 2, x)
-    with pytest.raises(DescriptionError, match=r"power of .* takes numbers, texts and truth values"):
+    with pytest.raises(DescriptionError, match=r"power of .* takes numbers, strings and booleans"):
         tofu.jax.partition(lambda x: raised(x, power=None), 2, (x,))
 
 

@@ -1,1 +1,1 @@
-"""Plans of JAX steps as one program that every worker runs, under `jax.shard_map`, with collectives of its own."""
+"""Run plans of JAX steps as one program under `jax.shard_map`, with explicit collectives."""

@@ -1,8 +1,9 @@
-"""What XLA will hold while a program runs beside its arguments and results: a prediction, from the program as JAX traces it.
+"""Predict the temporary memory of a program, from its jaxpr.
 
-It follows what XLA does on CPUs: what is fused is in no memory (`fusion.py`), operations run breadth first, a result's buffer serves other
-values before the result is there, what dies is written over, and a donated argument is copied where others may still read it. What one
-equation becomes is in `kernels.py`; what kernels pack within themselves is not known.
+The prediction follows XLA on CPUs. Fused values are not in memory (`fusion.py`), and operations run breadth first. A
+result's buffer serves other values before the result is written, and operations overwrite dead operands. A donated
+argument is copied if others may still read it. `xla_operations.py` converts equations. Packing within kernels is not
+modelled.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from tofu.jax.frontend.trace import read_jaxpr
 
 LOOP = "loop"
 IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
-"""They may write over an operand that nothing reads later."""
+"""Operations that may overwrite an operand that nothing reads later."""
 
 
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
-    """Position of a result -> that of the donated argument that it is written over: the first of its type, as `jax.jit` has it."""
+    """Map results to the donated arguments that they overwrite, by position: the first of equal type, as in `jax.jit`."""
     free = list(donated)
     found: dict[int, int] = {}
     for position, operand in enumerate(step.outputs):
@@ -40,7 +41,10 @@ def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
 
 
 def predict_temporaries(step: Step, overwritten: Mapping[int, int] = MappingProxyType({})) -> int:
-    """The bytes that a program needs beside its arguments and results. `overwritten` is as `find_overwritten` gives it."""
+    """Return the bytes that a program needs beside its arguments and results.
+
+    `overwritten` is a result of `find_overwritten`.
+    """
     given = {*step.inputs, *step.constants}
     alias, types = Aliases(step.equations), list(step.types)
     results = {alias.find(x) for x in step.outputs if isinstance(x, int)} - given
@@ -61,7 +65,7 @@ def _list_operations(items: Sequence[Equation | Loop], types: list[ValueType], a
     for item in items:
         if isinstance(item, Loop):
             yield _make_loop_operation(item, types, alias)
-        elif item.primitive.name in WHOLE:  # by the primitive itself: its bodies are not read
+        elif item.primitive.name in WHOLE:  # the primitive runs its own bodies, which are not read
             size = max((predict_temporaries(read_jaxpr(body)) for body in list_bodies(item.params)), default=0)
             yield Operation(item.primitive.name, alias.find_all(item.inputs), item.outputs, (Buffer(size, 0, 0),))
         elif item.primitive is not LOOP_STACK and not alias.is_one(item):
@@ -69,7 +73,7 @@ def _list_operations(items: Sequence[Equation | Loop], types: list[ValueType], a
 
 
 def _make_loop_operation(loop: Loop, types: list[ValueType], alias: Aliases) -> Operation:
-    """A loop as one operation: what it carries and puts together are its results, what its body holds is its scratch, each for its time."""
+    """Return a loop as one operation: it makes carries and stacks, and the buffers of its body are its scratch."""
     stacks = [item for item in loop.equations if isinstance(item, Equation) and item.primitive is LOOP_STACK]
     ends = alias.find_all([*(carry.following for carry in loop.carries), *(x for s in stacks for x in s.inputs)])
     carried = {carry.value for carry in loop.carries}
@@ -84,11 +88,12 @@ def _make_loop_operation(loop: Loop, types: list[ValueType], alias: Aliases) -> 
 
 
 def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], types: list[ValueType]) -> list[Operation]:
-    """The operations, reading copies of arguments that are written over while others may still read them: that no operand of what writes
-    depends on what else reads. `pairs`: result -> argument; the types of the copies are added to `types`.
+    """Return the operations with copies of donated arguments that are overwritten while others may still read them.
+
+    `pairs` maps results to arguments. The types of the copies are appended to `types`.
     """
     makers, readers = index(operations)
-    before: list[int] = []  # of each operation, the set of those that it waits for, a bit for each
+    before: list[int] = []  # for each operation, a bit set of its transitive predecessors
     for operation in operations:
         waited = [makers[value] for value in operation.reads if value in makers]
         before.append(reduce(lambda bits, n: bits | before[n] | 1 << n, waited, 0))
@@ -103,7 +108,7 @@ def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], typ
 
 
 def _order_breadth_first(operations: Sequence[Operation]) -> list[Operation]:
-    """Each as soon as all that were ready before it have run."""
+    """Return each operation as soon as all operations that were ready before it have run."""
     makers, readers = index(operations)
     waiting = [sum(value in makers for value in operation.reads) for operation in operations]
     ready, order = deque(n for n, count in enumerate(waiting) if not count), []
@@ -118,7 +123,7 @@ def _order_breadth_first(operations: Sequence[Operation]) -> list[Operation]:
 
 
 def _number_depth_first(operations: Sequence[Operation], results: Iterable[int]) -> dict[int, int]:
-    """The values, numbered by a walk from the results to the first of what each is computed from, then to the next."""
+    """Return numbers for the values, by a depth-first walk from the results to their operands."""
     makers, _ = index(operations)
     numbers: dict[int, int] = {}
     waiting = [(value, False) for value in reversed(list(results))]
@@ -136,7 +141,10 @@ def _number_depth_first(operations: Sequence[Operation], results: Iterable[int])
 
 @dataclass
 class _Memory:
-    """Buffers as they are made: `of` is that of each value. `last`: the moment of a value's last reader. `length`: all moments."""
+    """Buffers, and the buffer of each value.
+
+    `last` is the moment of a value's last reader, `length` the number of moments.
+    """
 
     last: dict[int | None, int]
     length: int
@@ -151,8 +159,10 @@ class _Memory:
 def _list_buffers(
     order: Sequence[Operation], types: Sequence[ValueType], results: Collection[int], own: Mapping[int, int | None]
 ) -> _Memory:
-    """What is held when. What an operation may write over that dies there may be written over; in the body of a loop, where no value has a
-    buffer of its `own` (as for `_pack`), and by a loop itself it is. `results` stay to the end.
+    """Return the buffers of all operations with their lifetimes.
+
+    An operation may overwrite an operand that dies there. It does so in loops: by a loop itself, and in its body, where
+    no value has a buffer of its `own` (see `_pack`). `results` live to the end.
     """
     starts = [0, *accumulate(operation.length for operation in order)]
     readers: dict[int, int] = {value: n for n, operation in enumerate(order) for value in operation.reads}
@@ -182,8 +192,10 @@ def _pack(
     own: Mapping[int, int | None],
     depth: Mapping[int, int],
 ) -> int:
-    """The most bytes in use at once. Values in `own` have buffers that are not counted, and that others may use while they are free: of
-    their own, or of the argument that they are written over.
+    """Return the largest number of bytes in use at once.
+
+    Values in `own` have separate buffers, of results or of overwritten arguments. These are not counted, and other
+    values may use them while they are free.
     """
     memory = _list_buffers(order, types, results, own)
     rooms = {
@@ -200,8 +212,10 @@ def _pack(
 
 
 def _find_unplaced(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]]) -> list[Buffer]:
-    """The buffers that find no room: the largest looks first, and takes the smallest room, as large as its first buffer, that is free for
-    its time.
+    """Return the buffers that do not fit into `rooms`.
+
+    The largest buffer chooses first. It takes the smallest room that is free for its lifetime and as large as the
+    room's first buffer.
     """
     rooms = sorted(rooms, key=lambda room: room[0].size)
     homeless: list[Buffer] = []
@@ -212,7 +226,6 @@ def _find_unplaced(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]]) -> 
 
 
 def _write_over(buffers: Iterable[Buffer]) -> list[Buffer]:
-    """The buffers, each no longer there when another is written over it."""
     ends = {buffer: buffer.last for buffer in buffers}
     for buffer in list(ends):
         before = next((one for one in buffer.over if ends.get(one) == buffer.first), None)

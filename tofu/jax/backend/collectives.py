@@ -1,4 +1,4 @@
-"""Collectives as JAX has them, within a program that all workers run."""
+"""Collectives in JAX, within a program that all workers run."""
 
 from __future__ import annotations
 
@@ -13,40 +13,32 @@ import numpy as np
 from jax import lax
 
 from tofu.jax.frontend.versions import all_gather
-from tofu.program.collectives import (
-    AllGather,
-    AllReduce,
-    AllToAll,
-    Collective,
-    Exchange,
-    ReduceScatter,
-    Round,
-    Slice,
-)
+from tofu.program.collectives import AllGather, AllReduce, AllToAll, Collective, Exchange, ReduceScatter, Round, Slice
 from tofu.program.lockstep import Box
 
 
 class Workers:
-    """The workers as one of them sees them, while it runs: a mesh with an axis for each round of the plan."""
+    """The workers of a program as each sees them: a mesh with an axis for each round of the plan."""
 
     def __init__(self, factors: Sequence[int]) -> None:
         self.factors = tuple(factors)
         self.count = prod(factors)
         self.axis_names = tuple(f"step{n}" for n in range(len(factors)))
         self.scatters_sums = True
-        """Whether sums are scattered by one collective; else workers exchange the parts and each adds its own up, which moves as much."""
+        """True if `lax.psum_scatter` is used.
+
+        Otherwise workers exchange shards and add them up, with equal communication.
+        """
         self._picked: dict[Any, Any] = {}
 
     @property
     def mesh_axes(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """Extents and names of the mesh. That of one worker has an axis, too: JAX 0.12 refuses a mesh without any."""
+        """Extents and names of the mesh axes. One worker has an axis, too: JAX 0.12 rejects a mesh without axes."""
         return (self.factors, self.axis_names) if self.factors else ((1,), ("worker",))
 
     @contextmanager
     def remember(self) -> Iterator[None]:
-        """Pick a number of the worker once within this context: the tracing of a program, and of each body of a loop in it, out of which
-        nothing comes that was picked there.
-        """
+        """Compute each number of the worker once within this context: the trace of a program, or of a loop body in it."""
         before = self._picked
         self._picked = dict(before)
         try:
@@ -56,7 +48,7 @@ class Workers:
 
     @property
     def me(self) -> Any:
-        """The number of the worker that runs."""
+        """Number of the worker that runs."""
         if "me" not in self._picked:
             number: Any = 0
             for name, factor in zip(self.axis_names, self.factors, strict=True):
@@ -65,10 +57,11 @@ class Workers:
         return self._picked["me"]
 
     def pick(self, table: Any) -> list[Any]:
-        """Return the row of `table` that is this worker's, number by number; numbers that all workers share are known when the program is
-        traced.
+        """Return this worker's row of `table`, number by number.
 
-        Numbers are unsigned, unless one of them is negative: of those JAX need not ask whether they count from the end.
+        Numbers shared by all workers are known when the program is traced.
+
+        Numbers are unsigned unless one is negative: JAX then needs no code for indices from the end.
         """
         columns = np.asarray(table).reshape(self.count, -1).T
         if columns.dtype != bool:
@@ -84,18 +77,17 @@ class Workers:
         return self._picked[key]
 
     def take_part(self, whole: Any, boxes: Sequence[Box]) -> Any:
-        """Return this worker's part of a value that each worker has all of."""
+        """Return this worker's shard of a replicated value."""
         if not whole.ndim or all(box == tuple((0, extent) for extent in whole.shape) for box in boxes):
             return whole
         begins = self.pick([[begin for begin, _ in box] for box in boxes])
         return take_box(whole, begins, [end - begin for begin, end in boxes[0]])
 
     def run(self, collectives: Sequence[Collective], inputs: Sequence[Any]) -> Any:
-        """Return what collectives, one after another, make of this worker's arrays."""
+        """Apply collectives, one after another, to this worker's arrays."""
         if inputs[0].dtype == bool and any(getattr(one, "reducer", None) for one in collectives):
-            return self.run(collectives, [x.astype(jnp.int8) for x in inputs]).astype(
-                bool
-            )  # devices reduce numbers alone
+            reduced = self.run(collectives, [x.astype(jnp.int8) for x in inputs])  # devices reduce numbers only
+            return reduced.astype(bool)
         x = inputs[0]
         for one in collectives:
             x = self._exchange(one, inputs, x) if isinstance(one, Exchange) else RULES[type(one)](self, one, x)
@@ -127,7 +119,6 @@ class Workers:
         return _REDUCERS[one.reducer].over(x, tuple(self.axis_names[axis] for axis in one.axes))
 
     def _exchange(self, exchange: Exchange, inputs: Sequence[Any], before: Any) -> Any:
-        """Write the pieces of each round into an array, or put them together with what is there."""
         reducer = None if exchange.reducer is None else _REDUCERS[exchange.reducer]
         dtype = inputs[0].dtype
         out = before
@@ -146,7 +137,6 @@ class Workers:
         return out
 
     def _send(self, x: Any, one: Round) -> Any:
-        """Return what this worker is sent in a round, or has itself."""
         sources = np.zeros((self.count, x.ndim), np.int32)
         for owner, source, _ in one.moves.values():
             sources[owner] = source
@@ -165,10 +155,10 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 
 
 def take_box(x: Any, begins: Sequence[Any], size: Sequence[int]) -> Any:
-    """A box of an array, that begins where the program says.
+    """Return a box of an array that begins at computed positions.
 
-    In JAX 0.6.2 on CPUs XLA loses the number that a box of whole numbers was multiplied by where one cell is taken of the product,
-    so that one cell of whole numbers is found as a sum.
+    JAX 0.6.2 on CPUs loses the factor of an integer product if one element is sliced from it. One integer is therefore
+    selected by a sum.
     """
     is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
     if is_known or prod(size) > 1 or not jnp.issubdtype(x.dtype, jnp.integer):
@@ -178,8 +168,10 @@ def take_box(x: Any, begins: Sequence[Any], size: Sequence[int]) -> Any:
 
 
 def _largest(x: Any, names: tuple[str, ...]) -> Any:
-    """The largest over devices, NaN where one has that, as on one device. XLA's own maximum over devices leaves NaN out on CPUs, so numbers
-    are compared as whole numbers of the same order, among which NaN is the largest.
+    """Return the maximum over devices, NaN if any is NaN, as on one device.
+
+    XLA's own maximum over devices ignores NaN on CPUs. So numbers are compared as integers of the same order, among
+    which NaN is the largest.
     """
     bits = {2: jnp.int16, 4: jnp.int32, 8: jnp.int64}.get(x.dtype.itemsize)
     if not jnp.issubdtype(x.dtype, jnp.floating) or bits is None:
@@ -193,7 +185,7 @@ def _smallest(x: Any, names: tuple[str, ...]) -> Any:
 
 
 def _product(x: Any, names: tuple[str, ...]) -> Any:
-    """XLA has no product over devices: each makes that of some cells, and gets those of the others."""
+    """Return the product over devices, which XLA lacks: each device multiplies some elements and receives the others."""
     count = lax.psum(1, names)
     cells = jnp.pad(x.ravel(), (0, -x.size % count)).reshape(count, -1)
     parts = jnp.prod(lax.all_to_all(cells, names, 0, 0, tiled=True), axis=0, dtype=x.dtype)
@@ -201,7 +193,7 @@ def _product(x: Any, names: tuple[str, ...]) -> Any:
 
 
 def _reorder(numbers: Any) -> Any:
-    """The bits of floating point numbers as whole numbers of the same order, and back."""
+    """Map the bits of floating-point numbers to integers of the same order, and back."""
     return jnp.where(numbers < 0, numbers ^ jnp.iinfo(numbers.dtype).max, numbers)
 
 
@@ -214,7 +206,7 @@ def _find_greatest(dtype: Any) -> Any:
 
 
 class _Reducer(NamedTuple):
-    """What puts partial results together: those of devices, of two arrays, those along a dimension; `neutral` leaves all as it is."""
+    """A reduction over devices, of two arrays, and along a dimension, with its neutral element."""
 
     over: Callable[[Any, tuple[str, ...]], Any]
     of_two: Callable[[Any, Any], Any]

@@ -1,8 +1,11 @@
-"""Which results of a program are in memory: what XLA fuses on CPUs is computed within the operations that read it.
+"""Predict which values are in memory: on CPUs XLA fuses operations into their readers.
 
-The rules are those of XLA's pass. What is cheap is computed again in each reader that can be fused, and is in memory for the others.
-What is costly is computed once. An operation of several large operands is computed once, too, unless all paths from it are fused:
-its readers would read these operands again.
+The rules follow XLA's pass.
+
+- Cheap operations are recomputed in each reader that can be fused, and stored for the others.
+- Costly operations are computed once.
+- An operation with several large operands is computed once unless all paths from it are fused, because its readers
+  would read these operands again.
 """
 
 from __future__ import annotations
@@ -24,24 +27,24 @@ CHEAP = _read_names("""
     integer_pow iota is_finite le loop_cell lt max min mul ne neg nextafter not or pad population_count reduce_precision rev round
     select_n shift_left shift_right_arithmetic shift_right_logical sign slice split square sub transpose xor
 """)
-"""They are computed where they are read."""
+"""Operations that are fused into their readers."""
 COSTLY = _read_names("""
     acos acosh asin asinh atan atan2 atanh cbrt cos cosh digamma div erf erf_inv erfc exp exp2 expm1 gather lgamma log log1p logistic
     pow rem rsqrt sin sinh sqrt tan tanh
 """) | (REDUCING := _read_names("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor"))
-"""These, too, unless there are several readers, or one that reads a cell more than once."""
+"""Operations that are fused unless several readers exist, or one that reads an element repeatedly."""
 FUSED = CHEAP | COSTLY
 REPEATING = _read_names("broadcast_in_dim concatenate dynamic_slice loop_cell")
-"""They may read a cell of an operand more than once."""
+"""Operations that may read an element of an operand more than once."""
 MOVING = REPEATING | REDUCING | _read_names("gather pad rev slice split transpose")
-"""What they read does not lie where they write."""
+"""Operations whose operands are not stored where their results are."""
 FILLING = _read_names("broadcast_in_dim iota")
-"""Their results are not counted among large operands."""
+"""Operations whose results do not count as large operands."""
 
 
 @dataclass(eq=False)
 class Buffer:
-    """A piece of memory, from the moment when it is first written to the last when it is read. It may be written over those in `over`."""
+    """A range of memory, with the first and last moment of its use. It may overwrite the buffers in `over`."""
 
     size: int
     first: int
@@ -49,7 +52,7 @@ class Buffer:
     over: tuple[Buffer, ...] = ()
 
     def overlaps(self, other: Buffer) -> bool:
-        """Whether both are needed at some moment."""
+        """Return True if both buffers are needed at some moment."""
         if self.first > other.last or other.first > self.last:
             return False
         return not (self._follows(other) or other._follows(self))
@@ -58,14 +61,15 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """The same, so much later."""
+        """Return the same buffer, used later."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What reads values and makes others. `scratch`: what it holds while it runs, which takes `length` moments, the first of them 0. The
-    cells of `moved`, which are among those read, do not lie where they are written.
+    """An operation that reads values and makes others.
+
+    `scratch` is in use while it runs, for `length` moments from 0 on. It cannot overwrite the values in `moved`.
     """
 
     name: str
@@ -77,12 +81,12 @@ class Operation:
 
     @property
     def is_fusible(self) -> bool:
-        """Whether it may be computed where it is read, and compute what it reads."""
+        """True if it may be fused with its readers and operands."""
         return self.name in FUSED
 
 
 def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Value -> the operation that makes it, and value -> those that read it."""
+    """Return the operation that makes each value, and the operations that read it."""
     makers = {value: n for n, operation in enumerate(operations) for value in operation.makes}
     readers: dict[int, list[int]] = {}
     for n, operation in enumerate(operations):
@@ -92,13 +96,11 @@ def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, li
 
 
 def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
-    """The operations whose results are in memory, reading what is. The others are computed where they are read."""
+    """Return the operations whose results are in memory, with operands in memory."""
     fusion = _Fusion(list(operations), results, types)
     fusion.decide()
     kept: list[Operation] = []
-    inner: dict[
-        int, Operation
-    ] = {}  # value that is computed where it is read -> what computes it from what is in memory
+    inner: dict[int, Operation] = {}  # fused value -> operation that computes it from values in memory
     for n, operation in enumerate(fusion.operations):
         whole = _join(operation, inner) if operation.is_fusible else operation
         if fusion.roots[n].keys() - {n}:
@@ -109,7 +111,6 @@ def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequ
 
 
 def _join(operation: Operation, inner: Mapping[int, Operation]) -> Operation:
-    """An operation with those that compute what it reads."""
     parts = [(value, inner.get(value)) for value in operation.reads]
     reads = dict.fromkeys(x for value, part in parts for x in (part.reads if part else (value,)))
     moved = reads if operation.name in MOVING else [x for _, part in parts if part for x in part.moved]
@@ -118,7 +119,11 @@ def _join(operation: Operation, inner: Mapping[int, Operation]) -> Operation:
 
 @dataclass
 class _Fusion:
-    """`roots`: of each operation the kept operations that it is computed in, itself among them, and whether they read it repeatedly."""
+    """The decisions which operations are fused.
+
+    `roots` maps each operation to the stored operations that compute it, possibly itself, and to True if they read it
+    repeatedly.
+    """
 
     operations: list[Operation]
     results: AbstractSet[int]
@@ -128,7 +133,7 @@ class _Fusion:
     makers: Mapping[int, int] = field(default_factory=dict)
 
     def decide(self) -> None:
-        """Fills `roots`, from the last operation to the first."""
+        """Fill `roots`, from the last operation to the first."""
         self.makers, readers = index(self.operations)
         self.readers = [sorted({n for x in one.makes for n in readers.get(x, ())}) for one in self.operations]
         single = self._find_single()
@@ -159,17 +164,16 @@ class _Fusion:
         return sum(prod(self.types[value].shape) for value in values)
 
     def _is_fused(self, n: int, reader: int) -> bool:
-        """Whether the reader alone does not keep the operation from being fused."""
         if not (self.operations[n].is_fusible and self.operations[reader].is_fusible):
             return False
         return self.operations[n].name not in COSTLY or not self._repeats(n, reader)
 
     def _find_single(self) -> set[int]:
-        """The operations of several large operands that not all paths from are fused."""
+        """Return the operations with several large operands that have an unfused path."""
         single: set[int] = set()
         count = len(self.operations)
-        reached = [0] * count  # of each operation, the set of those that depend on it, a bit for each
-        apart = [0] * count  # the same by a path that is not fused
+        reached = [0] * count  # for each operation, a bit set of its transitive readers
+        apart = [0] * count  # the same for readers by an unfused path
         for n in reversed(range(count)):
             for reader in self.readers[n]:
                 on = reached[reader] | 1 << reader
@@ -182,7 +186,7 @@ class _Fusion:
         return single
 
     def _has_large_operands(self, n: int) -> bool:
-        """Whether to compute an operation again reads more than to read its result."""
+        """Return True if recomputing an operation reads more than its result."""
         operation = self.operations[n]
         rank = max(_count_dimensions(self.types[value]) for value in operation.makes)
         large = [

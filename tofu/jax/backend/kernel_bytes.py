@@ -1,4 +1,4 @@
-"""What the kernels of a program read and write, where XLA fuses operators: for simulations."""
+"""Predict the bytes that each kernel accesses if XLA fuses operators, for simulations."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ FETCH = "fetch"
 
 
 def find_kernel_bytes(program: Program) -> dict[int, int]:
-    """Return the bytes that a worker's kernels read and write in one run, by operator.
+    """Return the bytes that a worker's kernels access in one run, by operator.
 
-    An operator that is computed in other kernels is left out. All workers run the same operators on parts of the same shapes, so the first
-    one stands for all. What is fetched is in memory, and so is what a loop reads from outside of it.
+    Operators that are fused into others are left out. The first worker stands for all, since shards have equal shapes.
+    Fetched values are in memory, and so are values that a loop reads from outside.
     """
     graph, nodes = program.graph, program.nodes
     own = [number for number, node in enumerate(nodes) if node.worker == 0]
     values: dict[Entry, int] = {}
-    types: list[ValueType] = []  # of which fusion asks the shapes alone
+    types: list[ValueType] = []  # fusion needs the shapes only
     sizes: list[int] = []
     times: list[int] = []
     operations: list[Operation] = []
-    operator_of: dict[int, int] = {}  # value -> the operator that makes it
+    operator_of: dict[int, int] = {}  # value -> its operator
     in_memory: set[int] = set()
 
     def add(entry: Entry, tensor: int) -> int:

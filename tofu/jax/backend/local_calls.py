@@ -1,7 +1,7 @@
-"""What a worker calls in the place of an equation: the primitive on its parts, with the parameters of its part.
+"""Call primitives on a worker's shards.
 
-Most parameters follow from the bound attributes of the description. A primitive whose numbers depend on where a part begins has a rule
-here.
+Most parameters follow from the attributes of the description. Primitives whose numbers depend on the position of a
+shard have rules here.
 """
 
 from __future__ import annotations
@@ -23,22 +23,25 @@ from tofu.program.parts import count_own_positions, list_parts
 from tofu.search import Choices
 
 BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
-"""Whole numbers, by their bytes."""
+"""Unsigned integer types by their size in bytes."""
 
 
 class Selection(Protocol):
-    """What a call has to know of the workers: which of several things is that of the worker that runs."""
+    """Selects the data of the worker that runs."""
 
     def pick(self, table: Any) -> list[Any]:
-        """The row of `table` that is the worker's."""
+        """Return the worker's row of `table`."""
 
     def take_part(self, whole: Any, boxes: Sequence[Box]) -> Any:
-        """The worker's part of what all of them have."""
+        """Return the worker's shard of a replicated value."""
 
 
 @dataclass(frozen=True)
 class RepeatedElements:
-    """Cells of an operand of a sum that another worker adds: along a dimension those from `counts` on, by worker. They become `neutral`."""
+    """Elements of a reduction's operand that another worker counts too.
+
+    Along a dimension, these are the elements from `counts[worker]` on. They are replaced by `neutral`.
+    """
 
     operand: int
     dimension: int
@@ -46,7 +49,7 @@ class RepeatedElements:
     neutral: int
 
     def leave_out(self, operand: Any, workers: Selection) -> Any:
-        """The operand without them."""
+        """Return the operand with the repeated elements neutralized."""
         (count,) = workers.pick([[count] for count in self.counts])
         position = lax.broadcasted_iota(np.uint32, operand.shape, self.dimension)
         return jnp.where(position < count, operand, jnp.full_like(operand, self.neutral))
@@ -54,10 +57,18 @@ class RepeatedElements:
 
 @dataclass(frozen=True)
 class LocalCall:
-    """An equation on a worker's parts.
+    """An equation on a worker's shards.
 
-    `parameters` are those of its part; `changed` has for each worker the attributes of its copy that differ from the operator's; `written`
-    are the boxes of each output; `repeated` says what other workers count as well.
+    Attributes
+    ----------
+    parameters
+        Parameters for its shards.
+    changed
+        For each worker, the attributes that differ from the operator's.
+    written
+        The boxes of each output.
+    repeated
+        Elements that other workers count too.
     """
 
     equation: Equation
@@ -68,7 +79,7 @@ class LocalCall:
     repeated: Sequence[RepeatedElements] = ()
 
     def run(self, operands: list[Any]) -> list[Any]:
-        """The results."""
+        """Return the results."""
         operands = list(operands)
         for one in self.repeated:
             operands[one.operand] = one.leave_out(operands[one.operand], self.workers)
@@ -78,16 +89,16 @@ class LocalCall:
         return self.bind(operands)
 
     def bind(self, operands: Sequence[Any], **others: Any) -> list[Any]:
-        """The primitive, with other parameters in the place of some."""
+        """Evaluate the primitive with some parameters replaced."""
         return evaluate(replace(self.equation, params={**self.parameters, **others}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
-        """The numbers of an attribute that is a tuple, or the one number that it is, on the worker that runs."""
+        """Return the numbers of an attribute, a tuple or one number, on the worker that runs."""
         rows = [own.get(name, default) for own in self.changed]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
     def take_part(self, whole: Any, number: int = 0, own: int = 0) -> Any:
-        """The worker's part of a result, computed whole but along its first `own` dimensions, of which it is a part already."""
+        """Return the worker's shard of a result that is complete except along its first `own` dimensions."""
         kept = tuple((0, extent) for extent in whole.shape[:own])
         return self.workers.take_part(whole, [(*kept, *box[own:]) for box in self.written[number]])
 
@@ -99,9 +110,9 @@ def make_call(
     values: Sequence[Value],
     workers: Selection,
 ) -> LocalCall:
-    """Return the call that each worker makes for the operator of an equation.
+    """Return the call of each worker for the operator of an equation.
 
-    Raises InternalError if a parameter would have to differ from worker to worker.
+    Raise InternalError if a parameter would have to differ between workers.
     """
     operator = compute.operator
     access = choices.problem.accesses[operator]
@@ -119,9 +130,11 @@ def make_call(
 def find_repeated_elements(
     equation: Equation, access: OperatorAccess, counted: Mapping[int, tuple[int, ...]]
 ) -> list[RepeatedElements]:
-    """What a worker leaves out of its operands, where so many positions of each axis are its own.
+    """Return the elements of operands that another worker counts too.
 
-    Indices stay as they are: it may have been promised that none is there twice, or that they are in order.
+    `counted` has the positions of each axis that a worker owns.
+
+    Indices stay unchanged: the equation may assert that they are unique or sorted.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -136,9 +149,9 @@ def find_repeated_elements(
 
 
 def share_parameters(equation: Equation, changed: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The parameters of an equation on workers that run one program, each with the attributes that are `changed` for it.
+    """Return the parameters of an equation that all workers share. `changed` has the attributes of each worker.
 
-    Raises InternalError where they would have to be others on each worker.
+    Raise InternalError if they differ between workers.
     """
     parameters = dict(equation.params)
     for name in {name for own in changed for name in own} & parameters.keys():
@@ -152,39 +165,38 @@ def share_parameters(equation: Equation, changed: Sequence[dict[str, Any]]) -> d
 
 
 def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """iota: it begins with this worker's first position. It counts in whole numbers: rounding comes last, as on one device."""
+    """Count from this worker's first position. Integers are counted and rounded last, as on one device."""
     dtype = call.parameters["dtype"]
     (counted,) = call.bind(operands, dtype=dtype if jnp.issubdtype(dtype, jnp.integer) else jnp.dtype(jnp.int32))
     return [(counted + jnp.asarray(call.pick("first", 0)[0]).astype(counted.dtype)).astype(dtype)]
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Random bits and keys: all that its own keys give, and this worker's part, since numbers depend on how many are drawn."""
+    """Draw all bits or keys, and return this worker's shard: the numbers depend on how many are drawn."""
     (keys,) = operands
     (whole,) = call.bind(operands, shape=call.equation.params["shape"])
     return [call.take_part(whole, own=keys.ndim)]
 
 
 def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """The next key and random bits: all of them, and this worker's part, as above."""
     key, whole = call.bind(operands, shape=call.equation.params["shape"])
     return [key, call.take_part(whole, 1)]
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """What lies in this worker's part of the dimension that is looked up, and zeros for the rest: as bits, which `read_bits` reads."""
+    """Return the rows in this worker's shard of the table, and zeros for other rows, as bits for `read_bits`."""
     operand, indices = operands
     numbers, params = call.equation.params["dimension_numbers"], call.equation.params
     first = call.pick("first", (0,) * operand.ndim)
     if _is_whole(call, "first"):
         return call.bind(operands)
-    (dimension,) = numbers.start_index_map  # of a gather of whole lines alone a looked-up dimension is split
+    (dimension,) = numbers.start_index_map  # only gathers of whole rows split the looked-up dimension
     rows = int(next(own["rows"][dimension] for own in call.changed if "rows" in own))
     indices = _widen(indices)
     row, begin = indices[..., 0], jnp.asarray(first[dimension], indices.dtype)
     is_inside = (row >= 0) & (row < rows)
     mode = params["mode"]
-    is_moved = mode != lax.GatherScatterMode.FILL_OR_DROP  # also where a promise is broken: so does XLA
+    is_moved = mode != lax.GatherScatterMode.FILL_OR_DROP  # XLA clips out-of-range indices in these modes too
     moved = (jnp.clip(row, 0, rows - 1) if is_moved else row) - begin
     found = call.bind([as_bits(operand), moved[..., None]], mode=lax.GatherScatterMode.FILL_OR_DROP, fill_value=0)[0]
     if mode != lax.GatherScatterMode.FILL_OR_DROP:
@@ -197,22 +209,27 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def as_bits(table: Any) -> Any:
-    """Numbers as whole numbers of the same bits: with zeros these add up to themselves, and XLA adds up -0.0 and 0.0 to 0.0.
+    """Return floating-point numbers as integers of the same bits.
 
-    Those of 16 bits stay as they are, since not all devices add up such whole numbers.
+    A sum with zeros keeps these, but turns -0.0 into 0.0.
+
+    Numbers of 16 bits are unchanged, since some devices cannot add such integers.
     """
     bits = BITS.get(table.dtype.itemsize) if jnp.issubdtype(table.dtype, jnp.floating) else None
     return table if bits is None else lax.bitcast_convert_type(table, bits)
 
 
 def read_bits(found: Any, dtype: Any) -> Any:
-    """Numbers of a type again, of what may be their bits."""
+    """Convert bits to numbers of a type; return other arrays unchanged."""
     is_bits = jnp.issubdtype(dtype, jnp.floating) and found.dtype in BITS.values()
     return lax.bitcast_convert_type(found, dtype) if is_bits else found
 
 
 def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
-    """The results of an equation, with what XLA needs to be told in a program for many devices that it needs not in one for one device."""
+    """Return the results of an equation.
+
+    XLA's program for many devices needs some hints that its program for one device does not.
+    """
     name = equation.primitive.name
     if name in ("dynamic_slice", "dynamic_update_slice"):
         operands = _move_inside(name, operands, equation.params)
@@ -225,8 +242,9 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
 
 
 def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
-    """The operands of a primitive; those that say where a dynamic slice or update begins are moved to where all of it lies inside. XLA does
-    that, too, but leaves it out where it joins the slice with one that takes a worker's part of it.
+    """Clamp the start indices of a dynamic slice or update.
+
+    XLA clamps them too, but not if it merges the slice with another one that takes a worker's shard.
     """
     first = 1 if name == "dynamic_slice" else 2
     sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
@@ -238,21 +256,25 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 
 
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
-    """The indices of a gather moved to where slices lie inside: of one slice XLA makes a dynamic slice, and leaves that out, as above."""
+    """Clamp the indices of a gather.
+
+    XLA turns a gather of one slice into a dynamic slice and loses the clamp, as above.
+    """
     dimensions, sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
     most = np.array([shape[d] - sizes[d] for d in dimensions])
     return jnp.clip(indices, 0, np.minimum(most, jnp.iinfo(indices.dtype).max).astype(indices.dtype))
 
 
 def _widen(indices: Any) -> Any:
-    """Indices of a type that has every row of a table: a part's first row may be none of a small type's, which XLA's partitioner ends the
-    process for.
+    """Return indices in a type that can hold every row of a table.
+
+    The first row of a shard may exceed a small type, and XLA's partitioner then aborts the process.
     """
     return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 
 def find_fill(fill_value: Any, dtype: Any) -> Any:
-    """What stands for a cell outside, as lax.gather has it."""
+    """Return the number that `lax.gather` uses for elements outside."""
     if fill_value is not None:
         return fill_value
     if jnp.issubdtype(dtype, jnp.inexact):
@@ -263,7 +285,6 @@ def find_fill(fill_value: Any, dtype: Any) -> Any:
 
 
 def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Into the worker's own part: put into its place in the whole, of which the rest is lost again."""
     operand, indices, updates = operands
     if _is_whole(call, "first"):
         return call.bind(operands)

@@ -1,6 +1,8 @@
-"""The program of a plan, the same for every worker: each computes its part of every equation, and each transfer is a collective.
+"""Run a plan as one program for all workers.
 
-A region that several readers need is fetched once; what the body of a loop reads from outside is fetched before the loop.
+Each worker computes its part of every equation, and collectives transfer data.
+
+A region with several readers is fetched once. Values that a loop reads from outside are fetched before the loop.
 """
 
 from __future__ import annotations
@@ -20,16 +22,7 @@ from tofu.errors import InternalError
 from tofu.jax.backend.collectives import Workers
 from tofu.jax.backend.local_calls import make_call, read_bits
 from tofu.jax.backend.uneven import UnevenSharding, find_sharding
-from tofu.jax.frontend.equations import (
-    LOOP_CELL,
-    LOOP_STACK,
-    Equation,
-    Literal,
-    Loop,
-    Operand,
-    Summed,
-    as_type,
-)
+from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand, Summed, as_type
 from tofu.jax.frontend.extrema import find_compared_with_extremum
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.versions import scatters_sums, shard_map, vary
@@ -43,25 +36,25 @@ from tofu.search.choices import REPLICATED
 
 @dataclass
 class _Scope:
-    """The arrays that a worker has, in the step or in the body of a loop, by their values in the program."""
+    """The arrays of a worker in the step or in a loop body, by value of the program."""
 
     values: dict[int, Any]
     sums: dict[int, Any] = field(default_factory=dict)
-    """The worker's running sums of what loops add up, by the operand of the step."""
+    """This worker's partial sums over loops, by value of the step."""
     rows: dict[int, Any] = field(default_factory=dict)
-    """Such sums of each step of a loop, for a later loop that reads them."""
+    """Partial sums by iteration, for a later loop."""
 
     def enter(self) -> _Scope:
-        """Return the scope of a loop's body, from which nothing that is added comes out."""
+        """Return the scope of a loop body. Values added to it are not visible outside."""
         return _Scope(dict(self.values))
 
 
 class SpmdProgram:
-    """A plan as JAX runs it: each worker computes its part of every equation, and transfers are collectives.
+    """A plan as a JAX program.
 
-    `given` numbers the values that the program takes: the leaves of the arguments, then the constants of the step. Constants are
-    operands, so that each device holds its shard of them alone. `shardings` are those of `given`, `result_shardings` those of the
-    results. An array in overlapping shards is passed and returned as these shards, side by side in one array (`uneven.py`).
+    `given` numbers the values that the program takes: leaves of the arguments, then constants of the step. Constants
+    are operands so that each device holds only its shards. An array with overlapping shards is passed and returned as
+    one array of these shards, side by side (`uneven.py`).
     """
 
     def __init__(self, native: Native, program: PlannedProgram) -> None:
@@ -76,12 +69,12 @@ class SpmdProgram:
 
     @cached_property
     def program(self) -> Lockstep:
-        """The program, as instructions for all workers at once."""
+        """The lockstep program, with one instruction for all workers at a time."""
         return align(self._written, self.problem.factors, lambda tensor: list_shards(self.choices, tensor))
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
-        """The collectives that make values, by value. They are checked before anything runs."""
+        """The collectives of each transferred value. They are checked before anything runs."""
         found = {value: recognize(self.program, transfer) for value, transfer in self.program.transfers.items()}
         if is_checked():
             if self.program.moved_bytes > self._written.remote_bytes:
@@ -94,30 +87,29 @@ class SpmdProgram:
 
     @cached_property
     def _results(self) -> dict[tuple[int, Layout], int]:
-        """The values that are asked for, by tensor and layout."""
         outputs = zip(self._written.outputs, self.program.results, strict=True)
         return {(output.tensor, tuple(map(int, output.layout))): value for output, value in outputs}
 
     def make_mesh(self, devices: Sequence[Any]) -> Mesh:
-        """The devices with an axis for each step of the plan."""
+        """Return the devices as a mesh with an axis for each round."""
         shape, names = self.workers.mesh_axes
         return Mesh(np.array(devices, object).reshape(shape), names)
 
     def shardings(self, mesh: Mesh) -> list[NamedSharding]:
-        """Return the shardings of what the program takes."""
+        """Return the shardings of the operands."""
         return [NamedSharding(mesh, self.spec(self._layout(number))) for number in self.given]
 
     def result_shardings(self, mesh: Mesh) -> list[NamedSharding]:
-        """Of the results."""
+        """Return the shardings of the results."""
         return [NamedSharding(mesh, self.spec(layout)) for layout in self.result_layouts()]
 
     def compile(self, mesh: Mesh, donated: Sequence[int] = ()) -> Any:
-        """Return the jitted function of what the program takes."""
+        """Return the jitted function from operands to results."""
         ins, outs = self.shardings(mesh), self.result_shardings(mesh)
         return jax.jit(self.function(mesh), in_shardings=tuple(ins), out_shardings=outs, donate_argnums=tuple(donated))
 
     def function(self, mesh: Mesh) -> Callable[..., list[Any]]:
-        """Return the function from whole values that it takes to whole results, to be jitted with `shardings`, `result_shardings`."""
+        """Return the function from operands to results, to be jitted with `shardings` and `result_shardings`."""
         self.workers.scatters_sums = scatters_sums(list(mesh.devices.flat))  # before anything is traced
         mapped = self.map_over_mesh(mesh)
 
@@ -127,13 +119,17 @@ class SpmdProgram:
         return run
 
     def map_over_mesh(self, mesh: Mesh, is_checked: bool = False) -> Any:
-        """What all workers do. With `is_checked` JAX raises TypeError or ValueError where it cannot show that replicas are alike."""
+        """Return the program under `jax.shard_map`.
+
+        With `is_checked`, JAX raises TypeError or ValueError if it cannot prove that replicas are equal.
+        """
         specs = tuple(s.spec for s in self.shardings(mesh)), [s.spec for s in self.result_shardings(mesh)]
         return shard_map(self.run, mesh, *specs, is_checked=is_checked)
 
     def check_replicas(self, mesh: Mesh) -> bool:
-        """Whether JAX shows, of what the plan has whole on several devices, that it is the same there. The program is traced for that,
-        and runs unchecked: where JAX makes loops of a primitive as it lowers it, its check fails on them.
+        """Return True if JAX proves that replicas are equal.
+
+        The checked program is only traced. JAX lowers some primitives to loops, and its check fails on these.
         """
         try:
             jax.eval_shape(self.map_over_mesh(mesh, is_checked=True), *self.argument_structs(mesh))
@@ -142,7 +138,7 @@ class SpmdProgram:
         return True
 
     def run(self, *shards: Any) -> list[Any]:
-        """Compute a worker's shards of the results from its shards of what the program takes."""
+        """Compute a worker's shards of the results from its shards of the operands."""
         scope = _Scope(dict(zip(map(self._shards_of, self.given), shards, strict=True)))
         with self.workers.remember():
             self._run_all(self.step.equations, scope)
@@ -154,15 +150,15 @@ class SpmdProgram:
             ]
 
     def number_of(self, equation: Equation) -> int:
-        """The operator that an equation is."""
+        """Return the operator of an equation."""
         return self._number_of[id(equation)]
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:
-        """Return, by position in `given`, the shardings of what is passed in overlapping shards."""
+        """Return the shardings of operands in overlapping shards, by position in `given`."""
         return self._find_uneven(dict(enumerate(self.given)), self.shardings(mesh))
 
     def uneven_results(self, mesh: Mesh) -> dict[int, UnevenSharding]:
-        """By position: the results that do."""
+        """Return the shardings of results in overlapping shards, by position."""
         like = {n: self._find_layout_owner(n, x) for n, x in enumerate(self.step.outputs) if isinstance(x, int)}
         return self._find_uneven(like, self.result_shardings(mesh))
 
@@ -180,13 +176,13 @@ class SpmdProgram:
         return {position: one for position, one in found.items() if one is not None}
 
     def argument_structs(self, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
-        """Return the shapes and types of what the function takes."""
+        """Return the shapes and types of the operands."""
         types, uneven = [self.step.types[number] for number in self.given], self.uneven_arguments(mesh)
         shapes = (uneven[n].joined_shape if n in uneven else type_.shape for n, type_ in enumerate(types))
         return [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, types, strict=True)]
 
     def result_layouts(self) -> list[Layout]:
-        """Of the results; state comes out as it goes in."""
+        """Return the layouts of the results. The next state has the layout of the state."""
         whole = (REPLICATED,) * len(self.workers.factors)
         return [
             self._layout(self._find_layout_owner(n, x)) if isinstance(x, int) else whole
@@ -194,7 +190,7 @@ class SpmdProgram:
         ]
 
     def _find_layout_owner(self, position: int, number: int) -> int:
-        """The value whose place a result has: of the next state that is the argument, whatever else the result is returned as."""
+        """Return the value whose layout a result has: for the next state, the argument that it replaces."""
         own = self.step.inputs[position] if position < len(self.step.inputs) else number
         following, tensor_of = self.problem.graph.next_values, self.native.tensor_of
         return own if following.get(tensor_of[own]) == tensor_of[number] else number
@@ -203,17 +199,15 @@ class SpmdProgram:
         return tuple(self.choices.layout(self.native.tensor_of[number]))
 
     def _shards_of(self, number: int) -> int:
-        """The value of the program that has the shards of a value of the step."""
         return self.program.shards[self.native.tensor_of[number]]
 
     def _find_result(self, number: int, like: int) -> int:
-        """The value of the program that has a value of the step in the layout of another."""
         if self._layout(like) == self._layout(number):
             return self._shards_of(number)
         return self._results[self.native.tensor_of[number], self._layout(like)]
 
     def spec(self, layout: Layout) -> PartitionSpec:
-        """A layout as JAX has it."""
+        """Return a layout as a PartitionSpec."""
         names: dict[int, list[str]] = {}
         for name, dimension in zip(self.workers.axis_names, layout, strict=True):
             names.setdefault(dimension, []).append(name)
@@ -228,14 +222,14 @@ class SpmdProgram:
                 self._run_equation(item, scope)
 
     def _get(self, value: int, scope: _Scope) -> Any:
-        """Return a value, made by its transfer if it is not there yet."""
+        """Return a value, transferred now if it is missing."""
         if value not in scope.values:
             inputs = [self._get(one, scope) for one in self.program.transfers[value].inputs]
             scope.values[value] = self.workers.run(self.collectives[value], inputs or [self._make_unread(value)])
         return scope.values[value]
 
     def _make_unread(self, value: int) -> Any:
-        """An array for an input that no worker reads: an operand that is written over, say."""
+        """Return an array for an input that no worker reads, such as an operand that is overwritten."""
         made = self.program.values[value]
         return jnp.empty(made.shape, self.step.types[self._number_of_tensor[made.tensor]].dtype)
 
@@ -244,7 +238,6 @@ class SpmdProgram:
         return {tensor: number for number, tensor in self.native.tensor_of.items()}
 
     def _read(self, equation: Equation, compute: Compute, scope: _Scope) -> list[Any]:
-        """The operands of a worker's copy."""
         inputs, operands = iter(compute.inputs), []
         for operand in equation.inputs:
             if isinstance(operand, Literal):
@@ -252,12 +245,12 @@ class SpmdProgram:
                 continue
             value = self._get(next(inputs), scope)
             if equation.checkpoint is not None:
-                value = lax.optimization_barrier(value)  # else XLA finds that it was computed before
+                value = lax.optimization_barrier(value)  # or else XLA reuses the forward pass
             operands.append(value)
         return operands
 
     def _compute_of(self, equation: Equation) -> Compute | None:
-        """The instruction for an equation; None if its results are made by transfers, or nobody needs them."""
+        """Return the instruction of an equation, or None if transfers make its results, or nobody needs them."""
         return self.program.computes.get(self.number_of(equation))
 
     def _run_equation(self, equation: Equation, scope: _Scope) -> None:
@@ -275,12 +268,12 @@ class SpmdProgram:
         self._set_results(equation, results, scope)
 
     def _list_moved(self, equation: Equation) -> list[int]:
-        """The shards of the results of an equation that only moves elements, along an axis that it is split along."""
+        """Return the shards of an equation that only moves data along an axis it is split on."""
         tensors = (self.native.tensor_of[number] for number in equation.outputs)
         return [self.program.shards[tensor] for tensor in tensors if tensor in self.program.shards]
 
     def _set_results(self, equation: Equation, results: Sequence[Any], scope: _Scope) -> None:
-        """Store what the worker's copy of an equation has computed, and bring it into the layouts of its tensors."""
+        """Store the results of an equation, and transfer them into the layouts of their tensors."""
         compute = self._compute_of(equation)
         assert compute is not None, equation
         for number, raw, result in zip(equation.outputs, compute.outputs, results, strict=True):
@@ -327,13 +320,11 @@ class SpmdProgram:
             self._set_results(stack, [whole], scope)
 
     def _begin_sum(self, one: Summed) -> Any:
-        """Zeros, to which a worker adds its own results of an equation."""
         operator, dtype = self.number_of(one.equation), self.step.types[one.number].dtype
         shape = self.program.values[self.program.computes[operator].outputs[0]].shape
         return vary(jnp.zeros((*one.rows, *shape), dtype), self._list_split(self.choices.operators[operator].tolist()))
 
     def _carry(self, value: int, operand: Operand, scope: _Scope) -> Any:
-        """What a carry becomes, in its layout."""
         if isinstance(operand, Literal):
             shape = self.program.values[self._shards_of(value)].shape
             carried = jnp.full(shape, operand.value, self.step.types[value].dtype)
@@ -342,11 +333,10 @@ class SpmdProgram:
         return vary(carried, self._list_split(self._layout(value)))
 
     def _list_split(self, choices: Sequence[int]) -> list[str]:
-        """The axes of the mesh along which workers have different parts."""
+        """Return the mesh axes along which workers have different shards."""
         return [name for name, one in zip(self.workers.axis_names, choices, strict=True) if one != REPLICATED]
 
     def _fetch_from_outside(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:
-        """Fetch before a loop what its body reads that is there before the loop."""
         for item in items:
             if isinstance(item, Loop):
                 self._fetch_from_outside(item.equations, scope)
@@ -357,7 +347,7 @@ class SpmdProgram:
                     self._get(value, scope)
 
     def _divide_body(self, loop: Loop) -> tuple[list[_Step], list[_Step], list[Equation | Loop]]:
-        """Return the equations of a loop's body that take elements of what is scanned, those that stack results, and the rest."""
+        """Return the equations of a loop body that take scanned elements, those that stack results, and the rest."""
         cells: list[_Step] = []
         stacks: list[_Step] = []
         rest: list[Equation | Loop] = []
@@ -366,7 +356,7 @@ class SpmdProgram:
                 rest.append(item)
                 continue
             compute = self._compute_of(item)
-            if compute is not None:  # else nobody needs it
+            if compute is not None:  # otherwise it is dead
                 (cells if item.primitive is LOOP_CELL else stacks).append((item, compute))
         return cells, stacks, rest
 

@@ -1,7 +1,8 @@
-"""Arrays of which each device has a part, though their dimensions have no equal ones: parts are rounded up and overlap.
+"""Arrays in overlapping shards, for dimensions that devices cannot share equally.
 
-JAX has arrays of equal parts alone. What it is given is the parts, side by side: of 10 rows on 3 devices, rows 0 to 3, 3 to 6 and 6 to 9,
-which are 12. The same cell in two parts has the same value. `UnevenArray` shows them as the array that they are of.
+JAX arrays have equal shards. So shards are rounded up until they overlap, and JAX gets them side by side: 10 rows on 3
+devices become rows 0 to 3, 3 to 6 and 6 to 9, 12 in all. Copies of an element are equal. `UnevenArray` shows the
+original array.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from tofu.program.lockstep import Box
 
 @dataclass(frozen=True)
 class UnevenSharding:
-    """Where the parts of an array of a `shape` lie. Instead of a `NamedSharding` where the devices cannot share it equally.
+    """Sharding with overlapping shards, in place of a `NamedSharding`.
 
     Attributes
     ----------
     shape
-        That of the array.
+        Shape of the array.
     part
-        The shape of each part.
+        Shape of each shard.
     begins
-        By dimension: where its parts begin.
+        First positions of the shards, by dimension.
     joined
-        The sharding of the parts side by side.
+        Sharding of the shards side by side.
     """
 
     shape: tuple[int, ...]
@@ -45,11 +46,14 @@ class UnevenSharding:
 
     @property
     def joined_shape(self) -> tuple[int, ...]:
-        """The shape of the parts side by side."""
+        """Shape of the shards side by side."""
         return tuple(extent * len(begins) for extent, begins in zip(self.part, self.begins, strict=True))
 
     def shard_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """That of each device's part, as `jax.sharding.Sharding` has it. Raises ShapeError unless `shape` is that of the array."""
+        """Return the shape of each shard, as `jax.sharding.Sharding` does.
+
+        Raise ShapeError for the shape of another array.
+        """
         if tuple(shape) != self.shape:
             raise ShapeError(
                 f"shard_shape({tuple(shape)}): this is where an array of shape {self.shape} lies. Give that."
@@ -57,43 +61,43 @@ class UnevenSharding:
         return self.part
 
     def find_part(self, index: Sequence[slice]) -> tuple[slice, ...]:
-        """The cells of the array that a part has, of which `index` are those of the parts side by side."""
-        own = index[: len(self.part)]  # of random keys JAX indexes the numbers that they are of, too
+        """Return the region of the array that a shard has. `index` is its region of the joined array."""
+        own = index[: len(self.part)]  # JAX also indexes the data of random keys
         numbers = [(one.start or 0) // extent for one, extent in zip(own, self.part, strict=True)]
         starts = [begins[number] for begins, number in zip(self.begins, numbers, strict=True)]
         return tuple(slice(start, start + extent) for start, extent in zip(starts, self.part, strict=True))
 
     def make_array(self, read: Callable[[tuple[slice, ...]], Any]) -> UnevenArray:
-        """The array, of whose cells `read` gives those of a part: as `jax.make_array_from_callback` makes others."""
+        """Return an array from a function that reads regions, as `jax.make_array_from_callback` does."""
         joined = jax.make_array_from_callback(self.joined_shape, self.joined, lambda index: read(self.find_part(index)))
         return UnevenArray(joined, self)
 
     def join(self, array: Any) -> Any:
-        """The parts side by side, of an array that may be a traced one."""
+        """Return the shards of an array side by side. It may be traced."""
         for d, cells in enumerate(self._sources):
             array = array if cells is None else jnp.take(array, cells, axis=d, mode="clip")
         return array
 
     def restore(self, joined: Any) -> Any:
-        """The array again. NumPy's, where the parts are."""
-        take: Any = np.take if isinstance(joined, np.ndarray) else jnp.take  # of JAX's, clipping is what keys have too
+        """Return the array from its joined shards, in NumPy if these are."""
+        take: Any = np.take if isinstance(joined, np.ndarray) else jnp.take  # JAX supports mode="clip" for keys too
         for d, cells in enumerate(self._owners):
             joined = joined if cells is None else take(joined, cells, axis=d, mode="clip")
         return joined
 
     @cached_property
     def join_whole(self) -> Any:
-        """The same of an array that all devices have all of, or may have."""
+        """Jitted `join`, for arrays that devices may replicate."""
         return jax.jit(self.join, out_shardings=self.joined)
 
     @cached_property
     def restore_on_devices(self) -> Any:
-        """As `restore`, of what lies on devices."""
+        """Jitted `restore`."""
         return jax.jit(self.restore)
 
     @cached_property
     def _sources(self) -> list[np.ndarray[Any, Any] | None]:
-        """By dimension: which cell of the array each cell of the parts is; None where there is one part."""
+        """For each dimension, the source of each joined element in the array, or None for one shard."""
         return [
             None if len(begins) == 1 else np.concatenate([np.arange(begin, begin + extent) for begin in begins])
             for begins, extent in zip(self.begins, self.part, strict=True)
@@ -101,7 +105,7 @@ class UnevenSharding:
 
     @cached_property
     def _owners(self) -> list[np.ndarray[Any, Any] | None]:
-        """By dimension: where in the parts each cell of the array is, in the last one that has it."""
+        """For each dimension, the joined position of each element, in its last shard."""
         found: list[np.ndarray[Any, Any] | None] = []
         for begins, extent, whole in zip(self.begins, self.part, self.shape, strict=True):
             cells = np.arange(whole)
@@ -112,7 +116,7 @@ class UnevenSharding:
 
 @dataclass(frozen=True)
 class Shard:
-    """A part on a device of this process: `index` is that of its cells in the array. Those of one part are numbered by `replica_id`."""
+    """A shard on a device of this process. `index` is its region of the array, and `replica_id` numbers its copies."""
 
     device: Any
     index: tuple[slice, ...]
@@ -122,67 +126,67 @@ class Shard:
 
 @dataclass(frozen=True, eq=False)
 class UnevenArray:
-    """An array in parts that overlap, as a step takes and returns what its devices cannot share equally.
+    """An array in overlapping shards, which a step takes and returns if its devices cannot share it equally.
 
-    It is read like an array: `np.asarray` and `jnp.asarray` give the whole of it, the latter on the devices, as do operators, indices and
-    the methods of arrays that say nothing of where these lie (`sum`, `reshape`, `at`). Copied, it stays in parts; pickled, it is whole.
+    It is read like a JAX array. `np.asarray`, `jnp.asarray`, operators, indices and methods (`sum`, `reshape`, `at`)
+    return or use the complete array, except methods about placement. A copy keeps its shards; a pickled array does not.
 
     Attributes
     ----------
     joined
-        The parts side by side. Some cells of the array are in two of them.
+        The shards side by side. Some elements are in two of them.
     parts
-        Where they lie.
+        The sharding.
     """
 
     joined: jax.Array
     parts: UnevenSharding
-    __array_priority__ = 100  # arrays of NumPy leave what they do with it to it, as with arrays of JAX
+    __array_priority__ = 100  # NumPy operators defer to it, as to JAX arrays
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the whole."""
+        """Shape of the complete array."""
         return self.parts.shape
 
     @property
     def dtype(self) -> Any:
-        """Of each cell."""
+        """Type of the elements."""
         return self.joined.dtype
 
     @property
     def weak_type(self) -> bool:
-        """Whether its type gives way to others, as that of Python's numbers does."""
+        """True if the type yields to others, as the type of a Python number does."""
         return bool(getattr(self.joined, "weak_type", False))
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
+        """Number of dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """The number of cells of the whole."""
+        """Number of elements of the complete array."""
         return prod(self.shape)
 
     @property
     def is_fully_addressable(self) -> bool:
-        """Whether all parts are on devices of this process."""
+        """True if all shards are on devices of this process."""
         return bool(self.joined.is_fully_addressable)
 
     @property
     def addressable_shards(self) -> list[Shard]:
-        """The parts on devices of this process."""
+        """The shards on devices of this process."""
         return [
             Shard(one.device, self.parts.find_part(one.index), one.replica_id, one.data)
             for one in self.joined.addressable_shards
         ]
 
     def is_deleted(self) -> bool:
-        """Whether it was given up to a step (donate_argnums)."""
+        """Return True if the array was donated to a step (donate_argnums)."""
         return bool(self.joined.is_deleted())
 
     def block_until_ready(self) -> UnevenArray:
-        """Itself, once it is computed."""
+        """Wait until the array is computed, and return it."""
         self.joined.block_until_ready()
         return self
 
@@ -200,7 +204,7 @@ class UnevenArray:
         return whole
 
     def copy(self) -> UnevenArray:
-        """In memory of its own."""
+        """Return a copy in new memory."""
         return replace(self, joined=jnp.copy(self.joined))
 
     __copy__ = copy
@@ -216,10 +220,10 @@ class UnevenArray:
             )
         return getattr(jnp.asarray(self), name)
 
-    __hash__ = None  # type: ignore[assignment]  # as of other arrays, which `==` compares cell by cell
+    __hash__ = None  # type: ignore[assignment]  # `==` compares elements
 
     def __reduce__(self) -> Any:
-        return jnp.asarray, (np.asarray(self),)  # as other arrays: devices are not pickled
+        return jnp.asarray, (np.asarray(self),)  # devices cannot be pickled
 
     def __repr__(self) -> str:
         return f"<array of {self.dtype}, shape {self.shape}, in parts of shape {self.parts.part}>"
@@ -256,7 +260,7 @@ for _name in (*_BINARY, *(f"r{name}" for name in _BINARY), *_OTHERS, "eq", "ne",
 def find_sharding(
     boxes: Sequence[Box], layout: Layout, factors: Sequence[int], shape: tuple[int, ...], joined: NamedSharding
 ) -> UnevenSharding | None:
-    """Return where overlapping shards, the `boxes` of a `layout`, are placed; None if the shards are equal and do not overlap."""
+    """Return the sharding of overlapping shards, the `boxes` of a `layout`, or None if the shards are disjoint."""
     if find_layout(boxes, shape, factors) is not None:
         return None
     part = tuple(end - begin for begin, end in boxes[0])

@@ -1,8 +1,4 @@
-"""The operations that XLA makes of an equation on CPUs, with what they hold while they run.
-
-Random bits are a loop over two words for each. The operands of a product are copied where they do not lie as
-matrices.
-"""
+"""Convert equations to the operations that XLA runs on CPUs, with their scratch memory."""
 
 from __future__ import annotations
 
@@ -26,20 +22,20 @@ ALIASES = frozenset(
         "squeeze",
     )
 )
-"""Their results are their operands, one for one."""
+"""Primitives whose results share memory with their operands, one for one."""
 ALONG = {"all_gather": "all_gather_dimension", "reduce_scatter": "scatter_dimension"}
-"""Collectives, and what says along which dimension they go."""
+"""Collectives, and the parameters with their dimensions."""
 WINDOW = 32
-"""A longer dimension is reduced in windows of so many cells, which nothing is fused into."""
+"""Longer dimensions are reduced in windows of this length, into which nothing is fused."""
 
 
 def count_bytes(type_: ValueType) -> int:
-    """The bytes of a value."""
+    """Return the bytes of a value."""
     return prod(type_.shape) * type_.item_bytes
 
 
 class Aliases:
-    """Which value an alias is of."""
+    """Resolves aliases to their values."""
 
     def __init__(self, items: Sequence[Equation | Loop]) -> None:
         self._of: dict[int, Operand] = {}
@@ -56,35 +52,36 @@ class Aliases:
                 self._of.update(zip(item.outputs, item.inputs, strict=True))
 
     def is_one(self, equation: Equation) -> bool:
-        """Whether the results of an equation are its operands. A product that is transposed is that of the transposed matrices."""
+        """Return True if an equation only renames its operands.
+
+        The transpose of a product multiplies the transposed matrices.
+        """
         is_turned = equation.primitive.name == "transpose" and equation.params["permutation"] == (1, 0)
         return equation.primitive.name in ALIASES or (is_turned and equation.inputs[0] in self._products)
 
     def find(self, value: int) -> int:
-        """The value itself, which may be a number that the program brings along: then it stays an alias."""
+        """Return the value itself. An alias of a literal is returned unchanged."""
         while isinstance(before := self._of.get(value), int):
             value = before
         return value
 
     def find_all(self, operands: Iterable[Operand]) -> tuple[int, ...]:
-        """The values among operands, each once."""
+        """Return the distinct values among operands."""
         return tuple(dict.fromkeys(self.find(x) for x in operands if isinstance(x, int)))
 
 
 class Kernels:
-    """The operations of the equations of a program, or of the body of a loop. Values that only they have are added to `types`."""
+    """Converter of the equations of a program or of a loop body. Intermediate values are appended to `types`."""
 
     def __init__(self, types: list[ValueType], alias: Aliases) -> None:
         self._types, self._alias = types, alias
-        self._turned: dict[
-            tuple[int, tuple[int, ...]], int
-        ] = {}  # value, order of dimensions -> its copy in that order
-        self._laid: dict[tuple[int, int], int] = {}  # value, dimension -> its copy with that dimension first
+        self._turned: dict[tuple[int, tuple[int, ...]], int] = {}  # value, order of dimensions -> transposed copy
+        self._laid: dict[tuple[int, int], int] = {}  # value, dimension -> copy with that dimension first
         self._zero: set[int] = set()
-        self._scattered: dict[int, tuple[int, ...]] = {}  # what is added up over zeros -> what it is made of
+        self._scattered: dict[int, tuple[int, ...]] = {}  # sum over zeros -> its operands
 
     def make(self, equation: Equation) -> Iterator[Operation]:
-        """The operations of an equation."""
+        """Yield the operations of an equation."""
         name, reads = equation.primitive.name, self._alias.find_all(equation.inputs)
         if (rule := RULES.get(name)) is not None:
             yield from rule(self, equation, reads)
@@ -98,7 +95,7 @@ class Kernels:
         return len(self._types) - 1
 
     def _draw(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """A step of the loop has the words of the last step beside its own."""
+        """Yield a loop over two words for each number. An iteration holds the previous words beside its own."""
         makes = equation.outputs
         word = ValueType(self._types[makes[0]].shape, np.dtype(np.uint32))
         words = self._add(word), self._add(word)
@@ -106,7 +103,6 @@ class Kernels:
         yield Operation("or", words, makes)
 
     def _multiply(self, equation: Equation, _: tuple[int, ...]) -> Iterator[Operation]:
-        """XLA has each operand as a matrix for each cell of the batch, rows before columns or the other way around."""
         contracted, batch = equation.params["dimension_numbers"]
         reads: list[int] = []
         for operand, sums, alike in zip(equation.inputs, contracted, batch, strict=True):
@@ -126,8 +122,10 @@ class Kernels:
         yield Operation("dot_general", tuple(dict.fromkeys(reads)), equation.outputs)
 
     def _scatter_windows(self, equation: Equation, _: tuple[int, ...]) -> Iterator[Operation]:
-        """The gradient of a maximum of windows. XLA finds the largest cell of each by its place: a number for each dimension of all cells.
-        Borders are added, and cut off what was computed.
+        """Yield the gradient of a maximum over windows.
+
+        XLA finds the largest element of each window by its position, with one number for each dimension. Padding is
+        added and removed.
         """
         source, operand = (self._alias.find_all([x])[0] for x in equation.inputs)
         given, type_ = (self._types[x] for x in equation.inputs if isinstance(x, int))
@@ -148,7 +146,7 @@ class Kernels:
         )
 
     def _gather(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """A collective along a dimension has that dimension first, and so have those that follow each other."""
+        """Yield a collective. Its dimension must come first in memory."""
         (value,), (made,) = reads, equation.outputs
         dimension = equation.params[ALONG[equation.primitive.name]]
         before = self._types[value].shape[:dimension]
@@ -164,7 +162,7 @@ class Kernels:
 
     def _exchange(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
         given, made = self._types[reads[0]], self._types[equation.outputs[0]]
-        is_apart = prod(given.shape[: equation.params["split_axis"]]) > 1  # cells do not follow each other
+        is_apart = prod(given.shape[: equation.params["split_axis"]]) > 1  # elements are not contiguous
         scratch = (Buffer(max(map(count_bytes, (given, made))), 0, 0),) if is_apart else ()
         yield Operation("all_to_all", reads, equation.outputs, scratch)
 
@@ -180,7 +178,7 @@ class Kernels:
         yield Operation("scatter-add", reads, equation.outputs)
 
     def _sum(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """What is added to what was added up over zeros is added up over in their place."""
+        """Yield an addition. Adding to a sum over zeros continues that sum in place."""
         into = next((value for value in reads if value in self._scattered), None)
         if into is None or len(reads) == 1:
             yield Operation("add", reads, equation.outputs)
@@ -204,7 +202,10 @@ RULES: Mapping[str, Callable[[Kernels, Equation, tuple[int, ...]], Iterator[Oper
 
 
 def _is_stored_as_matrices(type_: ValueType, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]) -> bool:
-    """Whether cells lie in the order of the batch, the rows and the columns, or of the columns and the rows if each is one dimension."""
+    """Return True if elements are ordered by batch, rows and columns.
+
+    If rows and columns are one dimension each, their order may be reversed.
+    """
     batch, rows, columns = ([d for d in part if type_.shape[d] > 1] for part in (batch, rows, columns))
     order = [*batch, *rows, *columns]
     is_one = len(rows) == len(columns) == 1

@@ -1,6 +1,6 @@
-"""A row of the table for each plan of a step: bytes that move, bytes that each device holds, the work that all do.
+"""Compare plans of a step: communication, memory of arguments, and work of each, as compiled by XLA.
 
-Everything is compiled, and nothing is run; shapes are enough.
+Nothing is run, so shapes are enough.
 """
 
 from __future__ import annotations
@@ -33,23 +33,24 @@ from tofu.planning.settings import Settings
 from tofu.report.console import print_legend
 
 MOST_WORK = 1.5
-"""What the devices of a peer may compute, of what one device would: beyond, they compute the same as each other."""
+"""Work of all devices over that of one device, above which the devices of a peer repeat each other's work."""
 GIVEN = "the plan given"
 SPLIT = "Tofu, everything split"
 FREE = "Tofu, replicas free"
-MOST_LETTERS = 200  # of why a plan does not apply
+MOST_LETTERS = 200  # limits the reason why a plan does not apply
 HEADINGS = ("plan", "planned\nMB", "HLO\nMB", "over-\nlapped", "arguments\nMB", "work", "compiled\nin s")
 LEGEND = """
-Planned and HLO: the bytes that all devices together receive in a step, as the plan counts them and as XLA's compiled step has them, loops
-times their trips. Arguments: of one device. Work: the operations of all devices over those of one device alone. Overlapped: which share of
-the bytes moves while devices compute, where collectives have a start and an end of their own.
+Planned and HLO: bytes that all devices receive in a step, by the plan and in XLA's compiled step, with loops counted by their trips.
+Arguments: memory of one device. Work: operations of all devices over those of one device alone. Overlapped: share of the bytes
+transferred during computation, for asynchronous collectives.
 """
 
 
 @dataclass(frozen=True)
 class PlanRow:
-    """A plan, compiled. `moved_bytes` are -1 where it does not apply; `note` says why. `overlapped_bytes` of them move while devices
-    compute.
+    """A compiled plan. `moved_bytes` is -1 if the plan does not apply, for the reason in `note`.
+
+    `overlapped_bytes` of them are transferred while devices compute.
     """
 
     name: str
@@ -63,23 +64,23 @@ class PlanRow:
 
     @property
     def is_peer(self) -> bool:
-        """Whether it is a plan made by hand that splits the work."""
+        """True for a plan made by hand that splits the work."""
         return self.planned_bytes is None and self.moved_bytes >= 0 and not self.work > MOST_WORK
 
 
 class PlanComparison:
-    """A step that was read, on devices, under plans one after another."""
+    """Compiles a step under several plans."""
 
     def __init__(
         self, step: Callable[..., Any], source: Source, arguments: Arguments, settings: Settings, devices: Sequence[Any]
     ) -> None:
         self.step, self._source, self._arguments = step, source, arguments
         self._settings, self._devices = settings, devices
-        alone = SingleDeviceSharding(devices[0])  # of the same kind, which may be no device of this machine
+        alone = SingleDeviceSharding(devices[0])  # may describe a device of another machine
         native = source.native
         self._leaves, self._native = flatten_arrays(arguments.all, native.has_static_numbers)[0], native
 
-        def flat(*leaves: Any) -> list[Any]:  # shardings make no trees: a class in them may take nothing but arrays
+        def flat(*leaves: Any) -> list[Any]:  # a class in a tree may not accept shardings
             return flatten_arrays(step(*native.arguments_tree.unflatten(leaves)), native.has_static_numbers)[0]
 
         self._flat = flat
@@ -87,7 +88,7 @@ class PlanComparison:
         self._whole_work = _count_work(whole)
 
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
-        """Tofu's plans, that of the settings among them where they have one, the peers, and the plans within the memory of each peer."""
+        """Yield Tofu's plans, including that of the settings, the peers, and plans within the memory of each peer."""
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)
         yield self.split
@@ -105,29 +106,29 @@ class PlanComparison:
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
-        """Tofu's plans within the memory of each of these peers that is one and holds no less than where everything is split."""
+        """Yield Tofu's plans within the memory of each peer that stores at least as much as the fully split plan."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)
                 yield self.attempt(f"Tofu within {row.name}", limited)
 
     def plan(self, name: str, **asked: Any) -> PlanRow:
-        """What Tofu plans with these settings in the place of others."""
+        """Return the row of Tofu's plan with some settings replaced."""
         lowered, plan = self.lower_plan(**asked)
         return self._compile(name, lowered, plan.communication_bytes, plan.optimality)
 
     def lower_plan(self, **asked: Any) -> tuple[Any, Plan]:
-        """The step under Tofu's plan with these settings in the place of others, to be compiled."""
+        """Return the lowered step under Tofu's plan with some settings replaced, and the plan."""
         made = plan_step(self._source, replace(self._settings, **asked), engine=JAX_LIMITING_ARGUMENTS)
         step = PartitionedStep(self.step, made, made.training.make_mesh(self._devices), ())
         return step.lower_leaves(), made.plan
 
     def peer(self, peer: Peer, name: str) -> PlanRow:
-        """What XLA makes of shardings of the arguments; the state comes out as it goes in."""
+        """Return the row of a peer: XLA partitions the step from shardings of its arguments."""
         return self._compile(name, self.lower_peer(peer))
 
     def lower_peer(self, peer: Peer) -> Any:
-        """The step under a peer's shardings, to be compiled."""
+        """Return the lowered step under a peer's shardings. The next state keeps the state's shardings."""
         shardings = peer(make_mesh(self._devices), self._arguments)
         found = [jax.tree.leaves(each) for each in shardings]
         laid = [sharding for each in found for sharding in each]
@@ -137,7 +138,7 @@ class PlanComparison:
 
     @staticmethod
     def attempt(name: str, make: Callable[[str], PlanRow]) -> PlanRow:
-        """The row of this name, or one that says why there is none."""
+        """Return the row of a plan, or one that explains why it does not apply."""
         try:
             return make(name)
         except (TofuError, ValueError) as error:
@@ -156,7 +157,6 @@ class PlanComparison:
         return PlanRow(name, planned, traffic.total, held, work, seconds, note, overlapped)
 
     def _list_result_shardings(self, state: Sequence[Any]) -> list[Any]:
-        """The shardings of the results' leaves; None where XLA may choose."""
         results, like = self._native.results_tree, self._native.arguments_tree.children()[0]
         kind = results.tree.node_data() or (None,)
         parts = [results, *(results.children()[:1] if issubclass(kind[0] or object, (tuple, list)) else ())]
@@ -165,13 +165,19 @@ class PlanComparison:
 
 
 def _count_work(compiled: Any) -> float:
-    """Operations of one device, at least one; not a number where XLA does not say, as ahead of time for GPUs."""
+    """Return the operations of one device, at least 1.
+
+    Return NaN if XLA does not report them, as ahead of time for GPUs.
+    """
     analysis = compiled.cost_analysis()
     return max(1.0, float(analysis.get("flops", 1.0))) if analysis is not None else math.nan
 
 
 def find_devices(workers: int) -> list[Any]:
-    """What is compiled for: the devices that JAX has, or those of the CPU where it has too few others. Raises DeviceError."""
+    """Return the devices to compile for: JAX's default ones, or those of the CPU if there are too few.
+
+    Raise DeviceError.
+    """
     try:
         return list_devices(workers)
     except DeviceError:
@@ -182,7 +188,7 @@ def find_devices(workers: int) -> list[Any]:
 
 
 def print_rows(console: Console, title: str, rows: Sequence[PlanRow]) -> None:
-    """The rows as a table, and below it what there is to say of each."""
+    """Print the rows as a table, followed by notes."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for heading in HEADINGS:
         table.add_column(

@@ -1,4 +1,4 @@
-"""Plans that need no search, as shardings of a step's arguments; XLA's partitioner (GSPMD) does the rest."""
+"""Plans without a search: shardings of a step's arguments, from which XLA's partitioner (GSPMD) derives the rest."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tofu.jax.frontend.equations import find_dtype
 from tofu.search import factorize
 
 SMALL_BYTES = 64 * 1024
-"""What fully sharded data parallelism leaves whole."""
+"""Smaller tensors stay replicated under fully sharded data parallelism."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of a step, or their shapes: trees of `state` and of the rest, and the extent of the batch in the rest."""
+    """Trees of a step's state and other arguments, or their shapes, and the extent of the batch."""
 
     state: Any
     data: tuple[Any, ...]
@@ -30,18 +30,19 @@ class Arguments:
 
     @property
     def all(self) -> tuple[Any, ...]:
-        """As the step takes them."""
+        """All arguments, as the step takes them."""
         return self.state, *self.data
 
 
 Peer: TypeAlias = Callable[[Mesh, Arguments], tuple[Any, ...]]
-"""Shardings of all arguments: of each a tree like it, or those of its leaves in a row."""
+"""Returns the shardings of each argument, as a tree or a list of leaves."""
 
 
 def split_arguments(arguments: Sequence[Any], batch: int | None = None) -> Arguments:
-    """The state comes first. Without `batch`, that is the extent which most of what else has dimensions begin with.
+    """Split arguments into the state, which comes first, and the rest.
 
-    Raises UnsupportedError where no dimension of the rest is as long.
+    By default, the batch extent is the most frequent leading extent of the rest. Raise UnsupportedError if no dimension
+    has this extent.
     """
     state, *data = arguments or (None,)
     leaves = jax.tree.leaves(data)
@@ -56,18 +57,18 @@ def split_arguments(arguments: Sequence[Any], batch: int | None = None) -> Argum
 
 
 def make_mesh(devices: Sequence[Any]) -> Mesh:
-    """The devices with an axis for each prime factor of their number."""
+    """Return a mesh with an axis for each prime factor of the number of devices."""
     factors = factorize(len(devices))
     return Mesh(np.array(devices, object).reshape(factors), tuple(f"axis{n}" for n in range(len(factors))))
 
 
 def make_sharding(mesh: Mesh, rank: int, split: Mapping[int, Sequence[str]]) -> NamedSharding:
-    """Dimension -> the axes of the mesh that split it."""
+    """Return a sharding. `split` maps dimensions to mesh axes."""
     return NamedSharding(mesh, PartitionSpec(*(tuple(split.get(d, ())) or None for d in range(rank))))
 
 
 def shard_batch(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple[Any, ...]:
-    """The batch is split over these axes of the mesh; what has none is whole everywhere."""
+    """Shard the batch over these mesh axes. Arrays without a batch dimension are replicated."""
 
     def place(leaf: Any) -> NamedSharding:
         shape = np.shape(leaf)
@@ -79,13 +80,13 @@ def shard_batch(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple
 
 
 def data_parallel(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
-    """The batch is split; the state is whole everywhere."""
+    """Shard the batch and replicate the state."""
     state = [make_sharding(mesh, len(np.shape(leaf)), {}) for leaf in jax.tree.leaves(arguments.state)]
     return state, *shard_batch(mesh, arguments, mesh.axis_names)
 
 
 def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
-    """FSDP, or ZeRO-3: the batch is split, and so is each tensor of the state that is worth it, along its largest dimension."""
+    """Shard the batch, and each large tensor of the state along its largest dimension (FSDP, ZeRO-3)."""
 
     def place(leaf: Any) -> NamedSharding:
         shape = np.shape(leaf)
@@ -98,4 +99,4 @@ def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
 
 
 PEERS: Mapping[str, Peer] = {"data parallel": data_parallel, "FSDP / ZeRO-3": fully_sharded}
-"""Those that any step has."""
+"""Peers for any step."""

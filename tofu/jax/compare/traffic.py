@@ -1,7 +1,7 @@
-"""Bytes that a compiled JAX step moves between devices, counted from its optimised HLO.
+"""Count the communication of a compiled JAX step, from its optimized HLO.
 
-`count_traffic(step.lower(*args).compile().as_text(), devices)`. What stands in the body of a loop counts as often as the loop is known
-to run. Where collectives have a start and an end of their own, as XLA has them for TPUs, what moves while devices compute is told apart.
+`count_traffic(step.lower(*args).compile().as_text(), devices)`. Loop bodies count as often as the loop is known to run.
+If collectives are asynchronous, as on TPUs, bytes transferred during computation are counted separately.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ WORK = re.compile(
     r" (?:call|conditional|convolution|custom-call(?!.*AsyncCollective)|dot|fusion|reduce|scatter|sort|while)\("
 )
 FUSED = re.compile(r"channel_id=(\d+),.*\bchain_id=")
-"""Of a collective that a TPU runs within other work: it stands in the fusion that begins it, in those that go on beside it, and in the one
-that ends it.
+"""A collective that a TPU overlaps with computation.
+
+It appears in the fusion that starts it, in those beside it, and in the one that ends it.
 """
 FUSED_START = "AsyncCollectiveStart"
 
 
 @dataclass
 class CollectiveTraffic:
-    """Bytes that all devices receive in one step, by the kind of collective, and how many there are in the text. `between`: those of the
-    bytes that come from other hosts; `overlapped`: those for which devices do other work between start and end of a collective.
+    """Bytes that all devices receive in one step, and collectives in the text, by kind.
+
+    `between` counts bytes from other hosts, `overlapped` those transferred during computation.
     """
 
     bytes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -48,7 +50,7 @@ class CollectiveTraffic:
 
     @property
     def total(self) -> int:
-        """Of all kinds."""
+        """Bytes of all kinds."""
         return round(sum(self.bytes.values()))
 
     def __str__(self) -> str:
@@ -59,7 +61,7 @@ class CollectiveTraffic:
 
 
 def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveTraffic:
-    """The traffic of one run of an optimised HLO module, as text, on hosts of so many devices each; 0: all are on one."""
+    """Return the traffic of one run of an optimized HLO module. With `host_devices` 0, all devices are on one host."""
     computations, entry = _split(text)
     times = _count_runs(computations, entry)
     hidden = _find_hidden(computations)
@@ -81,7 +83,7 @@ def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveT
 
 
 def _find_hidden(computations: Mapping[str, Sequence[str]]) -> set[str]:
-    """The channels of collectives that run within fusions that compute something else as well."""
+    """Return the channels of collectives in fusions that also compute."""
     hidden: set[str] = set()
     for lines in computations.values():
         channels = {found[1] for line in lines if (found := FUSED.search(line))}
@@ -91,7 +93,7 @@ def _find_hidden(computations: Mapping[str, Sequence[str]]) -> set[str]:
 
 
 def _is_overlapped(lines: Sequence[str], start: int) -> bool:
-    """Whether anything is computed between the start of a collective, in a computation in the order in which it runs, and its end."""
+    """Return True if anything is computed between the start and the end of a collective."""
     name = re.escape(lines[start].split("=")[0].split()[-1])
     for line in lines[start + 1 :]:
         if re.search(rf"-done\({name}\)", line):
@@ -102,7 +104,6 @@ def _is_overlapped(lines: Sequence[str], start: int) -> bool:
 
 
 def _split(text: str) -> tuple[dict[str, list[str]], str]:
-    """The lines of each computation, and the name of that of the whole module."""
     computations: dict[str, list[str]] = {}
     name = entry = ""
     for line in text.splitlines():
@@ -116,7 +117,6 @@ def _split(text: str) -> tuple[dict[str, list[str]], str]:
 
 
 def _count_runs(computations: Mapping[str, Sequence[str]], entry: str) -> Counter[str]:
-    """How often each computation runs."""
     times: Counter[str] = Counter()
 
     def visit(name: str, runs: int) -> None:
@@ -137,7 +137,6 @@ def _list_calls(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def _count_bytes(line: str, found: re.Match[str], devices: int, host_devices: int) -> tuple[float, float]:
-    """The bytes of one collective, and which share of them goes from host to host."""
     kind = found["kind"]
     size = sum(_list_results(found))
     if kind == "collective-permute":
@@ -155,14 +154,12 @@ def _count_bytes(line: str, found: re.Match[str], devices: int, host_devices: in
 
 
 def _share_between(pairs: Sequence[tuple[int, int]], host_devices: int) -> float:
-    """Which share of pairs of devices, each of which sends as much, is of two hosts."""
+    """Return the share of equally large transfers between two hosts."""
     return sum(a // host_devices != b // host_devices for a, b in pairs) / max(len(pairs), 1)
 
 
 def _list_results(found: re.Match[str]) -> list[float]:
-    """The bytes of what a collective gives. Where it is only started, most have their operands before that, in one tuple with it or in one
-    of their own, as on GPUs.
-    """
+    """Return the bytes of a collective's results. The result tuple of a start operation may begin with its operands."""
     sizes = _list_sizes(found["result"])
     if not found["started"]:
         return sizes
@@ -181,7 +178,10 @@ def _list_sizes(text: str) -> list[float]:
 
 
 def _read_item_bytes(name: str) -> float:
-    """The bytes of a number of XLA's type: `f32`, `bf16`, `c64`, `u8`, `f8e4m3fn`, `s4`, `pred`. Raises InternalError for another."""
+    """Return the bytes of an element of an XLA type, such as `bf16`, `f8e4m3fn`, `s4`, `pred`.
+
+    Raise InternalError for an unknown type.
+    """
     if name == "pred":
         return 1
     if (found := re.match(r"(?:bf|f|c|s|u)(\d+)", name)) is None:
@@ -190,7 +190,7 @@ def _read_item_bytes(name: str) -> float:
 
 
 def _list_groups(line: str, devices: int) -> list[list[int]]:
-    """The devices of each group. Raises InternalError where they are told in another way than is known here."""
+    """Return the devices of each group. Raise InternalError for an unknown notation."""
     if found := re.search(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):
         numbers: np.ndarray[Any, Any] = np.arange(int(found[1]) * int(found[2])).reshape(_read_numbers(found[3]))
         if found[4]:
@@ -198,7 +198,7 @@ def _list_groups(line: str, devices: int) -> list[list[int]]:
         return _read_rows(numbers.reshape(int(found[1]), int(found[2])))
     if found := re.search(r"replica_groups=\{(\{[\d,{} ]*\})\}", line):
         return [_read_numbers(group) for group in re.findall(r"\{([\d, ]+)\}", found[1])]
-    if found := re.search(r"replica_groups=mesh\[([^\]]+)\] \{((?:'\w+',?)+)\}", line):  # axes of a mesh, with 0.12
+    if found := re.search(r"replica_groups=mesh\[([^\]]+)\] \{((?:'\w+',?)+)\}", line):  # mesh axes, since 0.12
         axes = {name: int(extent) for name, extent in re.findall(r"'(\w+)'=(\d+)", found[1])}
         grouped = re.findall(r"'(\w+)'", found[2])
         kept = [axis for axis, name in enumerate(axes) if name not in grouped]

@@ -1,4 +1,4 @@
-"""The parameters of an equation as a description reads them: numbers, texts and tuples."""
+"""Parameters of an equation as its description reads them: numbers, strings and tuples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEFT_OUT = ("sharding", "out_sharding", "accuracy", "precision", "preferred_elem
 
 
 def read_attributes(equation: Equation, types: Sequence[ValueType]) -> dict[str, Any]:
-    """The attributes of an equation's operator. Parameters that only say how or where it is computed are left out."""
+    """Return the attributes of an operator, without parameters of placement and precision."""
     found: dict[str, Any] = {}
     for name, value in _list_parameters(equation.params):
         if name not in LEFT_OUT and (plain := _make_plain(value)) is not None:
@@ -27,7 +27,6 @@ def read_attributes(equation: Equation, types: Sequence[ValueType]) -> dict[str,
 
 
 def _list_parameters(params: Any) -> Iterator[tuple[str, Any]]:
-    """Parameters, with the fields of dimension numbers in their place."""
     for name, value in params.items():
         fields = getattr(value, "_fields", None)
         if name.endswith("dimension_numbers") and not isinstance(value, tuple):
@@ -39,7 +38,7 @@ def _list_parameters(params: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _make_plain(value: Any) -> Any:
-    """A value that can be compared and hashed; None for anything else."""
+    """Return a value that can be compared and hashed, or None."""
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, np.generic):
@@ -49,5 +48,5 @@ def _make_plain(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         parts = tuple(_make_plain(part) for part in value)
         return None if None in parts else parts
-    name = getattr(value, "name", None)  # a primitive, a type
+    name = getattr(value, "name", None)  # primitives and dtypes
     return name if isinstance(name, str) else None

@@ -1,4 +1,4 @@
-"""Constants of a traced step: arrays that its functions close over, copied once so that the step keeps their values."""
+"""Copies of the arrays that a traced step closes over, so that the step keeps their values."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from tofu.jax.frontend.equations import find_dtype
 
 
 def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-    """Return the jaxpr with copies of its constants, those of inner jaxprs included.
+    """Return the jaxpr with copies of its constants, including those of inner jaxprs.
 
-    A NumPy array may be written to later, and an array of JAX may be deleted or donated. `jax.jit` compiles the values that it has
-    traced, and so does this. Raises UnsupportedError for a constant that an outer transformation is tracing.
+    NumPy arrays may be written to later, and JAX arrays may be deleted or donated. `jax.jit` also keeps the values that
+    it traced. Raise UnsupportedError for a constant that an outer transformation is tracing.
     """
     return _ConstantCopier().keep(closed)
 
 
 class _ConstantCopier:
-    """Copies constants, each once. Jaxprs without constants stay as they are."""
+    """Copies of constants, one for each. Jaxprs without constants are not replaced."""
 
     def __init__(self) -> None:
         self._copies: dict[int, Any] = {}
         self._kept: dict[int, Any] = {}
 
     def keep(self, closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-        """Return a closed jaxpr of copies."""
         if id(closed) not in self._kept:
             jaxpr = self._keep_open(closed.jaxpr)
             is_same = jaxpr is closed.jaxpr and not closed.consts
@@ -66,7 +65,7 @@ class _ConstantCopier:
 
 
 def _copy_constant(value: Any) -> Any:
-    """Return a copy on the host. Random keys stay arrays of JAX, and so does what other processes hold shards of."""
+    """Return a copy on the host. Random keys and arrays of several processes remain JAX arrays."""
     if isinstance(value, jax.core.Tracer):
         raise UnsupportedError(
             f"The step closes over an array of {value.dtype}, shape {value.shape}, which a transformation of JAX around it (grad, jit, "

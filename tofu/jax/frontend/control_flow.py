@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 RUN_WHERE_TAKEN = ("while", "pure_callback")
-"""What may not end, or may raise an error, in a branch that is not taken."""
+"""Primitives that may not end, or may raise an error, in a branch that is not taken."""
 
 
 def enter_branches(builder: StepBuilder, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
-    """The results of a `cond` whose branches are read; None where it is to stay one equation, which every worker computes whole.
+    """Return the results of a `cond`, or None if it stays one equation, which every worker computes replicated.
 
-    Which branch is taken is often known at run time alone. Then all are computed, each split as the plan has it, and their results are
-    chosen from: a branch has no side effects. With a `while_loop` in it, it might not end where it is not taken, and a function that
-    `jax.pure_callback` calls might raise an error there, as `equinox.error_if` does.
+    If the branch is known only at run time, all branches are computed, each split as planned, and a select chooses the
+    results. Branches with a `while_loop` or a `jax.pure_callback` stay in a `cond`: the loop might not end, or the
+    callback raise an error, in a branch that is not taken.
     """
     index, *operands = equation.inputs
     bodies = one.params["branches"]
@@ -45,7 +45,7 @@ def enter_branches(builder: StepBuilder, one: core.JaxprEqn, equation: Equation)
 
 
 def must_be_taken(jaxpr: core.Jaxpr) -> bool:
-    """Whether there is something in it, at any depth, that is not to run in a branch that is not taken."""
+    """Return True if a jaxpr contains, at any depth, a primitive that may run only in the branch taken."""
     return any(
         equation.primitive.name in RUN_WHERE_TAKEN
         or any(must_be_taken(body.jaxpr) for body in list_bodies(equation.params))
@@ -54,7 +54,7 @@ def must_be_taken(jaxpr: core.Jaxpr) -> bool:
 
 
 def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
-    """The jaxprs among the parameters of an equation."""
+    """Yield the jaxprs among the parameters of an equation."""
     for value in params.values():
         for part in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(part, core.ClosedJaxpr):
@@ -64,7 +64,10 @@ def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
 
 
 def enter_scan(builder: StepBuilder, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
-    """A scan as a loop, whose body begins with the cells of what is scanned and ends with its results being put together."""
+    """Convert a scan to a loop.
+
+    Its body begins by taking elements of the scanned values and ends by stacking results.
+    """
     params = one.params
     body, length = params["jaxpr"], params["length"]
     fixed, carried = accumulate(count_scanned(one))

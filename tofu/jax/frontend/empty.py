@@ -1,4 +1,4 @@
-"""Values without cells, such as `x[:0]`: nothing of them can be split, and what reads them does without."""
+"""Values without elements, such as `x[:0]`. They become constants, and their readers are rewritten without them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,11 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 WRITTEN = {"dynamic_update_slice": 1}
-"""Which operand is written into the first one; of scatters it is the third."""
+"""Position of the operand that is written into the first one. For scatters it is 2."""
 
 
 def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """The results of an equation that reads or makes values without cells; None of any other.
-
-    Values without cells are constants that nothing reads. What remains is read without them where it is known how.
-    """
+    """Return the results of an equation that reads or computes values without elements, or None for any other equation."""
     if types and all(map(is_empty, types)):
         return list(map(builder.add_empty, types))
     if equation.primitive.name == "split" and any(map(is_empty, types)):
@@ -51,7 +48,6 @@ def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
 
 
 def _split(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> list[Operand]:
-    """The pieces of a split, of which some have no cells."""
     there = [type_ for type_ in types if not is_empty(type_)]
     if len(there) == 1:
         pieces: Iterator[Operand] = iter(equation.inputs)
@@ -64,10 +60,10 @@ def _split(builder: StepBuilder, equation: Equation, types: Sequence[ValueType])
 
 
 def is_empty(type_: ValueType) -> bool:
-    """Whether a value of a type has no cells. Random keys have some."""
+    """Return True if a value of this type has no elements. Random keys have some."""
     return 0 in type_.shape and not type_.is_key
 
 
 def make_empty(type_: ValueType) -> jnp.ndarray:
-    """The one value of such a type."""
+    """Return the only value of such a type."""
     return jnp.zeros(type_.shape, type_.dtype)

@@ -1,4 +1,4 @@
-"""A step as a list of equations and loops: what remains of a jaxpr when calls are inlined."""
+"""A step as a list of equations and loops: a jaxpr with all calls inlined."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from jax.extend.core import Primitive, primitives
 from tofu.jax.frontend.versions import UNKNOWN_LINE, Line
 
 LOOP_CELL = Primitive("loop_cell")
-"""Stands in a loop's body for the cell of a scanned value that a step of the loop is about: whole -> whole[t]."""
+"""Takes element t of a scanned value in the body of a loop: whole -> whole[t]."""
 LOOP_STACK = Primitive("loop_stack")
-"""Stands in a loop's body for putting together what its steps give: cell -> whole, whose cell t it is."""
+"""Stacks the results of a loop's iterations: element -> whole, whose element t it is."""
 
 
 @dataclass(frozen=True)
 class ValueType:
-    """The type of a value. `dtype` is JAX's own, which may be that of random keys."""
+    """The type of a value. `dtype` is JAX's own, possibly that of random keys."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -29,21 +29,21 @@ class ValueType:
 
     @property
     def is_key(self) -> bool:
-        """Whether it is a random key, which has no numbers."""
+        """True for random keys, which are not numbers."""
         return _is_extended(self.dtype)
 
     @property
     def dtype_name(self) -> str:
-        """The name of `dtype`."""
+        """Name of the dtype."""
         return _name(self.dtype)
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of an element; of a key, those of its data."""
+        """Bytes of an element; for a key, of its data."""
         return _count_item_bytes(self.dtype)
 
     def with_shape(self, *shape: int) -> ValueType:
-        """The same type with another shape."""
+        """Return this type with another shape."""
         return ValueType(shape, self.dtype, self.weak_type)
 
 
@@ -66,12 +66,12 @@ def _count_item_bytes(dtype: Any) -> int:
 
 
 def read_type(aval: Any) -> ValueType:
-    """The type of an abstract value, or of an array."""
+    """Return the type of an abstract value, or of an array."""
     return ValueType(tuple(aval.shape), aval.dtype, bool(getattr(aval, "weak_type", False)))
 
 
 def as_type(value: Any, type_: ValueType) -> Any:
-    """A value with the type's own `weak_type`, which inlined equations do not keep; its shape and dtype are those of the type."""
+    """Return a value with the `weak_type` of a type that has its shape and dtype. Inlining loses weak types."""
     if type_.is_key or bool(value.weak_type) == type_.weak_type:
         return value
     convert = primitives.convert_element_type_p
@@ -79,7 +79,7 @@ def as_type(value: Any, type_: ValueType) -> Any:
 
 
 def find_dtype(leaf: Any) -> Any:
-    """The type that JAX gives a leaf of an argument: an array of JAX's or NumPy's, their shape, or a number of Python's."""
+    """Return the dtype that JAX gives a leaf: an array of JAX or NumPy, its shape, or a Python number."""
     if isinstance(leaf, jax.Array):
         return leaf.dtype
     dtype = leaf.dtype if hasattr(leaf, "dtype") else jax.numpy.result_type(leaf)
@@ -88,41 +88,41 @@ def find_dtype(leaf: Any) -> Any:
 
 @dataclass(frozen=True)
 class Literal:
-    """A number in the place of an operand."""
+    """A number as an operand."""
 
     value: np.ndarray[Any, Any]
     type: ValueType
 
     @property
     def number(self) -> int | float | complex:
-        """It as Python's."""
+        """The number in Python."""
         number: bool | int | float | complex = self.value.item()
         return int(number) if isinstance(number, bool) else number
 
 
 Operand: TypeAlias = "int | Literal"
-"""The number of a value, or a literal."""
+"""Number of a value, or a literal."""
 
 
 @dataclass(frozen=True)
 class Equation:
-    """A primitive with its parameters.
+    """A primitive with its parameters and operands.
 
     Attributes
     ----------
     scope
-        Functions, named scopes and transformations around it, as a path.
+        Path of the functions, named scopes and transformations around it.
     line
-        The line of the user's program that made it.
+        Line of the user's program that created it.
     checkpoint
-        The number of the `jax.checkpoint` that computes it again in the backward pass, None outside of any. What lowers the step has to
-        keep the equations of one apart, or XLA finds that they were computed before.
+        Number of the `jax.checkpoint` that computes it again in the backward pass, or None. The equations of one
+        checkpoint are kept apart by barriers; otherwise XLA would reuse the values of the forward pass.
     loops_summed
-        Of how many of the loops around it, the inner ones, its only result is the sum over their steps, which is there behind them, and
-        added up in `summed_dtype`.
+        Number of loops around it, from the inside, over whose iterations its only result is summed. The sum is
+        available behind them, in `summed_dtype`.
     has_rows
-        The innermost loop is none of these: each of its steps has a sum of its own, over the steps of those around it. A loop behind them
-        reads these sums (`Loop.rows`).
+        True if the innermost loop is not summed over: each of its iterations has its own sum, over the iterations of
+        the loops around it. A later loop reads these sums (`Loop.rows`).
     """
 
     primitive: Any
@@ -141,15 +141,13 @@ class Equation:
         return f"{', '.join(f'v{n}' for n in self.outputs)} {'+' if self.loops_summed else ''}= {call}"
 
     def evaluate(self, operands: Sequence[Any]) -> list[Any]:
-        """The results for concrete operands, literals among them."""
+        """Return the results for concrete operands, literals included."""
         bind = partial(self.primitive.bind, **self.params)
-        results = (jax.jit(bind) if self.primitive.name == "device_put" else bind)(
-            *operands
-        )  # JAX wants the first under jit
+        results = (jax.jit(bind) if self.primitive.name == "device_put" else bind)(*operands)
         return list(results) if self.primitive.multiple_results else [results]
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Adds its results to the values that are known."""
+        """Add the results to `values`."""
         results = self.evaluate([read_operand(x, values) for x in self.inputs])
         if self.loops_summed:
             (number,) = self.outputs
@@ -158,13 +156,16 @@ class Equation:
         values.update(zip(self.outputs, results, strict=True))
 
     def with_operands(self, others: Mapping[int, Operand]) -> Equation:
-        """The same with other operands in the place of some."""
+        """Return the equation with some operands replaced."""
         return replace(self, inputs=tuple(_exchange(x, others) for x in self.inputs))
 
 
 @dataclass(frozen=True)
 class LoopCarry:
-    """What a loop hands from step to step: `value`, in its body, is `first` and then what `following` was; `last` is that at the end."""
+    """A value that a loop passes from iteration to iteration.
+
+    Within the body, `value` is `first` and afterwards the previous `following`. Behind the loop, the result is `last`.
+    """
 
     value: int
     first: Operand
@@ -174,16 +175,16 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class Summed:
-    """An equation whose result is a sum over steps of loops, as one of these sees it.
+    """An equation whose result is summed over loop iterations, as one of these loops sees it.
 
     Attributes
     ----------
     is_row
-        It is no sum over the steps of this loop: each has its own.
+        True if each iteration of this loop has its own sum.
     is_last
-        It is no sum over the steps of a loop around this one.
+        True if no loop around this one sums it.
     rows
-        The extent of what holds a sum for each step of the innermost loop, where each has its own; else empty.
+        The leading extent of a stack of sums, one for each iteration of the innermost loop; otherwise empty.
     """
 
     equation: Equation
@@ -193,15 +194,15 @@ class Summed:
 
     @property
     def number(self) -> int:
-        """The value that is summed."""
+        """Number of the summed value."""
         return self.equation.outputs[0]
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of `length` steps over its equations, from the last cell of what is scanned to the first where it is `reverse`.
+    """A loop of `length` iterations; `reverse` starts with the last element of scanned values.
 
-    `rows`: sums of which each step has its own, made in a loop before, of as many steps.
+    `rows` lists sums by iteration, computed in an earlier loop of the same length.
     """
 
     equations: tuple[Equation | Loop, ...]
@@ -219,7 +220,7 @@ class Loop:
         return "\n    ".join(lines)
 
     def without_constant_carries(self) -> Loop:
-        """The same where the body reads what a carry is in every step as the value from outside that it is."""
+        """Return the loop with carries that never change replaced by their values from outside."""
         constant = {c.value: c.first for c in self.carries if c.following == c.value}
         if not constant:
             return self
@@ -227,15 +228,16 @@ class Loop:
         return replace(self, carries=carries).with_operands(constant)
 
     def with_operands(self, others: Mapping[int, Operand]) -> Loop:
-        """The same with other operands in the place of some."""
+        """Return the loop with some operands replaced."""
         carries = tuple(
             replace(c, first=_exchange(c.first, others), following=_exchange(c.following, others)) for c in self.carries
         )
         return replace(self, equations=tuple(item.with_operands(others) for item in self.equations), carries=carries)
 
     def walk_sums(self, depth: int = 1) -> Iterator[Summed]:
-        """The equations within it whose results are sums over its steps, or of each of its steps. It is the one of so much `depth`, counted
-        from the inside, of the loops around its equations.
+        """Yield the equations in this loop whose results it sums or stacks.
+
+        `depth` counts the loops around an equation from the inside.
         """
         for item in self.equations:
             if isinstance(item, Loop):
@@ -245,7 +247,7 @@ class Loop:
                 yield Summed(item, item.has_rows and depth == 1, is_last, (self.length,) if item.has_rows else ())
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Adds the values of its equations, those of its last step where they have one in each, to those that are known."""
+        """Add the values of all equations to `values`; within the loop, those of the last iteration."""
         sums = list(self.walk_sums())
         for one in sums:
             if one.is_last:
@@ -275,13 +277,16 @@ class Loop:
 
 
 def _rows_of(number: int) -> int:
-    """Where `compute` has the sums of a value of which each step of a loop has its own: step -> sum."""
+    """Return the key under which `compute` stores the sums of a value by iteration."""
     return -1 - number
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step: values are numbered, and `types` has the type of each. `constants` are those that the program brings along."""
+    """A step.
+
+    Values are numbered, and `types` has the type of each. `constants` are arrays that the step closes over.
+    """
 
     types: tuple[ValueType, ...]
     equations: tuple[Equation | Loop, ...]
@@ -294,28 +299,28 @@ class Step:
 
     @property
     def result_types(self) -> list[ValueType]:
-        """The types of the results."""
+        """Types of the results."""
         return [x.type if isinstance(x, Literal) else self.types[x] for x in self.outputs]
 
     def compute_all(self, arguments: Sequence[Any]) -> dict[int, Any]:
-        """Every value, equation by equation; of what a loop computes in each of its steps, that of the last one."""
+        """Return every value; within loops, the values of the last iteration."""
         values: dict[int, Any] = dict(zip(self.inputs, arguments, strict=True)) | dict(self.constants)
         for item in self.equations:
             item.compute(values)
         return values
 
     def compute(self, arguments: Sequence[Any]) -> list[Any]:
-        """The results: to compare with those of the step as it was written."""
+        """Return the results."""
         values = self.compute_all(arguments)
         return [read_operand(x, values) for x in self.outputs]
 
     def walk(self) -> Iterator[Equation]:
-        """All equations, those of loops among them, in order."""
+        """Yield all equations in order, including those of loops."""
         return walk_all(self.equations)
 
 
 def walk_all(items: Sequence[Equation | Loop]) -> Iterator[Equation]:
-    """All equations among these, those of loops too, in order."""
+    """Yield all equations in order, including those of loops."""
     for item in items:
         if isinstance(item, Loop):
             yield from walk_all(item.equations)
@@ -324,7 +329,7 @@ def walk_all(items: Sequence[Equation | Loop]) -> Iterator[Equation]:
 
 
 def read_operand(operand: Operand, values: Mapping[int, Any]) -> Any:
-    """The value of an operand, where those of numbered values are known."""
+    """Return the value of an operand."""
     return operand.value if isinstance(operand, Literal) else values[operand]
 
 

@@ -1,7 +1,7 @@
-"""What a step compares with its own maximum, as the gradients of `jnp.max` and `jnp.min` do.
+"""Values that a step compares with their own maximum or minimum, as the gradients of `jnp.max` and `jnp.min` do.
 
-Where XLA computes such a value once for the maximum and once more for the comparison, it may round it otherwise: then no cell is the
-largest, and the gradient is no number. Programs keep it from that where XLA lets them.
+If XLA computes such a value twice, for the maximum and for the comparison, rounding may differ. Then no element equals
+the maximum, and the gradient is NaN. The program therefore places an optimization barrier behind these values.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from tofu.jax.frontend.equations import Equation, Operand, Step
 
 REDUCING = frozenset(("reduce_max", "reduce_min"))
 RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "reshape", "squeeze"))
-"""Between a maximum and the comparison."""
+"""Primitives that may stand between a maximum and the comparison."""
 
 
 def find_compared_with_extremum(step: Step) -> frozenset[int]:
-    """The values that are compared with their own maximum or minimum along dimensions."""
+    """Return the floating-point values that are compared with their own maximum or minimum along dimensions."""
     makers = {number: equation for equation in step.walk() for number in equation.outputs}
     found = set()
     for equation in step.walk():
@@ -28,7 +28,7 @@ def find_compared_with_extremum(step: Step) -> frozenset[int]:
 
 
 def _list_reduced(operand: Operand, makers: dict[int, Equation]) -> tuple[Operand, ...]:
-    """What a maximum, laid out for a comparison, is of."""
+    """Return the operands of the maximum or minimum that an operand was broadcast from."""
     while isinstance(operand, int) and operand in makers:
         maker = makers[operand]
         if maker.primitive.name in REDUCING:

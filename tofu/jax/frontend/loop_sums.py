@@ -1,9 +1,11 @@
-"""Sums that loops carry: gradients of weights over time steps, or over micro-batches.
+"""Hoist sums out of loops, such as gradients of weights over time steps or micro-batches.
 
-A carry that is only added to, c' = c + T(p), is first + T(sum of p) after the loop where T is linear: what a product p gives is then
-added up by each worker as it computes it, and goes between workers once, after the loop, and not in each of its steps. Each worker holds
-its own part of the sum meanwhile, which may be all of it. What a loop within puts together, the gradients of layers say, is added up cell
-by cell: each of its steps has a sum of its own, and a loop of as many steps behind does the rest.
+A carry that is only added to, c' = c + T(p) with linear T, ends as first + T(sum of p). Each worker then sums its own
+products p within the loop, and workers communicate once behind it instead of in every iteration. Meanwhile each worker
+holds its partial sum, which may be as large as the complete tensor.
+
+Stacked results of an inner loop, such as gradients of layers, are summed element by element: each inner iteration has
+its own sum, and another loop of the same length behind the outer one finishes them.
 """
 
 from __future__ import annotations
@@ -33,18 +35,18 @@ from tofu.jax.frontend.trace import eliminate_dead_code
 
 Item = TypeVar("Item", Equation, Loop)
 PRODUCTS = frozenset(("conv_general_dilated", "dot_general", "reduce_sum", "scatter-add"))
-"""What has partial sums where workers split what it adds up."""
+"""Primitives that yield partial sums if workers split the dimension they sum over."""
 CELLWISE = frozenset(("add", "add_any", "convert_element_type", "div", "integer_pow", "mul", "neg", "select_n", "sub"))
-"""What may be added up beside a product, as the gradient of a penalty is."""
+"""Element-wise primitives that may be summed beside a product, such as the gradient of a penalty."""
 RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "slice", "squeeze", "transpose"))
 ADDING = frozenset(("add", "add_any", "concatenate", "sub"))
 SCALING = frozenset(("div", "mul"))
 LEAST_SCALED_BITS = 32
-"""Numbers of fewer bits are not added up before they are scaled: losses are scaled so that gradients are just within their range."""
+"""Narrower numbers are not summed before they are scaled: loss scaling puts gradients just within their range."""
 
 
 def hoist_sums(step: Step) -> Step | None:
-    """The step whose loops do not carry such sums, and None of one that has none. Values keep their numbers."""
+    """Return the step with sums hoisted out of its loops, or None if there are none. Values keep their numbers."""
     moving = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
     equations = moving.leave_loops(step.equations)
     if not moving.count:
@@ -55,7 +57,10 @@ def hoist_sums(step: Step) -> Step | None:
 
 @dataclass
 class _Hoister:
-    """What is moved behind loops. `renamed`: what a carry is at the end, where it began with zeros -> the sum that it is."""
+    """Sums hoisted out of the loops of a step.
+
+    `renamed` maps the final value of a carry that began with zeros to its sum.
+    """
 
     types: list[ValueType]
     makers: Mapping[int, Equation]
@@ -63,13 +68,13 @@ class _Hoister:
     count: int = 0
 
     def find(self, operand: Operand) -> Operand:
-        """An operand by the name that it has now."""
+        """Return the current name of an operand."""
         while isinstance(operand, int) and operand in self.renamed:
             operand = self.renamed[operand]
         return operand
 
     def leave_loops(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
-        """The same, inner loops first, whose sums those around them may carry."""
+        """Return the items with sums hoisted, inner loops first, since outer loops may carry their sums."""
         made: list[Equation | Loop] = []
         for item in items:
             if isinstance(item, Loop):
@@ -82,7 +87,7 @@ class _Hoister:
         return item.with_operands({old: self.find(old) for old in self.renamed}) if self.renamed else item
 
     def _leave(self, loop: Loop) -> list[Equation | Loop]:
-        """A loop, and behind it what it need not do in each of its steps."""
+        """Return a loop, followed by the items hoisted out of it."""
         body, kept = _LoopBody(self, loop), []
         behind: list[Equation] = []
         for carry in loop.carries:
@@ -98,7 +103,7 @@ class _Hoister:
         return [replace(loop, equations=body.list_rest(), carries=tuple(kept)), *body.list_loops_behind(), *behind]
 
     def is_zero(self, operand: Operand) -> bool:
-        """Whether it is known to be zeros."""
+        """Return True if an operand is known to consist of zeros."""
         if isinstance(operand, Literal):
             return bool(np.all(operand.value == 0))
         maker = self.makers.get(operand)
@@ -107,9 +112,9 @@ class _Hoister:
 
 @dataclass
 class _HoistedSum:
-    """How a value, `root`, follows from what is added up. `adding`: what adds it to the carry, or puts it together.
+    """The way from summed values to the value `root` that is added to a carry or stacked by the equation `adding`.
 
-    `moved` runs behind the loop, `summed` within it, and `rows` are put together of such sums.
+    Equations in `moved` run behind the loop, those in `summed` within it. `rows` are stacks of such sums.
     """
 
     adding: Equation
@@ -120,13 +125,12 @@ class _HoistedSum:
     has_product: bool = False
 
     def copy(self) -> _HoistedSum:
-        """One that may be gone back to."""
         return replace(self, moved=dict(self.moved), summed=dict(self.summed), rows=dict(self.rows))
 
 
 @dataclass
 class _BodyValues:
-    """What is in the body of a loop: its own equations, sums of loops in it, and what these put together, by value."""
+    """The values in the body of a loop: its own equations, sums of inner loops, and stacks of inner loops."""
 
     own: dict[int, Equation]
     sums: Mapping[int, Equation] = field(default_factory=dict)
@@ -134,8 +138,6 @@ class _BodyValues:
 
 
 class _LoopBody:
-    """The body of a loop, of which equations are taken away or added up."""
-
     def __init__(self, moving: _Hoister, loop: Loop) -> None:
         self._moving, self._loop = moving, loop
         inner = [one for one in loop.equations if isinstance(one, Loop)]
@@ -147,12 +149,12 @@ class _LoopBody:
         self._within.update(c.last for each in _walk_loops(loop) if each is not loop for c in each.carries)
         self._reads = Counter(_list_operands(loop))
         self._gone: set[int] = set()
-        self._summed: dict[int, Any] = {}  # the type that each is added up in
-        self._rows: dict[int, Any] = {}  # the same, step by step of the loop within
-        self._behind: dict[int, Loop] = {}  # by the loop within that it finishes
+        self._summed: dict[int, Any] = {}  # value -> dtype of its sum
+        self._rows: dict[int, Any] = {}  # the same for sums by iteration of an inner loop
+        self._behind: dict[int, Loop] = {}  # id of the inner loop -> the loop that finishes its sums
 
     def find_sum(self, carry: LoopCarry) -> _HoistedSum | None:
-        """How a carry is a sum of what the body computes from products, and of nothing else."""
+        """Return a carry as a sum of results of the body that include products, or None."""
         adding = self._level.own.get(carry.following) if isinstance(carry.following, int) else None
         type_ = self._moving.types[carry.value]
         if (
@@ -170,7 +172,7 @@ class _LoopBody:
         return found if self._trace(terms[0], type_.dtype, found, self._level) and found.has_product else None
 
     def _trace(self, value: Operand, dtype: Any, found: _HoistedSum, level: _BodyValues) -> bool:
-        """Whether a term is a sum over the loop once what `found` is told of is done behind it."""
+        """Return True if a term can be summed over the loop, and record the necessary changes in `found`."""
         if not isinstance(value, int) or self._reads[value] != 1 or value in self._gone or value in self._summed:
             return False
         if value in level.sums:
@@ -197,7 +199,6 @@ class _LoopBody:
         return True
 
     def _trace_rows(self, value: int, dtype: Any, found: _HoistedSum, loop: Loop, stack: Equation) -> bool:
-        """The same of what a loop within puts together."""
         (cell,) = stack.inputs
         if not isinstance(cell, int):
             return False
@@ -211,7 +212,10 @@ class _LoopBody:
     def _find_linear(
         self, equation: Equation, dtype: Any, found: _HoistedSum, level: _BodyValues
     ) -> Sequence[Operand] | None:
-        """The operands in which an equation is linear, None where it is not, or its other operands are not there behind the loop."""
+        """Return the operands in which an equation is linear, or None.
+
+        It must not need other values that exist only within the loop.
+        """
         name, inputs = equation.primitive.name, equation.inputs
         if name in RESHAPING or name in ADDING:
             return inputs
@@ -232,11 +236,11 @@ class _LoopBody:
         return None
 
     def _takes(self, equation: Equation, other: Operand, dtype: Any) -> bool:
-        """Whether an equation in another type may read what it reads beside the sum."""
+        """Return True if an equation can read another operand although the type of the sum changes."""
         return isinstance(other, Literal) or self._moving.types[equation.outputs[0]].dtype == dtype
 
     def _hoist(self, operand: Operand, found: _HoistedSum, level: _BodyValues) -> bool:
-        """Whether an operand is, or can be made, behind the loop: it is the same in each of its steps."""
+        """Return True if an operand exists behind the loop, or can be computed there because all iterations share it."""
         if isinstance(operand, Literal) or operand not in self._within:
             return True
         maker = level.own.get(operand)
@@ -256,7 +260,7 @@ class _LoopBody:
         return True
 
     def take(self, found: _HoistedSum, dtype: Any) -> None:
-        """Takes what is done behind the loop out of it, and has it add up the rest, in a type."""
+        """Move equations of a sum behind the loop, and sum the rest in a type."""
         self._gone.update(found.moved, found.adding.outputs)
         self._summed.update(dict.fromkeys(found.summed, dtype))
         for value, own in found.rows.items():
@@ -270,7 +274,7 @@ class _LoopBody:
             )
 
     def finish(self, carry: LoopCarry, found: _HoistedSum) -> Iterator[Equation]:
-        """What is done behind the loop, in the carry's own type."""
+        """Yield the equations behind the loop, in the type of the carry."""
         yield from self._finish(found, self._moving.types[carry.value].dtype)
         if self._moving.is_zero(carry.first):
             self._moving.renamed[carry.last] = found.root
@@ -278,7 +282,6 @@ class _LoopBody:
             yield replace(found.adding, inputs=(carry.first, found.root), outputs=(carry.last,), checkpoint=None)
 
     def _finish(self, found: _HoistedSum, dtype: Any) -> Iterator[Equation]:
-        """From what is summed to the root."""
         types, linear = self._moving.types, {*found.summed, *found.rows}
         for number, equation in found.moved.items():
             if linear.intersection(x for x in equation.inputs if isinstance(x, int)):
@@ -292,11 +295,11 @@ class _LoopBody:
             yield replace(equation, inputs=inputs, params=params, checkpoint=None)
 
     def list_loops_behind(self) -> list[Loop]:
-        """Those that put sums of steps together, once `take` is through."""
+        """Return the loops that finish sums by iteration, after all calls of `take`."""
         return list(self._behind.values())
 
     def list_rest(self) -> tuple[Equation | Loop, ...]:
-        """The equations of the body that is left."""
+        """Return the equations that remain in the body."""
         return self._keep(self._loop.equations)
 
     def _keep(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
@@ -314,7 +317,6 @@ class _LoopBody:
 
 
 def _widens(dtype: Any, into: Any) -> bool:
-    """Whether numbers of one type are added up in another one no worse than in their own."""
     is_real = jnp.issubdtype(dtype, jnp.floating) and jnp.issubdtype(into, jnp.floating)
     return bool(dtype == into or (is_real and jnp.promote_types(dtype, into) == into))
 
@@ -326,7 +328,6 @@ def _as_dtype(operand: Operand, dtype: Any) -> Operand:
 
 
 def _list_own(loop: Loop) -> dict[int, Equation]:
-    """What the equations of a loop's body give, those of loops in it aside."""
     return {n: one for one in loop.equations if isinstance(one, Equation) for n in one.outputs}
 
 
@@ -338,7 +339,6 @@ def _walk_loops(loop: Loop) -> Iterator[Loop]:
 
 
 def _list_operands(loop: Loop) -> Iterator[Operand]:
-    """What the body of a loop reads, and what its carries become."""
     yield from (c.following for c in loop.carries if isinstance(c.following, int))
     for item in loop.equations:
         if isinstance(item, Loop):

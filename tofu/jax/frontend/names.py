@@ -1,4 +1,4 @@
-"""Names of tensors and operators, as a person knows them: paths of the arguments' trees, and named scopes."""
+"""Names of tensors and operators: paths in the arguments' trees, and named scopes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tofu.errors import UnsupportedError, suggest
 def name_arguments(
     function: Callable[..., Any], arguments: Sequence[Any], is_leaf: Callable[[Any], bool] | None = None
 ) -> list[str]:
-    """A name for each leaf: `params/layer_3/mlp/kernel` for the argument `params`."""
+    """Return a name for each leaf, such as `params/layer_3/mlp/kernel` for the argument `params`."""
     return [
         name
         for argument, tree in zip(name_parameters(function, len(arguments)), arguments, strict=True)
@@ -27,13 +27,13 @@ def name_arguments(
 
 
 def name_leaves(argument: str, tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[str]:
-    """A name for each leaf of one argument."""
+    """Return a name for each leaf of one argument."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf)
     return ["/".join(filter(None, (argument, show_path(argument, path)))) for path, _ in leaves]
 
 
 def describe_difference(planned: Sequence[str], given: Sequence[str]) -> str:
-    """Which leaves are missing and which are too many, in a sentence each; nothing where the names are the same."""
+    """Describe missing and surplus leaves, one sentence each. Return "" if the names agree."""
     missing = [name for name in planned if name not in set(given)]
     strange = [name for name in given if name not in set(planned)]
     return "".join(
@@ -44,8 +44,9 @@ def describe_difference(planned: Sequence[str], given: Sequence[str]) -> str:
 
 
 def describe_node_difference(planned: Any, given: Any, path: str) -> str:
-    """Where trees differ whose leaves have the same names, in a sentence: a list where a tuple was, or another class, or other fields of a
-    class that are no leaves. `path`: the name of the whole.
+    """Describe the first node at which trees with the same leaf names differ, such as a list in place of a tuple.
+
+    `path` names the tree.
     """
     before, now = planned.node_data(), given.node_data()
     if before is None or now is None:
@@ -54,7 +55,7 @@ def describe_node_difference(planned: Any, given: Any, path: str) -> str:
     if now[0] is not kind:
         return f" {path} is a {now[0].__name__}, and was planned as a {kind.__name__}."
     if now[1] != fields or len(given.children()) != len(children):
-        return f" {path} is a {kind.__name__} whose fields that are no arrays are others."
+        return f" {path} is a {kind.__name__} with other static fields."
     keys = fields if kind is dict else getattr(kind, "_fields", range(len(children)))
     found = map(describe_node_difference, children, given.children(), (f"{path}/{key}" for key in keys))
     return next((one for one in found if one), "")
@@ -65,7 +66,10 @@ def _list_some(names: Sequence[str], most: int = 4) -> str:
 
 
 def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-    """All arguments of a call in the order of the function's parameters. Raises UnsupportedError where one can be given by name alone."""
+    """Return the arguments of a call in the order of the function's parameters.
+
+    Raise UnsupportedError for unknown or keyword-only parameters.
+    """
     if not named:
         return tuple(args)
     signature = inspect.signature(function)
@@ -75,7 +79,7 @@ def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Ma
         unknown = [f"{name}{suggest(name, signature.parameters)}" for name in named if name not in signature.parameters]
         what = f"it has no {', '.join(unknown)}" if unknown else str(error)
         raise UnsupportedError(
-            f"The step is called with other arguments than it has: {what}. It is step{signature}."
+            f"The arguments do not match the step's parameters: {what}. The signature is step{signature}."
         ) from error
     if bound.kwargs:
         raise UnsupportedError(
@@ -85,7 +89,7 @@ def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Ma
 
 
 def show_path(tree: str, path: Any) -> str:
-    """Return a path within a tree of that name as text. Raise UnsupportedError if a key of it has no text."""
+    """Return the path of a leaf as text. Raise UnsupportedError if a key cannot be shown."""
     try:
         return str(jax.tree_util.keystr(path, simple=True, separator="/"))
     except Exception as error:
@@ -96,15 +100,15 @@ def show_path(tree: str, path: Any) -> str:
 
 
 def show_text(text: str) -> str:
-    """Return a text as it can be printed: escapes stand for characters that UTF-8 lacks."""
+    """Return a printable text, with escapes for characters that UTF-8 lacks."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def name_parameters(function: Callable[..., Any], count: int) -> list[str]:
-    """The names of the first `count` parameters."""
+    """Return the names of the first `count` parameters."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # a callable that hides them
+    except (TypeError, ValueError):  # a callable without a signature
         parameters = []
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return (positional + [f"arg{n}" for n in range(len(positional), count)])[:count]
@@ -114,14 +118,13 @@ TRANSFORMED = re.compile(r"\w+\(([^()]*)\)")
 NOT_THE_USERS = frozenset(
     ("body", "checkpoint", "closed_call", "cond", "remat", "rematted_computation", "scan", "shard_map", "while")
 )
-"""What JAX adds to scopes by itself."""
+"""Scopes that JAX adds by itself."""
 
 
 def find_user_scope(scope: str) -> str:
-    """Return a scope as the user wrote it, without transformations and functions of JAX's.
+    """Return a scope as the user wrote it, without JAX's transformations and functions.
 
-    >>> find_user_scope("transpose(jvp(encoder))/rematted_computation/block_0/btd,dh->bth/silu")
-    'encoder/block_0'
+    >>> find_user_scope("transpose(jvp(encoder))/rematted_computation/block_0/btd,dh->bth/silu") 'encoder/block_0'
     """
     count = 1
     while count:
@@ -137,14 +140,14 @@ def _is_of_jax(name: str) -> bool:
 
 
 class UniqueNames:
-    """Gives each name once: the second one of a name has `_1` behind it."""
+    """Names made unique by appending `_1`, `_2`, ..."""
 
     def __init__(self, taken: Sequence[str] = ()) -> None:
         self._taken = set(taken)
         self._counts: Counter[str] = Counter()
 
     def take(self, wanted: str) -> str:
-        """The name, or one like it. Raises UnsupportedError for one that cannot be saved."""
+        """Return the name, or a variant of it. Raise UnsupportedError for a name that cannot be saved."""
         if show_text(wanted) != wanted:
             raise UnsupportedError(
                 f"The name {show_text(wanted)} has half of a character (a lone surrogate), and cannot be saved in a plan. Rename the key "

@@ -1,4 +1,4 @@
-"""The semantic graph of a step: (state, data, ...) -> (state, results), where the state that comes out is that of the next step."""
+"""Trace a step and build its semantic graph: (state, data, ...) -> (next state, results)."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ from tofu.validation import show, show_with_type
 
 @dataclass(frozen=True)
 class Native:
-    """A step as JAX has it, for what runs plans: its equations, which tensor each value is, and the trees of arguments and results. `names`
-    are those of the arguments' leaves, of which some may be fixed.
+    """A traced step, as the backend needs it.
+
+    `tensor_of` maps values to tensors. `names` has all leaves of the arguments, static ones included.
     """
 
     step: Step
@@ -47,15 +48,19 @@ class Native:
     results_tree: Structure
     names: tuple[str, ...] = ()
     has_static_numbers: bool = False
-    """Whether numbers of Python's among the arguments are part of the step."""
+    """True if Python numbers among the arguments are static."""
     double: bool = False
-    """Whether numbers had 64 bits where it was traced."""
+    """True if the step was traced with 64-bit numbers enabled."""
     written: Step | None = None
-    """The step as one device runs it, where that is another one."""
+    """The step as one device runs it, if it differs from `step`."""
     donated: tuple[int, ...] = ()
-    """Positions of the arguments' leaves whose memory the step may use."""
+    """Positions of the arguments' leaves whose memory the step may reuse."""
     jaxpr: core.ClosedJaxpr | None = None
-    """The step as JAX traced it, from the arguments' leaves to the results'; derivatives are those of it."""
+    """The step as JAX traced it, from leaves to leaves. Its derivatives are taken from this."""
+
+    def name_tensor(self, graph: Graph, number: int) -> str:
+        """Return the name of the tensor of a value."""
+        return graph.tensors[self.tensor_of[number]].name
 
     @property
     def of_one_device(self) -> Step:
@@ -63,8 +68,9 @@ class Native:
         return self.step if self.written is None else self.written
 
     def list_arguments(self, given: Any) -> list[int]:
-        """Return the positions of arguments that are given as one, several or None; -1 is the last one. Raises UnsupportedError for
-        positions that the step does not have.
+        """Return the positions of arguments, passed as one position, several, or None; -1 is the last.
+
+        Raise UnsupportedError for positions that the step does not have.
         """
         count = len(self.arguments_tree.children())
         arguments = given if isinstance(given, Iterable) else () if given is None else (given,)
@@ -74,13 +80,13 @@ class Native:
         return sorted({int(n) % count for n in arguments})
 
     def list_leaves(self, given: Any) -> list[int]:
-        """Return the positions of the leaves of some arguments, as `list_arguments` takes them, among all leaves."""
+        """Return the positions of all leaves of some arguments, passed as for `list_arguments`."""
         ends = list(accumulate((tree.num_leaves for tree in self.arguments_tree.children()), initial=0))
         return [leaf for n in self.list_arguments(given) for leaf in range(ends[n], ends[n + 1])]
 
 
 def check_arguments(example_args: Any) -> None:
-    """Raises UnsupportedError for what is no tuple of a step's arguments."""
+    """Raise UnsupportedError unless `example_args` is a tuple or a list."""
     if not isinstance(example_args, (tuple, list)):
         raise UnsupportedError(
             f"example_args is {show_with_type(example_args)}, and not the tuple of the step's arguments, as in "
@@ -89,17 +95,23 @@ def check_arguments(example_args: Any) -> None:
 
 
 def donate(source: Source, arguments: Any) -> Source:
-    """Return the step that may use the memory of some arguments, given as `donate_argnums` of `jax.jit`."""
+    """Return the step with the right to reuse the memory of some arguments, as `donate_argnums` of `jax.jit`."""
     return replace(source, native=replace(source.native, donated=tuple(source.native.list_leaves(arguments))))
 
 
 @collect_rarely()
 def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_numbers: bool = False) -> Source:
-    """The training step `function(*arguments)`, whose arguments are trees of arrays, or of `jax.ShapeDtypeStruct`s: no array is made.
-    Functions and texts among them are part of the step. So are, with `fix_numbers`, numbers of Python's; without it where the
-    function cannot be traced without their values.
+    """Trace the training step `function(*arguments)`. No array is created.
 
-    The first argument is the state if the result, or the first of a tuple of results, has its tree, shapes and types.
+    Parameters
+    ----------
+    function
+        A function of trees of arrays. Its first argument is the state if the result, or the first of a tuple of
+        results, has the same tree, shapes and types.
+    arguments
+        Trees of arrays, or of `jax.ShapeDtypeStruct`. Functions and strings in them are static.
+    static_numbers
+        Treat Python numbers as static too. This is also done if the function cannot be traced otherwise.
     """
     if not callable(function):
         raise UnsupportedError(f"A step is a function of arrays, not {show_with_type(function)}.")
@@ -121,7 +133,7 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
             "it for one device, without that: a mean over the batch is one over all of it."
         ) from error
     except Exception:
-        # JAX says in many ways that it needs a value: in a shape, of a window's first number, in Python's `if`.
+        # JAX needs a value in a shape, an index, or a Python `if`. It raises many kinds of errors for this.
         if static_numbers or not any(isinstance(leaf, NUMBERS) for leaf in leaves):
             raise
         return read_step(function, arguments, static_numbers=True)
@@ -129,12 +141,12 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
     graph, tensor_of = make_graph(step, names, count)
     raise_together(
         UnsupportedError,
-        "These have no cells, and nothing of them can be split. Leave them out, or give each dimension an extent of 1 or more:",
+        "These tensors have no elements and cannot be split. Remove them, or make every dimension at least 1:",
         [_describe_empty(graph, t) for t, tensor in enumerate(graph.tensors) if 0 in tensor.shape],
     )
     raise_together(
         UnsupportedError,
-        "These are of type float0, as gradients of whole numbers are, and hold nothing. Leave them out of what the step returns:",
+        "These have the type float0, as gradients of integers do, and hold no data. Do not return them from the step:",
         [tensor.name for tensor in graph.tensors if "float0" in tensor.dtype],
     )
     double = bool(jax.config.jax_enable_x64)
@@ -145,14 +157,14 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
 
 
 def _describe_empty(graph: Graph, tensor: int) -> str:
-    """A tensor without cells, and what reads it: of those within a step the user knows no other name."""
+    """Describe a tensor without elements and its reader. Users do not know the names of tensors inside a step."""
     told = f"{graph.tensors[tensor].name} has shape {graph.tensors[tensor].shape}"
     readers = (f"; {one.name} at {one.origin.line} reads it" for one in graph.operators if tensor in one.inputs)
     return told + next(readers, "")
 
 
 def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, names: Sequence[str]) -> int:
-    """Count the leaves of the state: of the first argument, if the first results are like it; else 0."""
+    """Return the number of leaves of the state: the first argument if the first result is like it, else 0."""
     leaves, made, structure = arguments[: state.num_leaves], traced.shapes, traced.results_tree
     candidates = [structure]
     if (data := structure.tree.node_data()) is not None and issubclass(data[0], tuple):
@@ -171,18 +183,19 @@ def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, nam
         if not changed:
             return len(leaves)
         if jax.tree_util.treedef_is_leaf(state.tree):
-            continue  # of a function of arrays that has no state
+            continue  # a function of arrays without a state
         warnings.warn(
-            f"The step changes the types of its state ({', '.join(changed[:3])}{' ...' if changed[3:] else ''}), which is not taken "
-            "for that of the next step: this was planned for the types that it is given.",
+            f"The step changes the types of its state ({', '.join(changed[:3])}{' ...' if changed[3:] else ''}). The result is not used as "
+            "the next state: the plan holds for the types of the arguments.",
             stacklevel=4,
         )
     return 0
 
 
 def hoist_loop_sums(source: Source) -> Source | None:
-    """The same step where sums that loops carry are added up by each worker, and between workers behind the loops; None of one without
-    such sums.
+    """Return the step with sums that loops carry hoisted out of the loops, or None if there are none.
+
+    Each worker sums its own results within the loop, and workers communicate once behind it.
     """
     native: Native = source.native
     if (step := hoist_sums(native.step)) is None:
@@ -199,8 +212,10 @@ def hoist_loop_sums(source: Source) -> Source | None:
 
 
 def _name_alike(graph: Graph, tensor_as: Mapping[int, int], written: Graph) -> Graph:
-    """The graph with the names of the step as it is written, so that hints mean the same. `tensor_as`: what each tensor is there.
-    What adds up a carry's first value and the rest has the name of what adds to the carry.
+    """Return the graph with the names of the original step, so that hints have the same meaning.
+
+    `tensor_as` maps each tensor to an original tensor. The operator that adds a carry's first value to the rest is
+    named like the operator that adds to the carry.
     """
     maker = {tensor: operator.name for operator in written.operators for tensor in operator.outputs}
     maker.update((carry.last, maker[value]) for carry in written.carries for value in carry.values if value in maker)
@@ -212,7 +227,10 @@ def _name_alike(graph: Graph, tensor_as: Mapping[int, int], written: Graph) -> G
 
 
 def make_graph(step: Step, names: Sequence[str], state: int = 0) -> tuple[Graph, dict[int, int]]:
-    """The graph of a step whose first `state` arguments come out again as its first results; and value -> tensor."""
+    """Return the graph of a step, and a map from values to tensors.
+
+    The first `state` arguments are replaced by the first results.
+    """
     made = _Graph(step)
     for n, (number, name) in enumerate(zip(step.inputs, names, strict=True)):
         made.add_tensor(number, name, TensorKind.PARAMETER if n < state else TensorKind.INPUT)
@@ -229,8 +247,6 @@ def make_graph(step: Step, names: Sequence[str], state: int = 0) -> tuple[Graph,
 
 
 class _Graph:
-    """The graph of a step, as far as it has been built."""
-
     def __init__(self, step: Step) -> None:
         self.step = step
         self.tensors: list[Tensor] = []
@@ -240,7 +256,7 @@ class _Graph:
         self._tensor_names, self._operator_names = UniqueNames(), UniqueNames()
 
     def add_tensor(self, number: int, name: str, kind: TensorKind, times: int = 1, addends: int = 1) -> None:
-        """The tensor of a value."""
+        """Add the tensor of a value."""
         type_ = self.step.types[number]
         self.tensor_of[number] = len(self.tensors)
         taken = self._tensor_names.take(name)
@@ -249,7 +265,7 @@ class _Graph:
         )
 
     def add_all(self, items: Sequence[Equation | Loop], lengths: tuple[int, ...] = ()) -> None:
-        """The operators of equations in loops of these lengths, the outermost first."""
+        """Add the operators of equations within loops of these lengths, the outermost first."""
         for item in items:
             if isinstance(item, Loop):
                 self._add_loop(item, lengths)
@@ -272,7 +288,7 @@ class _Graph:
                 read_attributes(equation, self.step.types),
                 self._list_tensors(equation.inputs),
                 self._list_tensors(equation.outputs),
-                Phase.FORWARD,  # the step is one program, in which nothing is fed between its phases
+                Phase.FORWARD,  # a JAX step is one program without phases
                 origin=equation,
                 find_line=equation.line.find,
                 scope=find_user_scope(equation.scope),
@@ -281,7 +297,7 @@ class _Graph:
         )
 
     def _add_loop(self, loop: Loop, lengths: tuple[int, ...]) -> None:
-        """Its body, once. What it puts together gets its values once each time that the loop runs."""
+        """Add the body of a loop once. Stacked results are written once for each run of the loop."""
         times = prod(lengths)
         for n, carry in enumerate(loop.carries):
             self.add_tensor(carry.value, f"{loop.scope}/carry_{n}", TensorKind.CARRY, times * loop.length)

@@ -1,4 +1,4 @@
-"""Equations in terms of others: numbers that are known are computed, and what descriptions do not cover is said by what they do."""
+"""Rewrite equations: fold constants, and replace equations without a description by described ones."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 Rule: TypeAlias = "Callable[[StepBuilder, Equation, Sequence[ValueType]], Sequence[Operand] | None]"
-"""From an equation, and the types of its results, to the results; None where it is not for such equations."""
+"""From an equation and the types of its results to the results, or None if the rule does not apply."""
 
 REDUCED = {"psum": lax.reduce_sum, "pmax": lax.reduce_max, "pmin": lax.reduce_min}
 COMPARED = {"max": primitives.ge_p, "min": primitives.le_p}
-"""What chooses one of two numbers, and what is true of it and the other."""
+"""Primitives that choose one of two numbers, and the comparison that holds for the chosen one."""
 DIVIDING = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCED))
 
 
 def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """The results of an equation, of these types, where others say it better, and None of the rest."""
+    """Return the results of an equation if a rule replaces it, else None."""
     for rule in RULES:
         if (results := rule(builder, equation, types)) is not None:
             return results
@@ -42,7 +42,7 @@ def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 
 
 def check_undivided(step: Step) -> None:
-    """Raises UnsupportedError for what means devices."""
+    """Raise UnsupportedError for primitives that name devices."""
     for equation in step.walk():
         if equation.primitive.name in DIVIDING:
             raise UnsupportedError(
@@ -52,12 +52,11 @@ def check_undivided(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """The equation as its description reads it: in the order of dimensions, and without numbers where it takes none."""
+    """Return the equation as its description expects it: without reordered dimensions and unsupported literals."""
     return _without_literals(builder, _without_order(builder, equation))
 
 
 def _compute(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """What follows from numbers alone."""
     numbers = [x.value for x in equation.inputs if isinstance(x, Literal)]
     if not numbers or len(numbers) < len(equation.inputs) or any(type_.shape or type_.is_key for type_ in types):
         return None
@@ -66,7 +65,7 @@ def _compute(builder: StepBuilder, equation: Equation, types: Sequence[ValueType
 
 
 def _reduce(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """A sum along axes that jax.vmap named, as a sum along dimensions."""
+    """Convert a reduction over axes of `jax.vmap` to a reduction over dimensions."""
     name, axes = equation.primitive.name, equation.params.get("axes", ())
     if name not in REDUCED or not all(isinstance(axis, int) for axis in axes):
         return None
@@ -80,7 +79,7 @@ def _describe(type_: ValueType) -> jax.ShapeDtypeStruct:
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """A barrier of several values as one for each, so that each may be split in its own way."""
+    """Convert a barrier of several values to one for each, so that each can be split in its own way."""
     if equation.primitive.name != "optimization_barrier":
         return None
     return [
@@ -90,7 +89,10 @@ def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """A `jax.device_put` as one for each value that goes to another kind of memory; which device has it is for the plan to say."""
+    """Convert a `jax.device_put` to one for each value that goes to another kind of memory.
+
+    The plan chooses the devices.
+    """
     if equation.primitive.name != "device_put":
         return None
     targets = equation.params["devices"]
@@ -114,7 +116,7 @@ def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[Val
 
 
 def _write_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """A scatter that looks up no dimension, of one update as large as what it is written into, cell by cell: `x.at[...].set(y)`."""
+    """Convert a scatter that writes a complete operand, as `x.at[...].set(y)` does, to an element-wise equation."""
     name = equation.primitive.name
     if not name.startswith("scatter"):
         return None
@@ -133,7 +135,7 @@ def _write_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
 
 
 def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
-    """What a scatter makes of each cell and its update, as a function of arrays: `f` of `x.at[...].apply(f)`."""
+    """Return the update function of a scatter as a function of arrays, such as `f` of `x.at[...].apply(f)`."""
     jaxpr = equation.params["update_jaxpr"]
     closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, equation.params["update_consts"])
 
@@ -144,7 +146,7 @@ def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
 
 
 def _read_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """A gather that looks up no dimension, of one line that is all there is: `x.at[...].get()`."""
+    """Convert a gather of a complete operand, as `x.at[...].get()`, to the operand."""
     if equation.primitive.name != "gather":
         return None
     operand, numbers = equation.inputs[0], equation.params["dimension_numbers"]
@@ -154,8 +156,10 @@ def _read_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueTyp
 
 
 def _compare_both(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Whether an operand is what was chosen of two, as the gradient of a maximum asks: a comparison of the two. XLA may compute the operand
-    once more in another kernel, and round it otherwise there than for the choice, which it would then be different from.
+    """Convert a comparison with the maximum of two numbers, as in its gradient, to a comparison of the two.
+
+    Otherwise XLA may compute the operand again in another kernel and round it differently, so that no operand equals
+    the maximum.
     """
     if equation.primitive.name != "eq":
         return None
@@ -176,7 +180,7 @@ def _is_same(one: Operand, other: Operand) -> bool:
 
 
 def _implement(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """A primitive of another library, such as those of equinox, by its own implementation, where that is a function that JAX can trace."""
+    """Replace a primitive of another library, such as equinox, by its own implementation if JAX can trace it."""
     implementation = equation.primitive.impl
     if DESCRIPTIONS.get(equation.primitive.name) is not None or is_of_jax(implementation):
         return None
@@ -185,7 +189,7 @@ def _implement(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
     try:
         closed = jax.make_jaxpr(lambda *operands: jax.tree.leaves(run(*operands)))(*shapes)
     except Exception:
-        # It computes with numbers, or calls something that does: the error for undescribed primitives says what to do.
+        # It needs concrete values. The error for undescribed primitives explains the alternatives.
         return None
     if any(one.primitive is equation.primitive for one in closed.jaxpr.eqns):
         return None
@@ -193,8 +197,9 @@ def _implement(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
 
 
 def _choose_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """A pad with what its description does not take, a number that the step computes, or between cells another one than zero: zeros, and a
-    choice between these and the number by where a cell lies.
+    """Convert a pad that its description does not cover: with a computed number, or a nonzero interior.
+
+    The result is padded with zeros, and a select inserts the number.
     """
     if equation.primitive.name != "pad" or types[0].is_key:
         return None
@@ -236,7 +241,6 @@ RULES: tuple[Rule, ...] = (
 
 
 def _without_order(builder: StepBuilder, equation: Equation) -> Equation:
-    """A reshape that reads dimensions in another order as a transpose and a reshape."""
     order = equation.params.get("dimensions") if equation.primitive.name == "reshape" else None
     if order is None:
         return equation
@@ -249,7 +253,6 @@ def _without_order(builder: StepBuilder, equation: Equation) -> Equation:
 
 
 def _without_literals(builder: StepBuilder, equation: Equation) -> Equation:
-    """Numbers in the place of operands as values, where the description does not take them as numbers."""
     if not any(isinstance(x, Literal) for x in equation.inputs):
         return equation
     description = DESCRIPTIONS.get(equation.primitive.name)

@@ -1,4 +1,7 @@
-"""What of the arguments and results of a step is arrays. The rest, functions and texts, is part of the step, as is what has no cells."""
+"""Separate the arrays of a step's arguments and results from static leaves.
+
+Functions and strings are static, that is, part of the step. So are arrays without elements.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,22 @@ from tofu.errors import UnsupportedError, raise_together
 from tofu.jax.frontend.names import name_arguments
 
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, partial, np.ufunc, type)
-"""Types of functions that hold no arrays which a step would train; beside them those that JAX makes, such as `jax.nn.relu`."""
+"""Types of functions that hold no trainable arrays. Functions made by JAX, such as `jax.nn.relu`, are accepted too."""
 
 T = TypeVar("T")
 
 NUMBERS = (bool, int, float, complex)
 TAKES_NUMBERS_AS_FIXED = ("equinox",)
-"""Packages whose own `jit` takes numbers of Python's as part of a step; for `jax.jit` they are arrays."""
+"""Packages whose own `jit` treats Python numbers as static. `jax.jit` treats them as arrays."""
 
 
 @jax.tree_util.register_static
 @dataclass(frozen=True, eq=False)
 class StaticLeaf:
-    """A leaf that a step was traced with, in its place in a tree, which has no leaf there: a function, a text, a number, or an `Empty`."""
+    """A static leaf in its place in a tree: a function, a string, a number, or an `Empty`.
+
+    For JAX, the tree has no leaf there.
+    """
 
     value: Any
 
@@ -41,7 +47,10 @@ class StaticLeaf:
 
     @property
     def _known_by(self) -> Any:
-        """What two that are alike have in common. Python has 1, 1.0 and True equal, and 0.0 and -0.0, which are other steps."""
+        """A key that equal leaves share.
+
+        In Python, 1, 1.0 and True are equal, and so are 0.0 and -0.0; steps with them differ.
+        """
         return (type(self.value), repr(self.value)) if isinstance(self.value, NUMBERS) else self.value
 
     def __repr__(self) -> str:
@@ -50,23 +59,22 @@ class StaticLeaf:
 
 @dataclass(frozen=True)
 class Empty:
-    """An array without cells."""
+    """An array without elements."""
 
     shape: tuple[int, ...]
     dtype: Any
 
 
 def _restore(one: StaticLeaf) -> Any:
-    """What stood there; of an array without cells another one."""
     return jnp.zeros(one.value.shape, one.value.dtype) if isinstance(one.value, Empty) else one.value
 
 
 @dataclass(frozen=True)
 class Structure:
-    """A tree without its arrays. It is put together again of arrays, or of what JAX traces a function with: constructors of users' classes
-    may ask for these, and calls of `jax.jit` give them nothing else.
+    """A tree without its arrays.
 
-    `tree` has a leaf for each array and for each thing that is `fixed`, which is told by its position among them.
+    It can be rebuilt from arrays, or from whatever JAX traces a function with. `tree` has a leaf for each array and for
+    each static leaf; `static` lists the latter with their positions.
     """
 
     tree: Any
@@ -74,11 +82,11 @@ class Structure:
 
     @property
     def num_leaves(self) -> int:
-        """How many arrays there are."""
+        """Number of arrays."""
         return int(self.tree.num_leaves) - len(self.static)
 
     def children(self) -> list[Structure]:
-        """Those of the arguments, of a tuple of arguments."""
+        """Return the structures of the arguments, for a tuple of arguments."""
         made, begin = [], 0
         for tree in self.tree.children():
             end = begin + tree.num_leaves
@@ -87,24 +95,24 @@ class Structure:
         return made
 
     def split(self, arrays: Sequence[T]) -> list[list[T]]:
-        """What there is for each array, child by child."""
+        """Split a list with an entry for each array by argument."""
         remaining = iter(arrays)
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Of what there is for each leaf, that of the arrays."""
+        """Return the entries of arrays from a list with an entry for each leaf."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 
     def unflatten(self, arrays: Iterable[Any], restore: Callable[[StaticLeaf], Any] | None = None) -> Any:
-        """The tree of these arrays; `restore` gives what stands in it for what is fixed, by default what stood there."""
+        """Return the tree of these arrays. `restore` converts static leaves; by default they are restored."""
         remaining, static = iter(arrays), dict(self.static)
         restore = restore or _restore
         leaves = [restore(static[n]) if n in static else next(remaining) for n in range(self.tree.num_leaves)]
         return jax.tree.unflatten(self.tree, leaves)
 
     def strip_static(self) -> Any:
-        """What it has in common with those in which other things are fixed, or none."""
+        """Return a key that trees share if they differ only in their static leaves."""
         static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:
@@ -117,7 +125,7 @@ class Structure:
 
 
 def flatten_arrays(tree: Any, numbers: bool = False) -> tuple[list[Any], Structure]:
-    """The arrays of a tree, and what is left of it; with `numbers`, those of Python are none of the arrays."""
+    """Return the arrays of a tree, and its structure. With `numbers`, Python numbers are static."""
     leaves, structure = jax.tree.flatten(tree, is_leaf=is_static)
     found = [StaticLeaf(leaf) if numbers and isinstance(leaf, NUMBERS) else _fix(leaf) for leaf in leaves]
     static = tuple((n, leaf) for n, leaf in enumerate(found) if is_static(leaf))
@@ -125,13 +133,14 @@ def flatten_arrays(tree: Any, numbers: bool = False) -> tuple[list[Any], Structu
 
 
 def name_all(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
-    """A name for each leaf of arguments, those that are fixed among them."""
+    """Return a name for each leaf of the arguments, static ones included."""
     return name_arguments(function, arguments, is_leaf=is_static)
 
 
 def describe_changed(names: Sequence[str], planned: Structure, given: Structure) -> str:
-    """Which of the things that are fixed are others than was planned for, in a sentence each; nothing where trees differ. `names`: those of
-    all leaves.
+    """Describe static leaves that differ from the plan, one sentence each.
+
+    Return "" if the trees differ. `names` has all leaves.
     """
     if planned.tree != given.tree:
         return ""
@@ -145,40 +154,40 @@ def describe_changed(names: Sequence[str], planned: Structure, given: Structure)
 
 @jax.tree_util.register_pytree_with_keys_class
 class ArrayLeaves:
-    """The arrays of an argument where JAX sees them, by the paths that they have in its tree, and without the classes in it."""
+    """The arrays of an argument as a pytree for JAX, with their original paths but without the classes of the tree."""
 
     def __init__(self, arrays: Sequence[Any], paths: tuple[str, ...]) -> None:
         self.arrays, self.paths = arrays, paths
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
-        """The arrays by their paths."""
+        """Return the arrays by path, as JAX asks."""
         return list(zip(self.paths, self.arrays, strict=True)), self.paths
 
     @classmethod
     def tree_unflatten(cls, paths: tuple[str, ...], arrays: Sequence[Any]) -> ArrayLeaves:
-        """The same of other arrays."""
+        """Return the same tree of other arrays."""
         return cls(arrays, paths)
 
 
 def flatten_argument(tree: Any, numbers: bool = False) -> tuple[ArrayLeaves, Structure]:
-    """An argument as a traced function is given it."""
+    """Return an argument as a traced function receives it, and its structure."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_static)
     arrays, structure = flatten_arrays(tree, numbers)
     return ArrayLeaves(arrays, tuple(structure.pick([jax.tree_util.keystr(path) for path, _ in paths]))), structure
 
 
 def takes_static_numbers(step: Callable[..., Any]) -> bool:
-    """Whether a step takes numbers of Python's as part of itself: `equinox.filter_jit` made it."""
+    """Return True if a step treats Python numbers as static: `equinox.filter_jit` made it."""
     return type(step).__module__.partition(".")[0] in TAKES_NUMBERS_AS_FIXED
 
 
 def check_leaf_types(names: Sequence[str], leaves: Sequence[Any]) -> None:
-    """Raises UnsupportedError for leaves that are no arrays, nor anything that may be part of a step."""
+    """Raise UnsupportedError for leaves that are neither arrays nor static."""
     strange = ((name, leaf) for name, leaf in zip(names, leaves, strict=True) if not is_array(leaf))
     raise_together(
         UnsupportedError,
-        "A step takes trees of arrays, numbers, functions and texts, and returns them. Give what it computes with as such a tree (of a "
-        "flax.nnx module, nnx.split makes one), and the rest to the function before (functools.partial):",
+        "A step takes and returns trees of arrays, numbers, functions and strings. Pass its data as such a tree (for a flax.nnx module, "
+        "use nnx.split), and bind everything else to the function first (functools.partial):",
         [f"{name} is of type {type(leaf).__module__}.{type(leaf).__qualname__}" for name, leaf in strange],
     )
 
@@ -190,12 +199,12 @@ def _fix(leaf: Any) -> Any:
 
 
 def is_static(leaf: Any) -> bool:
-    """Whether it stands for what is no array."""
+    """Return True for static leaves."""
     return isinstance(leaf, StaticLeaf)
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether it is an array, its shape, or a number of Python's."""
+    """Return True for an array, its shape, or a Python number."""
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
         return bool(leaf.dtype != np.dtype(object))
     return isinstance(leaf, NUMBERS) or hasattr(leaf, "__jax_array__")

@@ -1,4 +1,4 @@
-"""A function -> its jaxpr -> equations and loops: calls are inlined, what is known is computed, what nobody needs is left out."""
+"""Trace a function to equations and loops: inline calls, fold constants, and remove dead code."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ from tofu.jax.kernels.tracing import tracing_step
 from tofu.jax.kernels.versions import without_cudnn
 
 MAY_STAY_WHOLE = ("cond", "while")
-"""Equations whose bodies may stay in them."""
+"""Equations whose bodies may remain in them."""
 
 
 class Traced(NamedTuple):
-    """A function as JAX traced it: its jaxpr, with constants of its own, the shapes of its results, and their tree without arrays."""
+    """A function as JAX traced it: its jaxpr with copied constants, the shapes of its results, and their structure."""
 
     jaxpr: core.ClosedJaxpr
     shapes: list[Any]
@@ -62,9 +62,9 @@ class Traced(NamedTuple):
 
 
 def trace_step(function: Callable[..., Any], arguments: Sequence[Any], numbers: bool = False) -> tuple[Step, Traced]:
-    """Trace a step. `arguments` are trees of arrays or of their shapes; with `numbers`, Python numbers are part of the step.
+    """Trace a step. `arguments` are trees of arrays or of their shapes. With `numbers`, Python numbers are static.
 
-    Raises UnsupportedError for side effects.
+    Raise UnsupportedError for side effects.
     """
     given = [flatten_argument(argument, numbers) for argument in arguments]
     left: list[Structure] = []
@@ -88,10 +88,10 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any], numbers: 
         found = dict.fromkeys(_list_effects(closed.jaxpr))
         raise_together(
             UnsupportedError,
-            "The step has side effects: callbacks, prints and references cannot be run on parts. Take them out of the step:",
+            "The step has side effects: callbacks, prints and references cannot run on shards. Remove them from the step:",
             found or sorted(map(str, closed.effects)),
         )
-    with jax.ensure_compile_time_eval():  # what is known is computed now, under an outer trace too
+    with jax.ensure_compile_time_eval():  # fold constants now, under an outer trace too
         closed = copy_constants(closed)
         step = read_jaxpr(closed)
     check_undivided(step)
@@ -99,7 +99,6 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any], numbers: 
 
 
 def _list_effects(jaxpr: core.Jaxpr, line: Line = UNKNOWN_LINE) -> Iterator[str]:
-    """What has side effects, and where."""
     for equation in jaxpr.eqns:
         own = find_line(equation, line)
         inside = [name for body in list_bodies(equation.params) for name in _list_effects(body.jaxpr, own)]
@@ -109,38 +108,32 @@ def _list_effects(jaxpr: core.Jaxpr, line: Line = UNKNOWN_LINE) -> Iterator[str]
 
 
 def read_jaxpr(closed: core.ClosedJaxpr) -> Step:
-    """The equations and loops that the results of a jaxpr need."""
+    """Return the equations and loops that the results of a jaxpr need."""
     builder = StepBuilder()
     inputs = [builder.add_value(read_type(variable.aval)) for variable in closed.jaxpr.invars]
     outputs = builder.inline(closed.jaxpr, closed.consts, inputs)
-    step = Step(
-        tuple(builder.types),
-        tuple(builder.equations),
-        tuple(inputs),
-        tuple(outputs),
-        builder.constants,
-    )
+    step = Step(tuple(builder.types), tuple(builder.equations), tuple(inputs), tuple(outputs), builder.constants)
     return eliminate_dead_code(step)
 
 
 class StepBuilder:
-    """The equations so far: of the step, or of the body of the loop that is being read."""
+    """The equations of a step, or of a loop body, under construction."""
 
     def __init__(self) -> None:
         self.types: list[ValueType] = []
         self.equations: list[Equation | Loop] = []
         self.constants: dict[int, Any] = {}
         self.checkpoints = 0
-        self._known: dict[int, int] = {}  # id of a constant -> its value's number
+        self._known: dict[int, int] = {}  # id of a constant -> number of its value
         self._empty: dict[ValueType, int] = {}
 
     def add_value(self, type_: ValueType) -> int:
-        """A new value."""
+        """Add a value."""
         self.types.append(type_)
         return len(self.types) - 1
 
     def add_empty(self, type_: ValueType) -> int:
-        """A value without cells, one for each type."""
+        """Return a value without elements, one for each type."""
         if type_ not in self._empty:
             self._empty[type_] = self.add_value(type_)
             self.constants[self._empty[type_]] = make_empty(type_)
@@ -155,7 +148,10 @@ class StepBuilder:
         scope: str | None = None,
         **params: Any,
     ) -> int:
-        """A new equation of one result, which it returns; like another one in line and checkpoint, and in scope where none is given."""
+        """Add an equation with one result and return the result.
+
+        Line, checkpoint and, by default, scope are those of `like`.
+        """
         output = self.add_value(type_)
         scope = like.scope if scope is None else scope
         self.equations.append(
@@ -164,7 +160,7 @@ class StepBuilder:
         return output
 
     def find_maker(self, operand: Operand) -> Equation | None:
-        """The equation here that a value is of; None for what was there before."""
+        """Return the equation that computes a value, or None for values from outside."""
         made = (one for one in reversed(self.equations) if isinstance(one, Equation) and operand in one.outputs)
         return next(made, None) if isinstance(operand, int) else None
 
@@ -177,7 +173,7 @@ class StepBuilder:
         line: Line = UNKNOWN_LINE,
         checkpoint: int | None = None,
     ) -> list[Operand]:
-        """The equations of a jaxpr for these arguments; returns its results."""
+        """Add the equations of a jaxpr for these arguments and return its results."""
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
         values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
         for one in jaxpr.eqns:
@@ -210,7 +206,7 @@ class StepBuilder:
         return Literal(np.asarray(x.val, type_.dtype), type_)
 
     def add_constant(self, value: Any) -> Operand:
-        """A value that the program brings along; scalars are literals."""
+        """Add an array that the step closes over. Scalars are literals."""
         type_ = read_type(value if hasattr(value, "dtype") else np.asarray(value))
         if is_empty(type_):
             return self.add_empty(type_)
@@ -229,7 +225,7 @@ class StepBuilder:
             if name in CALLS:
                 left = f"The shardings that jax.jit was given for {one.params['name']} are"
             warnings.warn(
-                f"{left} left out: the plan says how tensors are split. hints= of tofu.jax.partition fixes what it should not choose.",
+                f"{left} left out: the plan chooses all shardings. Fix some of them with hints= of tofu.jax.partition.",
                 stacklevel=2,
             )
         if name in CALLS or name in CHECKPOINTS:
@@ -271,7 +267,7 @@ class StepBuilder:
 
 
 def eliminate_dead_code(step: Step) -> Step:
-    """The step without equations and constants that no result needs."""
+    """Return the step without equations and constants that no result needs."""
     wanted = {x for x in step.outputs if isinstance(x, int)}
     kept = _keep_needed(step.equations, wanted)
     constants = {number: value for number, value in step.constants.items() if number in wanted}
@@ -279,7 +275,6 @@ def eliminate_dead_code(step: Step) -> Step:
 
 
 def _keep_needed(items: Sequence[Equation | Loop], wanted: set[int]) -> tuple[Equation | Loop, ...]:
-    """Those that compute what is wanted, to which what they read is added."""
     kept: list[Equation | Loop] = []
     for item in reversed(items):
         if isinstance(item, Loop):
@@ -293,7 +288,7 @@ def _keep_needed(items: Sequence[Equation | Loop], wanted: set[int]) -> tuple[Eq
 
 
 def _shorten(loop: Loop, wanted: set[int]) -> Loop:
-    """The loop without carries and equations that nobody needs; a carry may be needed for what it is after the loop, or within it."""
+    """Return a loop without unneeded carries and equations. A carry may be needed within the loop or behind it."""
     known = -1
     while known < len(wanted):
         known = len(wanted)

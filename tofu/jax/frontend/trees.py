@@ -1,6 +1,7 @@
-"""Trees that JAX cannot take apart: found before JAX is asked, with the path of the node that is at fault.
+"""Find trees that JAX cannot flatten, before JAX is asked, with the path of the faulty node.
 
-JAX's own flattening loses count of Python's recursion after a tree that contains itself, so that later calls fail too.
+After a tree that contains itself, JAX's own flattening miscounts Python's recursion depth, so that later calls fail
+too.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from tofu.jax.frontend.names import show_path, show_text
 from tofu.validation import show_with_type
 
 Path: TypeAlias = tuple[Any, ...]
-"""The keys of JAX that lead to a node."""
+"""JAX's keys of a node, from the root."""
 MOST_LEVELS = 400
-"""JAX, like Python, takes trees of nearly 1,000 levels; below each of them there are calls of its user and of Tofu."""
+"""JAX, like Python, handles nearly 1,000 levels. Each level needs calls of the user's code and of Tofu."""
 
 
 def check_tree(name: str, tree: Any) -> None:
-    """Raise UnsupportedError, with the path, if a tree contains itself, is too deep, or has a node or an array that JAX does not take."""
+    """Raise UnsupportedError if a tree contains itself, is too deep, or has a node or array that JAX does not accept."""
     faults: list[str] = []
-    around: list[int] = []  # the nodes that contain the next one, outermost first
+    around: list[int] = []  # ancestors of the next node, outermost first
     levels: list[Iterator[tuple[Path, Any]]] = [iter([((), tree)])]
     while levels:
         path, node = next(levels[-1], (None, None))
@@ -50,7 +51,7 @@ def check_tree(name: str, tree: Any) -> None:
         around.append(id(node))
     raise_together(
         UnsupportedError,
-        "These are no arrays of numbers as JAX has them. Convert them, or give them to the function before (functools.partial):",
+        "These are not arrays of a type that JAX supports. Convert them, or bind them to the function first (functools.partial):",
         faults,
     )
 
@@ -60,8 +61,7 @@ def _show(name: str, path: Path) -> str:
 
 
 def _flatten_level(name: str, path: Path, node: Any) -> list[tuple[Path, Any]] | None:
-    """Return the children of a node by their paths, None for a leaf."""
-    is_leaf = chain([False], repeat(True))  # the node itself is none, and its children are taken as some
+    is_leaf = chain([False], repeat(True))  # False for the node itself, True for its children
     try:
         children, _ = jax.tree_util.tree_flatten_with_path(node, is_leaf=lambda _: next(is_leaf))
     except Exception as error:
@@ -85,37 +85,39 @@ def _describe_failure(path: str, node: Any, error: Exception) -> str:
 
 
 def rebuild(name: str, build: Callable[[], Any]) -> Any:
-    """Return what `build` makes of the arrays of an argument. Raise UnsupportedError if a class in its tree does not take them."""
+    """Return the result of `build`.
+
+    Raise UnsupportedError if a class in the argument's tree does not accept traced arrays.
+    """
     try:
         return build()
     except Exception as error:
         raise UnsupportedError(
-            f"{name} cannot be built again from its arrays: a class in its tree raised {type(error).__name__}: {error}. What is registered "
-            "with JAX has to take the arrays that JAX traces a function with."
+            f"{name} cannot be rebuilt from its arrays: a class in its tree raised {type(error).__name__}: {error}. Classes registered "
+            "with JAX must accept traced arrays."
         ) from error
 
 
 def are_alike(name: str, one: Any, other: Any) -> bool:
-    """Return True if two trees without their leaves are equal. Raise UnsupportedError if they have parts that cannot be compared."""
+    """Return True if two structures are equal. Raise UnsupportedError if they have parts that cannot be compared."""
     try:
         return bool(one == other)
     except ValueError as error:
         path = _find_incomparable(name, one, other) or name
         raise UnsupportedError(
-            f"{show_text(path)} has fields that are no leaves of its tree and that cannot be compared ({error.__cause__ or error}). Give "
-            "arrays as leaves, and the rest as values with a plain ==, such as numbers, texts and tuples."
+            f"{show_text(path)} has static fields that cannot be compared ({error.__cause__ or error}). Register "
+            "arrays as leaves, and use values with a plain == otherwise, such as numbers, strings and tuples."
         ) from error
 
 
 def _find_incomparable(path: str, one: Any, other: Any) -> str | None:
-    """Return the path of a node whose fields cannot be compared."""
     before, now = one.node_data(), other.node_data()
     if before is None or now is None:
         return None
     try:
         if before[0] is not now[0] or not bool(before[1] == now[1]):
             return None
-    except Exception:  # whatever `==` of a user's class, or the truth of what it returned, raises
+    except Exception:  # any error of a user's `==`
         return f"{path} (a {before[0].__name__})"
     pairs = enumerate(zip(one.children(), other.children(), strict=False))
     found = (_find_incomparable(f"{path}/{n}", *pair) for n, pair in pairs)
@@ -123,7 +125,6 @@ def _find_incomparable(path: str, one: Any, other: Any) -> str | None:
 
 
 def _list_faults(leaf: Any) -> Iterator[str]:
-    """Yield what is wrong with a leaf that is meant as an array."""
     if isinstance(leaf, np.ma.MaskedArray):
         yield "is a masked array; use its filled()"
         return
@@ -133,7 +134,7 @@ def _list_faults(leaf: Any) -> Iterator[str]:
         yield f"is a {type(leaf).__name__} whose shape or dtype raised {type(error).__name__}: {error}"
         return
     if dtype is None or shape is None or dtype == np.dtype(object):
-        return  # no array at all
+        return  # not an array
     if not _is_number(dtype):
         yield f"has the dtype {dtype}"
     elif not _is_shape(shape):
@@ -145,7 +146,7 @@ def _is_shape(shape: Any) -> bool:
 
 
 def _is_number(dtype: Any) -> bool:
-    """Return True if JAX computes with a type. It does with random keys and booleans."""
+    """Return True if JAX computes with a type, including booleans and random keys."""
     kinds = np.number, np.bool_, jax.dtypes.extended
     try:
         return dtype == jax.dtypes.float0 or any(jax.dtypes.issubdtype(dtype, kind) for kind in kinds)

@@ -1,6 +1,6 @@
-"""What differs between versions of JAX, and what of a jaxpr no public function tells, written for 0.6.2 to 0.12.
+"""Differences between JAX 0.6.2 and 0.12, and access to parts of jaxprs that have no public function.
 
-All of it stands here, but for equations of kernels (`tofu/jax/kernels/versions.py`).
+Equations of kernels are handled in `tofu/jax/kernels/versions.py`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 T = TypeVar("T")
 
 BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr", "call")
-"""The parameters that may hold the body of a call."""
+"""Parameters that may hold the body of a call."""
 
 CALLS = frozenset(
     (
-        "pjit",  # jax.jit; "jit" from 0.7 on
+        "pjit",  # jax.jit; "jit" since 0.7
         "jit",
-        "call_hi_primitive",  # of 0.12
+        "call_hi_primitive",  # since 0.12
         "closed_call",
         "core_call",
         "composite",
@@ -39,20 +39,11 @@ CALLS = frozenset(
 )
 CHECKPOINTS = frozenset(("remat2", "remat", "checkpoint"))
 PASSED_THROUGH = frozenset(
-    (
-        "bias_bwd",
-        "bias_fwd",
-        "copy",
-        "copy_p",
-        "name",
-        "reshard",
-        "sharding_constraint",
-        "stop_gradient",
-    )
+    ("bias_bwd", "bias_fwd", "copy", "copy_p", "name", "reshard", "sharding_constraint", "stop_gradient")
 )
-"""Their results are their first operands. Those of a bias check what cuDNN's attention supports."""
+"""Primitives that return their first operands. Those of a bias check the limits of cuDNN's attention."""
 THREADS_OF_A_DEVICE = 8
-"""What XLA gets for each virtual device of a CPU: one for each of so many collectives that a device may wait in."""
+"""Threads that XLA gets for each virtual CPU device: a device may wait in this many collectives at once."""
 
 _JAX = os.path.dirname(os.path.abspath(jax.__file__))
 _NOT_THE_USERS = tuple(
@@ -61,7 +52,7 @@ _NOT_THE_USERS = tuple(
 
 
 def forget_sharding(value: Any) -> Any:
-    """The shape and type of an array, or of its shape, wherever it lies; what has none is as it was."""
+    """Return the shape and type of an array or of its shape, without its sharding. Return other values unchanged."""
     is_uneven = hasattr(value, "__jax_array__") and hasattr(value, "dtype")
     if not (hasattr(value, "sharding") or is_uneven):
         return value
@@ -69,13 +60,14 @@ def forget_sharding(value: Any) -> Any:
 
 
 def is_memory_kind(target: Any) -> bool:
-    """Return True if `jax.device_put` is asked for a kind of memory, wherever the array is: `TransferToMemoryKind`, later `Space`."""
+    """Return True if the target of `jax.device_put` is only a kind of memory: `TransferToMemoryKind`, later `Space`."""
     return type(target).__name__ in ("TransferToMemoryKind", "MemorySpace", "Space")
 
 
 def is_constraint(equation: JaxprEqn) -> bool:
-    """Return True if the program asks for a sharding or a device: by a constraint, by `jax.device_put`, or for a function of `jax.jit`.
-    Under a mesh with explicit axes JAX itself adds a `reshard` that splits nothing.
+    """Return True if an equation asks for a sharding or a device, by a constraint, `jax.device_put`, or `jax.jit`.
+
+    Under a mesh with explicit axes, JAX itself adds a `reshard` that splits nothing.
     """
     name, params = equation.primitive.name, equation.params
     if name == "device_put":
@@ -86,20 +78,20 @@ def is_constraint(equation: JaxprEqn) -> bool:
 
 
 def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
-    """Those of an equation, without what says how its result is to be split."""
+    """Return the parameters of an equation, without its shardings."""
     return {name: None if name.endswith("sharding") else value for name, value in equation.params.items()}
 
 
 def find_body(equation: JaxprEqn) -> tuple[Jaxpr, Sequence[Any]]:
-    """The jaxpr that a call runs, and the values of its constants."""
-    if equation.primitive.name == "call_hi_primitive":  # it has no jaxpr; its own function stands for it
+    """Return the jaxpr that a call runs, and the values of its constants."""
+    if equation.primitive.name == "call_hi_primitive":  # it has a function instead of a jaxpr
         return _expand(equation.params["_prim"])
     body = next(equation.params[name] for name in BODIES if name in equation.params)
     return (body.jaxpr, body.consts) if isinstance(body, ClosedJaxpr) else (body, ())
 
 
 def _expand(primitive: Any) -> tuple[Jaxpr, Sequence[Any]]:
-    """The body of a primitive that says what it is made of, such as `jnp.searchsorted`'s."""
+    """Return the body of a composite primitive, such as that of `jnp.searchsorted`."""
 
     def run(*flat: Any) -> list[Any]:
         made: list[Any] = jax.tree.leaves(primitive.expand(*jax.tree.unflatten(primitive.in_tree, flat)))
@@ -111,23 +103,23 @@ def _expand(primitive: Any) -> tuple[Jaxpr, Sequence[Any]]:
 
 
 def find_solver(equation: JaxprEqn) -> tuple[ClosedJaxpr, slice]:
-    """What `custom_linear_solve` runs once it is differentiated, and which of its operands that takes before the right-hand sides."""
+    """Return the solver of a differentiated `custom_linear_solve`, and its operands before the right-hand sides."""
     counts = equation.params["const_lengths"]
     before = counts.matvec + counts.vecmat
     return equation.params["jaxprs"].solve, slice(before, before + counts.solve)
 
 
 def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
-    """How many of a scan's operands are read whole in each run of its body, and how many are carried from run to run; they come first."""
+    """Return how many operands of a scan are constants, and how many precede the scanned ones. They come first."""
     params = equation.params
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
-    whole, carried, _ = params["ft_in"].unpack()  # of 0.12
+    whole, carried, _ = params["ft_in"].unpack()  # since 0.12
     return len(whole), len(carried)
 
 
 def find_platform(equation: JaxprEqn) -> int:
-    """Of the platforms that `lax.platform_dependent` was given, which one the devices are of; None among them is any other."""
+    """Return the index of the devices' platform in `lax.platform_dependent`. None stands for any other platform."""
     given = equation.params["platforms"]
     own = {jax.default_backend(), jax.devices()[0].platform}
     named = (n for n, names in enumerate(given) if names is not None and own.intersection(names))
@@ -135,15 +127,15 @@ def find_platform(equation: JaxprEqn) -> int:
 
 
 def find_key_implementation(dtype: Any) -> str:
-    """The name of what random keys of this type are made by: `threefry2x32`. JAX tells it in public of arrays of keys alone."""
+    """Return the implementation of a key dtype, such as `threefry2x32`. JAX exposes it for arrays only."""
     name: str = dtype._impl.name
     return name
 
 
 def find_scope(equation: JaxprEqn) -> str:
-    """The named scopes and transformations in which an equation was made: `transpose(jvp(encoder))/attention`.
+    """Return the named scopes and transformations around an equation, such as `transpose(jvp(encoder))/attention`.
 
-    A transformation of no scope is left out, as 0.6.2 does; 0.12 has `jvp()` there.
+    Empty transformations, such as `jvp()` in 0.12, are left out.
     """
     scope, count = str(equation.source_info.name_stack), 1
     while count:
@@ -153,17 +145,16 @@ def find_scope(equation: JaxprEqn) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Line:
-    """A line of the user's program. It is looked for when it is shown, as `file:line`: of nearly all equations it never is.
+    """A line of the user's program, shown as `file:line`. It is looked up only when it is shown.
 
-    `traceback`: JAX's, of what made an equation. `around`: the line of the call in which the equation stands, which is shown where JAX
-    does not know its own.
+    `traceback` is JAX's. `around` is the line of the enclosing call, for equations without a known line.
     """
 
     traceback: Any = None
     around: Line | None = None
 
     def find(self) -> str:
-        """The line as `file:line`, "" if JAX does not know it."""
+        """Return the line as `file:line`, or ""."""
         return next(_list_lines(self.traceback), None) or ("" if self.around is None else self.around.find())
 
     def __repr__(self) -> str:
@@ -174,7 +165,7 @@ UNKNOWN_LINE = Line()
 
 
 def find_line(equation: JaxprEqn, around: Line = UNKNOWN_LINE) -> Line:
-    """The line of the user's program that made an equation, or else the one around it."""
+    """Return the line of the user's program that created an equation, or the one around it."""
     return Line(equation.source_info.traceback, around)
 
 
@@ -186,15 +177,17 @@ def _list_lines(traceback: Any) -> Iterator[str]:
 
 
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checked: bool = False) -> Any:
-    """`jax.shard_map`. With `is_checked` JAX shows that what is said to be whole on several devices is the same on all of them, and raises
-    TypeError or ValueError where it cannot.
+    """Return `jax.shard_map` of a function.
+
+    With `is_checked`, JAX proves that replicated values are equal on all devices, and raises TypeError or ValueError if
+    it cannot.
     """
     mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=is_checked)
     return within_mesh(mapped, mesh)
 
 
 def find_varying(value: Any) -> frozenset[str]:
-    """The axes of the mesh along which devices may have different values, where JAX takes note of that."""
+    """Return the mesh axes along which devices may have different values, if JAX records them."""
     if not isinstance(value, jax.Array):
         return frozenset()
     type_: Any = jax.typeof(value)
@@ -203,7 +196,7 @@ def find_varying(value: Any) -> frozenset[str]:
 
 
 def vary(value: Any, axes: Iterable[str]) -> Any:
-    """A value that devices may have different ones of along these axes, for all that JAX is told: the value that it was."""
+    """Return a value marked as varying along mesh axes. The numbers do not change."""
     new = tuple(sorted({*axes} - find_varying(value)))
     if not new:
         return value
@@ -212,13 +205,13 @@ def vary(value: Any, axes: Iterable[str]) -> Any:
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
-    """The operands of a primitive, which wants them to vary along the same axes."""
+    """Return operands that all vary along the same axes, as primitives require."""
     axes = frozenset[str]().union(*map(find_varying, values))
     return [vary(value, axes) for value in values] if axes else list(values)
 
 
 def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) -> Any:
-    """`lax.all_gather`, tiled, of which JAX knows that all devices along the axes have the same where it takes note of that."""
+    """Return the tiled `lax.all_gather`, marked as invariant along the axes if JAX records that."""
     if not find_varying(value):
         return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True)
     if hasattr(jax.lax, "all_gather_invariant"):
@@ -227,13 +220,16 @@ def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) ->
 
 
 def is_of_jax(implementation: Any) -> bool:
-    """Whether a primitive is implemented by JAX's own code, and not by Python of another library."""
+    """Return True if JAX's own code implements a primitive."""
     module = getattr(getattr(implementation, "func", implementation), "__module__", None) or "jax"
     return module.partition(".")[0] in ("jax", "jaxlib")
 
 
 def within_mesh(function: Callable[..., T], mesh: Any) -> Callable[..., T]:
-    """The function under `jax.set_mesh` of a mesh, whichever is set where it is called; versions before 0.7 have none that matters."""
+    """Return a function that runs under `jax.set_mesh`, whatever mesh is set by its caller.
+
+    Before 0.7 no mesh matters.
+    """
     if not hasattr(jax.sharding, "use_abstract_mesh"):
         return function
 
@@ -245,18 +241,19 @@ def within_mesh(function: Callable[..., T], mesh: Any) -> Callable[..., T]:
 
 
 def scatters_sums(devices: Sequence[Any]) -> bool:
-    """Whether `lax.psum_scatter` may be used. Of CPUs under `jax.distributed`, whose collectives are gloo's, it may not: what gloo is still
-    sending it overwrites, and now and then sums are wrong (seen with 0.6.2).
+    """Return True if `lax.psum_scatter` is safe.
+
+    On CPUs under `jax.distributed` it is not: gloo overwrites data that it is still sending, and some sums are wrong
+    (seen with 0.6.2).
     """
     return devices[0].platform != "cpu" or not jax.distributed.is_initialized()
 
 
 def reserve_threads() -> None:
-    """Has XLA start enough threads for virtual devices of a CPU, if JAX was not used before, and `NPROC` says nothing else.
+    """Let XLA start enough threads for virtual CPU devices, unless JAX was used before or `NPROC` is set.
 
-    XLA of 0.6.2 has a thread for each core or device, whichever are more. A device that comes to one collective in a loop and to another
-    beside it waits in two, so that none may be left for a device that the others wait for. It then ends the process ("Termination
-    timeout").
+    XLA of 0.6.2 starts one thread for each core or device. A device that waits in two collectives needs two. Without a
+    free thread for a device that others wait for, XLA ends the process ("Termination timeout").
     """
     asked = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
     count = int(asked[1]) if asked else getattr(jax.config, "jax_num_cpu_devices", 1)
@@ -265,15 +262,15 @@ def reserve_threads() -> None:
 
 
 def in_double_precision() -> AbstractContextManager[None]:
-    """Within it JAX's numbers may have 64 bits."""
+    """Return a context in which JAX's numbers may have 64 bits."""
     return in_precision(double=True)
 
 
 def in_precision(double: bool) -> AbstractContextManager[None]:
-    """Within it JAX's numbers may have 64 bits, or may not."""
-    if bool(jax.config.jax_enable_x64) == double:  # most often, and entering takes a while
+    """Return a context in which JAX's numbers may, or may not, have 64 bits."""
+    if bool(jax.config.jax_enable_x64) == double:  # the common case; entering takes a while
         return nullcontext()
-    has_own = hasattr(jax, "enable_x64")  # as 0.12 does
+    has_own = hasattr(jax, "enable_x64")  # since 0.12
     entered: AbstractContextManager[None] = (
         jax.enable_x64(double) if has_own else import_module("jax.experimental").enable_x64(double)
     )
@@ -282,7 +279,7 @@ def in_precision(double: bool) -> AbstractContextManager[None]:
 
 @contextmanager
 def with_plain_tracebacks() -> Iterator[None]:
-    """Within it JAX does not filter the tracebacks of errors, which takes longer than finding most of them."""
+    """Turn off JAX's filtering of tracebacks within a context. Filtering takes longer than most errors."""
     before = jax.config.jax_traceback_filtering
     jax.config.update("jax_traceback_filtering", "off")
     try:
@@ -292,8 +289,10 @@ def with_plain_tracebacks() -> Iterator[None]:
 
 
 def constrain_row_major(value: Any) -> Any:
-    """A value that lies in memory with its last dimension innermost: XLA's Fourier transforms on CPUs ask for that of what they read and
-    write, and its partial programs do not always have it so.
+    """Return a value that is stored in memory with its last dimension innermost.
+
+    XLA's Fourier transforms on CPUs require this of operands and results, but XLA does not always ensure it in
+    partitioned programs.
     """
-    layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # the first is 0.6's
+    layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # 0.6 has the first
     return layouts.with_layout_constraint(value, layout(tuple(range(value.ndim))))

@@ -1,4 +1,4 @@
-"""Kernels as primitives: each is a function of arrays, which workers call on their parts, and the axes it can be split along."""
+"""Kernels as primitives: functions of arrays with a split rule, which workers call on their shards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KernelCall:
     name
         The operator's name, under which its description is registered.
     run
-        The kernel itself: a function from arrays, or parts of them, to a list of results.
+        The kernel: a function from arrays, or shards of them, to a list of results.
     rule
         The split rule, or None if the description is a formula.
     attributes
@@ -45,23 +45,23 @@ class KernelCall:
 
     @property
     def primitive(self) -> Primitive:
-        """The primitive of kernels of this name."""
+        """Primitive of kernels of this name."""
         return make_primitive(self.name)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters of an equation of this kernel."""
+        """Parameters of an equation of this kernel."""
         rule = {} if self.rule is None else self.rule.attributes
         return {"call": self, **rule, **self.attributes, **({"refused": self.refused} if self.refused else {})}
 
     @cached_property
     def compiled(self) -> Callable[..., Sequence[Any]]:
-        """The function, to be called outside of any other that is traced."""
+        """The jitted function, to be called outside of a trace."""
         compiled: Callable[..., Sequence[Any]] = jax.jit(without_shard_maps(self.run))
         return compiled
 
     def bind(self, *operands: Any) -> list[Any]:
-        """Return the results, as an equation if the operands are traced."""
+        """Return the results. If operands are traced, this adds an equation."""
         results: list[Any] = self.primitive.bind(*operands, **self.parameters)
         return results
 
@@ -71,7 +71,7 @@ class KernelCall:
         return list(jax.eval_shape(without_shard_maps(self.run), *structs))
 
     def find_rule(self, operands: Sequence[Any]) -> SplitRule:
-        """Return the axes that the gradient and `jax.vmap` of this kernel keep."""
+        """Return the split rule for the gradient and `jax.vmap` of this kernel."""
         if self.rule is not None:
             return self.rule
         shapes = [tuple(x.shape) for x in operands]
@@ -79,9 +79,10 @@ class KernelCall:
         return read_rule(analyse(DESCRIPTIONS[self.name], self.attributes, shapes, outputs))
 
     def differentiate(self, operands: Sequence[Any], results: Sequence[Any]) -> KernelCall:
-        """Return the kernel of the vector-Jacobian product, which computes this kernel once more.
+        """Return the kernel of the vector-Jacobian product, which computes this kernel again.
 
-        It takes the operands and the cotangents of all floating-point results, and returns the cotangents of floating-point operands.
+        It takes the operands and the cotangents of all floating-point results, and returns the cotangents of
+        floating-point operands.
         """
         free, given = ([is_differentiable(x) for x in some] for some in (operands, results))
 
@@ -99,7 +100,10 @@ class KernelCall:
         return KernelCall(register(f"{self.name}_vjp"), run, rule, refused=self.refused)
 
     def batch(self, operands: Sequence[Any], dimensions: Sequence[int | None]) -> KernelCall:
-        """Return this kernel under `jax.vmap`. An operand is batched along dimension 0, or not at all if `dimensions` has None."""
+        """Return this kernel under `jax.vmap`.
+
+        Operands are batched along dimension 0, or not batched if `dimensions` has None.
+        """
         batched = [d is not None for d in dimensions]
         single = [
             jax.ShapeDtypeStruct(x.shape[1:] if is_batched else x.shape, x.dtype)
@@ -115,7 +119,7 @@ class KernelCall:
 
 
 def register(name: str) -> str:
-    """Have kernels of a name described by their split rules. Return the name, or a longer one if the name is taken."""
+    """Register the description of kernels with a split rule, and return their name, extended if it is taken."""
     by_rule = DESCRIPTIONS["pallas_call"].function
     while name in DESCRIPTIONS and DESCRIPTIONS[name].function is not by_rule:
         name += "_call"
@@ -152,7 +156,7 @@ def _batch(operands: Sequence[Any], dimensions: Sequence[Any], *, call: KernelCa
 
 
 def bind_differentiable(call: KernelCall, operands: Sequence[Any]) -> list[Any]:
-    """Return the results of a kernel whose gradient is a kernel too, split along the same axes."""
+    """Return the results of a kernel. Its gradient is a kernel too, split along the same axes."""
 
     def bind(*values: Any) -> list[Any]:
         return call.bind(*values)
@@ -174,11 +178,10 @@ def bind_differentiable(call: KernelCall, operands: Sequence[Any]) -> list[Any]:
 
 
 def is_differentiable(value: Any) -> bool:
-    """Return True if an array has floating-point numbers."""
+    """Return True for floating-point numbers."""
     return bool(jnp.issubdtype(value.dtype, jnp.inexact))
 
 
 def _merge(is_first: Iterable[bool], first: Iterable[Any], all_values: Iterable[Any]) -> list[Any]:
-    """The values, those of `is_first` taken from `first`."""
     rest = iter(first)
     return [next(rest) if is_chosen else value for is_chosen, value in zip(is_first, all_values, strict=True)]

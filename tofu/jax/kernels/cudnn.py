@@ -1,7 +1,8 @@
-"""Attention by cuDNN, as `jax.nn.dot_product_attention(implementation="cudnn")` calls it: it can be split by batch and by heads.
+"""Split rules for cuDNN's attention, which `jax.nn.dot_product_attention(implementation="cudnn")` calls.
 
-Operands of the forward kernel: query, key, value, bias, lengths of queries and of keys, two offsets of packed sequences, two page tables.
-The backward kernel takes three more: the softmax statistics, the result, and the result's cotangent. Unused operands have no elements.
+Forward operands: query, key, value, bias, lengths of queries and of keys, two offsets of packed sequences, two page
+tables. The backward kernel also takes the softmax statistics, the result, and the result's cotangent. Unused operands
+have no elements.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tofu.jax.kernels.rule import Dimension, Dimensions, Shape, SplitRule
 
 FORWARD, BACKWARD = "dot_product_attention_fwd_wrapper", "dot_product_attention_bwd_wrapper"
 HEADS_FIRST = 1
-"""The layout in which heads come before positions."""
+"""The layout with heads before positions."""
 
 
 def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
@@ -37,11 +38,12 @@ def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
 
 
 def find_attention_rule(shapes: Sequence[Shape], is_heads_first: bool, is_backward: bool, has_more: bool) -> SplitRule:
-    """Return the rule of attention: by batch and by heads of keys, several heads of queries for each of these.
+    """Return the rule of attention, with axes for the batch and for the heads of keys.
+
+    Several query heads may share a key head.
 
     With `has_more`, the forward kernel also returns softmax statistics, or the backward kernel the bias's gradient.
-
-    Packed and paged sequences are split by heads only: no dimension is their batch.
+    Packed and paged sequences are split by heads only, since no dimension is their batch.
     """
     query, key, bias, offsets, pages = shapes[0], shapes[1], shapes[3], shapes[6], shapes[8]
     heads_at = 1 if is_heads_first else 2

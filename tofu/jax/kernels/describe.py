@@ -1,7 +1,7 @@
-"""Functions that users describe: each becomes one operator, whatever kernels it calls.
+"""`tofu.jax.describe`: user functions that become one operator, whatever kernels they call.
 
-While Tofu traces a step, a call of a described function is one equation. Workers call the function on their parts. Outside of Tofu,
-nothing changes.
+While Tofu traces a step, a call of a described function is one equation. Workers call the function on their shards.
+Outside of Tofu, nothing changes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tofu.tdl import Description
 
 PLAIN = (bool, int, float, str)
 _formulas: dict[str, tuple[Any, ...]] = {}
-"""By name: code, closure, defaults and options of each registered formula."""
+"""Code, closure, defaults and options of each registered formula, by name."""
 
 
 def describe(
@@ -34,8 +34,8 @@ def describe(
 ) -> Callable[[Any], Described]:
     """Return a decorator that describes how a function of arrays can be split.
 
-    Use it for functions that Tofu cannot look into: those that call `pallas_call`, `jax.ffi.ffi_call`, or a primitive of your own. The
-    function becomes one operator of the plan. Each worker calls it with its parts, whose shapes are smaller, so it must take its sizes
+    Use it for functions that Tofu cannot trace: those that call `pallas_call`, `jax.ffi.ffi_call`, or a primitive of
+    your own. The function becomes one operator of the plan. Each worker calls it with its shards, so it must take sizes
     from its arguments. Outside of Tofu, nothing changes.
 
     A description is a rule, with one group for each array that the function takes and returns:
@@ -43,20 +43,21 @@ def describe(
         @tofu.jax.describe("b h _ _, b h _ _, b h _ _ -> b h _ _")
         def attention(q, k, v): ...
 
-    - A name is an axis along which the function can be split: the part of the result at b and h follows from the parts of q, k and v there.
-    - `_` is a dimension that every part needs whole.
-    - `(h _)` is a dimension with several elements for each position of h, as query heads that share a head of k and v.
-    - A result that lacks an axis is the sum over it: "i k, k j -> i j" is a matrix product.
+    - A name is an axis that can be split: the shard of the result at b and h follows from the shards of q, k and v
+      there.
+    - `_` is a dimension that every worker needs completely.
+    - `(h _)` is a dimension with several elements for each position of h, such as query heads that share a key head.
+    - A result without an axis is the sum over it: "i k, k j -> i j" is a matrix product.
 
-    A description may also be a formula in TDL (docs/tdl.md), a function of the arrays. Its keyword-only parameters are arguments of that
-    name:
+    A description may also be a formula in TDL (docs/tdl.md), a function of the arrays. Its keyword-only parameters are
+    arguments of that name:
 
         @tofu.jax.describe(lambda q, k, v: lambda b, h, i, d: part(q[b, h, i, :], k[b, h, :, :], v[b, h, :, :])[d])
 
-    The gradient of a described function is split along the same axes, and computes the function again. To avoid that for a function with
-    `jax.custom_vjp`, describe its forward and backward functions instead. `jax.vmap` adds an axis.
+    The gradient of a described function is split along the same axes, and computes the function again. To avoid that
+    for a function with `jax.custom_vjp`, describe its forward and backward functions instead. `jax.vmap` adds an axis.
 
-    A wrong description leads to wrong results. `attention.verify(q, k, v)` compares the function with its parts.
+    A wrong description leads to wrong results. `attention.verify(q, k, v)` compares the function with its shards.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ def describe(
     name
         The operator's name in plans and hints; by default the function's.
     concrete
-        The formula reads extents as numbers (`tofu.jax.op`).
+        If True, the formula reads extents as numbers (`tofu.jax.op`).
     """
     if not (isinstance(description, str) or callable(description)):
         raise DescriptionError(f"A description is a rule or a formula in TDL, and not {description!r}. {SYNTAX}")
@@ -79,7 +80,7 @@ def describe(
 
 
 class Described:
-    """A function that `tofu.jax.describe` was given. It is called as the function is."""
+    """A function with a description. It is called like the function."""
 
     def __init__(self, function: Any, description: str | Callable[..., Any], name: str, concrete: bool) -> None:
         expect_described()
@@ -116,7 +117,7 @@ class Described:
         return restore(bind_differentiable(call, arrays))
 
     def verify(self, *args: Any, **kwargs: Any) -> Any:
-        """Compare the function at these arguments with its parts, for each axis of the description.
+        """Compare the function at these arguments with its shards, for each axis of the description.
 
         Return a report. Raise DescriptionError if anything disagrees.
         """
@@ -125,7 +126,7 @@ class Described:
     def make_call(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[KernelCall, list[Any], Callable[[Any], Any]]:
-        """Return the kernel of a call, its arrays, and a function that builds the call's result from the kernel's results."""
+        """Return the kernel of a call, its arrays, and a function that builds the call's result from the kernel's."""
         leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
         is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]
         trees: list[Any] = []
@@ -160,19 +161,17 @@ class Described:
     def _find_attributes(
         self, description: Description, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the arguments that are keyword-only parameters of the formula."""
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
         given = {name: value for name, value in bound.arguments.items() if name in description.defaults}
         strange = [name for name, value in given.items() if not isinstance(value, PLAIN)]
         if strange:
             raise DescriptionError(
-                f"{strange[0]} of {self.operator_name} is {given[strange[0]]!r}; a description takes numbers, texts and truth values."
+                f"{strange[0]} of {self.operator_name} is {given[strange[0]]!r}; a description takes numbers, strings and booleans."
             )
         return given
 
     def _register_formula(self) -> Description:
-        """Register the formula under the operator's name, or with a number behind it if another description has that name."""
         formula: Any = self.description
         code = getattr(formula, "__code__", formula)
         cells = tuple(id(cell.cell_contents) for cell in getattr(formula, "__closure__", None) or ())

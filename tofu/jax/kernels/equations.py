@@ -1,4 +1,4 @@
-"""Equations of Pallas kernels and of cuDNN's attention as operators that can be split."""
+"""Convert equations of Pallas kernels and of cuDNN's attention to operators with split rules."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ READERS: Mapping[str, Callable[[Equation, Sequence[Shape]], KernelCall]] = {
 def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
     """Return the equation with a split rule if it calls a kernel, and unchanged otherwise.
 
-    Operands without elements stand for absent ones. They are left out of the equation, and the kernel puts them back.
+    Operands without elements stand for absent ones. They are left out of the equation, and the kernel restores them.
     """
     if equation.primitive.name == "custom_lin":
         raise UnsupportedError(
             f"The step at {equation.line} differentiates a function in forward mode (jax.jvp, jax.jacfwd), and its gradient is known in "
-            "reverse mode only: it has jax.custom_vjp, or tofu.jax.describe. Use jax.grad or jax.jacrev."
+            "reverse mode only (jax.custom_vjp or tofu.jax.describe). Use jax.grad or jax.jacrev."
         )
     reader = READERS.get(equation.primitive.name)
     if reader is None or "call" in equation.params:
@@ -47,7 +47,6 @@ def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
 
 
 def _restore_empty(call: KernelCall, types: Sequence[ValueType]) -> KernelCall:
-    """Return the kernel as a function of operands that have elements."""
     is_empty = [0 in type_.shape for type_ in types]
 
     def run(*operands: Any) -> Sequence[Any]:

@@ -1,7 +1,8 @@
-"""`shard_map` within a step, rewritten without devices.
+"""Rewrite `shard_map` within a step as a computation without devices.
 
-The body of a `shard_map` runs once for each device of a mesh. `jax.vmap`, with a batch axis for each axis of the mesh, computes the same
-numbers: `psum` becomes a sum over a batch axis. The step then names no devices, and the plan decides where everything runs.
+The body of a `shard_map` runs once for each device of a mesh. `jax.vmap`, with a batch axis for each mesh axis,
+computes the same numbers: `psum` becomes a sum over a batch axis. The step then names no devices, and the plan places
+everything.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tofu.jax.frontend.versions import find_line
 from tofu.jax.kernels.versions import outside_mesh, read_shard_map, replace_by_call, rewrite_jaxpr
 
 NAMING = ("axes", "axis_name")
-"""The parameters by which collectives name axes of a mesh."""
+"""Parameters by which collectives name mesh axes."""
 
 
 def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
@@ -29,7 +30,7 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
     Raise UnsupportedError if `jax.vmap` cannot batch the body.
     """
     body, sizes, *specs = read_shard_map(equation)
-    # An axis of one device divides nothing, and most bodies do not name it.
+    # An axis of one device splits nothing, and most bodies do not name it.
     sizes = {axis: size for axis, size in sizes.items() if size > 1 or _names_axis(body.jaxpr, axis)}
     specs_in, specs_out = ([[[n for n in names if n in sizes] for names in spec] for spec in some] for some in specs)
 
@@ -44,7 +45,7 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
     try:
         return jax.make_jaxpr(run)(*structs)
     except Exception as error:
-        # JAX says in many ways that something has no batching rule, or that a name is unknown to it.
+        # JAX raises many kinds of errors for a missing batching rule or an unknown name.
         raise UnsupportedError(
             f"The shard_map at {line} cannot be read as a function of whole arrays: {str(error).strip().splitlines()[0]}. Write its body "
             'for one device, and describe the function around it, as in @tofu.jax.describe("b _, b _ -> b _") (docs/jax.md, Kernels).'
@@ -52,7 +53,7 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
 
 
 def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
-    """Return the function without devices in its `shard_map`s, so that a single worker can call it."""
+    """Return the function with its `shard_map`s inlined, so that a single worker can call it."""
 
     def run(*operands: Any) -> Sequence[Any]:
         structs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)) for x in operands]
@@ -69,7 +70,7 @@ def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., 
 
 
 def inline_in_bodies(equation: Any) -> Any:
-    """Return an equation whose bodies, of a loop or of branches, have no `shard_map`."""
+    """Return an equation without `shard_map` in its bodies."""
     if not any(_has_shard_map(body.jaxpr) for body in list_bodies(equation.params)):
         return equation
 
@@ -96,7 +97,6 @@ def _has_shard_map(jaxpr: Jaxpr) -> bool:
 
 
 def _names_axis(jaxpr: Jaxpr, axis: str) -> bool:
-    """Return True if an equation names an axis of the mesh, as collectives do."""
     return any(
         any(axis in _list_names(one.params.get(name, ())) for name in NAMING)
         or any(_names_axis(body.jaxpr, axis) for body in list_bodies(one.params))
@@ -109,7 +109,7 @@ def _list_names(value: Any) -> list[str]:
 
 
 def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
-    """Return an array as blocks, with a dimension in front for each axis of the mesh."""
+    """Return an array as blocks, with a leading dimension for each mesh axis."""
     shape: list[int] = []
     names: list[str | None] = []
     for extent, own in zip(array.shape, spec, strict=True):
@@ -125,9 +125,9 @@ def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int])
 
 
 def _join(blocks: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
-    """Return the array that consists of these blocks.
+    """Return the array of these blocks.
 
-    Along an axis that the specification does not name, all blocks are equal, and the first is taken.
+    Along axes that the specification does not name, blocks are equal, and the first is used.
     """
     named = [name for names in spec for name in names]
     first = blocks[tuple(slice(None) if name in named else 0 for name in sizes)]

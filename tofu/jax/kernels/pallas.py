@@ -1,13 +1,13 @@
-"""Pallas kernels, split along axes of their grids.
+"""Split Pallas kernels along axes of their grids.
 
-A `pallas_call` runs its body for each position of a grid, on a block of each operand. Index maps choose the blocks. A grid axis can be
-split if
+A `pallas_call` runs its body for each position of a grid, on a block of each operand. Index maps choose the blocks. A
+grid axis can be split if
 
-- each result has a dimension whose blocks follow the axis, so that two positions of the axis never write the same block;
-- each operand either has such a dimension, or its blocks do not depend on the axis;
+- each result has a dimension whose blocks follow the axis, so that two positions never write the same block;
+- each operand has such a dimension, or its blocks do not depend on the axis;
 - the body does not read its position along the axis, or the size of the grid there.
 
-Each worker then runs the same body over a smaller grid, on smaller operands.
+Each worker runs the same body over a smaller grid, on smaller operands.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tofu.jax.kernels.rule import Dimension, Shape, SplitRule
 from tofu.jax.kernels.versions import BlockSpecification, find_kernel_name, read_blocks, resize_grid
 
 MOST_POSITIONS = 1 << 20
-"""An index map is evaluated at all positions of the grid axes that it reads, if they are not more."""
+"""Index maps are evaluated at up to this many grid positions."""
 
 
 @dataclass(frozen=True)
 class _Stride:
     """A dimension whose blocks follow a grid axis.
 
-    Each group of `positions` of the axis has its blocks `blocks` further on than the group before. If that is 0, all groups have the same.
+    Each group of `positions` starts `blocks` after the previous group; 0 if all groups use the same blocks.
     """
 
     positions: int
@@ -47,7 +47,8 @@ class _Stride:
 class _Followed:
     """An array and a grid axis.
 
-    Each group of `positions` of the axis has `elements` of its own along `dimension`. That is None if all groups have the same blocks.
+    Each group of `positions` has `elements` of its own along `dimension`, which is None if all groups use the same
+    blocks.
     """
 
     positions: int = 1
@@ -55,23 +56,23 @@ class _Followed:
     elements: int = 0
 
     def widen(self, positions: int) -> _Followed:
-        """Return the same for larger groups of positions."""
+        """Return the same relation for larger groups."""
         return replace(self, positions=positions, elements=self.elements * positions // self.positions)
 
 
-class _CannotSplitError(Exception):
-    """A grid axis cannot be split. The message is the reason."""
+class _CannotSplitError(Exception): ...
 
 
 def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
-    """Return the kernel of a `pallas_call` of operands of these shapes."""
+    """Return the kernel of a `pallas_call` for operands of these shapes."""
     return _PallasCall(equation).make_kernel(shapes, equation.line)
 
 
 class _PallasCall:
     """A `pallas_call` with its grid and its blocks.
 
-    Operands are sizes of a dynamic grid, scalars that index maps read (scalar prefetch), and arrays. `num_before` come before the arrays.
+    Operands are the sizes of a dynamic grid, scalars for index maps (scalar prefetch), and arrays. `num_before` precede
+    the arrays.
     """
 
     def __init__(self, equation: Equation) -> None:
@@ -85,7 +86,7 @@ class _PallasCall:
         self.read_by_body = frozenset(body_axes[n] for n in _list_grid_reads(self.parameters["jaxpr"]))
 
     def make_kernel(self, shapes: Sequence[Shape], line: object) -> KernelCall:
-        """Return the kernel with a split rule of all axes that can be split, or with the reasons if there are none."""
+        """Return the kernel with a rule of all grid axes that can be split, or with the reasons if there are none."""
         dimensions: list[list[Dimension]] = [[()] * len(block.shape) for block in self.blocks]
         steps: dict[int, int] = {}
         reasons = []
@@ -106,7 +107,7 @@ class _PallasCall:
         return KernelCall("pallas_call", self._make_run(rule, steps), rule, refused=refused)
 
     def _read_axis(self, axis: int) -> list[_Followed]:
-        """Relate each array to a grid axis, all in groups of the same number of positions.
+        """Relate each array to a grid axis, in groups of equally many positions.
 
         Raise _CannotSplitError if the axis cannot be split.
         """
@@ -136,7 +137,6 @@ class _PallasCall:
         return followed
 
     def _find_followed(self, block: BlockSpecification, axis: int) -> _Followed:
-        """Relate one array to a grid axis."""
         strides = [self._find_stride(block, d, axis) for d in range(len(block.shape))]
         positions = lcm(*(one.positions for one in strides if one is not None))
         moved = [(d, one) for d, one in enumerate(strides) if one is not None and one.blocks]
@@ -169,8 +169,6 @@ class _PallasCall:
         return stride
 
     def _make_run(self, rule: SplitRule, steps: Mapping[int, int]) -> Callable[..., Sequence[Any]]:
-        """Return the kernel as a function of its operands, or of parts of them."""
-
         def run(*operands: Any) -> Sequence[Any]:
             extents = rule.find_extents([tuple(x.shape) for x in operands])
             shapes = [tuple(x.shape) for x in operands[self.num_before :]]
@@ -200,7 +198,6 @@ class _PallasCall:
 
 
 def _list_grid_reads(jaxpr: Jaxpr) -> Iterator[int]:
-    """Yield the grid axes whose position or size a body reads."""
     for equation in jaxpr.eqns:
         if equation.primitive.name in ("program_id", "num_programs"):
             yield equation.params["axis"]
@@ -209,7 +206,7 @@ def _list_grid_reads(jaxpr: Jaxpr) -> Iterator[int]:
 
 
 def _slice(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[int]]:
-    """Return the part of an index map that computes the block of one dimension, and the positions of the arguments that it reads."""
+    """Return the part of an index map for one dimension, and the positions of the arguments that it reads."""
     jaxpr = index_map.jaxpr
     result = jaxpr.outvars[dimension]
     wanted = set() if isinstance(result, Literal) else {result}
@@ -224,17 +221,16 @@ def _slice(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[in
 
 
 def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Evaluate a function of integers at all positions of a grid."""
     positions = np.indices(sizes, np.int32).reshape(len(sizes), -1)
     (found,) = jax.vmap(jaxpr_as_fun(index_map))(*positions)
     return np.asarray(found).reshape(sizes)
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> _Stride | None:
-    """Return the stride of the smallest groups of positions, or None if there is none.
+    """Return the stride of the smallest groups of positions, or None.
 
-    `blocks` has a row for each position of the axis, with the blocks at all positions of other axes. Blocks of different groups must not
-    mix.
+    `blocks` has a row for each position of the axis, with the blocks at all positions of other axes. Blocks of
+    different groups must not mix.
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):

@@ -1,4 +1,4 @@
-"""Split rules: the axes a kernel can be split along, and the dimensions of its operands and results that follow them."""
+"""Split rules: the axes of a kernel that can be split, and the dimensions that follow them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tofu.analysis import Combine, OperatorAccess, Row
 from tofu.errors import DescriptionError
 
 Dimension: TypeAlias = "tuple[str, int] | tuple[()]"
-"""(axis, elements for each position), or () for a dimension that every part needs whole."""
+"""(axis, elements for each position), or () for a dimension that every worker needs completely."""
 Dimensions: TypeAlias = tuple[Dimension, ...]
 Shape: TypeAlias = tuple[int, ...]
 
@@ -26,7 +26,7 @@ TOKENS = re.compile(r"\(\s*([a-z]\w*)\s+_\s*\)|([a-z]\w*)|(_)|(\S)", re.IGNORECA
 class SplitRule:
     """The axes of a kernel, and the dimensions of its inputs and outputs that follow them.
 
-    The parts of an output that has an axis are concatenated along it. An output that lacks the axis is the sum over the parts.
+    Shards of an output with an axis are concatenated along it. An output without the axis is the sum over the shards.
 
     >>> print(SplitRule((((), ("h", 4)),), ((("h", 1),),)))
     _ (h 4) -> h
@@ -51,7 +51,7 @@ class SplitRule:
         return {"split_inputs": self.inputs, "split_outputs": self.outputs}
 
     def keep(self, axes: Collection[str]) -> SplitRule:
-        """Return the rule with only some axes. Dimensions that follow another axis become whole."""
+        """Return the rule with only some axes. Dimensions that follow other axes are no longer split."""
 
         def reduce(some: tuple[Dimensions, ...]) -> tuple[Dimensions, ...]:
             return tuple(tuple(d if d and d[0] in axes else () for d in one) for one in some)
@@ -59,23 +59,26 @@ class SplitRule:
         return SplitRule(reduce(self.inputs), reduce(self.outputs))
 
     def differentiate(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> SplitRule:
-        """Return the rule of the vector-Jacobian product with respect to some inputs, which takes the cotangents of some outputs.
+        """Return the rule of the vector-Jacobian product for some inputs, given cotangents of some outputs.
 
-        If a kernel computes the parts of an axis independently, so does its gradient. The gradient of an input that all parts share is a
-        sum over the parts.
+        If a kernel computes the positions of an axis independently, so does its gradient. The gradient of a shared
+        input is a sum over the axis.
         """
         given = tuple(one for one, is_kept in zip(self.outputs, outputs, strict=True) if is_kept)
         made = tuple(one for one, is_kept in zip(self.inputs, inputs, strict=True) if is_kept)
         return SplitRule((*self.inputs, *given), made)
 
     def add_batch(self, batched: Sequence[bool], axis: str) -> SplitRule:
-        """Return the rule of the kernel under `jax.vmap`: batched inputs and all outputs begin with a dimension of the new axis."""
+        """Return the rule under `jax.vmap`: batched inputs and all outputs begin with the new axis."""
         front: Dimension = (axis, 1)
         inputs = ((front, *one) if is_batched else one for one, is_batched in zip(self.inputs, batched, strict=True))
         return SplitRule(tuple(inputs), tuple((front, *one) for one in self.outputs))
 
     def find_extents(self, shapes: Sequence[Shape]) -> dict[str, int]:
-        """Return the extent of each axis that inputs of these shapes have. Raise DescriptionError for shapes that contradict the rule."""
+        """Return the extent of each axis for inputs of these shapes.
+
+        Raise DescriptionError for shapes that contradict the rule.
+        """
         found: dict[str, int] = {}
         for n, (dimensions, shape) in enumerate(zip(self.inputs, shapes, strict=True)):
             for d, (dimension, size) in enumerate(zip(dimensions, shape, strict=True)):
@@ -94,7 +97,7 @@ def _show(dimension: Dimension) -> str:
 
 
 def parse_rule(text: str, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> SplitRule:
-    """Read a rule in letters for arrays of these shapes.
+    """Parse a rule for arrays of these shapes.
 
     Raise DescriptionError if the text is malformed or does not fit the shapes.
     """
@@ -134,7 +137,7 @@ def _list(numbers: Iterable[int]) -> str:
 
 
 def _parse_dimensions(part: str, text: str) -> list[str]:
-    """Return the names of an array's dimensions: "h", "_", or "(h" for a dimension with several elements for each position."""
+    """Return the names of an array's dimensions: "h", "_", or "(h" for several elements at each position."""
     if part.strip() in ("", "()"):
         return []
     found = []
@@ -152,7 +155,6 @@ def _parse_dimensions(part: str, text: str) -> list[str]:
 
 
 def _find_extents(pairs: Sequence[tuple[str, int]], text: str) -> Mapping[str, int]:
-    """Return the extents of axes, from the dimensions that have one element for each position."""
     extents: dict[str, int] = {}
     for name, size in pairs:
         if name != "_" and not name.startswith("(") and extents.setdefault(name, size) != size:
@@ -180,7 +182,7 @@ def _size_dimension(name: str, size: int, extents: Mapping[str, int], text: str)
 def read_rule(access: OperatorAccess) -> SplitRule:
     """Return the rule that follows from an analysed description.
 
-    It keeps the axes whose parts read disjoint elements of each tensor and are concatenated or added.
+    It keeps axes whose positions read disjoint elements of each tensor and are concatenated or added.
     """
     rule = SplitRule(
         tuple(tuple(_read_row(row, access) for row in one.rows) for one in access.inputs),
@@ -194,7 +196,6 @@ def _read_row(row: Row, access: OperatorAccess) -> Dimension:
 
 
 def _is_independent(access: OperatorAccess, axis: int) -> bool:
-    """Return True if the parts of an axis are computed from disjoint elements and come together by concatenation or a sum."""
     if access.axes[axis] in access.fetched_axes or any(axis in one.addend_axes for one in access.inputs):
         return False
     for written in access.outputs:

@@ -1,4 +1,4 @@
-"""Whether Tofu traces a step now: then a call of a described function is one equation."""
+"""Context of a trace by Tofu, in which calls of described functions are single equations."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def is_tracing() -> bool:
 
 
 def expect_described() -> None:
-    """Note that there is a described function, which steps may call from now on."""
+    """Note that described functions exist, which steps may call from now on."""
     global _has_described
     _has_described = True
 
 
 @contextmanager
 def tracing_step() -> Iterator[None]:
-    """Context manager that makes one equation of each call of a described function.
+    """Make one equation of each call of a described function within this context.
 
-    JAX caches traces of functions that `jax.jit`, `lax.scan` and `jax.checkpoint` take. A trace with one equation must not be used outside
-    of Tofu, so XLA metadata is set, which is part of the key of these caches.
+    JAX caches traces of functions that `jax.jit`, `lax.scan` and `jax.checkpoint` take. Traces with such equations must
+    not be used outside of Tofu, so XLA metadata, which is part of the cache key, is set.
     """
     token = _is_tracing.set(True)
     try:
@@ -40,7 +40,7 @@ def tracing_step() -> Iterator[None]:
 
 @contextmanager
 def within_kernel() -> Iterator[None]:
-    """Context manager for the body of a described function. Described functions within it are part of the same equation."""
+    """Trace the body of a described function. Described functions within it belong to the same equation."""
     if not _is_tracing.get():
         yield
         return

@@ -1,4 +1,4 @@
-"""Equations of kernels and of `shard_map`, as far as they differ between versions of JAX: written for 0.6.2 to 0.12."""
+"""Differences between JAX 0.6.2 and 0.12 in equations of kernels and of `shard_map`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, primitives
 from tofu.jax.frontend.versions import list_parameters
 
 Spec: TypeAlias = tuple[tuple[str, ...], ...]
-"""For each dimension of an array, the axes of a mesh that divide it."""
+"""For each dimension of an array, the mesh axes that divide it."""
 VARYING = frozenset(("pcast", "pvary"))
-"""What says along which axes of a mesh a value varies, and computes nothing."""
+"""Primitives that only mark the mesh axes along which a value varies."""
 ASSUMED_CUDNN = 91000
-"""The version of cuDNN for which steps are planned where there is none: 9.10."""
+"""The version of cuDNN, 9.10, to plan for if there is none."""
 
 
 @dataclass(frozen=True)
 class BlockSpecification:
-    """Which block of an array a Pallas kernel gets. `sizes` are the block's, 0 where it does not begin at a multiple of its size."""
+    """The block of an array that a Pallas kernel gets.
+
+    `sizes` has 0 where blocks do not begin at multiples of their size.
+    """
 
     shape: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -32,7 +35,7 @@ class BlockSpecification:
 
 
 def read_blocks(mapping: Any) -> tuple[BlockSpecification, ...]:
-    """The block specifications of a `pallas_call`'s operands and results."""
+    """Return the block specifications of a `pallas_call`'s operands and results."""
     return tuple(map(_read_block, mapping.block_mappings))
 
 
@@ -45,11 +48,11 @@ def _read_block(block: Any) -> BlockSpecification:
 
 
 def _find_array(block: Any) -> str:
-    return "array_aval" if hasattr(block, "array_aval") else "array_shape_dtype"  # the second is 0.6's
+    return "array_aval" if hasattr(block, "array_aval") else "array_shape_dtype"  # 0.6 has the second
 
 
 def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
-    """The parameters of a `pallas_call` with another grid, and arrays of other shapes: operands, then results."""
+    """Return the parameters of a `pallas_call` for another grid and other shapes of operands and results."""
     mapping = params["grid_mapping"]
     blocks = []
     for block, shape in zip(mapping.block_mappings, shapes, strict=True):
@@ -65,15 +68,13 @@ def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence
 
 
 def find_kernel_name(params: Mapping[str, Any]) -> str:
-    """The name of a Pallas kernel: the one that `pallas_call` was given, or that of the body's function."""
+    """Return the name of a Pallas kernel, from `pallas_call` or its body."""
     own = params.get("name") or getattr(params.get("name_and_src_info"), "name", "")
     return str(own or params["jaxpr"].debug_info.func_name or "kernel")
 
 
 def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], list[Spec], list[Spec]]:
-    """The body of a `shard_map`, the sizes of the axes of its mesh that it divides, and the axes that each dimension of its operands and
-    of its results is divided along.
-    """
+    """Return the body of a `shard_map`, the sizes of its mesh axes, and the specs of operands and results."""
     params = equation.params
     manual = params.get("manual_axes", params.get("newly_manual_axes"))
     sizes = {name: size for name, size in params["mesh"].shape.items() if name in manual}
@@ -88,9 +89,8 @@ def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], lis
 
 
 def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
-    """An equation without what says along which axes of the mesh values vary."""
-    if equation.primitive.name == "psum_invariant":  # the same sum, which JAX cannot batch if all devices add the same
-        params = {"axis_index_groups": None, **equation.params}  # which 0.12 leaves out
+    if equation.primitive.name == "psum_invariant":  # JAX cannot batch an invariant psum
+        params = {"axis_index_groups": None, **equation.params}  # 0.12 leaves it out
         return [equation.replace(primitive=primitives.psum_p, params=params)]
     if equation.primitive.name not in VARYING:
         return [equation]
@@ -99,9 +99,9 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
 
 
 def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
-    """The jaxpr with other equations in place of each, in the bodies of its equations too, for evaluation under the mesh that is set now.
+    """Return the jaxpr with each equation replaced, also in bodies, for evaluation under the current mesh.
 
-    Where it was traced, another mesh may have been set: equations and types keep that one, and JAX refuses to mix them.
+    Equations and types keep the mesh under which they were traced, and JAX refuses to mix meshes.
     """
     (here,) = jax.make_jaxpr(jax.lax.neg)(0.0).jaxpr.eqns
     known: dict[Any, Any] = {}
@@ -109,9 +109,7 @@ def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn
     def renew(x: Any) -> Any:
         if isinstance(x, Literal):
             value = copy(x.val)
-            getattr(
-                value, "aval", None
-            )  # an array of 0.12 keeps the type, and so the mesh, of when it is first asked for it
+            getattr(value, "aval", None)  # in 0.12, the first access fixes the type, and so the mesh
             return Literal(value, _without_mesh(x.aval))
         if x not in known:
             known[x] = copy(x)
@@ -123,7 +121,7 @@ def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn
             return ClosedJaxpr(rewrite_jaxpr(value.jaxpr, exchange), value.consts)
         if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
             return type(value)(map(visit, value))
-        if hasattr(value, "block_mappings"):  # of a Pallas kernel, whose index maps are jaxprs too
+        if hasattr(value, "block_mappings"):  # a Pallas kernel: its index maps are jaxprs too
             blocks = []
             for one in value.block_mappings:
                 aval, index_map = _without_mesh(one.transformed_block_aval), visit(one.index_map_jaxpr)
@@ -142,7 +140,7 @@ def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn
 
 
 def _without_mesh(aval: Any) -> Any:
-    """The type of an array, or of a reference to one in a Pallas kernel, without a sharding."""
+    """Return the type of an array, or of a reference to one in a Pallas kernel, without a sharding."""
     if isinstance(aval, jax.core.ShapedArray):
         return jax.core.ShapedArray(aval.shape, aval.dtype, weak_type=aval.weak_type)
     inner = getattr(aval, "inner_aval", None)
@@ -150,21 +148,20 @@ def _without_mesh(aval: Any) -> Any:
 
 
 def replace_by_call(equation: JaxprEqn, body: ClosedJaxpr) -> JaxprEqn:
-    """A call of another body in place of an equation."""
+    """Return a call of `body` in place of an equation."""
     return equation.replace(primitive=primitives.closed_call_p, params={"call_jaxpr": body})
 
 
 def _read_spec(spec: Iterable[Any], rank: int, sizes: Mapping[str, int]) -> Spec:
-    """The axes of a mesh, of those that are divided, along which each dimension of an array is."""
     named = [() if one is None else one if isinstance(one, tuple) else (one,) for one in spec]
     named += [()] * (rank - len(named))
     return tuple(tuple(name for name in names if name in sizes) for names in named)
 
 
 def without_cudnn() -> AbstractContextManager[None]:
-    """Within it, `jax.nn.dot_product_attention(implementation="cudnn")` can be traced on a machine without cuDNN, to plan for others.
+    """Return a context in which cuDNN attention can be traced on a machine without cuDNN, to plan for others.
 
-    JAX looks for cuDNN's version as it traces, and needs it for nothing but what versions support.
+    JAX only checks that the version of cuDNN supports the call.
     """
     attention = import_module("jax._src.cudnn.fused_attention_stablehlo")
     return nullcontext() if attention.cuda_versions is not None else _assume_cudnn(attention)
@@ -181,7 +178,7 @@ def _assume_cudnn(attention: Any) -> Iterator[None]:
 
 
 def outside_mesh() -> AbstractContextManager[Any]:
-    """Within it, functions are traced as if no mesh was set, on workers too."""
+    """Return a context in which no mesh is set, on workers too."""
     meshes = import_module("jax._src.mesh")
     context: AbstractContextManager[Any] = meshes.use_abstract_mesh(meshes.empty_abstract_mesh)
     return context

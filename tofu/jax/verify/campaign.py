@@ -1,4 +1,4 @@
-"""Many cases, some at a time: their equations, each signature once, and the strategies that are missing of them."""
+"""Verify many cases: each distinct equation once, including strategies that descriptions lack."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ EXPLANATIONS = (
     Explanation(
         "dynamic_slice",
         r"inputs \(dimension \d, whole.*\) -> CONCAT along \d",
-        "where the slice begins is known at run time alone; here it always begins in the same cell",
+        "the start of the slice is known only at run time; here it is always the same",
     ),
     Explanation(
         "scatter",
         r"inputs \(whole, dimension \d, dimension \d\) -> REDUCE",
-        "parts that write into zeros add up where each cell is written once, as here; of others one of several values is kept",
+        "shards that write into zeros add up if each element is written once, as here; otherwise one of several values remains",
     ),
-    Explanation("loop_stack", r"inputs \(whole\) -> CONCAT along 0", "all workers take all steps of a loop"),
+    Explanation("loop_stack", r"inputs \(whole\) -> CONCAT along 0", "all workers run all iterations of a loop"),
 )
 """Exact cuts that are not strategies, each with the reason."""
 DRAWS = 8
-"""Of numbers with which a cut has to be exact."""
+"""Numbers of draws for which a cut must be exact."""
 
 
 @dataclass(frozen=True)
 class CaseReport:
-    """What was found out about the equations of a case. `explained` are missing strategies that have a reason, `missing` the others."""
+    """Results for the equations of a case. `explained` are missing strategies with a reason, `missing` the others."""
 
     case: str
     verified: tuple[VerifiedEquation, ...]
@@ -54,14 +54,14 @@ class CaseReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that has to be mended, in a description, the analysis, the backend or the case."""
+        """Everything to fix, in a description, the analysis, the backend or the case."""
         found = [f"{one.report.op}: {problem}" for one in self.verified for problem in one.problems]
         return tuple(dict.fromkeys((*found, *(f"{one.op}: missing strategy {one.cut}" for one in self.missing))))
 
 
 @cache
 def load_cases() -> dict[str, Case]:
-    """All cases by their names, in the order of the names of their files."""
+    """Return all cases by name: those of `tdl_ops/jax/cases`, and those of kernels."""
     modules = [*import_cases("tdl_ops.jax.cases"), import_module("tofu.jax.verify.kernel_cases")]
     listed = [case for module in modules for case in getattr(module, "CASES", ())]
     named = {case.name: case for case in listed}
@@ -73,17 +73,17 @@ def load_cases() -> dict[str, Case]:
 def verify_cases(
     cases: Sequence[Case], primitives: Collection[str] = (), seed: int = 0, search: bool = True, jobs: int = 1
 ) -> Iterator[CaseReport]:
-    """Verify the equations of each case in double precision, all or those of some primitives, each signature where it is first met.
+    """Yield the results of each case, in order. Each signature is verified once, in double precision.
 
-    `search`: whether missing strategies are searched. `jobs` cases at a time, of those that are built in. Results come in the order of
-    the cases.
+    If `primitives` are passed, only their equations are verified. `search` looks for missing strategies. `jobs` cases
+    are verified at a time; more than 1 needs built-in cases.
     """
     wanted = list_wanted(cases, primitives, seed)
     if jobs == 1:
         for case in cases:
             yield verify_case(case, wanted[case.name], seed, search)
         return
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # of the processes to come
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # for the worker processes
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         run = partial(_verify_built_in, seed=seed, search=search)
         yield from pool.map(run, (case.name for case in cases), (wanted[case.name] for case in cases))
@@ -92,7 +92,7 @@ def verify_cases(
 def list_wanted(
     cases: Iterable[Case], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """Which of the equations of each case are verified there, by their numbers: those whose signature no case before it has."""
+    """Return the numbers of the equations to verify in each case: those whose signature no earlier case has."""
     seen, wanted = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
         for case in cases:
@@ -116,11 +116,11 @@ def verify_case(case: Case, numbers: Collection[int], seed: int = 0, search: boo
                 node = _make_node(case, number, seed)
                 done = verify_node(node)
                 found += _find_missing(node, case, number, seed) if search and not done.problems else ()
-            except Exception as error:  # of a case that cannot be run, or of a description that cannot be executed
+            except Exception as error:  # the case cannot be run, or a description cannot be executed
                 done = _report_failure(case, error)
             verified.append(done)
     _run_case.cache_clear()
-    jax.clear_caches()  # the programs that were compiled for this case's shapes
+    jax.clear_caches()  # frees the programs of this case
     reasons = [(one, explain(one, EXPLANATIONS)) for one in dict.fromkeys(found)]
     return CaseReport(
         case.name,
@@ -131,7 +131,10 @@ def verify_case(case: Case, numbers: Collection[int], seed: int = 0, search: boo
 
 
 def _find_missing(node: EquationCase, case: Case, number: int, seed: int) -> Iterable[Missing]:
-    """What is missing of an equation's strategies whatever numbers it is given: the largest of a few may be in the right part by chance."""
+    """Return the missing strategies of an equation that are exact for several draws.
+
+    One draw may be exact by chance.
+    """
     found = find_missing(node)
     for other in range(1, DRAWS):
         found = found and tuple(one for one in find_missing(_make_node(case, number, seed + other)) if one in found)

@@ -1,4 +1,4 @@
-"""Verification of functions that users describe: each is run whole and in parts, and so is its gradient."""
+"""Verify functions that users describe: the function and its gradient against their shards."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[str, Any], seed: int = 0) -> Report:
-    """Compare a described function, and its gradient if it has one, with their parts.
+    """Compare a described function, and its gradient if it has one, with their shards.
 
-    Arguments that are shapes (`jax.ShapeDtypeStruct`) are drawn at random. Raise DescriptionError if anything disagrees.
+    Shapes (`jax.ShapeDtypeStruct`) among the arguments are replaced by random arrays. Raise DescriptionError if
+    anything disagrees.
     """
     random = np.random.RandomState(seed)
     args, kwargs = jax.tree.map(lambda leaf: _draw(leaf, random), (tuple(args), dict(kwargs)))
@@ -36,7 +37,7 @@ def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[s
     reports = [_verify(call, arrays)]
     try:
         gradient.find_shapes([*arrays, *cotangents])
-    except Exception as error:  # JAX says in many ways that a function has no gradient
+    except Exception as error:  # JAX raises many kinds of errors for this
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         reports.append(
             VerifiedEquation(NodeReport(gradient.name, None, f"not compared: it has no gradient ({reason})", (), ()))
@@ -53,7 +54,6 @@ def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[s
 
 
 def _draw(leaf: Any, random: np.random.RandomState) -> Any:
-    """Return a random array for a shape, and anything else unchanged."""
     if not isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf
     if not is_differentiable(leaf):
@@ -64,7 +64,6 @@ def _draw(leaf: Any, random: np.random.RandomState) -> Any:
 
 
 def _verify(call: KernelCall, operands: Sequence[Any]) -> VerifiedEquation:
-    """Compare one kernel with its parts, and the numbers of its formula with its own."""
     step, _ = trace_step(call.bind, operands)
     (equation,) = (one for one in step.walk() if one.params.get("call") is call)
     try:
@@ -75,6 +74,6 @@ def _verify(call: KernelCall, operands: Sequence[Any]) -> VerifiedEquation:
         ) from error
     if call.rule is None:
         return verified
-    # Of a rule, only its own axes mean something to the reader.
+    # Report only the rule's own axes: others mean nothing to the reader.
     rejected = tuple((axis, why) for axis, why in verified.report.rejected if axis in call.rule.axes)
     return replace(verified, report=replace(verified.report, checked="compared by its parts", rejected=rejected))

@@ -1,4 +1,4 @@
-"""Kernels: Pallas ones, which JAX interprets, and a function in place of cuDNN's attention, which runs on GPUs alone."""
+"""Cases of kernels: interpreted Pallas kernels, and a function in place of cuDNN's attention, which runs on GPUs only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tofu.jax.kernels.cudnn import BACKWARD, FORWARD, find_attention_rule
 
 
 def tile(kernel: Any, grid: tuple[int, ...], blocks: list[Any], out: Any, out_shape: tuple[int, ...]) -> Any:
-    """A function of arrays that runs a kernel over a grid, on a block of each array: (shape, index map)."""
+    """Return a function that runs a kernel over a grid. `blocks` and `out` are pairs of a shape and an index map."""
 
     def run(*arrays: Any) -> Any:
         specs = [pl.BlockSpec(*one) for one in blocks]
@@ -31,12 +31,12 @@ def tile(kernel: Any, grid: tuple[int, ...], blocks: list[Any], out: Any, out_sh
 
 
 def add(x: Any, y: Any, out: Any) -> None:
-    """Cell by cell."""
+    """Add a sine and an array."""
     out[...] = jnp.sin(x[...]) + y[...]
 
 
 def multiply(x: Any, y: Any, out: Any) -> None:
-    """A product of matrices, which adds up blocks along the last axis of the grid."""
+    """Multiply matrices, adding up blocks along the last axis of the grid."""
 
     @pl.when(pl.program_id(2) == 0)  # type: ignore[untyped-decorator]
     def _() -> None:
@@ -46,16 +46,14 @@ def multiply(x: Any, y: Any, out: Any) -> None:
 
 
 def attend_to_shared(q: Any, k: Any, v: Any, out: Any) -> None:
-    """Attention of one head."""
+    """Compute the attention of one head."""
     out[...] = jax.nn.softmax(q[...] @ k[...].T) @ v[...]
 
 
 def attend(
     q: Any, k: Any, v: Any, bias: Any, length: Any, *, is_causal: bool, is_heads_first: bool, scale: float = 1.0
 ) -> Any:
-    """What cuDNN's attention computes: the result, and the logarithms of the sums of exponentials. `bias` and `length`, of keys, are None
-    if they are not used.
-    """
+    """Return the result of cuDNN's attention, and its log-sum-exps. `bias` and `length` may be None."""
     assert q.shape[-1] == k.shape[-1] == v.shape[-1]
     q, k, v = (x if is_heads_first else x.swapaxes(1, 2) for x in (q, k, v))
     k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], 1) for x in (k, v))
@@ -74,7 +72,7 @@ def attend(
 
 
 def call_attention(q: Any, k: Any, v: Any, *others: Any, is_heads_first: bool, has_bias: bool) -> Any:
-    """The forward kernel and its gradient, as operators of the names that cuDNN's have."""
+    """Call the forward kernel and its gradient, as operators with cuDNN's names."""
     bias, length = (*others, None)[:2] if has_bias else (None, (*others, None)[0])
     shapes = [x.shape if x is not None else (0,) for x in (q, k, v, bias, length, length, *[None] * 4)]
     given = [x for x in (q, k, v, bias, length, length) if x is not None]
@@ -107,7 +105,7 @@ def call_attention(q: Any, k: Any, v: Any, *others: Any, is_heads_first: bool, h
 
 
 def attention(is_heads_first: bool = False, has_bias: bool = False) -> Any:
-    """A case's function of attention."""
+    """Return the function of a case."""
     return partial(call_attention, is_heads_first=is_heads_first, has_bias=has_bias)
 
 

@@ -1,4 +1,4 @@
-"""Strategies that the analysis did not find: cuts of a primitive's operands that are exact all the same."""
+"""Find strategies that the analysis lacks: cuts of a primitive's operands that are exact."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tofu.verification.windows import list_window_geometries
 
 
 def find_missing(node: EquationCase) -> tuple[Missing, ...]:
-    """What is missing of the strategies of an equation that was verified.
+    """Return the missing strategies of an equation.
 
-    Nothing can be missing of one that works cell by cell: every dimension is a strategy. Bodies of loops and branches take no parts, and
-    kernels none that their split rules leave out.
+    Element-wise equations have none, since every dimension is a strategy. Loops, branches and kernels with split rules
+    are not searched.
     """
     access = analyse_node(DESCRIPTIONS[node.op], node)
     if access.elementwise or node.op in WHOLE or "call" in node.equation.params:
         return ()
     free = [n for n, array in enumerate(node.inputs) if array.dtype.kind == "f"]
     geometries = [*list_geometries(node, ()), *list_window_geometries(node, free, ())]
-    # An output of zeros, or of one number alone, is so however it is cut.
+    # Any cut of constant outputs is exact.
     asked = [bool(np.any(whole)) for whole in node.outputs]
     tried = (_try_geometry(node, geometry, asked) for geometry in geometries)
     cuts = (cut for cut in tried if cut is not None)
@@ -34,7 +34,7 @@ def find_missing(node: EquationCase) -> tuple[Missing, ...]:
 
 
 def _try_geometry(node: EquationCase, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
-    """How the outputs come together, where they do and each part does less than the whole."""
+    """Return the way the outputs combine, or None if they do not, or if a part computes as much as the whole."""
 
     def run_part(split: int, part: int) -> Sequence[Array] | None:
         inputs = [geometry.cut_input(n, array, split, part) for n, array in enumerate(node.inputs)]

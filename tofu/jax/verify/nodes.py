@@ -1,6 +1,6 @@
-"""One equation alone, with the numbers of its operands and results: what descriptions and strategies are checked against.
+"""Single equations with their operands and results, to check descriptions and strategies.
 
-Random keys are whole numbers of 64 bits here: what they hold, or, of keys that are wider, a number that stands for it.
+Random keys are represented by 64-bit integers: their data, or a hash of wider data.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from tofu.verification.kernel import Array, Shape
 DIMENSIONS = frozenset(
     ("axes", "axis", "broadcast_dimensions", "dimension", "dimension_numbers", "dimensions", "permutation")
 )
-"""Parameters whose numbers are dimensions, and no extents that may be as large as a part."""
+"""Parameters that name dimensions, and so never scale with a shard."""
 LOOP_STEPS: Mapping[Any, Callable[..., Any]] = {
     LOOP_CELL: lambda equation, whole: whole[0],
     LOOP_STACK: lambda equation, cell: jnp.broadcast_to(cell, (equation.params["length"], *jnp.shape(cell))),
 }
-"""What a loop does with what it scans and puts together, as if it had the same in each of its steps: these are no primitives of JAX's."""
+"""Stand-ins for the operators of loops, which are not JAX primitives: every iteration sees the same values."""
 
 
 WIDE_KEYS: dict[int, tuple[int, ...]] = {}
-"""The number of a key of more than 64 bits -> what it holds, of all that were read. 0 is the one of zeros."""
+"""Hash of a wide key -> its data. 0 stands for zeros."""
 
 
 @dataclass(frozen=True)
 class EquationCase:
-    """An equation with whole operands and results. `types` are those of the operands that are no literals."""
+    """An equation with complete operands and results. `types` omits literals."""
 
     equation: Equation
     attributes: Mapping[str, Any]
@@ -50,17 +50,17 @@ class EquationCase:
 
     @property
     def op(self) -> str:
-        """The primitive's name."""
+        """Name of the primitive."""
         return str(self.equation.primitive.name)
 
     @property
     def has_keys(self) -> bool:
-        """Whether there are random keys among its operands and results."""
+        """True if operands or results include random keys."""
         return any(type_.is_key for type_ in (*self.types, *self.output_types))
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """The parameters that may be as large as a part."""
+        """Parameters that may scale with a shard."""
         params = self.equation.params
         return {
             name: value
@@ -69,7 +69,7 @@ class EquationCase:
         }
 
     def evaluate(self, operands: Sequence[Any], params: Mapping[str, Any] | None = None) -> list[Any]:
-        """JAX's results for other operands, literals among them."""
+        """Return JAX's results for other operands, literals included."""
         equation = (
             self.equation if params is None else replace(self.equation, params={**self.equation.params, **params})
         )
@@ -77,32 +77,32 @@ class EquationCase:
         return equation.evaluate(operands) if stands_for is None else [stands_for(equation, *operands)]
 
     def fill_operands(self, inputs: Sequence[Any]) -> list[Any]:
-        """All operands: the inputs, as JAX has them, and the literals in their places."""
+        """Return all operands: inputs as JAX arrays, with literals inserted."""
         rest = iter(inputs)
         return [x.value if isinstance(x, Literal) else next(rest) for x in self.equation.inputs]
 
     def make_inputs(self, inputs: Sequence[Array]) -> list[Any]:
-        """Arrays in JAX's types."""
+        """Return arrays in JAX's types."""
         return [make_array(array, type_) for array, type_ in zip(inputs, self.types, strict=True)]
 
     def run(self, values: Mapping[str, Any], inputs: Sequence[Array]) -> list[Array]:
-        """The results for other parameters and operands."""
+        """Return the results for other parameters and operands."""
         return list(map(read_numbers, self.evaluate(self.fill_operands(self.make_inputs(inputs)), values)))
 
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> list[Array] | None:
-        """The results for other parameters and operands; None where JAX refuses them."""
+        """Return the results for other parameters and operands, or None if JAX rejects them."""
         try:
             return self.run(values, inputs)
-        except Exception:  # whatever a primitive says of operands that it does not take
+        except Exception:  # any error of a primitive
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """The shapes of the results for other parameters and operands; None where JAX refuses them."""
+        """Return the result shapes for other parameters and operands, or None if JAX rejects them."""
         given = [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, self.types, strict=True)]
         try:
-            with np.errstate(all="ignore"):  # strides of zero among the parameters that are tried
+            with np.errstate(all="ignore"):  # tried parameters include strides of zero
                 made = jax.eval_shape(lambda *inputs: self.evaluate(self.fill_operands(inputs), values), *given)
         except Exception:  # as above
             return None
@@ -110,7 +110,7 @@ class EquationCase:
 
 
 def make_array(numbers: Array, type_: ValueType) -> Any:
-    """Numbers as JAX has them."""
+    """Return numbers as a JAX array."""
     if not type_.is_key:
         return jnp.asarray(numbers, type_.dtype)
     kind = find_key_implementation(type_.dtype)
@@ -124,7 +124,7 @@ def make_array(numbers: Array, type_: ValueType) -> Any:
 
 
 def read_numbers(array: Any) -> Array:
-    """What JAX has, as an array of NumPy's: of keys their numbers, which stand for them."""
+    """Return a JAX array as a NumPy array; keys become integers."""
     if not jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         return np.asarray(array)
     data = np.ascontiguousarray(jax.random.key_data(array))
@@ -141,15 +141,15 @@ def _number_key(words: tuple[int, ...]) -> int:
 
 
 def trace_case(case: Case, seed: int = 0) -> tuple[Step, list[Any]]:
-    """A case's step, and its arguments."""
+    """Return the step of a case, and its arguments."""
     arguments = list(map(jnp.asarray, case.draw_inputs(seed)))
     return trace_step(case.function, arguments)[0], arguments
 
 
 def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tuple[int, str, Equation]]:
-    """Number the equations of a step, those of loops included, and yield those of some primitives, or all, each with its signature.
+    """Yield the number, signature and equation of all equations, or those of some primitives.
 
-    Equations of one signature are verified in the same way.
+    Equal signatures are verified alike.
     """
     for number, equation in enumerate(step.walk()):
         if not primitives or equation.primitive.name in primitives:
@@ -158,7 +158,7 @@ def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tu
 
 
 def make_node(step: Step, equation: Equation, known: Mapping[int, Any]) -> EquationCase:
-    """An equation of a step whose values are known."""
+    """Return an equation of a step with known values."""
     used = [x for x in equation.inputs if not isinstance(x, Literal)]
     node = EquationCase(
         equation,
@@ -168,7 +168,7 @@ def make_node(step: Step, equation: Equation, known: Mapping[int, Any]) -> Equat
         tuple(read_numbers(read_operand(x, known)) for x in used),
         (),
     )
-    # A value of a loop is that of its last step, and what the loop puts together is that of all: the results are computed again.
+    # Known values of loops come from the last iteration, and stacks from all, so results are recomputed.
     return replace(node, outputs=tuple(node.run({}, node.inputs)))
 
 

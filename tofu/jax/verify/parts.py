@@ -1,4 +1,4 @@
-"""An equation carried out in parts, as workers do: each with the primitive on its parts, by the rules of the backend."""
+"""Run an equation in parts, as workers do, by the backend's rules."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from tofu.verification.split import (
 
 @dataclass(frozen=True)
 class SingleWorker:
-    """Of several workers the one that runs, whose number is known: what `Workers` is to a call under `jax.shard_map`."""
+    """One worker with a known number, in the place of `Workers`."""
 
     number: int
 
     def pick(self, table: Any) -> list[Any]:
-        """The row of `table` that is this worker's."""
+        """Return this worker's row of `table`."""
         return list(np.asarray(table, np.int32)[self.number])
 
     def take_part(self, whole: Any, boxes: Sequence[Box]) -> Any:
-        """The worker's part of what all have."""
+        """Return the worker's shard of a replicated value."""
         return whole[tuple(slice(begin, end) for begin, end in boxes[self.number])]
 
 
 def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]) -> list[Array]:
-    """The outputs of an equation, put together from those of its parts: one for each combination of the axes' ranges.
+    """Return the outputs of an equation, combined from parts: one for each combination of the axes' ranges.
 
-    Raises SplitError where the parts do not make up the whole, and InternalError where workers would need programs of their own
-    although their parts are of equal size.
+    Raise SplitError if the parts do not make up the whole. Raise InternalError if workers with equal shards would need
+    different programs.
     """
     parts = [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
     shapes = [output.shape for output in node.outputs]
@@ -64,7 +64,7 @@ def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int
 def run_in_overlapping_parts(
     node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]
 ) -> list[Array]:
-    """The same with parts that are rounded up: each has `splits` to itself, and positions of the next part to be as long as all others."""
+    """Do the same with shards rounded up to equal lengths, so that they overlap. Each owns its part of `splits`."""
     rounded = {axis: _round_up(ranges) for axis, ranges in splits.items()}
     parts, own = (
         [dict(zip(splits, one, strict=True)) for one in product(*some.values())] for some in (rounded, splits)
@@ -82,7 +82,7 @@ def run_in_overlapping_parts(
 
 
 def _read_bits(together: Array, dtype: np.dtype[Any]) -> Array:
-    """The numbers of a type, of what may be their bits (`local_calls.as_bits`)."""
+    """Convert bits (`local_calls.as_bits`) to numbers of a type."""
     is_bits = dtype.kind == "f" and together.dtype.kind == "u"
     return together.astype(BITS[dtype.itemsize]).view(dtype) if is_bits else together.astype(dtype)
 
@@ -142,7 +142,7 @@ def _check(piece: Array, wanted: tuple[int, ...]) -> Array:
 
 
 def find_error(value: Array, reference: Array) -> float:
-    """The largest relative error; of whole numbers, booleans and keys infinite where they are not equal."""
+    """Return the largest relative error. For integers, booleans and keys it is infinite unless all are equal."""
     if reference.dtype.kind in "biu":
         return 0.0 if np.array_equal(value, reference) else float("inf")
     return relative_error(value, reference)

@@ -1,4 +1,4 @@
-"""One equation, whole and in parts: its description's numbers, each of its strategies, and each pair of them."""
+"""Verify one equation: the numbers of its description, each strategy, and each pair of strategies."""
 
 from __future__ import annotations
 
@@ -23,27 +23,29 @@ from tofu.verification.report import TOLERANCE, NodeReport, StrategyReport, find
 from tofu.verification.split import split_range
 
 PARTS = (2, 3)
-"""The numbers of parts in which each strategy is carried out, where its axis has as many positions; pairs in two by two. Where parts may
-overlap, both are carried out in a number of them that leaves a rest as well."""
+"""Numbers of parts for each strategy; pairs use the first.
+
+If shards may overlap, a number that leaves a remainder is tested as well.
+"""
 
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """What was found out about one equation: the report on its description and strategies, and those on pairs of strategies."""
+    """Report on the description and strategies of an equation, and on pairs of strategies."""
 
     report: NodeReport
     pairs: tuple[StrategyReport, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that disagrees with the primitive."""
+        """Every disagreement with the primitive."""
         refused = [f"refused: {self.report.refused}"] if self.report.refused else []
         split = [f"split {one.axis}: {text}" for one in (*self.report.strategies, *self.pairs) for text in one.problems]
         return (*self.report.problems, *refused, *split)
 
 
 def verify_node(node: EquationCase) -> VerifiedEquation:
-    """Verify one equation. What its description refuses, or the primitive contradicts, stands in the report."""
+    """Verify one equation. The report contains refusals and disagreements."""
     description = DESCRIPTIONS.get(node.op)
     if description is None:
         return VerifiedEquation(NodeReport(node.op, None, "not described", (), (), ("it has no description",)))
@@ -72,12 +74,11 @@ def verify_node(node: EquationCase) -> VerifiedEquation:
 
 
 def analyse_node(description: Description, node: EquationCase) -> OperatorAccess:
-    """The strategies of an equation by its description."""
+    """Return the strategies of an equation by its description."""
     return analyse(description, node.attributes, [x.shape for x in node.inputs], [x.shape for x in node.outputs])
 
 
 def _compare_whole(node: EquationCase, description: Description) -> NodeReport:
-    """The description's numbers, where it can be executed, against those of the primitive."""
     blank = NodeReport(node.op, None, "", (), ())
     if node.has_keys or not all(map(_is_exact, (*node.inputs, *node.outputs))):
         return replace(blank, checked="not executed: keys and large integers are no numbers of the interpreter's")
@@ -93,27 +94,21 @@ def _compare_whole(node: EquationCase, description: Description) -> NodeReport:
     problems = [f"output {n} of the description is off by {e:.1e}" for n, e in errors.items() if not e <= limit]
     compared = [Comparison(n, Compared.NUMBERS, count_numbers(value, whole)) for n, (value, whole) in pairs]
     return replace(
-        blank,
-        description_error=max(errors.values(), default=0.0),
-        problems=tuple(problems),
-        compared=tuple(compared),
+        blank, description_error=max(errors.values(), default=0.0), problems=tuple(problems), compared=tuple(compared)
     )
 
 
 def _is_exact(array: Array) -> bool:
-    """Whether the interpreter, whose numbers are of double precision, can have these."""
     return array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or bool((np.abs(array.astype(float)) < 2**53).all())
 
 
 def _round(value: Array, whole: Array) -> Array:
-    """A description's numbers in the type of the primitive's, where that is no floating-point type."""
     return value.astype(whole.dtype) if whole.dtype.kind in "biu" else value
 
 
 def _check_split(
     node: EquationCase, access: OperatorAccess, axes: tuple[int, ...], counts: Sequence[int]
 ) -> StrategyReport:
-    """The primitive on parts, split by some axes in each of several numbers of parts, against the primitive on the whole."""
     limit = find_precision(array.dtype.name for array in (*node.inputs, *node.outputs))
     errors, problems, cells = [0.0], list[str](), 0
     tried = [dict.fromkeys(axes, count) for count in counts if count <= min(access.extents[axis] for axis in axes)]
@@ -124,7 +119,7 @@ def _check_split(
     ):
         try:
             together = run(node, access, {axis: split_range(access.extents[axis], n) for axis, n in numbers.items()})
-        except Exception as error:  # whatever JAX says of parts that it does not take
+        except Exception as error:  # JAX may reject shards with any error
             text = str(error).strip() or type(error).__name__
             problems.append(f"in {' x '.join(map(str, numbers.values()))} parts: {text.splitlines()[0]}")
             continue
@@ -141,9 +136,7 @@ def _check_split(
 def _list_overlapping(
     access: OperatorAccess, axes: tuple[int, ...], tried: Sequence[dict[int, int]]
 ) -> list[dict[int, int]]:
-    """In how many parts each of these axes is split where an engine that needs equal parts makes some that overlap: of what is tried
-    anyway, and in the least numbers of parts that leave a rest, where those may.
-    """
+    """Return the numbers of parts for overlapping shards: those tried anyway, and the smallest that leave a remainder."""
     if any(access.axes[axis] in access.fetched_axes for axis in axes):
         return []
     uneven, extents = find_uneven_axes(access), access.extents
@@ -154,7 +147,7 @@ def _list_overlapping(
 
 
 def _find_count(extent: int, leaves_rest: bool) -> int:
-    """The least number of parts, from 2 on, that leaves a rest; that leaves none where it must not, or where all do not."""
+    """Return the smallest number of parts, from 2 on, that leaves a remainder, or none if it must not or cannot."""
     counts = range(2, extent + 1)
     return next((n for n in counts if leaves_rest and extent % n), next(n for n in counts if extent % n == 0))
 

@@ -1,4 +1,4 @@
-"""A user's own step on several devices, held against one device."""
+"""Compare a user's step on several devices with the same step on one device."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ from tofu.plan import format_bytes
 from tofu.planning.settings import Settings
 
 ROUNDING = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
-"""The largest relative difference that rounding explains, by the type of the narrowest numbers of the step."""
+"""Largest relative difference that rounding explains, by the narrowest type of the step."""
 OWN_ERRORS = 4.0
-"""How many times as far from one device as one device is from itself, where its arguments are off by a rounding."""
+"""Tolerance, relative to the change on one device if its arguments change by a rounding."""
 MOST_ROUNDING = 100.0
-"""However far one device is from itself, more than so many times `ROUNDING` is no rounding."""
+"""Upper limit of the tolerance, relative to `ROUNDING`."""
 HIGH = 8
-"""Whole numbers are drawn below this."""
+"""Integers are drawn below this."""
 SHOWN = 4
-"""So many arguments, the largest, are named with their shapes."""
+"""Number of largest arguments shown with their shapes."""
 COPIES = 4
-"""How many times the memory of one device a comparison needs: both runs, and their results."""
+"""Memory of a comparison, in multiples of one device: both runs, and their results."""
 
 
 def verify_step(
     step: Any, arguments: Sequence[Any], settings: Settings, engine: Engine, dtype: str | None = None, seed: int = 0
 ) -> Agreement:
-    """Run a step once on one device and once on all, and compare every result.
+    """Run a step once on one device and once on all devices, and compare every result.
 
     Parameters
     ----------
     step, arguments
-        The step, and its arguments. Numbers are drawn for those that are shapes.
+        The step, and its arguments. Shapes are replaced by random numbers.
     settings, engine
-        What is asked of the plan, and the engine that it is for.
+        Settings and engine of the plan.
     dtype
-        "float64" or "float32", which all floating-point arguments get; if left out, "float64", or their own types if the step
+        "float64" or "float32" for all floating-point arguments. By default "float64", or their own types if the step
         cannot be traced with that.
     seed
-        Of the numbers that are drawn.
+        Seed of the random numbers.
 
     Raises
     ------
@@ -88,7 +88,10 @@ def verify_step(
 def _read_in_widest(
     step: Any, arguments: Sequence[Any], dtype: str | None, seed: int
 ) -> tuple[bool, Source, list[Any]]:
-    """Return whether numbers have 64 bits, the step as it was read, and its arguments: in `dtype`, or in the first that the step takes."""
+    """Return True if numbers have 64 bits, the traced step, and its arguments.
+
+    Their type is `dtype`, or the widest that the step accepts.
+    """
     own = bool(jax.config.jax_enable_x64)
     for double, one in [(dtype == "float64", dtype)] if dtype is not None else [(True, "float64"), (own, None)]:
         with in_precision(double):
@@ -96,7 +99,7 @@ def _read_in_widest(
             given = [jax.tree.map(partial(_draw, dtype=one, random=random), tree) for tree in arguments]
             try:
                 return double, read_step(step, tuple(given)), given
-            except Exception:  # what a step says that names types of its own
+            except Exception:  # the step itself names narrower types
                 if one is None or dtype is not None:
                     raise
     raise InternalError("A step was read in no type.")
@@ -125,7 +128,6 @@ def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> A
 
 
 def _run_whole(step: Any, given: Sequence[Any]) -> Any:
-    """Return the results of one device. What is no array, such as a function in a state, is part of the step."""
     leaves, tree = jax.tree.flatten(list(given))
     places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, np.ndarray, np.generic))]
     results: list[Any] = []
@@ -142,7 +144,6 @@ def _run_whole(step: Any, given: Sequence[Any]) -> Any:
 
 
 def _excuse(expected: Any, shaken: Any) -> str:
-    """Return why a result cannot be compared, or ""."""
     if expected.size and not np.isfinite(expected).any():
         return "one device gives no numbers"
     if expected.dtype.kind not in "f" and not np.array_equal(expected, shaken):
@@ -151,7 +152,10 @@ def _excuse(expected: Any, shaken: Any) -> str:
 
 
 def _find_error(found: Any, expected: Any) -> float:
-    """Return the largest difference, relative to the largest number. What is no number, and what is whole, must be the same."""
+    """Return the largest difference, relative to the largest number.
+
+    Integers, infinities and NaN must agree exactly.
+    """
     if found.shape != expected.shape:
         return inf
     is_free = np.isfinite(expected) & (expected.dtype.kind == "f")
@@ -161,22 +165,19 @@ def _find_error(found: Any, expected: Any) -> float:
 
 
 def _draw(leaf: Any, *, dtype: str | None, random: np.random.Generator) -> Any:
-    """Return an array for a shape, and any other leaf as it is but for its type."""
     if isinstance(leaf, jax.ShapeDtypeStruct):
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return jax.random.split(jax.random.key(0), leaf.shape) if leaf.shape else jax.random.key(0)
         if not jnp.issubdtype(leaf.dtype, jnp.inexact):
             high = 2 if leaf.dtype == bool else HIGH
             return jnp.asarray(random.integers(0, high, leaf.shape), leaf.dtype)
-        leaf = jnp.asarray(
-            np.abs(random.normal(size=leaf.shape)) / 8, leaf.dtype
-        )  # an optimizer's squares are not negative
+        # An optimizer's squares must not be negative.
+        leaf = jnp.asarray(np.abs(random.normal(size=leaf.shape)) / 8, leaf.dtype)
     is_real = dtype is not None and hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
     return jnp.asarray(leaf, dtype) if is_real else leaf
 
 
 def _shake(leaf: Any) -> Any:
-    """Return an array that is off by a rounding in each cell."""
     if not _is_real(leaf):
         return leaf
     signs = np.random.default_rng(1).integers(0, 2, leaf.shape) * 2 - 1
@@ -192,10 +193,10 @@ def _count_bits(dtype: Any) -> int:
 
 
 def _as_numbers(leaf: Any) -> Any:
-    """Return a result as NumPy's array; of a random key its numbers, and of complex numbers both parts."""
+    """Return a result as a NumPy array: the data of keys, and both parts of complex numbers."""
     if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     array = np.asarray(leaf)
     if array.dtype.kind == "c":
         return np.stack([array.real, array.imag])
-    return array if array.dtype.kind in "fiub" else array.astype(np.float64)  # bfloat16, say
+    return array if array.dtype.kind in "fiub" else array.astype(np.float64)  # such as bfloat16

@@ -1,4 +1,4 @@
-"""What verification found out about all primitives together: with what each was compared, how much was run, and what was not met."""
+"""Summarize the verification of all primitives."""
 
 from __future__ import annotations
 
@@ -19,12 +19,25 @@ from tofu.verification.table import tabulate
 
 @dataclass(frozen=True)
 class Summary:
-    """The totals. A primitive is compared by numbers if at some signature all of its outputs are, by its parts alone if that is so at none.
+    """Totals of a verification.
 
-    `signatures`, `strategies` and `pairs` are how many were verified, `missing` how many strategies the analysis did not find and nobody
-    has explained, `overlapping` how many strategies and pairs were run in parts that overlap as well, `refused` how many
-    signatures a description does not cover. `whole` primitives are described as what every worker computes whole, of which nothing can be
-    wrong; `uncompared` ones met no case that says anything.
+    Attributes
+    ----------
+    by_numbers, by_parts
+        Primitives of which all outputs are compared with the description's numbers at some signature, or only with
+        those of shards.
+    whole
+        Primitives that are computed replicated, so that nothing can be wrong.
+    uncompared
+        Primitives without a meaningful case.
+    signatures, strategies, pairs
+        Verified signatures, strategies, and pairs of strategies.
+    overlapping
+        Strategies and pairs that were also run with overlapping shards.
+    missing, explained
+        Strategies that the analysis lacks, without and with a reason.
+    refused
+        Signatures that a description does not cover.
     """
 
     described: int
@@ -43,7 +56,7 @@ class Summary:
     def __str__(self) -> str:
         return (
             f"{self.described} primitives described: {len(self.by_numbers)} compared by numbers, {len(self.by_parts)} by their parts "
-            f"alone, {len(self.whole)} computed whole, {len(self.uncompared)} not at all.\n"
+            f"alone, {len(self.whole)} replicated, {len(self.uncompared)} not at all.\n"
             f"{self.signatures} signatures, {self.strategies} strategies and {self.pairs} pairs of them run in parts, "
             f"{self.overlapping} of these in parts that overlap as well; {self.missing} strategies missing, "
             f"{self.explained} exact cuts explained, {self.refused} signatures refused."
@@ -51,7 +64,7 @@ class Summary:
 
 
 def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -> Summary:
-    """The totals of results, over all described primitives that this version of JAX has, or some of them."""
+    """Return the totals, over all described primitives of this version of JAX, or over some of them."""
     asked = set(primitives or DESCRIPTIONS.built_in - list_lacking())
     kinds: dict[str, set[Compared]] = defaultdict(set)
     counts = Counter[str]()
@@ -83,7 +96,7 @@ def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -
 
 
 def check_names(names: Collection[str]) -> None:
-    """Raises TofuError for primitives that are not described."""
+    """Raise TofuError for primitives without a description."""
     unknown = sorted(set(names) - set(DESCRIPTIONS))
     if unknown:
         near = get_close_matches(unknown[0], DESCRIPTIONS, n=3)
@@ -92,7 +105,7 @@ def check_names(names: Collection[str]) -> None:
 
 
 def results_table(results: Sequence[CaseReport]) -> Table:
-    """One row for each primitive: at how many signatures, split by what, how exact, and whether anything disagrees."""
+    """Return a table with a row for each primitive: signatures, strategies, accuracy, and disagreements."""
     missing = {one.op for result in results for one in result.missing}
     found = [one for result in results for one in result.verified]
     return tabulate("primitive", ((one.report, 1, bool(one.problems) or one.report.op in missing) for one in found))

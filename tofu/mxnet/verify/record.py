@@ -246,7 +246,7 @@ def _dump(statement: ast.stmt) -> str:
     """A statement as text, without docstrings."""
     copy = ast.parse(ast.unparse(statement))
     for node in ast.walk(copy):
-        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     return ast.dump(copy)
 

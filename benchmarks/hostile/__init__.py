@@ -1,1 +1,0 @@
-"""Broken files made from good ones, and what reading them does."""

@@ -1,1 +1,0 @@
-"""Faults by kind, for `python -m benchmarks.faults`."""
