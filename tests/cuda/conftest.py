@@ -32,6 +32,6 @@ def run_emulated(emulated_gpu, tmp_path):
             **settings,
         }
         command = [sys.executable, "-W", "ignore", "-c", code]
-        return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300)
+        return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600)
 
     return run

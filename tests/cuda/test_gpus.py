@@ -89,7 +89,7 @@ def test_problems_of_gpus_are_reported_at_bind(run_emulated):
     )
     assert "; gpu(1) has 100 B free" in full
     assert "memory_limit=" in full
-    assert said["kernels"] == ["batch_norm.cu", "multi_fetch.cu"]  # compiled before the first run
+    assert "batch_norm.cu" in said["kernels"]  # compiled before the first run
 
 
 @pytest.mark.parametrize(
