@@ -55,7 +55,7 @@ def test_inputs_described_as_unread_are_nan():
 def test_elements_written_by_two_parts():
     written = OutputAccess((Row(((0, 1),), 0, 2),), (Combine.CONCAT,), is_written=True)
     whole = analyse(DESCRIPTIONS["tanh"], {}, [(4,)], [(4,)])
-    with pytest.raises(SplitError, match="write 1 cells twice"):
+    with pytest.raises(SplitError, match="write 1 elements twice"):
         combine_outputs([np.ones(3), np.ones(3)], written, {0: [(0, 2), (2, 4)]}, whole, (5,))
 
 
