@@ -1,4 +1,4 @@
-"""What is measured and shown: `make demo`, and `make bench` for a list of everything that has numbers."""
+"""The demo (`make demo`) and the measurements; `make bench` lists them."""
 
 import contextlib
 

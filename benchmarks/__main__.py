@@ -1,4 +1,4 @@
-"""`make bench`: the benchmarks that there are, what each measures, and how it is run."""
+"""List of the benchmarks and their commands, which `make bench` prints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table
 
 def main() -> None:
     """Print one row for each program of this folder."""
-    table = Table("command", "what it measures", title="Benchmarks", title_justify="left", box=None)
+    table = Table("command", "measures", title="Benchmarks", title_justify="left", box=None)
     for path in sorted(Path(__file__).parent.glob("*.py")):
         source = path.read_text()
         if path.stem != "__main__" and '__name__ == "__main__"' in source:

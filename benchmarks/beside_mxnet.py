@@ -4,7 +4,7 @@
     python -m benchmarks.beside_mxnet --workers 2,4 --rounds 5
 
 `mx.mod.Module` over k contexts with kvstore "device" holds every parameter k times and sums the gradients; `tofu.mod.Module` trains under
-the default plan. A step is forward, backward and the update by SGD with momentum. Each configuration runs in a process of its own, with
+the default plan. A step is forward, backward and the update by SGD with momentum. Each configuration runs in a separate process, with
 one thread for each worker. The median step counts. Memory is the peak of the process minus its memory before binding.
 """
 
@@ -83,7 +83,7 @@ def time_steps(module: Any, batch: Any, steps: int, warming: int) -> list[float]
 
 
 def run_apart(name: str, way: str, workers: int) -> dict[str, Any]:
-    """Run one configuration in a process of its own."""
+    """Run one configuration in a separate process."""
     command = [sys.executable, "-m", "benchmarks.beside_mxnet", "--run", f"{name}:{way}:{workers}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

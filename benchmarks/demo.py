@@ -33,19 +33,19 @@ PLAN_ROWS = 40
 
 
 @dataclass
-class Run:
-    """One training run as it proceeds.
+class DemoRun:
+    """State of a training run.
 
     Attributes
     ----------
     title, symbol
-        Its name, and what the training script is given.
+        Name of the run, and the symbol that the training script gets.
     losses, accuracies
-        Of each step, and on the test images after each epoch.
+        Loss of each step, and accuracy on the test images after each epoch.
     seconds
         Time of all training steps.
     moved_bytes
-        What fetches read from other workers in a step; one number, since all steps move the same.
+        Bytes that fetches read from other workers in a step. All steps have the same number.
     """
 
     title: str
@@ -56,7 +56,7 @@ class Run:
     moved_bytes: set[int] = field(default_factory=set)
 
     def follow(self, data: digits.Digits, epochs: int) -> Iterator[digits.Step | digits.Epoch]:
-        """Train, and keep what the script reports and what the kernels count."""
+        """Train, and record the reports of the script and the counters of the kernels."""
         training = digits.train(self.symbol, data, epochs)
         _mxnet.reset_counters()
         for event in training:
@@ -70,8 +70,8 @@ class Run:
             _mxnet.reset_counters()
 
 
-def train_side_by_side(console: Console, runs: Sequence[Run], data: digits.Digits, epochs: int) -> None:
-    """Advance all runs in turn, a step at a time, under a progress display."""
+def train_side_by_side(console: Console, runs: Sequence[DemoRun], data: digits.Digits, epochs: int) -> None:
+    """Run all in turn, a step at a time, with a progress display."""
     steps = epochs * (len(data.train_images) // digits.BATCH_SIZE)
     columns = (
         TextColumn("{task.description:>10}"),
@@ -90,14 +90,14 @@ def train_side_by_side(console: Console, runs: Sequence[Run], data: digits.Digit
                     progress.update(task, accuracy=f"{event.accuracy:.1%}")
 
 
-def epoch_losses(run: Run) -> list[float]:
-    """The mean loss of each epoch."""
+def epoch_losses(run: DemoRun) -> list[float]:
+    """Return the mean loss of each epoch."""
     steps = len(run.losses) // len(run.accuracies)
     return [sum(run.losses[i * steps : (i + 1) * steps]) / steps for i in range(len(run.accuracies))]
 
 
-def training_table(runs: Sequence[Run]) -> Table:
-    """Loss and test accuracy of the runs after each epoch."""
+def training_table(runs: Sequence[DemoRun]) -> Table:
+    """Return a table of loss and test accuracy after each epoch."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("epoch", justify="right")
     for what in ("loss", "test accuracy"):
@@ -129,7 +129,7 @@ def compare_traffic(console: Console, partition: Partition, measured: set[int]) 
     return len(set().union(*counts.values())) == 1
 
 
-def save_results(folder: Path, runs: Sequence[Run], partition: Partition) -> None:
+def save_results(folder: Path, runs: Sequence[DemoRun], partition: Partition) -> None:
     """Write plan.json, results.json and demo.png."""
     folder.mkdir(parents=True, exist_ok=True)
     plan = partition.plan
@@ -172,7 +172,7 @@ def main(epochs: int, workers: int, filters: int, samples: int | None, output: P
     console = make_console()
     data, model = digits.load(samples), digits.residual_network(filters)
     partitioned = tofu.partition(model, ngpus=workers, contexts=[mx.cpu(i) for i in range(workers)])
-    runs = (Run("one device", model), Run(f"{workers} workers", partitioned))
+    runs = (DemoRun("one device", model), DemoRun(f"{workers} workers", partitioned))
     console.print(f"A residual CNN on {len(data.train_images):,} handwritten digits, {digits.BATCH_SIZE} a step.\n")
     train_side_by_side(console, runs, data, epochs)
     console.print(training_table(runs))

@@ -1,4 +1,4 @@
-"""The demo's picture: both loss curves, and the memory of each worker beside that of one device."""
+"""The demo's picture: both loss curves, and the memory of each worker and of one device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import matplotlib
 
-matplotlib.use("Agg")  # a file is all that is wanted; no display is needed
+matplotlib.use("Agg")  # no display is needed
 
 from matplotlib import pyplot
 
@@ -31,7 +31,7 @@ STYLE = {
 
 
 def draw(path: Path, results: Mapping[str, Any]) -> None:
-    """Write the picture of the demo's results (the value of results.json) as a PNG."""
+    """Write the picture of the demo's results (the content of results.json) as a PNG."""
     with pyplot.rc_context(STYLE):
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.4), width_ratios=(3, 2), layout="constrained")
         figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08, wspace=0.06)
@@ -42,7 +42,7 @@ def draw(path: Path, results: Mapping[str, Any]) -> None:
 
 
 def _draw_losses(axes: Any, losses: Mapping[str, Sequence[float]], accuracies: Mapping[str, Sequence[float]]) -> None:
-    """The first run as a broad pale line, the second thin and dark on top of it, so that a difference would show."""
+    """Draw the first run as a broad pale line, and the second thin and dark on top, so that differences show."""
     (one, many), steps = losses, range(1, len(next(iter(losses.values()))) + 1)
     axes.plot(steps, losses[one], color="#f0b46a", linewidth=4, solid_capstyle="round", label=_label(one, accuracies))
     axes.plot(steps, losses[many], color=BLUE, linewidth=1.1, label=_label(many, accuracies))
@@ -63,7 +63,7 @@ def _label(title: str, accuracies: Mapping[str, Sequence[float]]) -> str:
 
 
 def _draw_memory(axes: Any, results: Mapping[str, Any]) -> None:
-    """A bar for one device and one for each worker, and what would be an equal share."""
+    """Draw a bar for one device and for each worker, and a line at an equal share."""
     workers, single = results["worker_bytes"], results["single_device_bytes"]
     names = ["one device", *(f"worker {i}" for i in range(len(workers)))]
     sizes = [count / MIB for count in (single, *workers)]

@@ -1,7 +1,4 @@
-"""GPUs that the fetch kernel is checked and timed on: those that CuPy sees, or one that is emulated on the CPU.
-
-What runs is what the MXNet operator runs: csrc/cuda with its kernel's source, its tables and its launcher.
-"""
+"""GPUs for the fetch kernel: those that CuPy sees, or one that is emulated on the CPU."""
 
 from __future__ import annotations
 
@@ -21,11 +18,11 @@ AHEAD_BYTES = 512 << 20
 
 
 class GpuError(RuntimeError):
-    """What csrc/cuda, the driver or NVRTC refused."""
+    """Error of csrc/cuda, the driver or NVRTC."""
 
 
 class Library:
-    """csrc/cuda, loaded; its errors are exceptions."""
+    """The library of csrc/cuda, which raises its errors as exceptions."""
 
     def __init__(self) -> None:
         self.functions = ctypes.CDLL(str(native.build_cuda_library()))
@@ -33,19 +30,19 @@ class Library:
         self.functions.TofuFetchFree.argtypes = [ctypes.c_void_p]
 
     def call(self, name: str, *arguments: Any) -> None:
-        """A function that returns 0, or -1 after which TofuCudaError says why."""
+        """Call a function that returns 0, or -1 and sets TofuCudaError."""
         if getattr(self.functions, name)(*arguments) != 0:
             raise GpuError(self.functions.TofuCudaError().decode())
 
     def describe(self) -> tuple[str, int]:
-        """Name and compute capability (9.0 as 90) of the first GPU."""
+        """Return name and compute capability (9.0 as 90) of the first GPU."""
         name, capability = ctypes.create_string_buffer(128), ctypes.c_int()
         self.call("TofuCudaDevice", 0, name, ctypes.byref(capability))
         return name.value.decode(), capability.value
 
 
 class NativeFetch:
-    """A fetch as the MXNet operator holds it: prepared once, launched many times."""
+    """A fetch as in the MXNet operator: prepared once, launched many times."""
 
     def __init__(self, library: Library, fetch: Fetch, dtype: str, gpus: int) -> None:
         self.library, self.fetch, self.handle = library, fetch, ctypes.c_void_p()
@@ -56,7 +53,7 @@ class NativeFetch:
         library.call("TofuFetchCreate", *arguments)
 
     def launch(self, output: int, inputs: Sequence[int], stream: int = 0, adds: bool = False) -> None:
-        """Issue it; addresses are integers."""
+        """Launch the kernel. Addresses are integers."""
         addresses = (ctypes.c_void_p * max(1, len(inputs)))(*inputs)
         self.library.call(
             "TofuFetchLaunch",
@@ -75,7 +72,7 @@ class NativeFetch:
 
 
 class EmulatedGpu:
-    """Stands for CuPy: arrays of NumPy, kernels on the CPU."""
+    """Stand-in for CuPy with arrays of NumPy and kernels on the CPU."""
 
     gpus = 1
     cupy = np
@@ -132,10 +129,9 @@ class CupyGpus:
         return np.asarray(array.get())
 
     def seconds(self, action: Callable[[], object], runs: int) -> float:
-        """Median time of `action` on the stream, by events; the first runs warm up.
+        """Return the median time of `action` on the stream, measured by events. The first runs warm up.
 
-        A long copy comes before it: meanwhile the host issues the action, whose time is then the GPU's alone (of CuPy's many launches as
-        far as the host is ahead of them), and the caches hold nothing of the run before.
+        A long copy runs first. Meanwhile, the host issues the action, so that only the GPU's time counts; and the copy clears the caches.
         """
         times = []
         with self.stream:
@@ -153,15 +149,15 @@ class CupyGpus:
         return median(times)
 
     def copy(self, target: Any, source: Any, count: int) -> None:
-        """A device-to-device copy of `count` bytes."""
+        """Copy `count` bytes from device to device."""
         runtime = self.cupy.cuda.runtime
         addresses = self.address(target), self.address(source)
         runtime.memcpyAsync(*addresses, count, runtime.memcpyDeviceToDevice, self.stream.ptr)
 
     def release(self) -> None:
-        """Give back what CuPy keeps of arrays that are gone."""
+        """Free the memory that CuPy keeps of deleted arrays."""
         self.cupy.get_default_memory_pool().free_all_blocks()
 
     def free_bytes(self) -> int:
-        """Free memory of the first GPU."""
+        """Return the free memory of the first GPU."""
         return int(self.cupy.cuda.runtime.memGetInfo()[0])

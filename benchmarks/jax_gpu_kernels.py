@@ -2,9 +2,8 @@
 
     python -m benchmarks.jax_gpu_kernels --json FILE
 
-Each step is planned for one worker and compared with `jax.jit` of the step itself, on the GPU that JAX sees. A step may be off by the
-rounding of its number type. The table also shows the scratch memory that XLA allocates, on the device and on the host: an offloading policy
-that is lost shows there.
+Each step is planned for one worker and compared with `jax.jit`, on the GPU that JAX sees, up to the rounding of its number type. The
+scratch memory that XLA allocates on the device and on the host shows if an offloading policy is lost.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ Step = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def attend_by_cudnn(is_causal: bool) -> Step:
-    """A training step of one attention layer by cuDNN."""
+    """Return a training step of one attention layer by cuDNN."""
     return make_attention_step(
         lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=is_causal, implementation="cudnn")
     )
 
 
 def attend_by_pallas() -> Step:
-    """The same by the Pallas kernel that JAX brings for GPUs."""
+    """Return the same step by JAX's Pallas kernel for GPUs."""
     from jax.experimental.pallas.ops.gpu import attention
 
     return make_attention_step(lambda q, k, v: attention.mha(q, k, v, None, causal=True, sm_scale=WIDTH**-0.5))
 
 
 def make_attention_step(attend: Callable[..., Any]) -> Step:
-    """Gradient descent on projections around an attention kernel."""
+    """Return a step of gradient descent on projections around an attention kernel."""
     random = np.random.default_rng(0)
     size = HEADS * WIDTH
     params = {name: jnp.asarray(random.normal(size=(size, size)) / 16, jnp.bfloat16) for name in "qkv"}
@@ -59,7 +58,7 @@ def make_attention_step(attend: Callable[..., Any]) -> Step:
 
 
 def train_layers(policy: Any) -> Step:
-    """A scan over layers, whose residuals a checkpoint policy places."""
+    """Return a step with a scan over layers, whose residuals a checkpoint policy places."""
     random = np.random.default_rng(0)
     weights = jnp.asarray(random.normal(size=(8, 1024, 1024)) / 32, jnp.float32)
     x = jnp.asarray(random.normal(size=(8192, 1024)), jnp.float32)
@@ -75,7 +74,7 @@ def train_layers(policy: Any) -> Step:
 
 
 def differentiate_a_step() -> Step:
-    """The gradient of a partitioned loss, which is a step of its own."""
+    """Return a loss to be partitioned and then differentiated."""
     random = np.random.default_rng(0)
     weights = jnp.asarray(random.normal(size=(4, 512, 512)) / 16, jnp.float32)
     x = jnp.asarray(random.normal(size=(256, 512)), jnp.float32)
@@ -87,7 +86,7 @@ def differentiate_a_step() -> Step:
 
 
 def make_cases() -> Mapping[str, Callable[[], Step]]:
-    """Every step by name."""
+    """Return the steps by name."""
     policies = jax.checkpoint_policies
     offload = policies.save_and_offload_only_these_names(
         names_which_can_be_saved=[], names_which_can_be_offloaded=["h"], offload_src="device", offload_dst="pinned_host"
@@ -103,7 +102,7 @@ def make_cases() -> Mapping[str, Callable[[], Step]]:
 
 
 def compare(name: str, make: Callable[[], Step]) -> dict[str, Any]:
-    """One step on the device: how far it is off, and the scratch memory of both programs."""
+    """Return the error of a step, and the scratch memory of both programs."""
     step, arguments = make()
     made: Any = tofu.jax.partition(step, 1, arguments)
     plain: Any = step

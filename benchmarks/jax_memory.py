@@ -1,10 +1,10 @@
-"""Predicted temporaries of JAX steps beside XLA's own count, on one device and on several: the small models of `jax_models`, and those of
-`jax_peers` in the sizes of users.
+"""Predicted temporaries of JAX steps, compared with XLA's own count, on one device and on several.
 
     python -m benchmarks.jax_memory [--models nnx.perceptron,linen.resnet] [--workers 2,8]
     python -m benchmarks.jax_memory --models "MLP,Transformer block,LSTM 2x4,ResNet,12-layer Transformer,ResNet-50" --workers 8
 
-XLA compiles each step, with its state donated and without. A step is missed by more than a quarter and 1 KiB where the last column says so.
+XLA compiles each step with its state donated and without. A row is marked "missed" if the prediction is off by more than a
+quarter and 1 KiB.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rich.table import Table
 from benchmarks.jax_compare import set_environment
 
 LARGEST = 0.25  # of XLA's count
-LEAST = 1024  # bytes, which no more is asked of
+LEAST = 1024  # bytes: smaller errors do not count
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Count:
 
     @property
     def is_missed(self) -> bool:
-        """Whether the prediction is further off than is asked."""
+        """True if the prediction is too far off."""
         return abs(self.predicted - self.compiled) > max(LARGEST * self.compiled, LEAST)
 
 
 def count_model(name: str, workers: list[int]) -> Iterator[Count]:
-    """The counts of a model: of `jax_models`, plain ones in single precision, others in double precision."""
+    """Yield the counts of a model. Plain small models are in single precision, others in double precision."""
     import jax
 
     import tofu.jax
@@ -61,22 +61,21 @@ def count_model(name: str, workers: list[int]) -> Iterator[Count]:
                 report = made.memory_report(compile=True)
                 assert report.compiled is not None
                 yield Count(count, bool(donated), report.worker.temporaries_bytes, report.compiled.temporaries_bytes)
-            if not hasattr(step, "lower"):  # else its functions and texts are no arguments of `jax.jit`
+            if not hasattr(step, "lower"):  # otherwise, it has arguments that `jax.jit` refuses
                 whole = read_compiled(jax.jit(step, donate_argnums=donated).lower(state, *others).compile())
                 yield Count(0, bool(donated), report.one_device.temporaries_bytes, whole.temporaries_bytes)
 
 
 @click.command(help=__doc__)
-@click.option("--models", help="Names, comma separated; all if none is said.")
-@click.option("--workers", default="2,8", show_default=True, help="Numbers of workers, comma separated.")
+@click.option("--models", help="Names, separated by commas. By default, all.")
+@click.option("--workers", default="2,8", show_default=True, help="Numbers of workers, separated by commas.")
 def main(models: str | None, workers: str) -> None:
-    """A row for each step."""
     counted = [int(count) for count in workers.split(",")]
     set_environment(max(counted), "cpu")
     from tests.models.jax import load_models
 
     table = Table("model", title="Temporaries, bytes")
-    for column in ("workers", "predicted", "XLA's count", "of it"):
+    for column in ("workers", "predicted", "XLA's count", "ratio"):
         table.add_column(column, justify="right")
     table.add_column("")
     counts: list[Count] = []

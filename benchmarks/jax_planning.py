@@ -1,13 +1,12 @@
-"""Seconds until a deep Transformer is planned in JAX: its tracing, reading what was traced, analysis and search.
+"""Seconds to plan a deep Transformer in JAX: tracing, reading, analysis and search.
 
     python -m benchmarks.jax_planning --layers 12 --layers 96 --workers 8 [--apart]
     python -m benchmarks.jax_planning --layers 12 --workers 3 --uneven none
     python -m benchmarks.jax_planning --layers 12 --scanned
 
-Steps are trained by Adam, 1,024 units wide, and planned from shapes alone. Each run is a process of its own, in which nothing was planned
-before; seconds are those of a processor, medians over the runs. `--apart` plans them as if no layer were known to be like another as well,
-and says what its plan moves: what planning repeated layers once costs in bytes. `--uneven` says what may lie in unequal parts, as
-`tofu.jax.partition` has it. `--scanned` has the layers in a `lax.scan`.
+Steps train by Adam with 1,024 units, and are planned from shapes alone. Each run is a separate process. Seconds are processor time,
+medians of the runs. `--apart` also plans without recognizing repeated layers, to show what that costs in bytes. `--uneven` is the argument
+of `tofu.jax.partition`. `--scanned` puts the layers into a `lax.scan`.
 """
 
 from __future__ import annotations
@@ -26,9 +25,10 @@ from tofu.search.native import UNEVEN
 
 
 @dataclass
-class Run:
-    """What planning a step took and gave: seconds of a processor, equations, bytes moved in a step, what a worker holds of all that the
-    step is given, and what is proved.
+class PlanningRun:
+    """Number of equations, processor seconds, and properties of the plan.
+
+    `held` is the share of the step's arguments that a worker holds.
     """
 
     equations: int
@@ -41,12 +41,14 @@ class Run:
 
     @property
     def planning(self) -> float:
-        """Analysis and search."""
+        """Seconds of analysis and search."""
         return sum(self.passes.values())
 
 
-def plan_cold(layers: int, workers: int, replicate: str, uneven: str | None, is_scanned: bool, is_apart: bool) -> Run:
-    """Plans one step. Imports and the first call of everything are outside of the times."""
+def plan_cold(
+    layers: int, workers: int, replicate: str, uneven: str | None, is_scanned: bool, is_apart: bool
+) -> PlanningRun:
+    """Plan one step. Imports and first calls are not part of the times."""
     import jax
 
     from tests.models.jax.language import TRANSFORMER_SIZES, transformer
@@ -69,13 +71,13 @@ def plan_cold(layers: int, workers: int, replicate: str, uneven: str | None, is_
     jax.clear_caches()
     started = time.process_time()
     source = read_step(model.step, arguments)
-    run = Run(len(traced.jaxpr.eqns), tracing, time.process_time() - started - tracing)
+    run = PlanningRun(len(traced.jaxpr.eqns), tracing, time.process_time() - started - tracing)
     stages = Stages()
     plan = plan_step(source, settings, stages, engine).plan
     run.passes = stages.processor_seconds
     run.moved_bytes, run.optimality = plan.communication_bytes, plan.optimality
-    given = sum(tensor.size_bytes for tensor in source.graph.tensors if tensor.is_given)
-    run.held = max(plan.worker_bytes) / given
+    argument_bytes = sum(tensor.size_bytes for tensor in source.graph.tensors if tensor.is_given)
+    run.held = max(plan.worker_bytes) / argument_bytes
     return run
 
 
@@ -85,8 +87,8 @@ def plan_cold(layers: int, workers: int, replicate: str, uneven: str | None, is_
 @click.option("--replicate", type=click.Choice(("small", "free")), default="small", show_default=True)
 @click.option("--uneven", type=click.Choice(UNEVEN))
 @click.option("--runs", default=3, show_default=True)
-@click.option("--scanned", is_flag=True, help="The layers in a loop.")
-@click.option("--apart", is_flag=True, help="As if no layer were like another, too.")
+@click.option("--scanned", is_flag=True, help="Put the layers into a loop.")
+@click.option("--apart", is_flag=True, help="Also plan without recognizing repeated layers.")
 def main(
     depths: tuple[int, ...],
     workers: int,
@@ -96,15 +98,14 @@ def main(
     scanned: bool,
     apart: bool,
 ) -> None:
-    """A row for each depth."""
     table = Table(title=f"Planning Transformers for {workers} workers, replicate={replicate!r}: seconds of a processor")
     for name in (
         "layers",
         "equations",
         "JAX's tracing",
-        "reading beside it",
+        "reading",
         "analysis + search",
-        "of these the search",
+        "search",
         "moved, GB",
         "held",
         "plan",
@@ -112,20 +113,22 @@ def main(
         table.add_column(name, justify="left" if name == "plan" else "right")
     for layers in depths:
         for is_apart in (False, True) if apart else (False,):
-            found = [run_cold(plan_cold, layers, workers, replicate, uneven, scanned, is_apart) for _ in range(runs)]
+            runs_done = [
+                run_cold(plan_cold, layers, workers, replicate, uneven, scanned, is_apart) for _ in range(runs)
+            ]
             seconds = [
                 median(seconds)
                 for seconds in zip(
-                    *((r.tracing, r.reading, r.planning, r.passes["selected"]) for r in found), strict=True
+                    *((r.tracing, r.reading, r.planning, r.passes["selected"]) for r in runs_done), strict=True
                 )
             ]
             table.add_row(
                 f"{layers}{' apart' if is_apart else ''}",
-                f"{found[0].equations:,}",
-                *(f"{one:.2f}" for one in seconds),
-                f"{found[0].moved_bytes / 1e9:.3f}",
-                f"{found[0].held:.1%}",
-                found[0].optimality,
+                f"{runs_done[0].equations:,}",
+                *(f"{each:.2f}" for each in seconds),
+                f"{runs_done[0].moved_bytes / 1e9:.3f}",
+                f"{runs_done[0].held:.1%}",
+                runs_done[0].optimality,
             )
     Console(width=None if sys.stdout.isatty() else 190).print(table)
 

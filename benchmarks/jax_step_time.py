@@ -1,11 +1,10 @@
-"""How long a partitioned JAX step takes on one device, beside `jax.jit` of the step itself.
+"""Step time of a partitioned JAX step on one device, compared with `jax.jit` of the step itself.
 
     python -m benchmarks.jax_step_time                     real sizes, on the GPU that JAX sees
     python -m benchmarks.jax_step_time --small             sizes that a CPU runs in seconds
 
-What the partitioned step does beyond the plain one is what the lowering costs: with one worker nothing is moved. Both are compiled, run
-from the same state, and timed by turns in one process; a time is the median of the rounds. Before that, small models of `jax_models` in
-double precision give the numbers of `jax.jit`: what is wrong is not timed.
+With one worker nothing is transferred, so the difference is the cost of the lowering. Both steps run in turn in one process, from the same
+state. A time is the median of the rounds. Before that, small models in double precision are compared with `jax.jit`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ OVERHEAD_GOAL = 1.05  # of plain jit's time
 
 @dataclass(frozen=True)
 class StepTime:
-    """Median seconds of a step; `overhead` is the partitioned one's over plain jit's."""
+    """Median seconds of a step. `overhead` is the time of the partitioned step over that of plain jit."""
 
     model: str
     plain_seconds: float
@@ -40,7 +39,7 @@ class StepTime:
 
 
 def list_models(is_small: bool) -> Mapping[str, Callable[[], Any]]:
-    """Models from shapes: as a GPU of 80 GB is kept busy by, or small."""
+    """Return models by name, for a GPU of 80 GB or small."""
     from tests.models.jax.language import MODELS, lstm, mlp, resnet_of_bottlenecks, transformer
 
     if is_small:
@@ -54,7 +53,7 @@ def list_models(is_small: bool) -> Mapping[str, Callable[[], Any]]:
 
 
 def check_numbers() -> Iterator[tuple[str, float]]:
-    """The largest error of each small model against plain jit, in double precision; raises where it is above the limit."""
+    """Yield the largest error of each small model in double precision. Raise AssertionError if it is above the limit."""
     import jax
 
     import tofu.jax
@@ -74,7 +73,7 @@ def check_numbers() -> Iterator[tuple[str, float]]:
 
 
 def time_model(name: str, build: Callable[[], Any], rounds: int) -> StepTime:
-    """Both steps by turns, each from its own last state."""
+    """Time both steps in turn, each from its own last state."""
     import jax
 
     import tofu.jax
@@ -86,7 +85,7 @@ def time_model(name: str, build: Callable[[], Any], rounds: int) -> StepTime:
     steps = {"plain": plain, "partitioned": made}
     states = {"plain": state, "partitioned": made.place(state)}
     seconds: dict[str, list[float]] = {kind: [] for kind in steps}
-    for turn in range(rounds + 2):  # the first two compile, and fill what is kept
+    for turn in range(rounds + 2):  # the first two compile and fill caches
         for kind, step in steps.items():
             started = time.perf_counter()
             states[kind] = jax.block_until_ready(step(states[kind], data))[0]
@@ -96,7 +95,7 @@ def time_model(name: str, build: Callable[[], Any], rounds: int) -> StepTime:
 
 
 def draw(shapes: Any) -> Any:
-    """A tree of small random numbers, and whole ones where a class or a token is meant."""
+    """Return a tree of small random numbers, integers for classes and tokens."""
     import jax
     import numpy as np
 
@@ -112,10 +111,9 @@ def draw(shapes: Any) -> Any:
 
 @click.command(help=__doc__)
 @click.option("--small", is_flag=True, help="Sizes for a CPU.")
-@click.option("--rounds", default=20, show_default=True, help="How often each step is timed.")
-@click.option("--json", "path", type=click.Path(path_type=Path), help="Where the figures go.")
+@click.option("--rounds", default=20, show_default=True, help="Timed rounds.")
+@click.option("--json", "path", type=click.Path(path_type=Path), help="File for the figures.")
 def main(small: bool, rounds: int, path: Path | None) -> None:
-    """Checks, times, prints."""
     import jax
 
     device = jax.devices()[0].device_kind
@@ -127,14 +125,14 @@ def main(small: bool, rounds: int, path: Path | None) -> None:
     print(f"\n{device}, one device, JAX {jax.__version__}; goal: at most {OVERHEAD_GOAL} of jax.jit\n")
     print(f"{'model':24} {'jax.jit':>10} {'tofu.jax':>10} {'over jit':>9}")
     for name, build in list_models(small).items():
-        one = time_model(name, build, rounds)
-        times.append(one)
+        step_time = time_model(name, build, rounds)
+        times.append(step_time)
         print(
-            f"{name:24} {one.plain_seconds * 1e3:7.2f} ms {one.partitioned_seconds * 1e3:7.2f} ms {one.overhead:8.3f}x",
+            f"{name:24} {step_time.plain_seconds * 1e3:7.2f} ms {step_time.partitioned_seconds * 1e3:7.2f} ms {step_time.overhead:8.3f}x",
             flush=True,
         )
     if path is not None:
-        rows = [asdict(one) | {"overhead": one.overhead} for one in times]
+        rows = [asdict(each) | {"overhead": each.overhead} for each in times]
         path.write_text(
             json.dumps({"device": device, "jax": jax.__version__, "errors": errors, "steps": rows}, indent=1)
         )

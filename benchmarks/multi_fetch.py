@@ -1,19 +1,18 @@
-"""The fetch kernel on a GPU: correct on random geometries and on those of real plans, and how fast.
+"""Results and bandwidth of the fetch kernel on a GPU, for random geometries and those of real plans.
 
-    python -m benchmarks.multi_fetch                 needs a GPU, CuPy, matplotlib (pip install "cupy-cuda12x[ctk]" matplotlib)
-                                                     and a C++ compiler (g++, or pip install ziglang); not MXNet
-    python -m benchmarks.multi_fetch --emulate       the same checks on the CPU, thread by thread, and no timing
+    python -m benchmarks.multi_fetch                 needs a GPU, CuPy (pip install "cupy-cuda12x[ctk]") and a C++ compiler
+                                                     (g++, or pip install ziglang), but no MXNet
+    python -m benchmarks.multi_fetch --emulate       the same checks on the CPU, thread by thread, without times
 
-What runs is what the MXNet operator runs: csrc/cuda with its kernel's source, its tables and its launcher, over arrays of CuPy. Results
-are compared with NumPy's, and those of the timed cases with CuPy's. Bandwidth is bytes that have to be read and written, over the
-median time between two events; the share is that over the bandwidth of a device-to-device copy of as many bytes. The speed-up is over
-what separate operators do: slices are copied, added up, and put together with CuPy. A table is printed, and a picture is saved.
+The MXNet operator uses the same source, tables and launcher (csrc/cuda). Results are compared with NumPy, and in the timed cases also with
+CuPy. Bandwidth is the bytes that have to be read and written over the median time between two events.
+The share is relative to a device-to-device copy of as many bytes, the speed-up to separate operators of CuPy: slice, copy, add,
+concatenate.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import sys
 from collections.abc import Sequence
@@ -23,7 +22,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.fetch_geometry import FOLDER, Fetch, Piece, bordered, load, random_fetch, side_by_side, stacked, summed
+from benchmarks.fetch_geometry import (
+    FOLDER,
+    Fetch,
+    FetchPiece,
+    bordered,
+    load,
+    random_fetch,
+    side_by_side,
+    stacked,
+    summed,
+)
 from benchmarks.fetch_gpus import CupyGpus, EmulatedGpu, GpuError, NativeFetch
 
 MIB = 1 << 20
@@ -33,13 +42,13 @@ TYPES = ("float32", "float16", "float64", "int32", "uint8", "int8", "int64", "bo
 
 
 def random_arrays(fetch: Fetch, dtype: str, seed: int) -> list[np.ndarray]:
-    """Small whole numbers, whose sums are exact in every type and every order."""
+    """Return small integers, whose sums are exact in every type and order."""
     rng = np.random.RandomState(seed)
     return [rng.randint(0, 2 if dtype == "bool" else 15, shape).astype(dtype) for shape in fetch.inputs]
 
 
 def check(gpu: Any, fetch: Fetch, dtype: str, seed: int) -> None:
-    """Written, then added to that: both equal to NumPy's."""
+    """Write a fetch, then add it once more, and compare both results with NumPy."""
     inputs = random_arrays(fetch, dtype, seed)
     placed = [gpu.place(array, i % gpu.gpus) for i, array in enumerate(inputs)]
     output = gpu.place(np.zeros(fetch.shape, dtype), 0)
@@ -51,72 +60,72 @@ def check(gpu: Any, fetch: Fetch, dtype: str, seed: int) -> None:
         wanted = expected + expected if adds else expected
         if not np.array_equal(result, wanted):
             raise AssertionError(
-                f"{fetch.name}, {dtype}, adds={adds}: {np.sum(result != wanted)} cells differ from NumPy's"
+                f"{fetch.name}, {dtype}, adds={adds}: {np.sum(result != wanted)} elements differ from NumPy's"
             )
 
 
 def check_all(gpu: Any, random: int, plans: Sequence[Fetch]) -> None:
-    """Random geometries in all types, and those of real plans."""
+    """Check random geometries in all types, and those of real plans."""
     for seed in range(random):
         check(gpu, random_fetch(seed), TYPES[seed % len(TYPES)], seed)
     for fetch in plans:
         check(gpu, fetch, "float32", 0)
     print(
-        f"{random} random geometries and {len(plans)} of real plans: equal to NumPy, written and added; inputs on {gpu.gpus} GPU(s)."
+        f"{random} random geometries and {len(plans)} of real plans: equal to NumPy, written and added. Inputs on {gpu.gpus} GPU(s)."
     )
 
 
 def check_large(gpu: Any, columns: int = GIB + 1) -> None:
-    """Three rows of single bytes, none of which lies at a multiple of 2: more items than a number of 32 bits with a sign counts."""
-    piece = Piece((0, 0), (3, columns), ((0, (0, 1)),))
+    """Check three rows of single bytes at odd addresses: more items than a signed number of 32 bits counts."""
+    piece = FetchPiece((0, 0), (3, columns), ((0, (0, 1)),))
     fetch = Fetch("single bytes", (3, columns), ((3, columns + 1),), (piece,))
     source = gpu.cupy.empty((3, columns + 1), "uint8")
-    for row in range(3):  # one by one: CuPy counts what is less than 2^31 in every version
+    for row in range(3):  # one by one: some versions of CuPy count up to 2^31 only
         source[row] = gpu.cupy.tile(gpu.cupy.arange(row, 251 - row, dtype="uint8"), columns // 245 + 2)[: columns + 1]
     output = gpu.cupy.zeros((3, columns), "uint8")
     NativeFetch(gpu.library, fetch, "uint8", 1).launch(gpu.address(output), [gpu.address(source)])
     if not all(bool((output[row] == source[row, 1:]).all()) for row in range(3)):
-        raise AssertionError(f"{output.size:,} single bytes: not all are those of the source")
+        raise AssertionError(f"{output.size:,} single bytes: not all equal their source")
     print(f"{output.size:,} single bytes: equal to their source.")
 
 
 @dataclass(frozen=True)
-class Case:
-    """What is timed; `goal` is the share of a copy's bandwidth that is aimed at."""
+class TimedFetch:
+    """A fetch to time, and the goal for its share of a copy's bandwidth."""
 
     fetch: Fetch
     goal: float | None = None
 
 
-def timed_cases(plans: Sequence[Fetch], mib: int) -> list[Case]:
-    """Regions of `mib` MiB of float32 and of 64 MiB, and real plans."""
+def timed_cases(plans: Sequence[Fetch], mib: int) -> list[TimedFetch]:
+    """Return regions of `mib` MiB of float32 and of 64 MiB, and those of real plans."""
     cells = mib * MIB // 4
 
-    def rows(name: str, row_bytes: int, goal: float) -> Case:
+    def rows(name: str, row_bytes: int, goal: float) -> TimedFetch:
         columns = row_bytes // 4
-        return Case(side_by_side(name, 4, cells // 4 // columns, columns, padding=columns), goal)
+        return TimedFetch(side_by_side(name, 4, cells // 4 // columns, columns, padding=columns), goal)
 
     return [
-        Case(stacked("contiguous, 64 MiB", 8, 2 * MIB), 0.9),
-        Case(stacked(f"contiguous, {mib} MiB", 8, cells // 8), 0.9),
+        TimedFetch(stacked("contiguous, 64 MiB", 8, 2 * MIB), 0.9),
+        TimedFetch(stacked(f"contiguous, {mib} MiB", 8, cells // 8), 0.9),
         rows("rows of 4 KiB", 4096, 0.85),
         rows("rows of 512 B", 512, 0.7),
         rows("rows of 64 B", 64, 0.4),
-        Case(summed("sum of 8", 8, cells // 4), 0.85),
-        Case(side_by_side("gather of columns", 16, cells // 16, 1, padding=3)),
-        Case(bordered("images of 56 x 56 with a border", cells // 56**2, 56)),
-        *(Case(fetch) for fetch in plans),
+        TimedFetch(summed("sum of 8", 8, cells // 4), 0.85),
+        TimedFetch(side_by_side("gather of columns", 16, cells // 16, 1, padding=3)),
+        TimedFetch(bordered("images of 56 x 56 with a border", cells // 56**2, 56)),
+        *(TimedFetch(fetch) for fetch in plans),
     ]
 
 
 @dataclass(frozen=True)
 class Timing:
-    """One row of the table."""
+    """Row of the table."""
 
-    case: Case
+    case: TimedFetch
     bytes_moved: int
     seconds: float
-    copy_seconds: float  # of a device-to-device copy that moves as many bytes
+    copy_seconds: float  # of a device-to-device copy of as many bytes
     cupy_seconds: float
 
     @property
@@ -132,8 +141,8 @@ class Timing:
         return self.cupy_seconds / self.seconds
 
 
-def time_case(gpu: CupyGpus, case: Case, runs: int) -> Timing:
-    """Seconds of the kernel, of a copy and of CuPy, all on the first GPU; the results are equal, or it is an error."""
+def time_case(gpu: CupyGpus, case: TimedFetch, runs: int) -> Timing:
+    """Time the kernel, a copy and CuPy on the first GPU. Raise AssertionError if the results differ."""
     fetch, dtype = case.fetch, "float32"
     inputs = [_numbers(gpu.cupy, shape, i) for i, shape in enumerate(fetch.inputs)]
     output = gpu.cupy.empty(fetch.shape, dtype)
@@ -156,13 +165,13 @@ def time_case(gpu: CupyGpus, case: Case, runs: int) -> Timing:
 
 
 def _numbers(library: Any, shape: Sequence[int], first: int) -> Any:
-    """Small whole numbers in float32, others in each input."""
+    """Return small integers in float32, different in each input."""
     cells = int(np.prod(shape))
     return ((library.arange(cells, dtype="int32") + first) % 15).astype("float32").reshape(shape)
 
 
 def print_table(timings: Sequence[Timing], device: str) -> None:
-    """Bandwidths, shares of a copy's, speed-ups, and how many of the goals are reached."""
+    """Print bandwidths, shares, speed-ups, and the number of goals reached."""
     print(f"\n{device}, float32\n")
     print(f"{'region':44} {'MiB':>7} {'GB/s':>7} {'copy':>7} {'share':>6} {'goal':>5} {'over CuPy':>9} {'goal':>5}")
     for t in timings:
@@ -179,7 +188,7 @@ def print_table(timings: Sequence[Timing], device: str) -> None:
 
 
 def save_figures(timings: Sequence[Timing], device: str, path: Path) -> None:
-    """The table as JSON."""
+    """Write the table as JSON."""
     rows = [
         {
             "region": timing.case.fetch.name,
@@ -194,42 +203,15 @@ def save_figures(timings: Sequence[Timing], device: str, path: Path) -> None:
     path.write_text(json.dumps({"device": device, "rows": rows}, indent=1) + "\n")
 
 
-def save_picture(timings: Sequence[Timing], device: str, path: Path) -> None:
-    """Bandwidth over bytes, under the roof that copies of as many bytes reach."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(9, 5.5), constrained_layout=True)
-    roof = sorted((t.bytes_moved / MIB, t.bytes_moved / t.copy_seconds / 1e9) for t in timings)
-    axes.plot(*zip(*roof, strict=True), color="black", label="device-to-device copy")
-    for timing in timings:
-        x, y = timing.bytes_moved / MIB, timing.bandwidth / 1e9
-        axes.plot(x, y, "o", color="tab:blue" if timing.case.goal else "tab:gray")
-        axes.annotate(timing.case.fetch.name[:32], (x, y), fontsize=7, xytext=(4, -8), textcoords="offset points")
-        if timing.case.goal:
-            axes.plot(x, timing.case.goal * timing.bytes_moved / timing.copy_seconds / 1e9, "_", color="tab:red", ms=14)
-    axes.set(
-        xscale="log", yscale="log", xlabel="bytes read and written, MiB", ylabel="GB/s", title=f"Fetches on {device}"
-    )
-    axes.legend()
-    figure.savefig(path, dpi=150)
-    print(f"\nThe picture is in {path}; red bars are the goals.")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Check, time, print, draw."""
+    """Check and time the kernel, and print the results."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.multi_fetch", description=__doc__.split("\n")[0])
-    parser.add_argument("--emulate", action="store_true", help="run on the CPU, thread by thread: checks only")
+    parser.add_argument("--emulate", action="store_true", help="run on the CPU, thread by thread, without times")
     parser.add_argument("--random", type=int, default=200, help="number of random geometries (200)")
-    parser.add_argument("--mib", type=int, default=512, help="size of the regions that are timed (512)")
-    parser.add_argument("--runs", type=int, default=30, help="how often each is timed, after 5 runs that are not (30)")
-    parser.add_argument("--json", type=Path, help="where the figures go as JSON")
-    parser.add_argument("--save", type=Path, default=Path("multi_fetch.png"), help="where the picture goes")
+    parser.add_argument("--mib", type=int, default=512, help="size of the timed regions (512)")
+    parser.add_argument("--runs", type=int, default=30, help="timed runs of each case, after 5 to warm up (30)")
+    parser.add_argument("--json", type=Path, help="file for the figures, as JSON")
     options = parser.parse_args(arguments)
-    if not options.emulate and importlib.util.find_spec("matplotlib") is None:
-        sys.exit("This benchmark draws a picture with matplotlib, which is not installed: pip install matplotlib.")
     try:
         run(options)
     except GpuError as error:
@@ -237,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """What was asked for, in its order: what is wrong is not timed."""
+    """Check all fetches, then time them."""
     gpu: Any = EmulatedGpu() if options.emulate else CupyGpus()
     name, capability = gpu.library.describe()
     device = f"{name} ({capability // 10}.{capability % 10})"
@@ -256,7 +238,6 @@ def run(options: argparse.Namespace) -> None:
     print_table(timings, device)
     if options.json is not None:
         save_figures(timings, device, options.json)
-    save_picture(timings, device, options.save)
 
 
 if __name__ == "__main__":

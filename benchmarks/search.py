@@ -4,7 +4,7 @@
     python -m benchmarks.search scaling         seconds for ResNets of 152 to 1,520 layers, Transformers of 12 to 96
     python -m benchmarks.search optimality      distance of the default plan from the best one (part of an hour)
 
-Every measurement runs in a process of its own.
+Every measurement runs in a separate process.
 """
 
 from __future__ import annotations

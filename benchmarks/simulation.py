@@ -4,7 +4,7 @@
     python -m benchmarks.simulation --machine machine.json --rounds 5 --output results.json
 
 The machine is calibrated first with other models (`python -m tofu calibrate`), or read from a file. A configuration is a model, a number of
-workers and a plan. It runs in a process of its own, with one thread for each worker. A step is forward, backward and the update by SGD with
+workers and a plan. It runs in a separate process, with one thread for each worker. A step is forward, backward and the update by SGD with
 momentum. "Fetches" is the share of a step that disappears if fetches move nothing (TOFU_SKIP_FETCH=1, as in section 7.3 of the paper).
 
 The simulator is compared with two null predictors: the measured time of one device, and this time divided by the processors in use.
@@ -169,7 +169,7 @@ def run_module(name: str, workers: int, plan: str) -> list[float]:
 
 
 def run_apart(*arguments: str, **environment: str) -> Any:
-    """Run this program in a process of its own and return the JSON that it prints."""
+    """Run this program in a separate process and return the JSON that it prints."""
     command = [sys.executable, "-m", "benchmarks.simulation", *arguments]
     settings = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     ended = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)

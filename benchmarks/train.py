@@ -1,11 +1,11 @@
-"""The paper's training runs: a large model over several devices, with its speed, its memory and the bytes that move.
+"""The paper's training runs: speed, memory and communication of a large model over several devices.
 
     python -m benchmarks.train --model wresnet-152-10 --ngpus 8 --batch 8
     python -m benchmarks.train --model rnn-8-8k --ngpus 8 --batch 128
     python -m benchmarks.train --model wresnet-152-10 --ngpus 8 --batch 8 --contexts cpu --scale 16 --steps 3
 
-Data is random, the same batch in every step. --scale divides the widths of all layers, for machines that are smaller than the model.
-What does not fit is refused before anything is allocated.
+Data is random, and the same in every step. --scale divides the widths of all layers, for machines that are smaller than the model. A model
+that does not fit is refused before memory is allocated.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ OPTIMIZER, OPTIMIZER_PARAMETERS = "sgd", {"learning_rate": 0.01, "momentum": 0.9
 
 
 def available_bytes(contexts: Sequence[Any]) -> dict[str, int]:
-    """Device -> bytes that are free. All workers on CPUs share the host's memory."""
+    """Return the free bytes of each device. All workers on CPUs share the host's memory."""
     if contexts[0].device_type == "gpu":
         return {str(context): mx.context.gpu_memory_info(context.device_id)[0] for context in contexts}
     return {"the host": read_free_bytes()}
 
 
 def needed_bytes(report: tofu.MemoryReport, contexts: Sequence[Any]) -> dict[str, int]:
-    """The same devices -> bytes that training needs there."""
+    """Return the bytes that training needs on each device."""
     workers = [
         worker.needed_bytes - (0 if context.device_type == "gpu" else worker.rounding_bytes)
         for worker, context in zip(report.workers, contexts, strict=True)
@@ -52,7 +52,7 @@ def needed_bytes(report: tofu.MemoryReport, contexts: Sequence[Any]) -> dict[str
 
 
 def check_fits(report: tofu.MemoryReport, contexts: Sequence[Any], scale: int) -> None:
-    """Raise a UsageError where a device has less memory than training needs there."""
+    """Raise a UsageError if a device has less memory than training needs."""
     needed, available = needed_bytes(report, contexts), available_bytes(contexts)
     short = {device: need for device, need in needed.items() if need > available[device]}
     if not short:
@@ -72,7 +72,7 @@ def check_fits(report: tofu.MemoryReport, contexts: Sequence[Any], scale: int) -
 
 
 def random_batch(model: Model, labels: Sequence[str]) -> Any:
-    """Tokens and classes are small whole numbers, begin states are zero, the rest is normal."""
+    """Return a batch: integers for tokens and classes, zeros for begin states, normal numbers otherwise."""
     shapes, outputs, _ = model.symbol.infer_shape(**model.shapes)
     shape_of = dict(zip(model.symbol.list_arguments(), shapes, strict=True))
     rng, classes = np.random.RandomState(0), outputs[0][-1]
@@ -88,7 +88,7 @@ def random_batch(model: Model, labels: Sequence[str]) -> Any:
 
 
 def start(model: Model, contexts: Sequence[Any], scale: int) -> tuple[Any, Any, int]:
-    """A module that is ready to train, its batch, and the bytes that a worker needs."""
+    """Return a module that is ready to train, its batch, and the bytes that a worker needs."""
     labels = find_labels(model.symbol)
     symbol = tofu.partition(model.symbol, contexts=contexts, **model.shapes)
     report = tofu.memory_report(symbol, optimizer=OPTIMIZER, optimizer_params=OPTIMIZER_PARAMETERS)
@@ -106,14 +106,14 @@ def start(model: Model, contexts: Sequence[Any], scale: int) -> tuple[Any, Any, 
 
 
 def measure_loss(module: Any, batch: Any) -> float:
-    """Cross entropy of the last step's outputs."""
+    """Return the cross entropy of the last step's outputs."""
     metric = mx.metric.CrossEntropy()
     module.update_metric(metric, batch.label)
     return float(metric.get()[1])
 
 
 def run_steps(module: Any, batch: Any, steps: int) -> tuple[list[float], int, list[float]]:
-    """Seconds of each step, bytes that the kernels read from other workers in the last one, and the loss of the first and last."""
+    """Train. Return the seconds of each step, the bytes read from other workers in the last one, and the first and last loss."""
     seconds, losses = [], []
     for step in track(range(steps), "training"):
         mx.nd.waitall()

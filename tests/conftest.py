@@ -1,4 +1,4 @@
-"""Shared by all tests: quiet, reproducible numerics, and texts that are compared with golden files."""
+"""Fixtures and settings of all tests: quiet, reproducible numerics and golden files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import tofu  # noqa: F401  makes MXNet importable
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.tdl import Description
 
-gc.set_threshold(100_000, 20, 100)  # a tenth of the time of JAX's tests went into looking for garbage
+gc.set_threshold(100_000, 20, 100)  # garbage collection took a tenth of the time of JAX's tests
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,15 +24,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def descriptions(monkeypatch: pytest.MonkeyPatch) -> dict[str, Description]:
-    """The descriptions of MXNet's operators as a dict, which a test may change."""
+    """Return the descriptions of MXNet's operators as a dict, which a test may change."""
     monkeypatch.setattr(DESCRIPTIONS, "_described", DESCRIPTIONS.copy())
     return DESCRIPTIONS._described
 
 
 @pytest.fixture
 def check_golden(request: pytest.FixtureRequest) -> Callable[[str | Path, str], None]:
-    """Compares a text with a file, that of this name in the folder `golden` beside the test, or one under its path; `pytest --update`
-    writes the file."""
+    """Return a function that compares a text with a file below `golden` beside the test; `pytest --update` writes the file."""
 
     def check(file: str | Path, text: str) -> None:
         path = request.path.parent / "golden" / file

@@ -1,4 +1,4 @@
-"""What messages say of names that are not there."""
+"""Suggestions of similar names in error messages."""
 
 import pytest
 
@@ -16,5 +16,5 @@ NAMES = ["params/w", "opt/0/mu/w", "params/bias", "jvp(encoder)/dot_general", "d
         ("conv", []),
     ],
 )
-def test_the_near_names_are_those_below_a_path_alike_or_longer(name, near):
+def test_near_names_are_path_ends_misspellings_and_extensions(name, near):
     assert find_near(name, NAMES) == near

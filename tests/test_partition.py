@@ -1,4 +1,4 @@
-"""`tofu.partition` looks at what it is given."""
+"""`tofu.partition` dispatches on the kind of model, and places workers on devices."""
 
 import subprocess
 import sys
@@ -9,11 +9,12 @@ import pytest
 
 import tofu
 from tofu.errors import ArgumentTypeError
+from tofu.mxnet.runtime.symbol.devices import resolve_contexts
 
 NET = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
 
 
-def test_a_symbol():
+def test_symbols_are_partitioned():
     for made in (
         tofu.partition(NET, ngpus=2, data=(4, 6)),
         tofu.partition(NET, 2, data=(4, 6)),
@@ -26,14 +27,14 @@ def test_a_symbol():
     assert tofu.partition(made, ngpus=4, data=(4, 8)).plan.workers == 4  # of a partitioned symbol, its model
 
 
-def test_a_block():
+def test_gluon_blocks_are_partitioned():
     net = mx.gluon.nn.Dense(8, in_units=6)
     net.initialize()
     assert tofu.partition(net, workers=2) is net
     assert net(mx.nd.ones((4, 6))).shape == (4, 8)
 
 
-def test_a_step():
+def test_jax_steps_are_partitioned():
     step = lambda x: (x @ x).sum()  # noqa: E731
     made = tofu.partition(step, 1, (np.ones((64, 64), np.float32),))
     assert made.plan.workers == 1
@@ -47,17 +48,29 @@ def test_a_step():
 
 
 @pytest.mark.parametrize("model", [None, "model-symbol.json", 3])
-def test_something_else(model, monkeypatch):
+def test_other_models_are_refused(model, monkeypatch):
     monkeypatch.delitem(sys.modules, "mxnet")  # which has more to say of it
     with pytest.raises(ArgumentTypeError, match=r"takes an mx\.sym\.Symbol, a Gluon block, or a training step for JAX"):
         tofu.partition(model, 4)
 
 
-def test_a_number_of_devices_that_is_given_twice():
+def test_ngpus_and_workers_together_are_refused():
     with pytest.raises(ArgumentTypeError, match="given twice"):
         tofu.partition(NET, 2, workers=2)
 
 
-def test_no_framework_is_imported_that_the_model_is_not_of():
+def test_importing_tofu_imports_no_framework():
     code = "import tofu, sys; tofu.partition; assert not {'jax', 'mxnet', 'tofu._core'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(("gpus", "kind"), [(0, "cpu"), (4, "gpu"), (8, "gpu")])
+def test_workers_are_gpus_if_there_are_enough(gpus, kind, monkeypatch):
+    monkeypatch.setattr(mx.context, "num_gpus", lambda: gpus)
+    assert resolve_contexts(4) == tuple(mx.Context(kind, i) for i in range(4))
+
+
+def test_too_few_gpus_are_refused(monkeypatch):
+    monkeypatch.setattr(mx.context, "num_gpus", lambda: 3)
+    with pytest.raises(tofu.DeviceError, match=r"4 workers were asked for, but MXNet sees 3 GPUs\. Use ngpus=3"):
+        resolve_contexts(4)

@@ -1,4 +1,4 @@
-"""The pipeline tells its observer of every pass, in order, each with a value that prints."""
+"""The pipeline reports every pass to its observer, in order, with a value that prints."""
 
 import mxnet as mx
 import pytest
@@ -31,7 +31,7 @@ class Recorder(Observer):
         return super().__call__(name, value)
 
 
-def test_every_pass_is_told_once_in_order_and_prints(symbol):
+def test_every_pass_is_reported_once_and_prints(symbol):
     observe = Recorder()
     partition = plan_task(read_trained(symbol, {"data": (4, 6)}, Settings(2), observe), None, observe)
     assert list(observe.values) == list(observe.seconds) == PASSES
@@ -40,7 +40,7 @@ def test_every_pass_is_told_once_in_order_and_prints(symbol):
     assert min(observe.seconds.values()) >= 0
 
 
-def test_the_environment_says_what_is_printed(symbol, monkeypatch, capsys):
+def test_tofu_print_selects_the_printed_passes(symbol, monkeypatch, capsys):
     monkeypatch.setenv("TOFU_PRINT", "lowered, plan")
     partition = tofu.partition(symbol, 2)
     partition.simple_bind(mx.cpu(), data=(4, 6))
@@ -49,7 +49,7 @@ def test_the_environment_says_what_is_printed(symbol, monkeypatch, capsys):
     assert "fc_output: float32[4, 8] = FullyConnected(data, fc_weight, fc_bias)" in printed
 
 
-def test_timings_on_the_command_line(symbol, tmp_path):
+def test_the_command_line_prints_timings(symbol, tmp_path):
     symbol.save(str(tmp_path / "model.json"))
     printed = run("plan", str(tmp_path / "model.json"), "--shape", "data:4,6", "--workers", "2", "--timings").output
     rows = [line.split() for line in printed.split("pass ")[1].splitlines()[1:] if line]

@@ -43,10 +43,10 @@ class Registration:
             raise TofuError(str(error)) from error
 
     def defines(self, model: Any) -> bool:
-        """Return True if the framework defines a model, or its class."""
+        """Return True if the framework, or the engine itself, defines a model or its class."""
         for each in (*type(model).__mro__, model):
             module = getattr(each, "__module__", None) or ""
-            if module == self.name or module.startswith(f"{self.name}."):
+            if f"{module}.".startswith((f"{self.name}.", f"tofu.{self.name}.")):
                 return True
         return False
 
@@ -64,8 +64,9 @@ def find_engine(model: Any) -> Registration | None:
     """Return the engine whose framework defines a model, or the one that takes any other function; None if none does."""
     if _is_made_by_mxnet(model):
         return MXNET
-    takes = (one for one in ENGINES if one.defines(model) or (one.takes_functions and callable(model)))
-    return next(takes, None)
+    owners = (engine for engine in ENGINES if engine.defines(model))
+    others = (engine for engine in ENGINES if engine.takes_functions and callable(model))
+    return next(owners, None) or next(others, None)
 
 
 def _is_made_by_mxnet(model: Any) -> bool:

@@ -5,7 +5,7 @@
 
 Writes Figures 8 to 10, Tables 2 and 3 and the claims of section 7 as Markdown, CSV and pictures. Table 1 and Figure 11 are taken from the
 files that `search_table` and `partition_picture` wrote, which `make reproduce` runs first. The machine's numbers are published
-specifications, cited in `tofu/simulation/machines/p2.8xlarge.json`; none is fitted to the paper's figures. The claims are checked again
+specifications (see `tofu/simulation/machines/p2.8xlarge.json`). None is fitted to the paper's figures. The claims are checked again
 with each of the machine's numbers 30 % up and down.
 """
 

@@ -34,7 +34,7 @@ WRESNET_GIB = {
 
 @dataclass(frozen=True)
 class ClaimOnChangedMachine:
-    """A claim on a machine one of whose numbers is changed."""
+    """A claim on a machine with one changed number."""
 
     change: str
     claim: str

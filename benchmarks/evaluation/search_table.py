@@ -4,7 +4,7 @@
 
 The paper's dynamic program tries all partitions of all tensors of a group of operators. Its states are counted, for all three rounds at
 once and for one round after the other; each is taken to cost the same time as a state of the recursion, which is run. Seconds are medians
-of runs in processes of their own, without reading the model. Writes docs/evaluation/search.csv.
+of runs in separate processes, without reading the model. Writes docs/evaluation/search.csv.
 """
 
 from __future__ import annotations

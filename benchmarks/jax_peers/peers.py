@@ -1,4 +1,4 @@
-"""Megatron's mixes, as shardings of a step's arguments by the names of its weights, and what XLA chooses, beside the peers of any step."""
+"""Peers: shardings of a step's arguments by Megatron, by the names of its weights, and by XLA."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tofu.jax.compare.peers import PEERS, Arguments, Peer, make_sharding, shard_
 from tofu.search import factorize
 
 SPLIT_BY_MEGATRON = {"q": 1, "k": 1, "v": 1, "o": 0, "up": 1, "down": 0, "embed": 0, "out": 1, "x": 1, "h": 1}
-"""The name of a weight -> its dimension that Megatron splits. Of an MLP's weights, "w", every second one is split by rows."""
+"""Name of a weight -> the dimension that Megatron splits. Every second weight "w" of an MLP is split by rows."""
 
 
 def megatron(tensor_axes: int) -> Peer:
-    """Columns, then rows, over the last axes of the mesh; the batch over the others."""
+    """Return Megatron's peer: columns, then rows, over the last axes of the mesh, and the batch over the others."""
 
     def plan(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
         kept = len(mesh.axis_names) - tensor_axes
@@ -28,7 +28,7 @@ def megatron(tensor_axes: int) -> Peer:
             name = str(getattr(path[-1], "key", ""))
             layer = next((key.idx for key in reversed(path) if hasattr(key, "idx")), 0)
             dimension = 1 - layer % 2 if name == "w" else SPLIT_BY_MEGATRON.get(name)
-            is_stacked = [getattr(key, "key", None) for key in path[-2:-1]] == ["blocks"]  # of all layers, for a scan
+            is_stacked = [getattr(key, "key", None) for key in path[-2:-1]] == ["blocks"]  # stacked layers of a scan
             dimension = None if dimension is None else dimension + is_stacked
             if dimension is None or a.ndim < 2 or a.shape[dimension] % degree:
                 return make_sharding(mesh, a.ndim, {})
@@ -41,7 +41,7 @@ def megatron(tensor_axes: int) -> Peer:
 
 
 def list_peers(workers: int) -> Mapping[str, Peer]:
-    """Those that any step has, and Megatron's mixes of all degrees."""
+    """Return the peers of any step, and Megatron's mixes of all degrees."""
     count = len(factorize(workers))
     mixes = {"Megatron, all axes": megatron(count)}
     mixes |= {f"Megatron, {n} {'axis' if n == 1 else 'axes'}": megatron(n) for n in reversed(range(1, count))}
@@ -49,7 +49,7 @@ def list_peers(workers: int) -> Mapping[str, Peer]:
 
 
 def choose_by_xla(step: Callable[..., Any]) -> Peer:
-    """XLA's auto-sharding, which it has for TPUs alone: it chooses how all arguments lie, over any axes of the mesh."""
+    """Return XLA's auto-sharding, for TPUs only: it shards all arguments over any axes of the mesh."""
 
     def plan(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
         from jax._src.sharding_impls import AUTO  # it has no public name

@@ -1,4 +1,4 @@
-"""The operations that descriptions take, against those that one counts by hand."""
+"""Operations of descriptions, compared with counts by hand."""
 
 import pytest
 
@@ -8,46 +8,39 @@ from tofu.tdl import Sum, describe, position, scatter, where
 
 
 def count(description, inputs, outputs, attributes=None):
-    """(operations of contractions, all others), of each output."""
+    """Return the operations of contractions and all others, for each output."""
     access = analyse(description, attributes or {}, inputs, outputs)
     found = find_arithmetic(description, attributes or {}, inputs, outputs)
     extents = access.variable_extents
     return [
         tuple(
-            sum(one.count(extents) for one in output if one.is_contraction(extents) is wanted)
+            sum(
+                count_of_term.count(extents)
+                for count_of_term in output
+                if count_of_term.is_contraction(extents) is wanted
+            )
             for wanted in (True, False)
         )
         for output in found
     ]
 
 
-def test_a_matrix_product_is_a_contraction():
+def test_products_are_contractions_if_operands_are_reused():
     dot = describe(lambda a, b: lambda i, j: Sum(lambda k: a[i, k] * b[k, j]))
     assert count(dot, [(4, 6), (6, 8)], [(4, 8)]) == [(2 * 4 * 6 * 8, 0)]
-
-
-def test_its_depth_is_what_is_summed_over():
-    dot = describe(lambda a, b: lambda i, j: Sum(lambda k: a[i, k] * b[k, j]))
     ((product,),) = find_arithmetic(dot, {}, [(4, 6), (6, 8)], [(4, 8)])
     assert product.count_depth({"i": 4, "j": 8, "k": 6}) == 6
-
-
-def test_a_product_with_one_column_uses_nothing_again():
-    dot = describe(lambda a, b: lambda i, j: Sum(lambda k: a[i, k] * b[k, j]))
     assert count(dot, [(4, 6), (6, 1)], [(4, 1)]) == [(0, 2 * 4 * 6)]
-
-
-def test_a_sum_of_squares_is_no_contraction():
     squares = describe(lambda a: lambda i: Sum(lambda k: a[i, k] * a[i, k]))
     assert count(squares, [(4, 6)], [(4,)]) == [(0, 2 * 4 * 6)]
 
 
-def test_what_does_not_depend_on_a_variable_is_computed_once():
+def test_invariant_terms_are_computed_once():
     centred = describe(lambda a: lambda i, j: a[i, j] - Sum(lambda k: a[i, k]) / 6)
     assert count(centred, [(4, 6)], [(4, 6)]) == [(0, 4 * 6 + 4 * 6 + 4)]  # differences, sums, quotients
 
 
-def test_a_cell_that_is_looked_up_is_not_searched_for():
+def test_lookups_are_not_contractions():
     take = describe(lambda table, index: lambda i, e: Sum(lambda v: where(index[i] == position(v), table[v, e], 0.0)))
     ((contracted, other),) = count(take, [(1000, 8), (5,)], [(5, 8)])
     assert contracted == 0
@@ -60,7 +53,7 @@ def test_a_scatter_adds_at_every_point():
 
 
 @pytest.mark.parametrize(("kernel", "depth"), [("(1, 1)", 16), ("(3, 3)", 16 * 9)])
-def test_a_convolution_and_its_gradients(kernel, depth):
+def test_convolutions_and_their_gradients(kernel, depth):
     attributes = {"kernel": kernel, "num_filter": "32", "no_bias": "True", "pad": "(1, 1)" if depth > 16 else "(0, 0)"}
     size = 3 if depth > 16 else 1
     data, weight, output = (4, 16, 10, 10), (32, 16, size, size), (4, 32, 10, 10)

@@ -1,4 +1,4 @@
-"""Soundness: whatever a description says, a strategy that the analysis accepts, carried out, gives the whole."""
+"""Random descriptions: every accepted strategy, carried out, gives the whole result."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ VARIABLES = OUTER + INNER
 
 @dataclass(frozen=True)
 class IndexRecipe:
-    """A random index expression over two of the variables."""
+    """Random index expression over two of the variables."""
 
     kind: str
     first: str
     second: str
     stride: int
-    other: int
+    second_stride: int
     offset: int
 
     def build(self, names, extent):
         a, b = names[self.first], names[self.second]
         return {
             "bare": lambda: a,
-            "affine": lambda: self.stride * a + self.other * b + self.offset,
+            "affine": lambda: self.stride * a + self.second_stride * b + self.offset,
             "reverse": lambda: extent - 1 - a,
             "merge": lambda: merge(a, b),
             "half": lambda: a + extent // 2,
@@ -45,7 +45,7 @@ class IndexRecipe:
         a, b = extents[self.first], extents[self.second]
         return {
             "bare": a,
-            "affine": self.stride * (a - 1) + self.other * (b - 1) + self.offset + 1,
+            "affine": self.stride * (a - 1) + self.second_stride * (b - 1) + self.offset + 1,
             "reverse": a,
             "merge": a * b,
             "half": 2 * a,
@@ -65,7 +65,7 @@ VALUES = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """A random description: a value of three elements under a sum, and maybe with elements beside the sum."""
+    """Random description: a value of three elements under a sum, perhaps with elements beside the sum."""
 
     accesses: tuple[tuple[IndexRecipe, ...], ...]
     inside: str
@@ -146,7 +146,7 @@ def make_case(recipe, extents, slack):
 @given(
     recipes, st.fixed_dictionaries({name: st.integers(1, 4) for name in VARIABLES}), st.tuples(*[offsets.map(abs)] * 2)
 )
-def test_accepted_strategies_are_right(recipe, extents, slack):
+def test_accepted_strategies_give_the_whole_result(recipe, extents, slack):
     case = make_case(recipe, extents, slack)
     try:
         access = analyse(case.description, case.attributes, case.inputs, case.outputs)

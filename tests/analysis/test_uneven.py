@@ -1,4 +1,4 @@
-"""Which axes may have parts that overlap, and what stands for a cell that two of them count."""
+"""Axes whose parts may overlap, and the neutral elements of reductions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def analyse_one(function, *shapes, outputs):
     return analyse(describe(function), {}, list(shapes), outputs)
 
 
-def test_what_is_computed_cell_by_cell_may_be_computed_twice():
+def test_elementwise_axes_may_overlap():
     access = analyse_one(lambda x: lambda i, j: x[i, j] * 2, X, outputs=[X])
     assert find_uneven_axes(access) == (0, 1)
     assert [find_neutral(access, axis) for axis in (0, 1)] == [None, None]
 
 
 @pytest.mark.parametrize(("reducer", "neutral"), [(Sum, 0), (Prod, 1), (Max, None)])
-def test_a_reduction_counts_a_cell_once(reducer, neutral):
+def test_reductions_need_a_neutral_element(reducer, neutral):
     access = analyse_one(lambda x: lambda i: reducer(lambda k: x[k, i]), X, outputs=[(5,)])
     axis = access.axes.index("k")
     assert find_uneven_axes(access) == tuple(range(len(access.axes)))
@@ -29,8 +29,7 @@ def test_a_reduction_counts_a_cell_once(reducer, neutral):
     assert find_dimension(access.inputs[0].rows, axis) == 0
 
 
-def test_regions_that_overlap_by_themselves_have_equal_parts():
-    """The sum over a window has no plain line of its input, and a gradient of windows adds up where they meet."""
+def test_axes_of_windows_may_not_overlap():
     reaching = analyse_one(lambda x: scatter(lambda i, k: ((i * 2 + k,), x[i]), {"k": 3}), (5,), outputs=[(11,)])
     assert reaching.axes == ("i",)
     assert find_uneven_axes(reaching) == ()

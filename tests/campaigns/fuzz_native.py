@@ -1,8 +1,8 @@
-"""Has what C++ reads (encoded programs, the texts of fetches) read in broken forms, under AddressSanitizer and UBSan.
+"""Damage encoded programs and texts of fetches, and read them in C++ under AddressSanitizer and UBSan.
 
     python -m tests.campaigns.fuzz_native --seconds 60
 
-Builds `tests/core/fuzz_decoders.cc` into build/fuzz; `make test` needs none of it. Exit code 1 for what a sanitizer finds.
+Builds `tests/core/fuzz_decoders.cc` in build/fuzz. The exit code is 1 if a sanitizer reports an error.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 import click
 
 ROOT = Path(__file__).parents[2]
-FEWEST_INPUTS = 1000  # less than that is no run
+FEWEST_INPUTS = 1000  # of a valid run
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
 def build(folder: Path, compiler: str = "g++") -> Path:
-    """The program that breaks and reads."""
+    """Build the program and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "fuzz_decoders"
     folders = ["-I", str(ROOT / "csrc"), "-I", str(ROOT / "tests/core")]
@@ -32,10 +32,10 @@ def build(folder: Path, compiler: str = "g++") -> Path:
 @click.command()
 @click.option("--seconds", type=click.IntRange(1), default=60, show_default=True)
 def main(seconds: int) -> None:
-    """Read broken programs and texts for so long."""
-    found = subprocess.run([build(ROOT / "build/fuzz"), str(seconds)], stdout=subprocess.PIPE, text=True)
-    click.echo(found.stdout, nl=False)
-    if found.returncode or int(found.stdout.split()[0]) < FEWEST_INPUTS:
+    """Read damaged programs and texts."""
+    done = subprocess.run([build(ROOT / "build/fuzz"), str(seconds)], stdout=subprocess.PIPE, text=True)
+    click.echo(done.stdout, nl=False)
+    if done.returncode or int(done.stdout.split()[0]) < FEWEST_INPUTS:
         sys.exit(1)
 
 

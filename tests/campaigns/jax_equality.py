@@ -1,12 +1,11 @@
-"""The same numbers as one device, for JAX steps under many plans: the largest errors of each model.
+"""Compare JAX steps under many plans with one device.
 
     python -m tests.campaigns.jax_equality --plans 6 --jobs 2
     python -m tests.campaigns.jax_equality --models attention,linen.resnet --workers 4 --plans 10
     python -m tests.campaigns.jax_equality --summary
 
-Each case is a model, a type and a number of workers: the plan of the search, for 20 steps, then random plans, which no search
-would choose, for 2. Cases run in processes of their own, on virtual devices. Results are kept in a file while they come in: a run that was
-interrupted, or is asked for more, goes on.
+A case is a model, a type and a number of workers. It runs the searched plan for 20 steps, then random plans, which no search would choose,
+for 2 steps, on virtual devices in a separate process. Results are kept in a file, and a run continues where the last one stopped.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from rich.table import Table
 
 from tests.shared.campaigns import choose_names, print_problems, read_results, run_waiting
 
-CHUNK = 6  # random plans of one case: over the five numbers of workers, 30 of each model and type
+CHUNK = 6  # random plans of a case
 RESULTS = Path("demo-output/jax-equality.jsonl")
-# A random plan's program has thousands of small kernels: LLVM is not to optimise them. What XLA does to the program stays.
+# The program of a random plan has thousands of small kernels, which LLVM should not optimize. XLA's own passes stay on.
 COMPILED_FAST = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 LIMIT = 1e-10  # in float64
-# Some arrays are made of roundings alone: softmax cancels the gradient of the bias of attention's keys, a normalization that of the bias
-# before it, and what is left of it differs between any two programs. An array that is as far off on one device, where the step's inputs are
-# off by a rounding, is not held against a plan; workers round at each operator, and not at the inputs alone.
+# Some gradients cancel, and their numbers are roundings: of the bias of attention's keys before softmax, or of a bias before a
+# normalization. An array passes if a rounding of the step's inputs changes it as much on one device. The factor allows for roundings at
+# each operator.
 ROUNDING, ROUNDING_FACTOR = 2.0**-52, 30
-# How much farther from float64 than one device's own float32, and what is near enough.
+# Error in float32, over one device's own error, and the error that always passes.
 FLOAT32_FACTOR, FLOAT32_FLOOR = 4.0, 1e-6
 
 
 @dataclass(frozen=True)
 class Case:
-    """Some plans of one model: the searched one for `default_steps` if it is among them, then random ones of these seeds for `steps`."""
+    """Plans of a model: the searched one for `default_steps`, if requested, then random ones of these seeds for `steps`."""
 
     model: str
     dtype: str
@@ -53,7 +52,7 @@ class Case:
 
     @property
     def key(self) -> str:
-        """What a result is found by."""
+        """Name under which the result is kept."""
         return repr(self)
 
     def __str__(self) -> str:
@@ -62,8 +61,9 @@ class Case:
 
 @dataclass
 class Result:
-    """What the plans of a case showed; `error` is the largest, relative to the largest number of its array. `excused` are the arrays of a
-    plan, at most, that are farther off than is allowed and no farther than roundings take them.
+    """Results of a case. `error` is the largest error, relative to the largest number of its array.
+
+    `excused` is the largest number of arrays of a plan with an error that a rounding explains.
     """
 
     plans: int = 0
@@ -78,18 +78,18 @@ Results = dict[str, tuple[Case, Result]]
 
 
 def run_case(case: Case) -> tuple[Case, Result]:
-    """All plans of a case; what goes wrong is among the result's problems."""
+    """Run all plans of a case. Errors are recorded as problems."""
     started, result = time.perf_counter(), Result()
     try:
         _run_plans(case, result)
-    except Exception as error:  # whatever it is, the other cases go on
+    except Exception as error:  # the other cases continue
         result.problems.append(f"no plan at all: {type(error).__name__}: {error}"[:1000])
     result.seconds = time.perf_counter() - started
     return case, result
 
 
 def run_alone(case: Case) -> tuple[Case, Result]:
-    """The same in a process of its own, which gets as many devices as the case needs."""
+    """Run a case in a new process, with as many devices as it needs."""
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={case.workers} {COMPILED_FAST}"
     os.environ["JAX_PLATFORMS"] = "cpu"
     return run_case(case)
@@ -110,7 +110,7 @@ def _run_plans(case: Case, result: Result) -> None:
 
     @cache
     def run(dtype: str, steps: int, is_rounded: bool = False) -> list[Any]:
-        """One device."""
+        """Train on one device."""
         step, state, others = build(dtype)
         if is_rounded:
             state, others = jax.tree.map(_round_differently, (state, others))
@@ -119,9 +119,9 @@ def _run_plans(case: Case, result: Result) -> None:
     with in_double_precision():
         build = load_models()[case.model]
         step, state, others = build(case.dtype)
-        # What the models are given is small: it lies in unequal parts only where anything may.
-        asked = {"uneven": "free"}
-        default = tofu.jax.partition(step, case.workers, (state, *others), search_seconds=2, **asked)
+        # The arguments are small: they are split unevenly only with uneven="free".
+        options = {"uneven": "free"}
+        default = tofu.jax.partition(step, case.workers, (state, *others), search_seconds=2, **options)
         plans = [("the default plan", None, case.default_steps)] if case.has_default else []
         plans += [(f"random plan {seed}", seed, case.steps) for seed in case.seeds]
         for what, seed, steps in plans:
@@ -133,14 +133,14 @@ def _run_plans(case: Case, result: Result) -> None:
                 made = default
                 if seed is not None:
                     plan = random_plan(default.partition, seed)
-                    made = tofu.jax.partition(step, case.workers, (state, *others), plan=plan, **asked)
+                    made = tofu.jax.partition(step, case.workers, (state, *others), plan=plan, **options)
                 found = train(made, made.place(state), others, steps)
                 error = largest_error(found, expected)
                 if error > limit and case.dtype == "float64":
                     rounded = run("float64", steps, is_rounded=True)
                     result.excused = max(result.excused, sum(list_excused(found, expected, rounded)))
                     error = largest_error(found, expected, rounded)
-            except Exception as error:  # whatever it is, the other plans go on
+            except Exception as error:  # the other plans continue
                 result.problems.append(f"{what}: {type(error).__name__}: {error}"[:1000])
                 continue
             result.error, result.own_error = max(result.error, error), max(result.own_error, own)
@@ -156,7 +156,7 @@ def _round_differently(value: Any) -> Any:
 
 
 def largest_error(found: list[Any], expected: list[Any], rounded: list[Any] | None = None) -> float:
-    """Of all arrays but those of `list_excused`, relative to the largest finite number of each; not a number where one alone is none."""
+    """Return the largest error of arrays not in `list_excused`, relative to the largest finite number of each; NaN if only one is NaN."""
     excused = list_excused(found, expected, rounded) if rounded is not None else [False] * len(found)
     errors = [
         _relative(*pair)
@@ -167,30 +167,30 @@ def largest_error(found: list[Any], expected: list[Any], rounded: list[Any] | No
 
 
 def list_excused(found: list[Any], expected: list[Any], rounded: list[Any]) -> list[bool]:
-    """Which arrays are farther off than is allowed, and as far in `rounded`, where one device was given other roundings."""
+    """Return True for each array with an error above the limit that the rounded inputs of `rounded` explain."""
     return [
-        _relative(one, other) > LIMIT and _measure(one, other)[0] <= ROUNDING_FACTOR * _measure(again, other)[0]
-        for one, other, again in zip(found, expected, rounded, strict=True)
+        _relative(array, exact) > LIMIT and _measure(array, exact)[0] <= ROUNDING_FACTOR * _measure(again, exact)[0]
+        for array, exact, again in zip(found, expected, rounded, strict=True)
     ]
 
 
-def _relative(one: Any, other: Any) -> float:
-    distance, size = _measure(one, other)
+def _relative(array: Any, exact: Any) -> float:
+    distance, size = _measure(array, exact)
     return distance / size if size else distance
 
 
-def _measure(one: Any, other: Any) -> tuple[float, float]:
-    """The largest difference of two arrays, and the largest finite number of the second."""
+def _measure(array: Any, exact: Any) -> tuple[float, float]:
+    """Return the largest difference of two arrays, and the largest finite number of the second."""
     import numpy as np
 
-    is_same = (one == other) | (np.isnan(one) & np.isnan(other))
-    with np.errstate(invalid="ignore"):  # infinity less infinity, where they are not the same
-        distance = float(np.max(np.abs(np.where(is_same, 0, one - other)), initial=0.0))
-    return distance, float(np.max(np.abs(other[np.isfinite(other)]), initial=0.0))
+    is_same = (array == exact) | (np.isnan(array) & np.isnan(exact))
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
+        distance = float(np.max(np.abs(np.where(is_same, 0, array - exact)), initial=0.0))
+    return distance, float(np.max(np.abs(exact[np.isfinite(exact)]), initial=0.0))
 
 
 def list_cases(models: list[str], workers: list[int], plans: int, steps: int, default_steps: int) -> Iterator[Case]:
-    """By seeds, then by models: what is stopped has run some plans of every model. In float32 too, where a model has that."""
+    """Yield cases by seeds, then by models, so that an interrupted run has some plans of every model."""
     for first in range(0, max(plans, 1), CHUNK):
         seeds = tuple(range(first, min(first + CHUNK, plans)))
         for count in workers:
@@ -200,10 +200,10 @@ def list_cases(models: list[str], workers: list[int], plans: int, steps: int, de
 
 
 def print_errors(results: Results, console: Console) -> None:
-    """One line for each model and type: the largest of all plans and numbers of workers."""
+    """Print a row for each model and type: the largest error of all plans and numbers of workers."""
     table = Table(
         *("model", "type", "workers", "plans", "error", "excused", "one device", "problems", "seconds"),
-        title="Largest deviations from one device in float64, relative to the largest number of an array, of those that are no roundings",
+        title="Largest errors against one device in float64, relative to the largest number of an array, without excused ones",
     )
     rows: dict[tuple[str, str], list[tuple[Case, Result]]] = {}
     for case, result in results.values():
@@ -224,14 +224,14 @@ def print_errors(results: Results, console: Console) -> None:
 
 
 @click.command(help=__doc__)
-@click.option("--models", help="Names, comma separated; all if none is said.")
-@click.option("--workers", default="2,3,4,6,8", show_default=True, help="Numbers of workers, comma separated.")
+@click.option("--models", help="Names, separated by commas. By default, all.")
+@click.option("--workers", default="2,3,4,6,8", show_default=True, help="Numbers of workers, separated by commas.")
 @click.option("--plans", default=30, show_default=True, help="Random plans of each model, type and number of workers.")
 @click.option("--steps", default=2, show_default=True, help="Steps under a random plan.")
 @click.option("--default-steps", default=20, show_default=True, help="Steps under the plan of the search.")
 @click.option("--jobs", default=1, show_default=True, help="Processes at a time.")
 @click.option("--results", "path", default=RESULTS, show_default=True, type=click.Path(path_type=Path))
-@click.option("--summary", is_flag=True, help="Print what the file holds; run nothing.")
+@click.option("--summary", is_flag=True, help="Only print the results in the file.")
 def main(
     models: str | None,
     workers: str,
@@ -242,7 +242,6 @@ def main(
     path: Path,
     summary: bool,
 ) -> None:
-    """Runs what is not in the file yet, and prints the table."""
     from tests.models.jax import load_models
 
     console = Console(width=None if sys.stdout.isatty() else 140)

@@ -1,13 +1,13 @@
-"""The examples of JAX's libraries over several workers: three training steps against one device.
+"""Compare three training steps of examples of JAX's libraries over several workers with one device.
 
     python -m tests.campaigns.jax_examples --source sources --write
     python -m tests.campaigns.jax_examples --source sources --models "flax lm1b;jraph sat" --plans "4 searched"
     python -m tests.campaigns.jax_examples --summary
 
-The folder has flax, equinox, haiku, jraph, distrax, optax, jax and vit in it, each a clone of the repository that `jax_examples_zoo` names;
-what they need beside JAX is installed. Steps, models, losses and optimizers are made by the examples' own code, small; data is drawn. Steps
-are computed in float64, or in float32 where an example says so in its code. A plan is that of the search, that of
-`replicate="free"`, or a random one, which no search would choose. Results are kept in a file.
+The folder holds clones of the repositories flax, equinox, haiku, jraph, distrax, optax, jax and vit (see `jax_examples_zoo`), whose
+requirements are installed. The examples' own code builds small models, losses, optimizers and steps; data is drawn at random. Steps are
+computed in float64, or in float32 if the example's code says so. A plan is "searched", "free" (`replicate="free"`), or "random". Results
+are kept in a file.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from tests.shared.campaigns import choose_names, print_problems, read_results, r
 DOCUMENT = Path(__file__).parents[2] / "docs/jax-examples.md"
 INTRODUCTION = """# Examples of JAX's libraries
 
-Training steps of the examples of flax, equinox, haiku, jraph, distrax, optax, JAX and vision_transformer, made by the examples' own code,
-over several workers against one device: the largest error of an array after three steps, relative to its largest number. The plan is
-that of the search on 3 and 8 workers, that with `replicate="free"` on 2, and a random one on 4. An array that differs as much on one device
-whose inputs are off by a rounding is excused, and not held against Tofu: what Adam makes of gradients that cancel, such as that of the
-bias of attention's keys, is such an array. "float32" is a step whose own code computes in float32. Empty cells were not run.
+Training steps of examples of flax, equinox, haiku, jraph, distrax, optax, JAX and vision_transformer, built by the examples' own code. The
+table compares several workers with one device: it shows the largest error of an array after three steps, relative to its largest number.
+Plans are searched on 3 and 8 workers, searched with `replicate="free"` on 2, and random on 4.
 
-They found numbers of Python's that a step cannot be traced without, as in equinox's GRU and pooling, and primitives of equinox and
-callbacks that diffrax is made of; both are read since. A solver of diffrax that is differentiated by recursive checkpoints, and an
-optimizer that searches along a line, have loops of unknown length, which every worker computes whole.
+An array is excused if a rounding of the inputs changes it as much on one device. Gradients that cancel cause such arrays with Adam, for
+example the gradient of the bias of attention's keys. "float32" marks steps whose own code computes in float32. Empty cells were not run.
 
-`python -m tests.campaigns.jax_examples --source sources --write` makes this page.
+A solver of diffrax that is differentiated by recursive checkpoints, and an optimizer that searches along a line, have loops of unknown
+length. Every worker computes these completely.
+
+`python -m tests.campaigns.jax_examples --source sources --write` writes this page.
 """
 RESULTS = Path("demo-output/jax-examples.jsonl")
 LIMIT = {"float64": 1e-10, "float32": 1e-4}  # of the largest number of each array
 ROUNDING = {"float64": 2.0**-52, "float32": 2.0**-23}
 STEPS = 3
 PLANS = ("2 free", "3 searched", "4 random", "8 searched")
-"""Numbers of workers, and whether the plan is that of the search, that of the search with `replicate="free"`, or a random one."""
+"""Number of workers and kind of each plan."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One example under some plans."""
+    """An example under some plans."""
 
     model: str
     plans: str
@@ -62,7 +62,7 @@ class Case:
 
     @property
     def key(self) -> str:
-        """What a result is found by."""
+        """Name under which the result is kept."""
         return self.model
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class Case:
 
 @dataclass
 class Result:
-    """The type of the numbers, plan -> the largest error of arrays that no rounding excuses, how many were compared, how many excused."""
+    """Number type, largest error by plan, and how many arrays were compared and excused."""
 
     dtype: str = ""
     errors: dict[str, float] = field(default_factory=dict)
@@ -95,7 +95,7 @@ def run(case: Case) -> tuple[Case, Result]:
         result.dtype = example.dtype
         jax.config.update("jax_enable_x64", example.dtype == "float64")
         built = Training(result, *example.build(Path(case.source)))
-    except Exception as error:  # whatever it is, the other cases go on
+    except Exception as error:  # the other cases continue
         result.problems.append(f"on one device: {type(error).__name__}: {str(error).strip()[:1000]}")
         return case, result
     for plan in case.plans.split(","):
@@ -104,7 +104,7 @@ def run(case: Case) -> tuple[Case, Result]:
 
 
 class Training:
-    """Steps of an example on one device, with which others are compared."""
+    """Steps of an example on one device, to compare plans with."""
 
     def __init__(self, result: Result, step: Any, arguments: tuple[Any, ...]) -> None:
         self._result, self._step, self._arguments = result, step, arguments
@@ -113,7 +113,7 @@ class Training:
 
     @cached_property
     def _rounded(self) -> list[Any]:
-        """One device, whose inputs are off by a rounding."""
+        """Results of one device with rounded inputs."""
         import jax
 
         def round_differently(leaf: Any) -> Any:
@@ -123,10 +123,10 @@ class Training:
         return _train(self._whole, *jax.tree.map(round_differently, self._arguments))
 
     def compare(self, plan: str, seed: int) -> None:
-        """Notes the error of this plan, or what is wrong."""
+        """Compare a plan, and record its error or problem."""
         try:
             self._compare(plan, seed)
-        except Exception as error:  # whatever it is, the other plans go on
+        except Exception as error:  # the other plans continue
             self._result.problems.append(f"{plan}: {type(error).__name__}: {str(error).strip()[:1000]}")
 
     def _compare(self, plan: str, seed: int) -> None:
@@ -159,13 +159,13 @@ class Training:
 
 
 def _compile(step: Any, arguments: tuple[Any, ...]) -> Any:
-    """The step for one device: by `jax.jit`, or by that of equinox where its modules hold functions and numbers."""
+    """Compile the step by `jax.jit`, or by equinox if its modules hold functions and numbers."""
     import equinox
     import jax
 
     try:
         jax.jit(step).lower(*arguments)
-    except Exception:  # JAX says in many ways that something is no array
+    except Exception:  # JAX has many errors for arguments that are no arrays
         return equinox.filter_jit(step)
     return jax.jit(step)
 
@@ -179,7 +179,7 @@ def _train(step: Any, state: Any, *others: Any) -> list[Any]:
 
 
 def make_table(results: dict[str, tuple[Case, Result]]) -> Table:
-    """A row for each example: its largest error under each plan."""
+    """Return a table with the largest error of each example under each plan."""
     plans = sorted({plan for _, result in results.values() for plan in result.errors})
     table = Table("example", "type", *plans, "arrays", "excused", box=box.SIMPLE)
     for name, (case, result) in results.items():
@@ -195,26 +195,25 @@ def _show(case: Case, result: Result, plan: str) -> str:
 
 
 def write_page(results: dict[str, tuple[Case, Result]]) -> None:
-    """Write docs/jax-examples.md: the table, and what failed."""
+    """Write docs/jax-examples.md: the table and the failures."""
     failed = [f"- {case}: {'; '.join(result.problems)}" for case, result in results.values() if result.problems]
-    failures = ["", "What failed:", "", *(line.replace("\n", " ") for line in failed)] if failed else []
+    failures = ["", "Failures:", "", *(line.replace("\n", " ") for line in failed)] if failed else []
     write_document(DOCUMENT, INTRODUCTION, make_table(results), *failures)
 
 
 @click.command(help=__doc__)
-@click.option("--source", type=click.Path(file_okay=False), help="The folder of the repositories.")
-@click.option("--models", help="Names, separated by semicolons; all if none is said.")
-@click.option("--plans", default=",".join(PLANS), show_default=True, help="Comma separated.")
+@click.option("--source", type=click.Path(file_okay=False), help="Folder of the repositories.")
+@click.option("--models", help="Names, separated by semicolons. By default, all.")
+@click.option("--plans", default=",".join(PLANS), show_default=True, help="Plans, separated by commas.")
 @click.option("--jobs", default=1, show_default=True, help="Processes at a time.")
 @click.option("--results", "path", type=click.Path(path_type=Path), default=RESULTS, show_default=True)
-@click.option("--summary", is_flag=True, help="Print what the file holds; run nothing.")
+@click.option("--summary", is_flag=True, help="Only print the results in the file.")
 @click.option("--write", is_flag=True, help="Write the table into docs/jax-examples.md.")
 def main(source: str | None, models: str | None, plans: str, jobs: int, path: Path, summary: bool, write: bool) -> None:
-    """Runs what is not in the file yet, and prints the table."""
     console = Console(width=None if sys.stdout.isatty() else 160)
     if not summary:
         if source is None or not Path(source).is_dir():
-            raise click.UsageError("--source says where the folder of the repositories is.")
+            raise click.UsageError("--source must name the folder of the repositories.")
         from tests.campaigns.jax_examples_zoo.models import load_examples
 
         cases = [Case(name, plans, source) for name in choose_names(models, load_examples(), ";")]

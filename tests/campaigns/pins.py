@@ -37,10 +37,10 @@ RANDOM_MODELS = 50
 
 @dataclass(frozen=True)
 class Pin:
-    """What is written down of a plan: nothing but `is_refused` if the model has none.
+    """Record of a plan. A model without a plan has `is_refused` only.
 
-    `moved_bytes` is the communication of a training step, `worker_bytes` the most memory that a worker needs. `is_proved`: the search
-    ended, so that its time has no influence.
+    `moved_bytes` is the communication of a training step, `worker_bytes` the most memory that a worker needs. A proved plan does not
+    depend on the time of the search.
     """
 
     is_refused: bool = False

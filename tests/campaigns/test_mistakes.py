@@ -1,4 +1,4 @@
-"""Mistakes of new users: each raises one error that names the remedy, and leaves the model as it was."""
+"""Mistakes of new users raise one error that names the remedy, and leave the model unchanged."""
 
 from __future__ import annotations
 

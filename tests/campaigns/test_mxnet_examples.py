@@ -1,4 +1,4 @@
-"""`python -m tests.campaigns.mxnet_examples`, on an example like MXNet's."""
+"""The campaign over MXNet's examples, with an example like MXNet's."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The campaign over MXNet's own tests: what it partitions, counts and explains, and how it continues after a crash."""
+"""The campaign over MXNet's own tests: partitioning, counts, reasons, and crashes."""
 
 import pytest
 from click.testing import CliRunner

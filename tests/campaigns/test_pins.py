@@ -1,4 +1,4 @@
-"""The pinned plans: some of them are found again, and a changed plan is noticed."""
+"""Pinned plans: some are found again, and changes are reported."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 from tests.campaigns import pins
 
 
-def test_the_plans_of_some_random_models_are_as_they_were_written_down():
+def test_plans_of_some_random_models_are_unchanged():
     found = pins.make_pins("chains 8")
     assert len(found) == len(pins.WORKERS)
     assert pins.compare(found, pins.read_pins(pins.PATH)) == []
@@ -31,7 +31,7 @@ UNPROVED = replace(PROVED, is_proved=False)
         (pins.Pin(is_refused=True), {"is_refused": False}, "planned now"),
     ],
 )
-def test_another_plan_is_noticed_and_an_unproved_one_only_where_it_moves_more(before, change, said):
+def test_change_of_a_plan_is_reported(before, change, said):
     assert pins.describe_change(replace(before, **change), before) == said
 
 

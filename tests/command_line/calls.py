@@ -1,4 +1,4 @@
-"""The command line, run within the tests."""
+"""Calls of the command line within the tests."""
 
 from click.testing import CliRunner
 
@@ -9,7 +9,7 @@ def run(*arguments):
     return CliRunner().invoke(main, arguments)
 
 
-def refuses(result, *fragments):
+def assert_refused(result, *fragments):
     assert result.exit_code == 1, result.output
     assert "Traceback" not in result.output
     for fragment in fragments:

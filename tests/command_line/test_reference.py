@@ -1,4 +1,4 @@
-"""docs/commands.md: what the commands say when they are asked for help."""
+"""docs/commands.md is the help of the commands."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,6 @@ What the commands say when they are asked for help. A model is a symbol that MXN
 
 
 def list_commands(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
-    """Path and help of a command and of those below it."""
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
@@ -23,7 +22,7 @@ def list_commands(command: click.Command, context: click.Context) -> Iterator[tu
             yield from list_commands(below, click.Context(below, info_name=name, parent=context))
 
 
-def test_the_document_is_what_the_commands_say(check_golden):
+def test_the_document_is_the_help_of_the_commands(check_golden):
     context = click.Context(main, info_name="python -m tofu", terminal_width=100, **main.context_settings)
     parts = [f"## {path}\n\n```text\n{text}\n```\n" for path, text in list_commands(main, context)]
     check_golden(DOCUMENT, "\n".join([BEFORE, *parts]))

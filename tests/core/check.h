@@ -1,7 +1,6 @@
 /*!
  * \file check.h
- * \brief What the C++ tests share: checks that count and print, a small random generator, cell
- * sets.
+ * \brief Checks, a random generator and element sets of the C++ tests.
  */
 #ifndef TOFU_TESTS_CORE_CHECK_H_
 #define TOFU_TESTS_CORE_CHECK_H_
@@ -27,7 +26,7 @@ inline void Report(bool holds, const char* text, const char* file, int line) {
   ++NumFailures();
 }
 
-/*! \brief Evaluates `action`, which must throw `Error` with `part` in its message. */
+/*! \brief Run `action`, which must throw `Error` with `part` in its message. */
 template <typename Error, typename Action>
 void ReportThrow(Action action, const std::string& part, const char* file, int line) {
   try {
@@ -52,12 +51,12 @@ inline int Finish(const char* name) {
   return NumFailures() == 0 ? 0 : 1;
 }
 
-/*! \brief A generator that gives the same numbers everywhere (xorshift64*). */
+/*! \brief Portable random generator (xorshift64*). */
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed * 2685821657736338717u + 88172645463325252u) {}
 
-  /*! \brief A number of [low, high]. */
+  /*! \brief Return a number of [low, high]. */
   int64_t Draw(int64_t low, int64_t high) {
     state_ ^= state_ >> 12;
     state_ ^= state_ << 25;
@@ -73,7 +72,7 @@ class Random {
 using Cell = std::vector<int64_t>;
 using Cells = std::set<Cell>;
 
-/*! \brief Every cell of a box. */
+/*! \brief Return every element of a box. */
 inline Cells CellsOf(const tofu::Interval* box, int rank) {
   Cells cells = {Cell()};
   for (int d = 0; d < rank; ++d) {

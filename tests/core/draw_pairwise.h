@@ -16,9 +16,8 @@ namespace tofu_test {
 
 using namespace tofu;  // NOLINT(build/namespaces)
 
-/*! \brief A chain with random chords, up to `chords` from each variable back, some of whose tables
- * are one object; its pairs run either way. Tables hold up to `most` bytes: where these are few,
- * many assignments cost the same. */
+/*! \brief Draw a chain with up to `chords` chords from each variable; some tables are shared.
+ * Entries are up to `most` bytes; if these are few, many assignments cost the same. */
 inline PairwiseProblem DrawProblem(uint64_t seed, int64_t most = 50, int chords = 1) {
   Random random(seed);
   PairwiseProblem problem;

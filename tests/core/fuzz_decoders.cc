@@ -1,10 +1,10 @@
 /*!
  * \file fuzz_decoders.cc
- * \brief Broken programs and texts of fetches, under AddressSanitizer: whatever is decoded holds
- * its invariants, the rest is std::invalid_argument.
+ * \brief Broken programs and texts of fetches, under AddressSanitizer: decoders return valid values
+ * or throw std::invalid_argument.
  *
- * Not one of the tests: `python -m tests.campaigns.fuzz_native` builds and runs it for a while. With
- * clang it is a target of libFuzzer as it stands: clang++ -fsanitize=fuzzer,address
+ * Not one of the tests: `python -m tests.campaigns.fuzz_native` builds and runs it for a while.
+ * With clang it is a target of libFuzzer as it stands: clang++ -fsanitize=fuzzer,address
  * -DTOFU_LIBFUZZER.
  */
 #include <chrono>
@@ -23,7 +23,7 @@ namespace {
 using tofu::Piece;
 using tofu_test::Random;
 
-/*! \brief A program that is decoded is the one that its encoding says. */
+/*! \brief Decoding and encoding again gives the same data. */
 void TryProgram(const std::vector<int64_t>& data) {
   try {
     const tofu::Program program = tofu::DecodeProgram(data.data(), data.size());
@@ -33,7 +33,7 @@ void TryProgram(const std::vector<int64_t>& data) {
   }
 }
 
-/*! \brief Pieces that are read lie in their region, and are the same when they are written. */
+/*! \brief Parsed pieces are inside their region, and write the same text. */
 void TryText(const std::string& text) {
   const std::vector<int64_t> shape = {6, 4};
   try {
@@ -83,7 +83,7 @@ std::vector<int64_t> GoodProgram(Random* random) {
   return tofu::EncodeProgram(program);
 }
 
-/*! \brief Some cells changed, removed or repeated. */
+/*! \brief Change, remove or repeat some elements. */
 template <typename Cells, typename Draw>
 Cells Break(Cells cells, Random* random, Draw draw_value) {
   for (int64_t changes = random->Draw(1, 4); changes > 0 && !cells.empty(); --changes) {

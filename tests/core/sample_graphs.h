@@ -19,7 +19,7 @@ using tofu::Graph;
 using tofu::Operator;
 using tofu::Row;
 
-/*! \brief The row of a plain index. */
+/*! \brief Return the row of a plain index. */
 inline Row Index(int axis) { return {{{axis, 1}}, 0, 1}; }
 
 inline tofu::Input Reads(int tensor, std::vector<Row> rows) {
@@ -73,77 +73,7 @@ inline int AddSum(Graph* graph, const std::vector<int>& tensors) {
   return y;
 }
 
-/*! \brief y = the columns of a, then those of b; no kernel computes a part of them. */
-inline int AddJoin(Graph* graph, int a, int b) {
-  const std::vector<int64_t> first = graph->tensor(a).shape;
-  const int64_t columns = first[1] + graph->tensor(b).shape[1];
-  const int y = graph->AddTensor({first[0], columns}, 4, false, 4);
-  Operator op;
-  op.axis_extents = {first[0], columns};
-  op.inputs = {Reads(a, {Index(0), Index(1)}),
-               Reads(b, {Index(0), {{{1, 1}}, -first[1], 1 - first[1]}})};
-  op.outputs = {{y, {Index(0), Index(1)}, {Combine::kConcat, Combine::kConcat}}};
-  op.group = graph->num_operators();
-  op.label = 4;
-  op.fetched_axes = {1};
-  graph->AddOperator(std::move(op));
-  return y;
-}
-
-/*! \brief The first columns of x, and the others; returns the latter. */
-inline int AddCut(Graph* graph, int x) {
-  const std::vector<int64_t> shape = graph->tensor(x).shape;
-  const int64_t at = shape[1] / 3;
-  Operator op;
-  op.axis_extents = shape;
-  op.inputs = {Reads(x, {Index(0), Index(1)})};
-  for (const auto& [begin, end] : {std::make_pair<int64_t>(0, at), std::make_pair(at, shape[1])}) {
-    const int y = graph->AddTensor({shape[0], end - begin}, 4, false, 5);
-    op.outputs.push_back(
-        {y, {Index(0), {{{1, 1}}, -begin, 1 - begin}}, {Combine::kConcat, Combine::kConcat}});
-  }
-  op.group = graph->num_operators();
-  op.label = 5;
-  op.fetched_axes = {1};
-  const int last = op.outputs.back().tensor;
-  graph->AddOperator(std::move(op));
-  return last;
-}
-
-/*! \brief x and another matrix as the planes of a stack; what that is along `at` is taken apart
- * again. Returns its last slice. */
-inline int AddStack(Graph* graph, int x, int other, int at) {
-  const std::vector<int64_t> shape = graph->tensor(x).shape;
-  const int y = graph->AddTensor({2, shape[0], shape[1]}, 4, false, 6);
-  const std::vector<Combine> combine(3, Combine::kConcat);
-  Operator op;
-  op.axis_extents = graph->tensor(y).shape;
-  op.inputs = {Reads(x, {Index(1), Index(2)}), Reads(other, {Index(1), Index(2)})};
-  for (int64_t n = 0; n < 2; ++n) op.inputs[n].absent = {0, {{{0, 1}}, -n, 1 - n}};
-  op.outputs = {{y, {Index(0), Index(1), Index(2)}, combine}};
-  op.group = graph->num_operators();
-  op.label = 6;
-  op.fetched_axes = {0};
-  graph->AddOperator(op);
-  op.inputs = {Reads(y, {Index(0), Index(1), Index(2)})};
-  op.outputs.clear();
-  std::vector<int64_t> slice = op.axis_extents;
-  slice.erase(slice.begin() + at);
-  std::vector<Row> rows = {Index(0), Index(1), Index(2)};
-  rows.erase(rows.begin() + at);
-  for (int64_t n = 0; n < op.axis_extents[at]; ++n) {
-    const int part = graph->AddTensor(slice, 4, false, 7);
-    op.outputs.push_back({part, rows, combine, {at, {{{at, 1}}, -n, 1 - n}}});
-  }
-  op.group = graph->num_operators();
-  op.label = 7;
-  op.fetched_axes = {at};
-  const int last = op.outputs.back().tensor;
-  graph->AddOperator(std::move(op));
-  return last;
-}
-
-/*! \brief A chain or a fork of the operators above; its last tensor is the output. */
+/*! \brief Draw a chain or a fork of the operators above; the last tensor is the output. */
 inline Graph DrawGraph(uint64_t seed) {
   Random random(seed);
   Graph graph;
@@ -151,24 +81,13 @@ inline Graph DrawGraph(uint64_t seed) {
   for (int64_t i = random.Draw(1, 4); i > 0; --i) {
     const int x = tensors[random.Draw(0, static_cast<int64_t>(tensors.size()) - 1)];
     const std::vector<int64_t> shape = graph.tensor(x).shape;
-    switch (random.Draw(0, 5)) {
+    switch (random.Draw(0, 2)) {
       case 0:
         tensors.push_back(
             AddMatmul(&graph, x, graph.AddTensor({random.Draw(4, 9), shape[1]}, 2, false, 0)));
         break;
       case 1:
         tensors.push_back(AddOverlap(&graph, x));
-        break;
-      case 2:
-        tensors.push_back(
-            AddJoin(&graph, x, graph.AddTensor({shape[0], random.Draw(4, 9)}, 4, false, 0)));
-        break;
-      case 3:
-        tensors.push_back(AddCut(&graph, x));
-        break;
-      case 4:
-        tensors.push_back(AddStack(&graph, x, graph.AddTensor(shape, 4, false, 0),
-                                   static_cast<int>(random.Draw(0, 2))));
         break;
       default:
         tensors.push_back(AddSum(&graph, {x, graph.AddTensor(shape, 8, false, 0)}));
@@ -178,7 +97,7 @@ inline Graph DrawGraph(uint64_t seed) {
   return graph;
 }
 
-/*! \brief Any feasible plan; replicates now and then where it need not. */
+/*! \brief Draw any feasible plan, sometimes with unneeded replication. */
 inline tofu::Assignment DrawAssignment(const Graph& graph, const tofu::WorkerGrid& grid,
                                        uint64_t seed) {
   Random random(seed);

@@ -1,6 +1,6 @@
 /*!
  * \file test_fetch_pieces.cc
- * \brief Pieces are disjoint, lie inside the fetch, and sum exactly the boxes that were added.
+ * \brief Pieces are disjoint, inside the fetch, and sum exactly the added boxes.
  */
 #include <map>
 
@@ -23,7 +23,7 @@ Box DrawBox(Random* random, const Box& inside) {
   return box;
 }
 
-/*! \brief Cell of the fetch -> what it sums: (input, cell of that input's array). */
+/*! \brief Element of the fetch -> its addends: (input, element of that input's array). */
 using Contributions = std::map<Cell, std::set<std::pair<int64_t, Cell>>>;
 
 Contributions ReadBack(const ProgramNode& fetch) {
@@ -83,17 +83,7 @@ void TestRandomBoxes() {
   }
 }
 
-void TestEqualBoxesShareAPiece() {
-  const Box region = {{0, 4}, {0, 4}};
-  FetchPieces pieces(region.data(), 2);
-  for (int64_t input = 0; input < 5; ++input) pieces.Add(region.data(), {input, 0}, region.data());
-  ProgramNode fetch;
-  pieces.MoveTo(&fetch);
-  CHECK(fetch.pieces.size() == 1);
-  CHECK(fetch.pieces[0].sources.size() == 5);
-}
-
-/*! \brief A box with the interval [begin, begin + 1) in front of dimension `at`, or as it is. */
+/*! \brief The box with the interval [begin, begin + 1) inserted at dimension `at`, if any. */
 Box WithCell(Box box, int at, int64_t begin) {
   if (at >= 0) box.insert(box.begin() + at, {begin, begin + 1});
   return box;
@@ -104,7 +94,7 @@ Cell Without(Cell cell, int at) {
   return cell;
 }
 
-/*! \brief Of the source, the target, both or none lacks a dimension of the movement. */
+/*! \brief Source and target may each lack a dimension of the movement. */
 void TestMovements() {
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     Random random(seed);
@@ -153,6 +143,5 @@ void TestMovements() {
 int main() {
   TestRandomBoxes();
   TestMovements();
-  TestEqualBoxesShareAPiece();
   return tofu_test::Finish("fetch_pieces");
 }

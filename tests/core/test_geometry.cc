@@ -1,6 +1,6 @@
 /*!
  * \file test_geometry.cc
- * \brief Splitting, digits, shards, regions and volumes against cell sets.
+ * \brief Digits, shards, regions and volumes, compared with sets of elements.
  */
 #include <map>
 #include <stdexcept>
@@ -18,22 +18,6 @@ using tofu_test::Cells;
 using tofu_test::CellsOf;
 using tofu_test::Random;
 
-void TestSplitRule() {
-  for (int64_t extent = 1; extent <= 20; ++extent) {
-    for (int64_t parts = 1; parts <= extent; ++parts) {
-      int64_t next = 7;
-      for (int64_t part = 0; part < parts; ++part) {
-        const Interval interval = SplitPart({7, 7 + extent}, part, parts);
-        CHECK(interval.begin == next);
-        CHECK(interval.extent() == extent / parts ||
-              interval.extent() == (extent + parts - 1) / parts);
-        next = interval.end;
-      }
-      CHECK(next == 7 + extent);
-    }
-  }
-}
-
 void TestDigits() {
   const WorkerGrid grid({3, 2, 2});
   CHECK(grid.num_workers() == 12);
@@ -45,8 +29,7 @@ void TestDigits() {
   CHECK_THROWS(std::invalid_argument, WorkerGrid({1 << 20}), "65536");
 }
 
-/*! \brief Shards of a layout without replication tile the tensor; the smallest is as long as
- * SmallestPart says. */
+/*! \brief Shards tile the tensor, and the smallest has the extent of SmallestPart. */
 void TestShardsTile() {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     Random random(seed);
@@ -77,23 +60,8 @@ void TestShardsTile() {
   }
 }
 
-/*! \brief Where parts have to be equal, a dimension is offered and accepted as long as its parts
- * divide. */
-void TestEqualParts() {
-  const WorkerGrid grid({3, 2, 2});
-  CHECK(SplittableDimensions({7, 6, 4}, grid, {}) == std::vector<int>({0, 1, 2}));
-  CHECK(SplittableDimensions({7, 6, 4}, grid, {}, true) == std::vector<int>({1}));
-  CHECK(SplittableDimensions({7, 6, 4}, grid, {1}, true) == std::vector<int>({1, 2}));
-  CHECK(SplittableDimensions({7, 6, 4}, grid, {1, 1}, true) == std::vector<int>({2}));
-  CheckChoice("x", {7, 6, 4}, grid, {1, 1, 2}, true);
-  CheckChoice("x", {7, 6, 4}, grid, {0, 1, 2}, false);
-  CHECK_THROWS(std::invalid_argument, CheckChoice("x", {7, 6, 4}, grid, {0, 1, 2}, true),
-               "3 equal parts are asked for");
-}
-
-/*! \brief Parts of one extent lie within that of which they are parts and cover it; what is a
- * worker's own is not another one's, and all of a part that has no rest. */
-void TestPartsThatOverlap() {
+/*! \brief Overlapping parts have one extent and cover the whole; own boxes are disjoint. */
+void TestOverlappingParts() {
   for (int64_t extent = 8; extent <= 40; ++extent) {
     for (const std::vector<int64_t>& factors :
          {std::vector<int64_t>{3}, {8}, {2, 3}, {3, 2}, {2, 2, 2}}) {
@@ -122,7 +90,7 @@ void TestPartsThatOverlap() {
                "3 parts are asked for");
 }
 
-/*! \brief Rows cover exactly the hull of the indices that their terms reach. */
+/*! \brief Regions are the hull of the accessed indices. */
 void TestRegions() {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     Random random(seed);
@@ -186,37 +154,11 @@ void TestIntersections() {
     for (const Box& box : rest) {
       for (const Cell& cell : CellsOf(box.data(), 2)) CHECK(common.insert(cell).second);
     }
-    CHECK(common == of_a);  // what they have in common and what is left, each cell once
+    CHECK(common == of_a);  // the intersection and the rest, each element once
   }
 }
 
-/*! \brief The parts of a replicated shard are disjoint and cover it, also where there are more
- * copies than cells. */
-void TestScatter() {
-  for (int64_t rows = 1; rows <= 6; ++rows) {
-    const WorkerGrid grid({2, 3, 2});
-    const std::vector<int64_t> shape = {rows, 8};
-    const std::vector<int> layout = {kReplicated, 1, kReplicated};
-    const Boxes shards = SplitBoxes(shape, grid, layout);
-    const Boxes parts = ScatterShards(shards, shape, grid, layout);
-    for (int column = 0; column < 3; ++column) {
-      Cells joined;
-      int64_t volume = 0;
-      for (int worker = 0; worker < grid.num_workers(); ++worker) {
-        if (grid.digit(worker, 1) != column) continue;
-        const Cells cells = CellsOf(parts[worker], 2);
-        joined.insert(cells.begin(), cells.end());
-        volume += Volume(parts[worker], 2);
-      }
-      const int first = column * 2;
-      CHECK(joined == CellsOf(shards[first], 2));
-      CHECK(volume == Volume(shards[first], 2));
-    }
-  }
-}
-
-/*! \brief Against a count of every cell, for tilings by halves of either dimension and for random
- * boxes. */
+/*! \brief Compare tilings and random boxes with a count of every element. */
 void TestCoverage() {
   Random random(11);
   const std::vector<int64_t> shape = {4, 5};
@@ -249,14 +191,11 @@ void TestCoverage() {
 }  // namespace
 
 int main() {
-  TestSplitRule();
   TestDigits();
   TestShardsTile();
-  TestEqualParts();
-  TestPartsThatOverlap();
+  TestOverlappingParts();
   TestRegions();
   TestIntersections();
-  TestScatter();
   TestCoverage();
   return tofu_test::Finish("geometry");
 }

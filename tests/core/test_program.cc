@@ -2,9 +2,6 @@
  * \file test_program.cc
  * \brief Programs survive encoding, and damaged encodings are refused.
  */
-#include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "check.h"
 #include "core/program/program.h"
@@ -76,14 +73,7 @@ void TestRoundTrip() {
   }
 }
 
-void TestFill() {
-  ProgramNode node;
-  CHECK(node.fill() == 0);
-  node.set_fill(-std::numeric_limits<double>::infinity());
-  CHECK(std::isinf(node.fill()) && node.fill() < 0);
-}
-
-void TestDamage() {
+void TestDamagedEncodings() {
   Program program = DrawProgram(3);
   program.nodes.resize(2);
   std::vector<int64_t> data = EncodeProgram(program);
@@ -102,33 +92,7 @@ void TestDamage() {
   CHECK_THROWS(std::invalid_argument, tofu::DecodeProgram(data.data(), data.size()), "version");
 }
 
-/*! \brief An encoded piece of one dimension, with these numbers for its box. */
-std::vector<int64_t> WithBox(int64_t begin, int64_t num_extents, int64_t extent) {
-  Program program;
-  program.nodes.resize(1);
-  program.nodes[0].kind = tofu::NodeKind::kFetch;
-  program.nodes[0].pieces = {{{{7, 8}}, {}}};
-  std::vector<int64_t> data = EncodeProgram(program);
-  const size_t at = std::find(data.begin(), data.end(), 7) - data.begin();
-  data[at] = begin;
-  data[at + 1] = num_extents;
-  data[at + 2] = extent;
-  return data;
-}
-
-void TestDamagedBoxes() {
-  const auto refuse = [](const std::vector<int64_t>& data, const char* reason) {
-    CHECK_THROWS(std::invalid_argument, tofu::DecodeProgram(data.data(), data.size()), reason);
-  };
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  const std::vector<int64_t> data = WithBox(kMost - 1, 1, 1);
-  CHECK(EncodeProgram(tofu::DecodeProgram(data.data(), data.size())) == data);
-  refuse(WithBox(kMost, 1, 1), "ends beyond 64 bits");
-  refuse(WithBox(-kMost, 1, -2), "ends beyond 64 bits");
-  refuse(WithBox(0, 0, 1), "a box of other extents than begins");
-}
-
-/*! \brief A variable of two dimensions, and a fetch of a part of it on another worker. */
+/*! \brief A variable, an operator, and a fetch of a part on another worker. */
 Program SmallProgram() {
   Program program;
   program.num_workers = 2;
@@ -169,62 +133,11 @@ void TestTables() {
   CHECK(tables.output_entry == Column({2, 3}) && tables.transit_entry == Column({3}));
 }
 
-/*! \brief Rows of a stack: a source without the dimension that it makes, and one with another. */
-void TestTablesOfOtherDimensions() {
-  using Column = tofu::Column;
-  Program program = SmallProgram();
-  program.nodes[1].shapes = {{5}, {3, 4, 2}};
-  program.nodes[1].begins = {{0}, {0, 0, 0}};
-  program.nodes[2].inputs = {{1, 0}, {1, 1}};
-  program.nodes[2].pieces = {{{{1, 2}, {0, 4}}, {{0, {1}, {1}}}},
-                             {{{2, 3}, {1, 3}}, {{1, {2, 0, 1}, {0, 1, -1}}}}};
-  const tofu::ProgramTables tables = MakeProgramTables(program);
-  CHECK(tables.rank == 3);
-  CHECK(tables.source_begin == Column({1, 0, 0, 2, 0, 1}));
-  CHECK(tables.source_along == Column({1, -1, -1, 0, 1, -1}));
-}
-
-void TestTablesOfWhatIsNotThere() {
-  const auto refuse = [](const Program& program, const char* reason) {
-    CHECK_THROWS(std::invalid_argument, MakeProgramTables(program), reason);
-  };
-  Program program = SmallProgram();
-  program.nodes[1].inputs = {{3, 0}};
-  refuse(program, "no output 0 of a node 3");
-  program.nodes[1].inputs = {{0, -1}};
-  refuse(program, "no output -1 of a node 0");
-  program = SmallProgram();
-  program.transit = {{1, 2}};
-  refuse(program, "no output 2 of a node 1");
-  program = SmallProgram();
-  program.nodes[2].pieces[0].sources[0].input = 2;
-  refuse(program, "node 2 has 2 inputs, a piece reads number 2");
-  program.nodes[2].pieces[0].sources[0] = {1, {4, 0, 0}};
-  refuse(program, "node 2 has 2 dimensions, and a piece of it others");
-  program.nodes[2].pieces[0].sources[0] = {1, {4, 0, 0}, {0, 1, tofu::kNoDimension}};
-  refuse(program, "node 2 reads 3 dimensions of an entry that has 2");
-  program.nodes[2].pieces[0].sources[0] = {1, {4}, {1}};
-  refuse(program, "node 2 has 2 dimensions, and a piece of it others");  // two rows of one
-  program = SmallProgram();
-  program.nodes[2].pieces[0].box = {{1, 3}};
-  refuse(program, "node 2 has 2 dimensions, and a piece of it others");
-  program = SmallProgram();
-  program.nodes[2].begins = {{0}};
-  refuse(program, "node 2 begins in other dimensions than its shape has");
-  program.nodes[2].shapes = {};
-  program.outputs = program.transit = {};
-  refuse(program, "node 2 has pieces, and not one shape");
-}
-
 }  // namespace
 
 int main() {
   TestRoundTrip();
-  TestFill();
-  TestDamage();
-  TestDamagedBoxes();
+  TestDamagedEncodings();
   TestTables();
-  TestTablesOfOtherDimensions();
-  TestTablesOfWhatIsNotThere();
   return tofu_test::Finish("program");
 }

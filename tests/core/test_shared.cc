@@ -1,6 +1,6 @@
 /*!
  * \file test_shared.cc
- * \brief Prices of what several readers share, against all assignments one after the other.
+ * \brief Costs that several readers share, compared with all assignments.
  */
 #include <algorithm>
 #include <functional>
@@ -21,8 +21,8 @@ using namespace tofu;  // NOLINT(build/namespaces)
 using tofu_test::DrawProblem;
 using tofu_test::Random;
 
-/*! \brief Stars of random centres and readers, some of which are there twice; of equal patterns
- * many cost nothing. */
+/*! \brief Stars of random centres and readers, some of them repeated; many patterns cost nothing.
+ */
 std::vector<Star> DrawStars(uint64_t seed, int size, int readers) {
   Random random(seed + 1000);
   std::vector<Star> stars;
@@ -60,7 +60,7 @@ void ForAll(int size, const std::function<void(const std::vector<int>&)>& take) 
 
 struct Case {
   ExactProblem problem;
-  int64_t least = 0;                             // of all assignments
+  int64_t least = 0;
   std::vector<std::vector<int64_t>> least_with;  // by variable and value
 };
 
@@ -98,7 +98,7 @@ void CheckBounds(const Case& made, const StarPassing& passing, const KeptValues&
   }
 }
 
-/*! \brief Also after values went that are in no assignment of the least cost. */
+/*! \brief Bounds hold also after values of costly assignments are removed. */
 void TestStarsBoundEveryValue() {
   for (uint64_t seed = 1; seed <= 150; ++seed) {
     for (int readers : {2, 3, 5, 11}) {
@@ -128,8 +128,7 @@ void TestStarsBoundEveryValue() {
   }
 }
 
-/*! \brief With all sets of patterns nothing is lost; with those of little excess, nothing that
- * costs as little. */
+/*! \brief All sets of patterns, and those of little excess, keep the least cost. */
 void TestTabulatedStarsCostTheSame() {
   int num_smaller = 0;
   for (uint64_t seed = 1; seed <= 150; ++seed) {
@@ -154,10 +153,10 @@ void TestTabulatedStarsCostTheSame() {
     for (size_t s = 0; s < few->values.size(); ++s)
       num_smaller += few->values[s].size() < all->values[s].size();
   }
-  CHECK(num_smaller > 50);  // else the excess ruled nothing out
+  CHECK(num_smaller > 50);  // else the excess excluded nothing
 }
 
-void TestSharedSearchClaimsWhatIsTrue() {
+void TestClaimsOfSharedSearchAreTrue() {
   int num_open = 0;
   for (size_t max_table_entries : {size_t{1}, size_t{27}, kMaxTableEntries}) {
     for (double seconds : {0.0, 1e-5, 1.0}) {
@@ -183,7 +182,7 @@ void TestSharedSearchClaimsWhatIsTrue() {
       }
     }
   }
-  CHECK(num_open > 30);  // else all were solved, whatever the bounds said
+  CHECK(num_open > 30);  // else every problem was solved, and no bound tested
 }
 
 }  // namespace
@@ -191,6 +190,6 @@ void TestSharedSearchClaimsWhatIsTrue() {
 int main() {
   TestStarsBoundEveryValue();
   TestTabulatedStarsCostTheSame();
-  TestSharedSearchClaimsWhatIsTrue();
+  TestClaimsOfSharedSearchAreTrue();
   return tofu_test::Finish("shared");
 }

@@ -1,13 +1,18 @@
-"""The documents tell the truth: examples run and print what they say, links lead somewhere, the tour is complete."""
+"""The documents are true: examples run and print what they show, and links, paths and commands exist."""
 
+import importlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import pytest
+
+from tofu.command_line.main import main
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("tofu", "tdl_ops", "csrc", "benchmarks", "examples")
@@ -24,7 +29,7 @@ FIRST_LINE = "import tofu\n"  # it makes MXNet importable, whatever the document
 
 @dataclass(frozen=True)
 class Example:
-    """A Python block, the line on which it starts, and what the text block right after it says that it prints."""
+    """Python block, its first line, and the text block after it that shows its output."""
 
     line: int
     code: str
@@ -44,7 +49,7 @@ def find_examples(text):
 
 
 def run(examples, folder):
-    """What each example prints; the examples of one document share their names, as for a reader who follows it."""
+    """Return what each example prints; the examples of one document run in one process."""
     separator = "--- next example ---"
     script = [FIRST_LINE]
     for example in examples:
@@ -66,7 +71,7 @@ def run(examples, folder):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_examples_run_and_print_what_the_document_says(document, tmp_path):
+def test_examples_run_and_print_what_is_shown(document, tmp_path):
     examples = find_examples(document.read_text())
     if not examples:
         return
@@ -83,16 +88,49 @@ def test_links_lead_somewhere(document):
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
-def test_paths_of_the_architecture_are_there():
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    paths = {
-        name for name in re.findall(r"`([\w./-]+)`", text) if "/" in name or re.search(r"\.(py|cc|h|md|toml)$", name)
-    }
+def test_paths_of_the_architecture_exist():
+    code = find_code(ROOT / "ARCHITECTURE.md")
+    paths = {name for name in code if re.fullmatch(r"[\w./-]+", name) and re.search(r"/|\.(py|cc|h|md|toml)$", name)}
     assert len(paths) > 60
     assert {name for name in paths if not (ROOT / name).exists()} == set()
 
 
-def test_every_decision_is_listed_where_they_are_explained():
-    listed = (ROOT / "docs/decisions/README.md").read_text()
-    decisions = ROOT.glob("docs/decisions/0*.md")
-    assert [path.name for path in decisions if path.name not in listed] == []
+def find_code(document):
+    """Return the inline code of a document."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"^ *```\w*\n.*?^ *```$", "", document.read_text(), flags=re.M | re.S))
+
+
+def test_make_targets_exist():
+    rules = re.findall(r"^([\w -]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    targets = {target for rule in rules for target in rule.split()}
+    for document in DOCUMENTS:
+        stated = {code.split()[1] for code in find_code(document) if re.match(r"make [\w-]+", code)}
+        assert stated <= targets, document
+
+
+COMMANDS = {
+    code
+    for document in DOCUMENTS
+    for code in find_code(document)
+    if re.match(r"python -m (tofu|tests|benchmarks)\b", code)
+}
+
+
+def find_command(words):
+    """Return the click command that `python -m` runs with these words, and the words after its name."""
+    if words[0] == "tofu":
+        command = main
+        while isinstance(command, click.Group) and len(words) > 1:
+            _, command, rest = command.resolve_command(click.Context(command), words[1:])
+            words = ["", *rest]
+        return command, words[1:]
+    module = importlib.import_module(words[0])
+    return getattr(module, "main", None) or importlib.import_module(f"{words[0]}.__main__").main, words[1:]
+
+
+@pytest.mark.parametrize("line", sorted(COMMANDS))
+def test_commands_and_their_options_exist(line):
+    command, words = find_command(shlex.split(line)[2:])
+    if isinstance(command, click.Command):
+        options = {name for option in command.params for name in option.opts}
+        assert {word for word in words if word.startswith("--")} <= {*options, "--help", "--version"}

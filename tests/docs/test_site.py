@@ -1,4 +1,4 @@
-"""The site of the documents, as far as it can be checked without MkDocs: `make docs` builds it."""
+"""The site of the documents, as far as it can be checked without building it by `make docs`."""
 
 import importlib.util
 import re
@@ -20,7 +20,7 @@ def site():
     return module
 
 
-def test_the_navigation_names_documents(site):
+def test_the_navigation_lists_the_documents(site):
     named = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     documents = {str(path.relative_to(ROOT)) for path in site.list_documents()}
     assert set(named) <= documents | set(site.REFERENCE)
@@ -28,7 +28,7 @@ def test_the_navigation_names_documents(site):
     assert set(site.REFERENCE) <= set(named)
 
 
-def test_the_reference_has_every_public_name(site):
+def test_the_reference_lists_every_public_name(site):
     shown = [path for module in ("tofu", "tofu.gluon", "tofu.mod") for path in site.list_public(module)]
     for path in shown:
         module, _, name = path.rpartition(".")
@@ -38,11 +38,3 @@ def test_the_reference_has_every_public_name(site):
         *tofu.gluon.__all__,
         *tofu.mod.__all__,
     }
-
-
-def test_links_to_folders_lead_to_their_readmes(site):
-    source = ROOT / "ARCHITECTURE.md"
-    assert site._name_target(source, "docs/decisions/") == "docs/decisions/README.md"
-    assert site._name_target(source, "tofu/pipeline.py") == "tofu/pipeline.py"
-    assert site._name_target(source, "https://example.org/") == "https://example.org/"
-    assert ROOT / "tofu/pipeline.py" in list(site.list_linked(source))

@@ -1,4 +1,4 @@
-"""The garbage collector is as it was after planning, whatever happened."""
+"""The garbage collector's settings during and after planning."""
 
 from __future__ import annotations
 
@@ -11,38 +11,24 @@ from tofu.host.garbage_collection import OBJECTS, collect_rarely
 
 
 @pytest.fixture(autouse=True)
-def as_it_was() -> Iterator[None]:
-    """Tests may leave the collector as they like."""
+def restore_threshold() -> Iterator[None]:
     before = gc.get_threshold()
     yield
     gc.set_threshold(*before)
 
 
-def test_collects_rarely_and_then_as_before() -> None:
-    gc.set_threshold(701, 11, 12)
-    with collect_rarely():
-        assert gc.get_threshold()[:2] == (OBJECTS, 11)
-        with collect_rarely():
-            assert gc.get_threshold()[0] == OBJECTS
-        assert gc.get_threshold()[0] == OBJECTS
-    assert gc.get_threshold()[:2] == (701, 11)
-
-
-def test_errors_leave_it_as_before() -> None:
-    gc.set_threshold(701)
+@pytest.mark.parametrize(
+    ("before", "during"), [(701, OBJECTS), (0, 0), (OBJECTS, OBJECTS), (10 * OBJECTS, 10 * OBJECTS)]
+)
+def test_collection_is_rare_during_planning_and_as_before_after_it(before: int, during: int) -> None:
+    gc.set_threshold(before, 11, 12)
 
     @collect_rarely()
     def fail() -> None:
-        raise ValueError("of the user's step")
+        with collect_rarely():
+            assert gc.get_threshold()[:2] == (during, 11)
+        raise ValueError("an error of the step")
 
-    with pytest.raises(ValueError, match="of the user's step"):
+    with pytest.raises(ValueError, match="an error of the step"):
         fail()
-    assert gc.get_threshold()[0] == 701
-
-
-@pytest.mark.parametrize("objects", [0, OBJECTS, 10 * OBJECTS])
-def test_what_is_off_or_rarer_stays(objects: int) -> None:
-    gc.set_threshold(objects)
-    with collect_rarely():
-        assert gc.get_threshold()[0] == objects
-    assert gc.get_threshold()[0] == objects
+    assert gc.get_threshold()[:2] == (before, 11)

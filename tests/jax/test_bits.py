@@ -1,4 +1,4 @@
-"""Bit casts between all types, and the random numbers of narrow types that are made with them."""
+"""Bit casts between all types, and random numbers of narrow types, which use them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax import lax
 import tofu.jax
 from tofu.jax.frontend.versions import in_double_precision
 
-CASTS = [
+CASTS = [  # types before and after, and the extent of the last dimension
     ("uint16", "bfloat16", 8),
     ("float8_e4m3fn", "uint8", 8),
     ("float32", "uint8", 8),
@@ -20,31 +20,27 @@ CASTS = [
     ("bfloat16", "uint32", 2),
     ("int8", "int4", 8),
 ]
-"""From a type to another, and the extent of the last dimension."""
-DRAWN = ("bfloat16", "float16", "float8_e5m2")
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4])
 @pytest.mark.parametrize(("before", "after", "width"), CASTS)
-def test_bits_are_those_of_one_device(before, after, width, workers):
+def test_bit_casts_are_exact(before, after, width):
     with in_double_precision():
         x = jnp.asarray(np.arange(12 * width).reshape(12, width) % 100, before)
         step = lambda x: lax.bitcast_convert_type(x, after)  # noqa: E731
-        made = tofu.jax.partition(step, workers, (x,))
+        made = tofu.jax.partition(step, 4, (x,))
         assert made.plan.operators["bitcast_convert_type"] == ("i0",) * len(made.plan.factors)
         assert made.plan.communication_bytes == 0
-        ours, whole = made(x), step(x)
-        assert ours.dtype == whole.dtype
-        np.testing.assert_array_equal(np.asarray(ours).view(np.uint8), np.asarray(whole).view(np.uint8))
+        ours, expected = made(x), step(x)
+        assert ours.dtype == expected.dtype
+        np.testing.assert_array_equal(np.asarray(ours).view(np.uint8), np.asarray(expected).view(np.uint8))
 
 
 @pytest.mark.parametrize("generator", ["threefry2x32", "rbg"])
-@pytest.mark.parametrize("dtype", DRAWN)
-@pytest.mark.parametrize("draw", [jax.random.normal, jax.random.uniform, jax.random.gumbel])
-def test_numbers_of_narrow_types_are_drawn_as_on_one_device(draw, dtype, generator):
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float8_e5m2"])
+def test_random_numbers_of_narrow_types_equal_one_device(dtype, generator):
     def step(seed):
-        return draw(jax.random.key(seed, impl=generator), (12, 8), jnp.dtype(dtype))
+        return jax.random.normal(jax.random.key(seed, impl=generator), (12, 8), jnp.dtype(dtype))
 
-    ours, whole = tofu.jax.partition(step, 3, (jnp.uint32(3),))(jnp.uint32(3)), jax.jit(step)(jnp.uint32(3))
-    assert ours.dtype == whole.dtype == dtype
-    np.testing.assert_array_equal(np.asarray(ours, np.float32), np.asarray(whole, np.float32))
+    ours, expected = tofu.jax.partition(step, 3, (jnp.uint32(3),))(jnp.uint32(3)), jax.jit(step)(jnp.uint32(3))
+    assert ours.dtype == expected.dtype == dtype
+    np.testing.assert_array_equal(np.asarray(ours, np.float32), np.asarray(expected, np.float32))

@@ -1,4 +1,4 @@
-"""What a step compares with its own maximum is computed once."""
+"""A value compared with its own maximum is computed once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tofu.jax.frontend.extrema import find_compared_with_extremum
 from tofu.jax.frontend.trace import trace_step
 from tofu.jax.memory import read_worker_program
 
-# Eighths, and no two equal: no product or sum of the steps below is rounded.
+# Different multiples of an eighth: no product or sum below is rounded.
 X = np.random.default_rng(0).permutation(32).reshape(4, 8) / 8 - 2
 REDUCED = {"last": lambda x: jnp.max(x, 1), "first": lambda x: -jnp.min(x, 0), "all": lambda x: jnp.max(x)}
 
@@ -32,11 +32,11 @@ def test_the_maximum_and_the_comparison_read_one_value(reduce):
     (value,) = reduced.inputs
     assert value in compared.inputs
     assert makers[value].primitive.name == "optimization_barrier"
-    # Compiled whole, one device may lose the gradient of the maximum: the reference runs equation by equation.
+    # One device, compiled, may lose the gradient of the maximum: the reference runs equation by equation.
     jax.tree.map(np.testing.assert_array_equal, made(X), step(X))
 
 
-def test_what_is_compared_with_another_or_is_whole_is_left():
+def test_other_comparisons_stay_as_they_are():
     def step(x):
         y = 3 * x
         numbers = (10 * x).astype(int)
@@ -44,16 +44,3 @@ def test_what_is_compared_with_another_or_is_whole_is_left():
         return jax.nn.softmax(y), jnp.max(y), same
 
     assert not find_compared_with_extremum(trace_step(step, (X,))[0])
-
-
-@pytest.mark.parametrize(("has_barrier", "times"), [(False, 2), (True, 2 if jax.__version_info__ < (0, 7) else 1)])
-def test_xla_computes_once_what_stands_behind_a_barrier_since_0_12(has_barrier, times):
-    """Without one, and in 0.6.2, the kernel of the maximum and that of the comparison multiply each for itself."""
-
-    def compare(x, scale):
-        y = x * scale
-        y = jax.lax.optimization_barrier(y) if has_barrier else y
-        return y == jnp.max(y, 1, keepdims=True)
-
-    shapes = jax.ShapeDtypeStruct((64, 20), "float32"), jax.ShapeDtypeStruct((20,), "float32")
-    assert jax.jit(compare).lower(*shapes).compile().as_text().count(" multiply(") == times

@@ -1,4 +1,4 @@
-"""Arguments that are not arrays alone, or are given by name."""
+"""Arguments that are not arrays, and arguments by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ WEIGHT = jnp.asarray(np.random.default_rng(0).normal(size=(64, 64)), jnp.float32
 
 
 def step(state, x, mode="train"):
-    """The state is a model as equinox has it, with its functions; what has no cells is there as well."""
     assert state["name"] == "dense"
     rate = 0.1 if mode == "train" else 0.0
     weight = state["weight"] + rate * state["activation"](x @ state["weight"])
@@ -27,10 +26,8 @@ def make_state(activation=jax.nn.relu):
     return {"weight": WEIGHT, "activation": activation, "name": "dense", "seen": jnp.zeros((0, 3)), "none": None}
 
 
-@pytest.mark.parametrize(
-    "activation", [jax.nn.relu, jnp.tanh, functools.partial(jax.nn.leaky_relu, negative_slope=0.2), lambda x: x * 2]
-)
-def test_functions_and_texts_are_part_of_the_step(activation):
+@pytest.mark.parametrize("activation", [jax.nn.relu, functools.partial(jax.nn.leaky_relu, negative_slope=0.2)])
+def test_functions_and_texts_are_static(activation):
     state = make_state(activation)
     made = tofu.jax.partition(step, 4, (state, WEIGHT, "test"), hints={"state/weight": 1})
     placed = made.place(state)
@@ -49,9 +46,7 @@ def test_functions_and_texts_are_part_of_the_step(activation):
     assert pairs["seen"][1].is_fully_replicated
 
 
-def test_numbers_whose_value_a_step_asks_for_are_part_of_it():
-    """As `inference` of modules of equinox; others are arrays, as for jax.jit."""
-
+def test_numbers_that_a_step_branches_on_are_static():
     def step(state, x):
         return {**state, "weight": state["weight"] * (2 if state["doubled"] else 1)}, jnp.where(x, 1, 0)
 
@@ -72,31 +67,7 @@ def test_numbers_whose_value_a_step_asks_for_are_part_of_it():
     assert (float(as_array(True, WEIGHT)) != 0, float(as_array(False, WEIGHT))) == (True, 0)
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda x, width: jnp.zeros((width,)) + x[:, :width].sum(0),
-        lambda x, start: jax.lax.reduce_window(x, start * -jnp.inf, jax.lax.max, (2, 2), (2, 2), "VALID"),
-        lambda x, axis: jnp.sum(x, axis=axis),
-    ],
-    ids=["a shape", "a window's first number, which has no gradient", "an axis"],
-)
-def test_numbers_without_which_a_step_cannot_be_traced_are_part_of_it(use):
-    """Functions within it may be those of equinox.filter_jit, as pooling and cells of equinox's are written for it."""
-
-    def step(state):
-        gradient = jax.grad(lambda weight: (use(weight, state["number"]) ** 2).sum())(state["weight"])
-        return {**state, "weight": state["weight"] - gradient}
-
-    state = {"weight": WEIGHT, "number": 1}
-    made = tofu.jax.partition(step, 2, (state,))
-    after = made(made.place(state))
-    assert after["number"] == 1
-    expected = jax.jit(lambda weight: step({"weight": weight, "number": 1})["weight"])(WEIGHT)
-    np.testing.assert_allclose(after["weight"], expected, rtol=1e-5, atol=1e-5)
-
-
-def test_another_function_is_another_step():
+def test_other_functions_and_texts_are_refused():
     made = tofu.jax.partition(step, 2, (make_state(), WEIGHT, "test"))
     for given, changed in [
         ((make_state(jnp.tanh), WEIGHT, "test"), "state/activation is tanh, and relu is part of the step"),
@@ -106,35 +77,19 @@ def test_another_function_is_another_step():
             made(*given)
 
 
-@pytest.mark.parametrize(("planned", "given"), [(1, 1.0), (1, True), (0.0, -0.0), (1.0, np.float64(1))])
-def test_another_number_is_another_step_though_python_has_it_equal(planned, given):
+@pytest.mark.parametrize(("planned", "given"), [(1, 1.0), (0.0, -0.0), (1.0, np.float64(1)), (float("nan"), 1.0)])
+def test_equal_numbers_of_another_type_are_refused(planned, given):
     def step(x, number):
         assert isinstance(number, (int, float))  # an array it is not
         return x * np.copysign(number, number), number
 
     made = tofu.jax.partition(step, 2, (WEIGHT, planned))
-    assert made(WEIGHT, planned)[1] == planned
+    np.testing.assert_equal(made(WEIGHT, planned)[1], planned)
     with pytest.raises(ShapeError, match=r"number is .*, and .* is part of the step"):
         made(WEIGHT, given)
 
 
-def test_a_number_that_is_none_is_the_same_number_in_the_next_call():
-    def step(x, number):
-        assert isinstance(number, float)
-        return x * number
-
-    made = tofu.jax.partition(step, 2, (WEIGHT, float("nan")))
-    assert np.isnan(made(WEIGHT, float("nan"))).all()
-
-
-def test_an_evaluation_reads_the_same_functions():
-    made = tofu.jax.partition(step, 4, (make_state(), WEIGHT))
-    evaluate = lambda state, x: state["activation"](x @ state["weight"]).sum()  # noqa: E731
-    other = made.also(evaluate, (make_state(), WEIGHT))
-    assert float(other(make_state(), WEIGHT)) == pytest.approx(float(evaluate(make_state(), WEIGHT)), rel=1e-5)
-
-
-def test_arguments_by_name():
+def test_arguments_may_be_passed_by_name():
     wanted = step(make_state(), WEIGHT)[0]["weight"]
     for made in (tofu.jax.partition(step, 2, (make_state(), WEIGHT)), tofu.jax.partition(step, 2)):
         np.testing.assert_allclose(made(make_state(), x=WEIGHT)[0]["weight"], wanted, rtol=1e-5, atol=1e-5)
@@ -146,9 +101,9 @@ def test_arguments_by_name():
         keyword(WEIGHT, rate=2.0)
 
 
-def test_what_is_neither_array_nor_function_is_refused():
+def test_other_leaves_are_refused():
     class Module:
-        """As flax.nnx has them: its arrays are none of JAX's to see."""
+        """Stand for a module of flax.nnx, whose arrays JAX does not see."""
 
     with pytest.raises(
         UnsupportedError, match=r"use nnx\.split.*\n  - state/0 is of type .*Module\n  - x is of type numpy"
@@ -156,7 +111,7 @@ def test_what_is_neither_array_nor_function_is_refused():
         tofu.jax.partition(lambda state, x: state, 2, ([Module(), WEIGHT], np.array(["a", None])))
 
 
-def test_a_state_that_changes_its_types_is_told():
+def test_a_state_that_changes_its_types_gives_a_warning():
     narrow = lambda state: {name: value.astype("bfloat16") for name, value in state.items()}  # noqa: E731
     with pytest.warns(
         UserWarning, match=r"types of its state \(state/bias, from float32 to bfloat16, state/weight, from"

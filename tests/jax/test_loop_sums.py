@@ -1,4 +1,4 @@
-"""Sums that loops carry: where tensors may be replicated they are added up by each worker, and between workers behind the loop."""
+"""Sums that loops carry: if tensors may be replicated, each worker adds up its own part, reduced once after the loop."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ import pytest
 from jax import lax
 
 import tofu.jax
-from tests.jax.test_run import check_steps
+from tests.jax.comparison import assert_close, check_training
 from tests.models.jax.language import lstm
 from tofu.jax.compare.traffic import count_traffic
-from tofu.jax.engine import JAX
 from tofu.jax.frontend.equations import Loop
 from tofu.jax.frontend.loop_sums import hoist_sums
 from tofu.jax.frontend.read_step import hoist_loop_sums, read_step
 from tofu.jax.frontend.versions import in_double_precision
-from tofu.jax.planning import choose_form, plan_step, read_settings
-from tofu.pipeline import Observer, analyse_step, make_partition
+from tofu.jax.planning import choose_form, read_settings
 from tofu.plan import Plan
 from tofu.search import find_strategies
 
@@ -33,11 +31,11 @@ def draw(*shape, dtype="float64"):
 
 
 def accumulate(loss, start=jnp.zeros_like):
-    """The mean of the gradients of micro-batches, and of their losses."""
+    """Return the mean gradients and losses of micro-batches."""
 
     def grad(params, data):
-        def add(carry, one):
-            value, gradients = jax.value_and_grad(loss)(params, one)
+        def add(carry, weight):
+            value, gradients = jax.value_and_grad(loss)(params, weight)
             return (carry[0] + value, jax.tree.map(jnp.add, carry[1], gradients)), None
 
         begin = jnp.zeros((), data[0].dtype), jax.tree.map(start, params)
@@ -54,7 +52,6 @@ def mean_loss(params, data):
 
 
 def micro_batches():
-    """Three of 256 rows, by Adam."""
     optimizer = optax.adam(1e-2)
 
     def step(state, data):
@@ -67,16 +64,7 @@ def micro_batches():
     return step, (params, optimizer.init(params)), (draw(3, 256, 16), draw(3, 256, 8))
 
 
-def recurrence():
-    """An LSTM of two layers, over six positions."""
-    model = lstm(batch=16, width=32, steps=6, classes=8, is_loop=True)
-    state = jax.tree.map(lambda one: draw(*one.shape), model.state)
-    return model.step, state, (draw(6, 16, 32), jnp.asarray(RNG.integers(0, 8, 16), "int32"))
-
-
 def nested():
-    """Micro-batches of sequences: loops in a loop, which carry what these carry."""
-
     def loss(params, data):
         x, y = data
 
@@ -96,7 +84,6 @@ def nested():
 
 
 def layered():
-    """Micro-batches of a scan over layers, computed again in the backward pass, whose gradients are put together layer by layer."""
     optimizer = optax.adam(1e-2)
 
     def loss(params, data):
@@ -120,11 +107,11 @@ def layered():
     return step, (params, optimizer.init(params)), (draw(3, 64, 16), draw(3, 64, 8))
 
 
-STEPS = {"micro-batches": micro_batches, "recurrence": recurrence, "nested": nested, "layered": layered}
+STEPS = {"micro-batches": micro_batches, "nested": nested, "layered": layered}
 
 
 def count_carries(step):
-    """By loop, the outer ones first."""
+    """Return the number of carries of each loop, outer loops first."""
 
     def walk(items):
         for item in items:
@@ -135,25 +122,9 @@ def count_carries(step):
     return list(walk(step.equations))
 
 
-@pytest.mark.parametrize(
-    ("name", "workers"), [(name, (2, 3, 4, 8)[(n + k) % 4]) for n, name in enumerate(STEPS) for k in (0, 2)]
-)
-def test_steps_give_the_numbers_of_one_device_and_move_what_plans_count(name, workers):
-    with in_double_precision():
-        step, state, data = STEPS[name]()
-        made = tofu.jax.partition(step, workers, (state, data), replicate="free", search_seconds=3)
-        assert any(tensor.addends > 1 for tensor in made.partition.problem.graph.tensors)
-        check_steps(made, step, state, data)
-        moved = count_traffic(made.lower_leaves().compile().as_text(), workers).total
-        assert moved <= 1.02 * made.plan.communication_bytes
-
-
-@pytest.mark.parametrize(
-    ("name", "workers", "seed"),
-    [(name, *((2, 1), (3, 2), (4, 3), (4, 4))[(n + k) % 4]) for n, name in enumerate(STEPS) for k in (0, 2)],
-)
-def test_random_plans_give_the_numbers_of_one_device(name, workers, seed):
-    """Whatever is split, copied or added up within the loop."""
+@pytest.mark.parametrize("is_random", [False, True])
+@pytest.mark.parametrize(("name", "workers", "seed"), [*zip(STEPS, (4, 3, 2), (1, 2, 3), strict=True)])
+def test_steps_with_moved_sums_train_as_on_one_device(name, workers, seed, is_random):
     draws = random.Random(seed)
     with in_double_precision():
         step, state, data = STEPS[name]()
@@ -162,36 +133,19 @@ def test_random_plans_give_the_numbers_of_one_device(name, workers, seed):
         hints = {
             operator.name: draws.choice(access.axes)
             for operator, access in zip(graph.operators, accesses, strict=True)
-            if access.axes and draws.random() < 0.5
+            if is_random and access.axes and draws.random() < 0.5
         }
         made = tofu.jax.partition(step, workers, (state, data), replicate="free", hints=hints, search_seconds=2)
         assert any(tensor.addends > 1 for tensor in made.partition.graph.tensors)
-        check_steps(made, step, state, data)
+        check_training(made, step, state, data)
+        if not is_random:
+            moved = count_traffic(made.lower_leaves().compile().as_text(), workers).total
+            assert moved <= 1.02 * made.plan.communication_bytes
+            again = tofu.jax.partition(step, workers, (state, data), plan=Plan.from_json(made.plan.to_json()))
+            assert again.plan.communication_bytes == made.plan.communication_bytes
 
 
-@pytest.mark.parametrize("name", STEPS)
-def test_less_moves_than_where_loops_carry_the_sums(name):
-    with in_double_precision():
-        step, state, data = STEPS[name]()
-        source, settings = read_step(step, (state, data)), read_settings(4, {"replicate": "free", "cache": False})
-        moved = plan_step(source, settings).plan.communication_bytes
-        task = analyse_step(source, JAX, settings, Observer())  # of the step as it is written
-        carried = make_partition(task, Observer()).plan
-        assert moved < carried.communication_bytes
-
-
-@pytest.mark.parametrize("name", STEPS)
-def test_either_form_is_planned_again_from_its_plan_and_run(name):
-    with in_double_precision():
-        step, state, data = STEPS[name]()
-        for replicate in ("small", "free"):
-            plan = tofu.jax.partition(step, 4, (state, data), replicate=replicate).plan
-            made = tofu.jax.partition(step, 4, (state, data), plan=Plan.from_json(plan.to_json()))
-            assert made.plan.communication_bytes == plan.communication_bytes
-            check_steps(made, step, state, data)
-
-
-def test_where_all_is_to_be_split_loops_carry_their_sums():
+def test_sums_stay_in_the_loop_if_everything_is_split():
     with in_double_precision():
         step, state, data = nested()
         source = read_step(step, (state, data))
@@ -203,23 +157,7 @@ def test_where_all_is_to_be_split_loops_carry_their_sums():
         )
 
 
-def test_names_are_those_of_the_step_as_it_is_written():
-    with in_double_precision():
-        step, state, data = nested()
-        source = read_step(step, (state, data))
-    moved, options = hoist_loop_sums(source), {"replicate": "free"}
-    shared = moved.graph.operator_index.keys() & source.graph.operator_index.keys()
-    assert shared == moved.graph.operator_index.keys()
-    for name in shared:
-        one, other = (graph.operators[graph.operator_index[name]] for graph in (moved.graph, source.graph))
-        assert (one.op, one.attributes) == (other.op, other.attributes)
-    carried = next(name for name in source.graph.tensor_index if name not in moved.graph.tensor_index)
-    kept = choose_form(source, read_settings(4, {**options, "hints": {carried: 0}}))
-    assert kept is source, "a hint for what the loop carries"
-    assert choose_form(source, read_settings(4, {**options, "hints": {"data/0": 2}})) is not source
-
-
-def test_data_parallelism_within_its_memory_moves_gradients_once():
+def test_plans_within_the_memory_of_data_parallelism_reduce_gradients_once():
     model = lstm(batch=64, width=128, steps=50, is_loop=True)
     asked = model.state, model.data
     weights = sum(np.prod(leaf.shape) * 4 for leaf in jax.tree.leaves(model.state))
@@ -230,31 +168,7 @@ def test_data_parallelism_within_its_memory_moves_gradients_once():
     assert made.memory_report().worker.needed_bytes <= by_hand
 
 
-def test_memory_of_one_device_is_that_of_the_step_as_it_is_written():
-    with in_double_precision():
-        step, state, data = nested()
-        split, free = (tofu.jax.partition(step, 4, (state, data), replicate=one) for one in ("small", "free"))
-        assert split.memory_report().one_device == free.memory_report().one_device
-
-
-def test_memory_reports_count_what_workers_add_up():
-    model = lstm(batch=64, width=128, layers=1, steps=50, is_loop=True)
-    made = tofu.jax.partition(model.step, 8, (model.state, model.data), replicate="free")
-    summed = [tensor for tensor in made.partition.problem.graph.tensors if tensor.addends > 1]
-    report = made.memory_report(compile=True)
-    assert report.worker.temporaries_bytes > sum(tensor.size_bytes for tensor in summed)
-    assert report.worker.temporaries_bytes == pytest.approx(report.compiled.temporaries_bytes, rel=0.25)
-
-
-def test_workers_that_compute_in_each_step_of_a_loop_take_their_time_in_each():
-    model = lstm(batch=64, width=128, steps=50, is_loop=True)
-    asked = model.state, model.data
-    split, free = (tofu.jax.partition(model.step, 2, asked, replicate=one) for one in ("small", "free"))
-    plain, moved = (one.simulate("8xH100") for one in (split, free))
-    assert moved.seconds > 0.5 * plain.seconds
-
-
-# What is moved, and what is not: functions of (weights, rows) whose loop carries c.
+# Functions of (weights, rows) whose loop carries c.
 
 
 def loop(term, start=None, dtype=None):
@@ -269,27 +183,25 @@ def product(w, x):
     return x.T @ (x @ w)
 
 
-def of_layers(w, x):
-    """The gradients of a scan over two layers, which are put together."""
-
+def differentiate_layers(w, x):
     def loss(w, x):
         return jnp.sum(lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, w)[0])
 
     return jax.grad(loss)(jnp.stack([w @ w.T, w @ w.T]), x)
 
 
-def no_layers(w):
+def make_zero_layers(w):
     return jnp.zeros((2, len(w), len(w)), w.dtype)
 
 
 def widen(product, *dtypes):
-    """A product of numbers of fewer bits, converted step by step, and scaled after each."""
+    """Convert a product to wider types one by one, and scale it after each."""
     for dtype in dtypes:
         product = product.astype(dtype) * np.asarray(0.5, dtype)
     return product
 
 
-MOVED = {
+MOVED_SUMS = {
     "a product": loop(product),
     "with a first value": loop(product, start=lambda w: w),
     "a penalty beside": loop(lambda w, x: product(w, x) + 0.1 * w * x[0, 0]),
@@ -303,7 +215,7 @@ MOVED = {
     "padded": loop(lambda w, x: jnp.pad(product(w, x)[1:], ((1, 0), (0, 0)))),
     "a column each": loop(lambda w, x: jnp.concatenate([product(w[:, :2], x), product(w[:, 2:], x)], 1)),
     "looked up": loop(lambda w, x: jnp.zeros_like(w).at[jnp.abs(8 * x[:, 0]).astype(int)].add(x @ w)),
-    "layers put together": loop(of_layers, start=no_layers),
+    "layers put together": loop(differentiate_layers, start=make_zero_layers),
     "a sum": loop(lambda w, x: jnp.sum(x @ w), start=lambda w: jnp.zeros((), w.dtype)),
     "whole numbers": loop(
         lambda w, x: (x > 0).astype(int).T @ (x @ w > 0).astype(int), start=lambda w: jnp.zeros(w.shape, int)
@@ -316,8 +228,10 @@ MOVED = {
 }
 
 
-KEPT = {
-    "layers put together and read": loop(lambda w, x: (g := of_layers(w, x)) / jnp.max(g), start=no_layers),
+KEPT_SUMS = {
+    "layers put together and read": loop(
+        lambda w, x: (g := differentiate_layers(w, x)) / jnp.max(g), start=make_zero_layers
+    ),
     "read otherwise": lambda w, xs: lax.scan(lambda c, x: (c + product(c, x), None), w, xs)[0],
     "put together": lambda w, xs: lax.scan(lambda c, x: (c + product(w, x), c), w, xs),
     "the next one put together": lambda w, xs: lax.scan(lambda c, x: ((n := c + product(w, x)), n), w, xs),
@@ -333,39 +247,26 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("name", MOVED)
-def test_a_sum_is_moved_behind_its_loop(name):
+@pytest.mark.parametrize("name", MOVED_SUMS)
+def test_linear_sums_are_moved_behind_the_loop(name):
     with in_double_precision():
         arguments = draw(8, 4), draw(5, 6, 8)
-        step = read_step(MOVED[name], arguments).native.step
+        step = read_step(MOVED_SUMS[name], arguments).native.step
         moved = hoist_sums(step)
         assert sum(count_carries(moved)) < sum(count_carries(step))
-        assert any(one.loops_summed for one in moved.walk())
-        for one, other in zip(moved.compute(arguments), step.compute(arguments), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+        assert any(equation.loops_summed for equation in moved.walk())
+        assert_close(moved.compute(arguments), step.compute(arguments), 1e-12, 1e-13)
         assert [moved.types[x].dtype for x in moved.outputs] == [step.types[x].dtype for x in step.outputs]
 
 
-@pytest.mark.parametrize("name", KEPT)
-def test_others_stay_in_their_loop(name):
+@pytest.mark.parametrize("name", KEPT_SUMS)
+def test_other_carries_stay_in_the_loop(name):
     with in_double_precision():
         dtype = "float16" if name == "half" else "float64"
-        assert hoist_sums(read_step(KEPT[name], (draw(8, 4, dtype=dtype), draw(5, 6, 8))).native.step) is None
+        assert hoist_sums(read_step(KEPT_SUMS[name], (draw(8, 4, dtype=dtype), draw(5, 6, 8))).native.step) is None
 
 
-@pytest.mark.parametrize("name", MOVED)
-def test_such_sums_are_those_of_one_device(name):
-    with in_double_precision():
-        arguments = draw(8, 4), draw(5, 6, 8)
-        wanted = jax.tree.leaves(jax.jit(MOVED[name])(*arguments))
-        for workers, hints in ((2, {}), (2, {"xs": 1}), (3, {"xs": 1})):  # rows of each product on several workers
-            made = tofu.jax.partition(MOVED[name], workers, arguments, replicate="free", hints=hints, uneven="free")
-            for one, other in zip(jax.tree.leaves(made(*arguments)), wanted, strict=True):
-                np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
-
-
-def test_products_of_half_precision_are_added_up_in_the_type_of_the_carry():
-    """As they are where the loop carries the sum: 4,096 ones are no more than 256 in bfloat16."""
+def test_products_of_half_precision_are_added_in_the_type_of_the_carry():
     step = loop(lambda w, x: product(w.astype("bfloat16"), x.astype("bfloat16")).astype("float32"), dtype="float32")
     w, xs = jnp.ones((8, 4)), jnp.full((4096, 2, 8), 0.25)
     (summed,) = hoist_sums(read_step(step, (w, xs)).native.step).compute((w, xs))

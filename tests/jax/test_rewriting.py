@@ -1,4 +1,4 @@
-"""Equations that are said by others as a step is read: the results are those of the step, and what they replace is gone."""
+"""Equations that are rewritten when a step is read: results stay the same, and the replaced primitives are gone."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 import tofu.jax
+from tests.jax.comparison import check_step
 from tofu.errors import UndescribedOperatorError, UnsupportedError
 from tofu.jax.frontend import rewriting
 from tofu.jax.frontend.trace import trace_step
@@ -19,26 +20,24 @@ from tofu.jax.frontend.trace import trace_step
 X = jnp.asarray(np.random.default_rng(0).normal(size=(256, 256)), jnp.float32)
 
 
-def compare(step, *arguments):
-    """The names of the primitives of a step that runs on 4 devices as on one."""
-    made = tofu.jax.partition(step, 4, arguments)
-    for ours, theirs in zip(jax.tree.leaves(made(*arguments)), jax.tree.leaves(step(*arguments)), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-3)
+def list_primitives(step, *arguments):
+    """Return the primitives of a step, after comparing it on 4 devices with one device."""
+    check_step(step, 4, *arguments, rtol=1e-4, atol=1e-3)
     return {equation.primitive.name for equation in trace_step(step, arguments)[0].walk()}
 
 
-def test_what_is_written_or_read_whole_is_neither_scattered_nor_gathered():
-    """`x.at[...].set(y)`, as flax.nnx writes to variables: its indices have no cells."""
+def test_whole_writes_and_reads_are_not_scatters():
+    """Cover `x.at[...].set(y)`, which flax.nnx uses for its variables."""
 
     def step(x, y):
         written = x.at[...].set(y), y.at[...].multiply(x), y.at[...].add(2.0), x.at[...].max(y), x.at[...].min(y)
         count = jnp.zeros(()).at[...].set(x[0, 0]), jnp.zeros(()).at[...].add(1.0)
         return written, count, x.at[...].get() * 2
 
-    assert not any(name.startswith(("scatter", "gather")) for name in compare(step, X, X.T))
+    assert not any(name.startswith(("scatter", "gather")) for name in list_primitives(step, X, X.T))
 
 
-def test_what_has_no_cells_is_left_out():
+def test_empty_arrays_are_removed():
     def step(x):
         none = x[:0]
         joined = jnp.concatenate([none, x[:32], jnp.tanh(none), x[32:]]) + jnp.concatenate([none, x])
@@ -55,11 +54,11 @@ def test_what_has_no_cells_is_left_out():
         scans = lax.associative_scan(jnp.add, x), jax.grad(lambda x: jnp.sin(lax.associative_scan(jnp.add, x)).sum())(x)
         return joined, written, numbers, kept, pieces, scans, scanned.sum(), cells.sum()
 
-    made = compare(step, X)
+    made = list_primitives(step, X)
     assert made.isdisjoint({"scatter-add", "dynamic_update_slice"})
 
 
-def test_what_has_no_cells_and_cannot_be_left_out_is_named():
+def test_empty_arrays_in_while_loops_are_refused():
     def step(x):
         return x * lax.while_loop(lambda c: c[1] < x[0, 0], lambda c: (c[0], c[1] + 1), (x[:0], 0.0))[1]
 
@@ -70,43 +69,9 @@ def test_what_has_no_cells_and_cannot_be_left_out_is_named():
         tofu.jax.partition(step, 2, (X,))
 
 
-def test_sums_along_axes_that_vmap_named():
-    """As batch normalization has them that runs under `jax.vmap`."""
-
-    def normalize(x):
-        mean = lax.pmean(x, "batch")
-        return (x - mean) / (lax.pmax(x, "batch") - lax.pmin(x, "batch")) + lax.psum(1.0, "batch")
-
-    assert compare(jax.vmap(normalize, axis_name="batch"), X).isdisjoint({"psum", "pmax", "pmin"})
-
-
-def test_what_divides_its_work_over_devices_is_refused_or_computed():
-    step = lambda x: jax.pmap(lambda x: x * 2)(x) + 1  # noqa: E731
-    if all(equation.primitive.name != "xla_pmap" for equation in jax.make_jaxpr(step)(X[:2]).eqns):
-        compare(step, X[:2])  # later versions of JAX write it as a `shard_map`
-        return
-    with pytest.raises(UnsupportedError, match=r"pmap at .*test_rewriting\.py:\d+ divides its work over devices by"):
-        tofu.jax.partition(step, 2, (X[:2],))
-
-
-def test_a_function_of_all_cells_is_computed_of_them():
-    """`apply`, too, is a scatter of updates, which it does not read."""
-    step = lambda x: x.at[...].apply(lambda cell: jnp.sin(cell) + 2) * x[0, 0].at[...].apply(jnp.exp)  # noqa: E731
-    assert {"sin", "exp"} < compare(step, X)
-    compare(lambda x: x.at[:, :].apply(lambda cell: cell) + x.at[1].apply(jnp.cos), X)
-
-
-def test_numbers_where_a_description_has_tensors():
-    def step(x):
-        return x.reshape(-1)[:1].at[0].add(1.0) + jax.random.gamma(jax.random.key(0), 2.0) + x
-
-    compare(step, X)
-
-
 @pytest.mark.parametrize("choose", [jnp.maximum, jnp.minimum])
-def test_which_of_two_was_chosen_is_asked_of_the_two(choose):
-    """Not of what was chosen: of a variance, say, that XLA computes again in another kernel it may differ by a rounding, and its gradient
-    would be zero. Ties are halved, and what is no number is none of both, as on one device."""
+def test_gradients_of_maximum_compare_the_operands(choose):
+    """Compare operands, not the result: XLA may compute the result again with another rounding. Ties are halved."""
     x, y = (
         jnp.array(row) for row in zip(*((1.0, 2.0), (2.0, 1.0), (3.0, 3.0), (0.0, -0.0), (np.nan, 1.0)), strict=True)
     )
@@ -144,12 +109,11 @@ PADDED = ((1, 2, 1), (-1, 3, 2))
         jax.grad(lambda x: jnp.sum(jnp.sin(lax.pad(x, np.float32(1.5), ((0, 0, 3), (-5, -6, 0)))))),
     ],
 )
-def test_a_pad_with_any_number_is_a_choice_between_the_number_and_zeros(step):
-    compare(step, X)
+def test_pads_with_any_value(step):
+    list_primitives(step, X)
 
 
 def make_primitive(implementation):
-    """One of another library, of a result like its operand."""
     primitive = Primitive("of_another_library")
     primitive.def_impl(implementation)
     primitive.def_abstract_eval(lambda x, **_: x)
@@ -158,15 +122,15 @@ def make_primitive(implementation):
     return primitive
 
 
-def test_a_primitive_of_another_library_is_split_as_its_implementation():
-    """As those of equinox (`nonbatchable`, `unvmap_any`), which diffrax's loops have in them."""
+def test_primitives_of_libraries_are_split_as_their_implementation():
+    """Cover primitives of equinox, which diffrax uses in its loops."""
     primitive = make_primitive(lambda x, *, scale: jnp.cumsum(x * scale, 1))
-    names = compare(lambda x: primitive.bind(x, scale=2.0) @ x, X)
+    names = list_primitives(lambda x: primitive.bind(x, scale=2.0) @ x, X)
     assert "cumsum" in names
     assert "of_another_library" not in names
 
 
-def test_a_primitive_that_computes_with_numbers_wants_a_description():
+def test_primitives_implemented_in_numpy_need_a_description():
     primitive = make_primitive(lambda x, *, scale: np.cumsum(np.asarray(x) * scale, 1))
     with pytest.raises(UndescribedOperatorError, match="of_another_library"):
         tofu.jax.partition(lambda x: primitive.bind(x, scale=2.0), 2, (X,))
@@ -178,7 +142,7 @@ def test_a_primitive_that_computes_with_numbers_wants_a_description():
 
 
 def train_offloaded(weights, x):
-    """A step whose residuals a checkpoint policy moves to the host."""
+    """Run a step whose residuals a checkpoint policy moves to the host."""
     policy = jax.checkpoint_policies.save_and_offload_only_these_names(
         names_which_can_be_saved=[], names_which_can_be_offloaded=["h"], offload_src="device", offload_dst="pinned_host"
     )
@@ -196,7 +160,7 @@ def train_offloaded(weights, x):
 LAYERS = jnp.linspace(-1, 1, 4 * 24 * 24).reshape(4, 24, 24)
 
 
-def test_transfers_to_a_kind_of_memory_are_kept(monkeypatch):
+def test_offloading_is_kept_if_devices_have_memory_kinds(monkeypatch):
     monkeypatch.setattr(rewriting, "has_kinds_of_memory", lambda: True)
     made = tofu.jax.partition(train_offloaded, 2, (LAYERS, jnp.ones((12, 24))))
     ours, theirs = (
@@ -205,14 +169,14 @@ def test_transfers_to_a_kind_of_memory_are_kept(monkeypatch):
     assert ours == theirs > 0
 
 
-def test_devices_with_one_kind_of_memory_offload_nothing_with_a_warning(monkeypatch):
+def test_offloading_is_ignored_with_a_warning_otherwise(monkeypatch):
     monkeypatch.setattr(rewriting, "has_kinds_of_memory", lambda: False)
     with pytest.warns(UserWarning, match=r"memory that jax.device_put names at .*test_rewriting.py:\d+ is left out"):
         made = tofu.jax.partition(train_offloaded, 2, (LAYERS, jnp.ones((12, 24))))
     np.testing.assert_allclose(made(LAYERS, jnp.ones((12, 24))), train_offloaded(LAYERS, jnp.ones((12, 24))), rtol=1e-5)
 
 
-def test_a_device_within_a_step_is_left_out_with_a_warning():
+def test_device_put_is_ignored_with_a_warning():
     far = jax.devices()[1]
     with pytest.warns(
         UserWarning, match=r"device or sharding of jax.device_put at .*test_rewriting.py:\d+ is left out"

@@ -1,4 +1,4 @@
-"""Partitioned steps against the steps that they were made of, on virtual devices."""
+"""Partitioned steps compared with the same steps on virtual devices: numbers and bytes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from jax import lax
 
 import tofu.jax
-from tests.models.jax import as_numbers
+from tests.jax.comparison import assert_close, check_step, check_training
 from tests.models.jax.plain import STEPS
-from tofu.jax import JAX, UnevenArray, read_step
+from tofu.jax import JAX, read_step
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.versions import in_double_precision, in_precision
 from tofu.jax.verify.campaign import load_cases
@@ -26,7 +26,7 @@ from tofu.search import find_strategies
 
 
 def draw_hints(step, arguments, workers, seed, share=0.5):
-    """Axes for some of the operators, that all workers can share equally."""
+    """Return axes for some operators, whose extents all workers can share equally."""
     graph = read_step(step, arguments).graph
     rng = random.Random(seed)
     hints = {}
@@ -37,31 +37,13 @@ def draw_hints(step, arguments, workers, seed, share=0.5):
     return hints
 
 
-def check_steps(made, step, state, data):
-    """Three steps, in double precision, are those of one device, and the state comes out where it was placed."""
-    ours, whole = made.place(state), jax.jit(step)
-    for _ in range(3):
-        state, loss = whole(state, data)
-        ours, our_loss = made(ours, data)
-    assert float(loss) == pytest.approx(float(our_loss), rel=1e-10)
-    laid = [x.parts if isinstance(x, UnevenArray) else x.sharding for x in jax.tree.leaves(ours)]
-    assert laid == jax.tree.leaves(made.shardings[0])
-    for one, other in zip(as_numbers(ours), as_numbers(state), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
-
-
-def check_close(found, expected):
-    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-
-
-def test_one_worker_is_one_device(tmp_path):
-    """A script that counts devices may find one: nothing is moved, and a plan, its memory and its numbers are there all the same."""
+def test_a_plan_for_one_worker_moves_nothing(tmp_path):
+    """Serve scripts that count devices and find one."""
     with in_double_precision():
         step, state, data = STEPS["recurrence"]("float64")
         made = tofu.jax.partition(step, 1, (state, data))
         assert made.plan.communication_bytes == 0
-        check_steps(made, step, state, data)
+        check_training(made, step, state, data)
         for plan in (None, Plan.from_json(made.plan.to_json())):  # the one that is remembered, and one that was saved
             again = tofu.jax.partition(step, 1, (state, data), plan=plan, donate_argnums=0)
             assert again.plan.tensors == made.plan.tensors
@@ -78,8 +60,7 @@ def test_one_worker_is_one_device(tmp_path):
     assert told.startswith("1 worker: 0 B move per training step\n")
 
 
-def test_random_keys_that_are_looked_up_are_not_added_up():
-    """Copies that look up a part each have numbers for the rest, which keys are none."""
+def test_gathers_of_random_keys_are_not_split_along_the_table():
     step = lambda keys, indices: keys[indices]  # noqa: E731
     keys, indices = jax.random.split(jax.random.key(0), 8), jnp.array([3, 1, 0, 6])
     assert find_strategies(read_step(step, (keys, indices)).graph, JAX.front_end)[-1].axes == ("i0",)
@@ -97,37 +78,27 @@ KINDS = ("small", "free", "random")
     ("name", "workers", "kind"),
     [(name, WORKERS[(i + 2 * j) % 5], KINDS[j]) for i, name in enumerate(STEPS) for j in range(3)],
 )
-def test_steps_in_double_precision_equal_those_of_one_device(name, workers, kind):
-    """With the plans that are searched, where small tensors or all may be replicated, and with random ones."""
+def test_training_equals_one_device(name, workers, kind):
     with in_double_precision():
         step, state, data = STEPS[name](jnp.float64)
         asked = {"replicate": kind}
         if kind == "random":
             asked = {"hints": draw_hints(step, (state, data), workers, f"{name} {workers}", share=0.2)}
-        check_steps(tofu.jax.partition(step, workers, (state, data), search_seconds=1, **asked), step, state, data)
+        check_training(tofu.jax.partition(step, workers, (state, data), search_seconds=1, **asked), step, state, data)
 
 
 @pytest.mark.parametrize("name", load_cases())
-def test_every_equation_runs_in_parts(name):
+def test_every_primitive_runs_in_parts(name):
     case = load_cases()[name]
     with in_precision("float64" in name):
-        check_in_parts(name, case.function, case.draw_inputs())
-
-
-def check_in_parts(name, function, arguments):
-    """Compare a random plan for two workers with one device."""
-    wanted = as_numbers(jax.jit(function)(*arguments))
-    hints = draw_hints(function, tuple(arguments), 2, f"{name} 0", share=0.8)
-    if hints:
-        made = tofu.jax.partition(function, 2, tuple(arguments), hints=hints)
-        for ours, theirs in zip(as_numbers(made(*arguments)), wanted, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4, err_msg=str(hints))
+        arguments = tuple(case.draw_inputs())
+        if hints := draw_hints(case.function, arguments, 2, f"{name} 0", share=0.8):
+            check_step(case.function, 2, *arguments, hints=hints, rtol=2e-4, atol=2e-4)
 
 
 @pytest.mark.parametrize("layout", list(product([0, 1], repeat=2)))
 @pytest.mark.parametrize("axes", [axes for axes in product(["m0", "n1", "k0"], repeat=2) if "k0" in axes])
-def test_sums_of_partial_results_move_what_the_plan_counts(axes, layout):
-    """However the shards of the sum lie beside what workers have computed. Numbers are whole: any order of adding gives the same."""
+def test_partial_sums_move_the_planned_bytes(axes, layout):
     x, w = (np.random.default_rng(seed).integers(-8, 8, (512, 512)).astype(np.float32) for seed in range(2))
     made = tofu.jax.partition(lambda x, w: (x @ w) * 2.0, 4, (x, w), hints={"dot_general": axes, "mul": layout})
     assert (made.plan.operators["dot_general"], made.plan.tensors["mul"]) == (axes, layout)
@@ -147,8 +118,8 @@ def test_sums_of_partial_results_move_what_the_plan_counts(axes, layout):
         ("sum", ("i2", "i1"), (1, None)),
     ],
 )
-def test_partial_results_move_what_the_plan_counts_in_parts_that_overlap_too(reducer, axes, layout):
-    """Largest and smallest numbers and products as sums do. Six workers lie as 3 x 2; the first case has equal parts."""
+def test_partial_results_in_uneven_parts_move_the_planned_bytes(reducer, axes, layout):
+    """Use 3 x 2 workers; only the first case has equal parts."""
     x = np.random.default_rng(0).choice([-1.0, 1.0, 2.0], (9, 50, 24)).astype(np.float32)
     step = lambda x: getattr(jnp, reducer)(x * 1.0, axis=2) * 2.0  # noqa: E731
     name = f"reduce_{reducer}"
@@ -159,53 +130,45 @@ def test_partial_results_move_what_the_plan_counts_in_parts_that_overlap_too(red
     np.testing.assert_array_equal(np.asarray(made(x)), jax.jit(step)(x))
 
 
-@pytest.mark.parametrize(("axes", "layout"), [(("i0", "i1"), (0, None)), (("i1", "i0"), (None, 0))])
-def test_windows_that_overlap_are_added_up_in_parts(axes, layout):
-    """Each of the workers that have a shard adds up some of it, and copies what the others have added up."""
-
-    def step(weights, x):
-        _, pull_back = jax.vjp(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (5, 1), (1, 1), "VALID"), x)
-        return pull_back(weights)[0]
-
-    weights, x = (np.random.default_rng(seed).normal(size=(n, 64)).astype(np.float32) for seed, n in enumerate((8, 12)))
-    (name,) = (n for n in tofu.jax.partition(step, 4, (weights, x)).plan.operators if n.endswith("scatter_add"))
-    plan = tofu.jax.partition(step, 4, (weights, x), hints={name: axes}).plan
-    made = tofu.jax.partition(step, 4, (weights, x), plan=replace(plan, tensors={**plan.tensors, name: layout}))
-    assert count_traffic(made.lower(weights, x).compile().as_text(), 4).total <= made.plan.communication_bytes
-    np.testing.assert_allclose(np.asarray(made(weights, x)), jax.jit(step)(weights, x), rtol=1e-5, atol=1e-5)
+def differentiate_pooling(weights, x):
+    _, pull_back = jax.vjp(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (5, 1), (1, 1), "VALID"), x)
+    return pull_back(weights)[0]
 
 
-@pytest.mark.parametrize("layout", list(product([None, 0], repeat=2)))
-def test_replicas_of_a_sum_are_the_same_to_the_last_digit(layout):
-    """Up to four workers add to a cell, and each replica would get their numbers in an order of its own."""
-
-    def step(weights, x):
-        _, pull_back = jax.vjp(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (5, 1), (1, 1), "VALID"), x)
-        return pull_back(weights)[0]
-
+@pytest.mark.parametrize(
+    ("axes", "layout"),
+    [
+        (("i0", "i1"), (0, None)),
+        (("i1", "i0"), (None, 0)),
+        *(((("i0", "i0")), layout) for layout in product([None, 0], repeat=2)),
+    ],
+)
+def test_overlapping_windows_are_summed_in_parts(axes, layout):
+    """Check that replicas agree to the last bit: up to four workers add to an element, in one order everywhere."""
     weights, x = (np.random.default_rng(seed).normal(size=(n, 64)).astype(np.float32) for seed, n in enumerate((8, 12)))
     x[4:8] += 8  # the largest of most windows
-    names = tofu.jax.partition(step, 4, (weights, x)).plan.operators
-    # Its scope is another in each version of JAX.
-    (name,) = (name for name in names if name.endswith("select_and_scatter_add"))
-    plan = tofu.jax.partition(step, 4, (weights, x), hints={name: ["i0", "i0"]}).plan
-    edited = replace(plan, tensors={**plan.tensors, name: layout})
-    made = tofu.jax.partition(step, 4, (weights, x), plan=edited)
+    names = tofu.jax.partition(differentiate_pooling, 4, (weights, x)).plan.operators
+    (name,) = (
+        name for name in names if name.endswith("select_and_scatter_add")
+    )  # scopes differ between versions of JAX
+    plan = tofu.jax.partition(differentiate_pooling, 4, (weights, x), hints={name: axes}).plan
+    plan = replace(plan, tensors={**plan.tensors, name: layout})
+    made = tofu.jax.partition(differentiate_pooling, 4, (weights, x), plan=plan)
     assert made.plan.tensors[name] == layout
+    assert count_traffic(made.lower(weights, x).compile().as_text(), 4).total <= made.plan.communication_bytes
     found = made(weights, x)
-    parts: dict[str, list[np.ndarray]] = {}
+    replicas: dict[str, list[np.ndarray]] = {}
     for shard in found.addressable_shards:
-        parts.setdefault(str(shard.index), []).append(np.asarray(shard.data))
-    for first, *others in parts.values():
+        replicas.setdefault(str(shard.index), []).append(np.asarray(shard.data))
+    for first, *others in replicas.values():
         for other in others:
             np.testing.assert_array_equal(first, other)
-    np.testing.assert_allclose(np.asarray(found), jax.jit(step)(weights, x), rtol=1e-5, atol=1e-5)
+    assert_close(found, jax.jit(differentiate_pooling)(weights, x))
 
 
 @pytest.mark.parametrize("replicate", ["small", "free"])
 @pytest.mark.parametrize("name", STEPS)
-def test_what_is_moved_is_what_the_plan_counts(name, replicate):
-    """No more, for a region that several equations read is fetched once; XLA's own text is counted."""
+def test_compiled_steps_move_the_planned_bytes(name, replicate):
     step, state, data = STEPS[name](jnp.float32)
     made = tofu.jax.partition(step, 8, (state, data), replicate=replicate)
     moved = count_traffic(made.lower(state, data).compile().as_text(), 8)
@@ -213,7 +176,7 @@ def test_what_is_moved_is_what_the_plan_counts(name, replicate):
 
 
 @pytest.mark.parametrize(("name", "more"), list(zip(STEPS, (1.0, 1.2, 1.2, 1.0), strict=True)))
-def test_plans_within_a_memory_limit_move_what_they_count(name, more):
+def test_plans_within_a_memory_limit_move_the_planned_bytes(name, more):
     step, state, data = STEPS[name](jnp.float32)
     split = tofu.jax.partition(step, 4, (state, data))
     limit = int(more * split.memory_report().worker.needed_bytes)
@@ -225,39 +188,9 @@ def test_plans_within_a_memory_limit_move_what_they_count(name, more):
 
 
 @pytest.mark.parametrize("step", [jnp.sum, lambda x: (x - x.mean()) ** 2])
-def test_where_every_worker_could_compute_all_each_computes_a_part(step):
+def test_small_steps_are_split_although_replication_is_free(step):
     x = jnp.arange(4096.0).reshape(64, 64) / 4096
     made = tofu.jax.partition(step, 4, (x,))
     assert made.plan.optimality == "the best plan found; nothing is proved"
     assert made.shardings[0].shard_shape(x.shape) == (16, 64)
-    check_close(made(x), step(x))
-
-
-@pytest.mark.parametrize(("workers", "hints"), [(2, {"params": 1}), (3, {"params": 1}), (8, {})])
-def test_cells_that_several_equations_move_to_the_same_workers_move_once(workers, hints):
-    """The gates of a GRU are slices of two products, whose gradients pad the same values in the same places; on 8 workers some of these
-    results lie in smaller parts than others.
-    """
-
-    def loss(params, data):
-        def cell(h, x):
-            a, b = x @ params["x"], h @ params["h"]
-            reset, update = (jax.nn.sigmoid(a[:, n : n + 24] + b[:, n : n + 24]) for n in (0, 24))
-            return (1 - update) * jnp.tanh(a[:, 48:] + reset * b[:, 48:]) + update * h, None
-
-        xs, target = data
-        return jnp.mean((lax.scan(cell, 0.0 * target, xs)[0] - target) ** 2)
-
-    def step(params, data):
-        value, gradients = jax.value_and_grad(loss)(params, data)
-        return jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients), value
-
-    with in_double_precision():
-        rng = np.random.default_rng(4)
-        params = {"x": rng.normal(size=(24, 72)), "h": rng.normal(size=(24, 72))}
-        data = rng.normal(size=(3, 7, 24)), rng.normal(size=(7, 24))
-        hints = {f"{name}/{one}": dimension for name, dimension in hints.items() for one in params}
-        made = tofu.jax.partition(step, workers, (params, data), hints=hints)
-        check_steps(made, step, params, data)
-        moved = count_traffic(made.lower_leaves().compile().as_text(), workers).total
-    assert moved <= 1.02 * made.plan.communication_bytes
+    assert_close(made(x), step(x), 1e-4)

@@ -1,4 +1,4 @@
-"""Bytes that a compiled step moves are counted from its text as often as they move."""
+"""Bytes that a compiled step moves, counted in the text of its program."""
 
 import pytest
 
@@ -31,9 +31,9 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 """
 
 
-def test_loops_count_as_often_as_they_run():
+def test_collectives_in_loops_are_counted_per_iteration():
     traffic = count_traffic(TEXT, 4)
-    gathered = 4 * 16 * 4  # half of the result of each of four devices
+    gathered = 4 * 16 * 4  # half of the result on four devices
     permuted = 5 * 2 * 32
     reduced = 15 * 4 * (2 * 3 / 4) * 32
     assert traffic.bytes == {"all-gather": gathered, "collective-permute": permuted, "all-reduce": reduced}
@@ -73,8 +73,8 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 """
 
 
-def test_what_moves_while_devices_compute_is_told_apart():
-    """A gather within a fusion stands there three times, and moves once; the second permutation ends before anything is computed."""
+def test_overlapped_transfers_are_counted_apart():
+    """A gather in a fusion appears three times and moves once; the second permutation ends before any computation."""
     traffic = count_traffic(ON_TPU.replace("%WORK", "%work = f32[8]{0} convolution(%x, %x)"), 4)
     assert traffic.count == {"all-gather": 1, "collective-permute": 2, "all-reduce": 1}
     assert traffic.bytes == {"all-gather": 4 * 32, "collective-permute": 3 * 32, "all-reduce": 4 * 32}
@@ -101,7 +101,7 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 """
 
 
-def test_collectives_that_gpus_start_count_by_their_results():
+def test_asynchronous_collectives_of_gpus_are_counted_by_their_results():
     traffic = count_traffic(ON_GPU, 4)
     assert traffic.bytes == {
         "all-gather": 4 * 3 * 32,
@@ -123,7 +123,7 @@ def test_collectives_that_gpus_start_count_by_their_results():
         ("{}", [[0, 1, 2, 3, 4, 5, 6, 7]]),
     ],
 )
-def test_groups_are_told_in_several_ways(groups, listed):
+def test_all_notations_of_groups_are_read(groups, listed):
     line = f"  %gather = f32[32]{{0}} all-gather(%x), channel_id=1, replica_groups={groups}, dimensions={{0}}"
     text = f"ENTRY %main (x: f32[8]) -> f32[8] {{\n{line}\n}}"
     own, between = (count_traffic(text, 8, host_devices) for host_devices in (0, 4))
@@ -134,15 +134,13 @@ def test_groups_are_told_in_several_ways(groups, listed):
     assert between.between["all-gather"] == own.total * crossing
 
 
-@pytest.mark.parametrize(
-    ("kind", "size"), [("f32", 4), ("bf16", 2), ("c128", 16), ("u8", 1), ("f8e4m3fn", 1), ("s4", 0.5), ("pred", 1)]
-)
-def test_numbers_have_the_sizes_of_their_types(kind, size):
+@pytest.mark.parametrize(("kind", "size"), [("bf16", 2), ("c128", 16), ("f8e4m3fn", 1), ("s4", 0.5), ("pred", 1)])
+def test_element_sizes_of_types(kind, size):
     text = TEXT.replace("f32[32]{0} all-gather", f"({kind}[32]{{0}}, {kind}[2,4]{{1,0}}) all-gather")
     assert count_traffic(text, 4).bytes["all-gather"] == 4 * size * (32 + 8) / 2
 
 
-def test_what_is_told_otherwise_is_an_error():
+def test_unknown_texts_are_errors():
     with pytest.raises(InternalError, match="not known: %gather"):
         count_traffic(TEXT.replace("{{0,1},{2,3}}, dim", "anything, dim").replace("all-gather.1", "gather"), 4)
     with pytest.raises(InternalError, match="numbers of type x32"):

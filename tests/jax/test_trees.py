@@ -1,4 +1,4 @@
-"""Trees that JAX cannot take apart: refused with the path of the node, before JAX sees them."""
+"""Trees that JAX cannot flatten are refused with the path of the node."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ X = jnp.ones((8, 8))
 
 
 def register(name, flatten, unflatten):
-    """A class of pytrees with these functions."""
-    made = type(name, (), {"__init__": lambda self, *leaves: setattr(self, "leaves", leaves)})
-    jax.tree_util.register_pytree_node(made, flatten, unflatten)
-    return made
+    node_class = type(name, (), {"__init__": lambda self, *leaves: setattr(self, "leaves", leaves)})
+    jax.tree_util.register_pytree_node(node_class, flatten, unflatten)
+    return node_class
 
 
 def fail(*_):
@@ -58,7 +57,7 @@ TREES = {
     "key without text": ({NoText(): X}, r"state has a key that cannot be shown"),
     "texts": ({"a": np.array(["x"]), "w": X}, r"state/a has the dtype <U1"),
     "masked": ({"a": np.ma.array([1.0, 2.0], mask=[0, 1]), "w": X}, r"state/a is a masked array"),
-    "extents": ({"a": jax.ShapeDtypeStruct((8, -1), "float32"), "w": X}, r"state/a has the shape \(8, -1\)"),
+    "extents": ({"a": jax.ShapeDtypeStruct((8, -1), "float32")}, r"state/a has the shape \(8, -1\)"),
 }
 
 
@@ -67,7 +66,7 @@ def step(state, x):
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_a_state_that_is_no_tree_is_named(name):
+def test_wrong_states_are_refused_with_their_path(name):
     tree, message = TREES[name]
     with pytest.raises(UnsupportedError, match=message):
         tofu.jax.partition(step, 2, (tree, X))
@@ -78,12 +77,11 @@ def test_a_state_that_is_no_tree_is_named(name):
     ("result", "message"),
     [
         (make_cycle(), "result/1/layer/around/0/inner is a dict that contains itself"),
-        ({1: X, "b": X}, "result/1 is a dict whose keys"),
         ({"a": {1, 2}}, "result/1/a is of type builtins.set"),
         ({"a": np.array([None])}, "result/1/a is of type numpy.ndarray"),
     ],
 )
-def test_a_result_that_is_no_tree_is_named(result, message):
+def test_wrong_results_are_refused_with_their_path(result, message):
     with pytest.raises(UnsupportedError, match=message):
         tofu.jax.partition(lambda x: (x * 2, result), 2, (X,))
 
@@ -91,7 +89,7 @@ def test_a_result_that_is_no_tree_is_named(result, message):
 @pytest.mark.parametrize(
     "tree", [{None: X}, {"a": {"b": X}, "a/b": X}, {"k" * 10_000: X}, {"a\0b\n": X}, [{2: X}, {}, None]]
 )
-def test_unusual_names_are_planned_and_saved(tree):
-    made = tofu.jax.partition(step, 2, (tree, X))
-    assert type(made.plan).from_json(made.plan.to_json()) == made.plan
-    np.testing.assert_allclose(made(tree, X)[1], step(tree, X)[1])
+def test_unusual_keys_are_planned_and_saved(tree):
+    node_class = tofu.jax.partition(step, 2, (tree, X))
+    assert type(node_class.plan).from_json(node_class.plan.to_json()) == node_class.plan
+    np.testing.assert_allclose(node_class(tree, X)[1], step(tree, X)[1])

@@ -1,4 +1,4 @@
-"""Small models of the families that Tofu must handle, for any batch and type. Extents are odd on purpose."""
+"""Small models for any batch and type, with odd extents on purpose."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Model:
-    """A symbol, the shapes of its inputs, the range of its integer labels, what is added to its data, inputs that are not drawn, and
-    whether MXNet has kernels for single precision alone.
+    """A symbol with the shapes of its inputs and the range of its integer labels.
+
+    `given` are inputs that are not drawn. `is_single_precision` is set if MXNet has kernels for single precision only.
     """
 
     symbol: Any
     shapes: dict[str, tuple[int, ...]]
     classes: int
-    offset: float = 0.0
     given: Mapping[str, np.ndarray] = field(default_factory=dict)
     is_single_precision: bool = False
 
 
 def mlp(batch: int = 12) -> Model:
-    """Three layers with biases."""
+    """Return three layers with biases."""
     net = mx.sym.Variable("data")
     for i, width in enumerate((18, 13)):
         net = mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{i}")
@@ -35,7 +35,7 @@ def mlp(batch: int = 12) -> Model:
 
 
 def shared_mlp(batch: int = 10, depth: int = 10) -> Model:
-    """A deep MLP whose layers share two weights, so that gradients are sums of many (one of 8 and more: a chain of _grad_add)."""
+    """Return a deep MLP whose layers share two weights, so that gradients are sums (chains of _grad_add)."""
     width = 16
     weights = [mx.sym.Variable("even_weight"), mx.sym.Variable("odd_weight")]
     biases = [mx.sym.Variable("even_bias"), mx.sym.Variable("odd_bias")]
@@ -51,7 +51,7 @@ def shared_mlp(batch: int = 10, depth: int = 10) -> Model:
 
 
 def plain_cnn(batch: int = 9) -> Model:
-    """Strided, dilated and grouped convolutions, both poolings, dense layers."""
+    """Return strided, dilated and grouped convolutions, both poolings, and dense layers."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=12, pad=(1, 1), name="conv0")
     net = mx.sym.LeakyReLU(net, act_type="leaky", slope=0.1, name="act0")
     net = mx.sym.Convolution(net, kernel=(3, 3), num_filter=16, num_group=4, stride=(2, 2), pad=(1, 1), name="conv1")
@@ -64,7 +64,7 @@ def plain_cnn(batch: int = 9) -> Model:
 
 
 def residual_cnn(batch: int = 8, filters: int = 8, blocks: int = 2) -> Model:
-    """Residual blocks without normalisation, one of them strided with a projection."""
+    """Return residual blocks without normalization, one of them strided with a projection."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=filters, name="stem")
     for i in range(blocks):
         stride = (2, 2) if i else (1, 1)
@@ -94,7 +94,7 @@ MODELS: dict[str, Callable[[], Model]] = {
 
 
 def upsampling_cnn(batch: int = 4) -> Model:
-    """A deconvolution and a global maximum pooling: kernels that oneDNN treats in ways of its own."""
+    """Return a deconvolution and a global maximum pooling, for which oneDNN has special kernels."""
     net = mx.sym.Deconvolution(mx.sym.Variable("data"), kernel=(3, 3), stride=(2, 2), num_filter=6, name="up")
     net = mx.sym.Convolution(net, kernel=(3, 3), pad=(1, 1), num_filter=6, name="conv")
     net = mx.sym.Pooling(net, global_pool=True, kernel=(1, 1), pool_type="max", name="pool")

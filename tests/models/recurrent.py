@@ -1,4 +1,4 @@
-"""Small recurrent models, unrolled over a few steps. Their types are stated: an Embedding does not infer its own."""
+"""Small recurrent models, unrolled over a few time steps. Types are explicit, since an Embedding does not infer its own."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ GLUON_CELLS = {"lstm": mx.gluon.rnn.LSTMCell, "gru": mx.gluon.rnn.GRUCell, "rnn"
 
 
 def embed(dtype: str) -> Any:
-    """A batch of sequences of tokens, embedded: (batch, steps, EMBEDDED)."""
+    """Return a batch of embedded sequences, of shape (batch, steps, EMBEDDED)."""
     return mx.sym.Embedding(
         mx.sym.Variable("tokens"), input_dim=VOCABULARY, output_dim=EMBEDDED, dtype=dtype, name="embed"
     )
 
 
 def predict_words(outputs: Any, width: int) -> Any:
-    """A softmax over the vocabulary at every step: of outputs (batch, steps, width)."""
+    """Return a softmax over the vocabulary at every time step, for outputs (batch, steps, width)."""
     words = mx.sym.FullyConnected(mx.sym.Reshape(outputs, shape=(-1, width)), num_hidden=VOCABULARY, name="word")
     labels = mx.sym.Reshape(mx.sym.Variable("softmax_label"), shape=(-1,))
     return mx.sym.SoftmaxOutput(words, labels, name="softmax")
 
 
 def language_model(cell: Any, batch: int, dtype: str, states: list[Any], width: int = HIDDEN) -> Model:
-    """Embedding, the unrolled cell, a projection to the vocabulary, softmax. The begin states are inputs."""
+    """Return embedding, unrolled cell, projection and softmax. The begin states are inputs."""
     outputs, _ = cell.unroll(STEPS, inputs=embed(dtype), begin_state=states, merge_outputs=True, layout="NTC")
     shapes = {"tokens": (batch, STEPS), "softmax_label": (batch, STEPS)}
     shapes.update({state.name: (batch, HIDDEN) for state in states})
@@ -37,7 +37,7 @@ def language_model(cell: Any, batch: int, dtype: str, states: list[Any], width: 
 
 
 def stack(kind: str, layers: int = 2) -> Any:
-    """Layers of one of MXNet's symbolic cells."""
+    """Return layers of one of MXNet's symbolic cells."""
     cell = mx.rnn.SequentialRNNCell()
     for i in range(layers):
         cell.add(CELLS[kind](HIDDEN, prefix=f"{kind}{i}_"))
@@ -45,13 +45,13 @@ def stack(kind: str, layers: int = 2) -> Any:
 
 
 def stacked(kind: str, dtype: str, batch: int = 9) -> Model:
-    """Two layers of one cell."""
+    """Return two layers of a cell."""
     cell = stack(kind)
     return language_model(cell, batch, dtype, cell.begin_state(func=mx.sym.Variable))
 
 
 def bidirectional(dtype: str, batch: int = 9, layers: int = 1) -> Model:
-    """A GRU in both directions; with more layers, each over both directions of the one below."""
+    """Return layers of bidirectional GRU."""
     cell = mx.rnn.SequentialRNNCell()
     for i in range(layers):
         left, right = (mx.rnn.GRUCell(HIDDEN, prefix=f"{side}{i}_") for side in ("left", "right"))
@@ -60,7 +60,7 @@ def bidirectional(dtype: str, batch: int = 9, layers: int = 1) -> Model:
 
 
 def residual(dtype: str, batch: int = 9) -> Model:
-    """An LSTM whose upper layer adds its input to its output; the last step alone is classified."""
+    """Return an LSTM with a residual upper layer, whose last time step is classified."""
     cell = stack("lstm", 1)
     cell.add(mx.rnn.ResidualCell(mx.rnn.LSTMCell(HIDDEN, prefix="upper_")))
     states = [mx.sym.Variable(f"begin_state_{i}") for i in range(4)]
@@ -71,7 +71,7 @@ def residual(dtype: str, batch: int = 9) -> Model:
 
 
 def gluon(kind: str, dtype: str, batch: int = 9) -> Model:
-    """Two layers of one of Gluon's cells."""
+    """Return two layers of one of Gluon's cells."""
     cell = mx.gluon.rnn.HybridSequentialRNNCell(prefix=f"{kind}_")
     for i in range(2):
         cell.add(GLUON_CELLS[kind](HIDDEN, prefix=f"{kind}{i}_"))
@@ -82,7 +82,7 @@ def gluon(kind: str, dtype: str, batch: int = 9) -> Model:
 
 
 def fused(dtype: str, batch: int = 9) -> Model:
-    """MXNet's fused operator: two layers of LSTM as one node, over (steps, batch, EMBEDDED)."""
+    """Return MXNet's fused operator: two layers of LSTM in one node, over (steps, batch, EMBEDDED)."""
     states = ("state", "cell_state")  # (batch, layers, HIDDEN)
     inputs = [mx.sym.SwapAxis(i, dim1=0, dim2=1) for i in (embed(dtype), *map(mx.sym.Variable, states))]
     parameters = mx.sym.Variable("rnn_parameters")
@@ -94,7 +94,7 @@ def fused(dtype: str, batch: int = 9) -> Model:
 
 
 class CoupledCell(mx.rnn.BaseRNNCell):
-    """A cell that MXNet does not have: one gate lets in what it forgets, and the output is gated by the input."""
+    """Cell that MXNet does not have, with coupled gates."""
 
     def __init__(self, prefix: str) -> None:
         super().__init__(prefix=prefix)
@@ -118,14 +118,14 @@ class CoupledCell(mx.rnn.BaseRNNCell):
 
 
 def own_cell(dtype: str, batch: int = 9) -> Model:
-    """A cell of the user's own, over MXNet's cells' interface."""
+    """Return a model of a user's cell."""
     return language_model(CoupledCell("own_"), batch, dtype, [mx.sym.Variable("begin_state")])
 
 
 def attention_decoder(dtype: str, batch: int = 9, steps: int = 9) -> Model:
-    """A state that looks back at an embedded source at every step (additive attention), and a loss at every step.
+    """Return a decoder with additive attention to an embedded source, and a loss at every time step.
 
-    MXNet adds the gradients of more than eight readers of the source up in a chain.
+    MXNet adds the gradients of more than eight readers in a chain.
     """
     memory, state = embed(dtype), mx.sym.Variable("begin_state")
     shared = {name: mx.sym.Variable(f"{name}_weight") for name in ("query", "key", "score")}

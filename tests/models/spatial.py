@@ -1,6 +1,6 @@
-"""Small models with one example and few channels, which leave height, width, depth or time to split.
+"""Small models with one example and few channels, so that height, width, depth or time is split.
 
-Kernels are odd and even, with strides, dilation and padding; the extents do not divide, and their parts are smaller than some halos.
+Kernels are odd and even, with strides, dilation and padding. Extents are not divisible, and shards are smaller than some halos.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ def tanh(data: Any) -> Any:
     return mx.sym.Activation(data, act_type="tanh")
 
 
-def fit_cells(net: Any, channels: int, space: int, shapes: dict[str, tuple[int, ...]]) -> Model:
-    """A number for every channel of every cell that is left: kernels of 1, and the mean of the squared differences."""
+def fit_elements(net: Any, channels: int, space: int, shapes: dict[str, tuple[int, ...]]) -> Model:
+    """Return a regression for every channel of every element."""
     net = mx.sym.Convolution(net, kernel=(1,) * space, num_filter=channels, name="last")
     loss = mx.sym.mean(mx.sym.square(net - mx.sym.Variable("label")), name="mean")
     return Model(mx.sym.Group([mx.sym.MakeLoss(loss, name="loss"), mx.sym.BlockGrad(net, name="cells")]), shapes, 3)
 
 
 def image(batch: int = 1) -> Model:
-    """Height and width: an encoder and decoder with every kind of window."""
+    """Return a model of height and width, with every kind of window."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=3, name="odd")
     net = tanh(mx.sym.Convolution(net, kernel=(4, 2), stride=(2, 1), pad=(1, 1), num_filter=2, name="even"))
     net = mx.sym.Pooling(net, kernel=(3, 3), stride=(2, 2), pool_type="max", pooling_convention="full", name="largest")
@@ -36,11 +36,11 @@ def image(batch: int = 1) -> Model:
     )
     net = mx.sym.Deconvolution(net, kernel=(3, 3), stride=(2, 1), pad=(1, 1), adj=(1, 0), num_filter=3, name="up_odd")
     net = mx.sym.Pooling(net, kernel=(3, 2), stride=(2, 2), pool_type="avg", pooling_convention="full", name="average")
-    return fit_cells(net, 4, 2, {"data": (batch, 2, 17, 19)})
+    return fit_elements(net, 4, 2, {"data": (batch, 2, 17, 19)})
 
 
 def sequence(batch: int = 1) -> Model:
-    """Time."""
+    """Return a model of time."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(5,), dilate=(3,), pad=(6,), num_filter=3, name="dilated")
     net = mx.sym.Pooling(
         tanh(net), kernel=(3,), stride=(2,), pool_type="max", pooling_convention="full", name="largest"
@@ -48,18 +48,18 @@ def sequence(batch: int = 1) -> Model:
     net = mx.sym.Convolution(net, kernel=(2,), stride=(1,), num_filter=3, name="even")
     net = mx.sym.Deconvolution(tanh(net), kernel=(3,), stride=(2,), pad=(1,), adj=(1,), num_filter=2, name="up")
     net = mx.sym.Pooling(net, kernel=(4,), stride=(1,), pad=(2,), pool_type="avg", name="average")
-    return fit_cells(net, 3, 1, {"data": (batch, 2, 41)})
+    return fit_elements(net, 3, 1, {"data": (batch, 2, 41)})
 
 
 def volume(batch: int = 1) -> Model:
-    """Depth, height and width. Of deconvolution MXNet has no kernel for three dimensions."""
+    """Return a model of depth, height and width. MXNet has no deconvolution in three dimensions."""
     net = mx.sym.Convolution(
         mx.sym.Variable("data"), kernel=(2, 3, 2), stride=(1, 1, 1), pad=(1, 1, 1), num_filter=2, name="mixed"
     )
     net = mx.sym.Pooling(tanh(net), kernel=(3, 2, 2), stride=(2, 1, 1), pool_type="max", name="largest")
     net = mx.sym.Convolution(net, kernel=(3, 2, 3), dilate=(1, 2, 1), pad=(1, 1, 1), num_filter=2, name="dilated")
     net = mx.sym.Pooling(net, kernel=(2, 2, 3), stride=(1, 1, 1), pool_type="avg", name="average")
-    return fit_cells(net, 3, 3, {"data": (batch, 1, 9, 8, 8)})
+    return fit_elements(net, 3, 3, {"data": (batch, 1, 9, 8, 8)})
 
 
 SPATIAL: dict[str, Callable[[], Model]] = {"image": image, "sequence": sequence, "volume": volume}

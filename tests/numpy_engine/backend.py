@@ -1,7 +1,7 @@
-"""A backend in NumPy: what runs programs, and counts for itself what they move and hold.
+"""A backend in NumPy that runs programs, and counts the bytes that they move and hold.
 
-Copies of operators are computed by the interpreter of descriptions, over the regions that they are given; fetches by their pieces. It knows
-no more of a plan than a framework's backend does: the program, the attributes of the copies, and where the shards of variables lie.
+The interpreter of descriptions computes the operators over the regions they are passed; fetches copy their pieces. The backend knows no
+more of a plan than a framework's backend does: the program, the attributes of the workers' operators, and the shards of variables.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Boxes = np.ndarray  # [workers, dimensions, (begin, end)]
 
 @dataclass
 class Execution:
-    """A program that can run. `boxes`: tensor -> where its shards lie, of variables; `result_boxes`: the same of each result.
+    """Program that can run. `boxes` has the shards of each variable, `result_boxes` those of each result.
 
-    `read_bytes`: out of other workers' memory, so far.
+    `read_bytes` counts the bytes read from other workers.
     """
 
     graph: Graph
@@ -44,7 +44,7 @@ class Execution:
     values: list[list[Array]] = field(default_factory=list)
 
     def run(self, shards: Mapping[str, Sequence[Array]]) -> list[list[Array]]:
-        """The shards of all results, worker by worker, from those of the variables."""
+        """Return the shards of all results, worker by worker."""
         self.values = []
         for node in self.program.nodes:
             if node.kind is NodeKind.VARIABLE:
@@ -59,14 +59,16 @@ class Execution:
         return [[self.values[node][output] for node, output in entries] for entries in self.program.results]
 
     def cut(self, values: Mapping[str, Array]) -> dict[str, list[Array]]:
-        """The shards of all variables, by name."""
+        """Return the shards of all variables, by name."""
         named = {self.graph.tensors[tensor].name: boxes for tensor, boxes in self.boxes.items()}
         return {name: [values[name][slices(box)] for box in boxes] for name, boxes in named.items()}
 
     def run_whole(self, values: Mapping[str, Array]) -> list[Array]:
-        """The whole results, from whole variables."""
+        """Return the whole results from whole variables."""
         shapes = [self.graph.tensors[output.tensor].shape for output in self.program.outputs]
-        return [put_together(*one) for one in zip(self.run(self.cut(values)), self.result_boxes, shapes, strict=True)]
+        return [
+            join_shards(*result) for result in zip(self.run(self.cut(values)), self.result_boxes, shapes, strict=True)
+        ]
 
     def _compute(self, node: Node) -> list[Array]:
         operator = self.graph.operators[node.id]
@@ -82,16 +84,16 @@ class Execution:
             read = []
             for source in piece.sources:
                 entry = node.inputs[source.input]
-                cells = self.values[entry.node][entry.output][cells_of(source.begin, source.extent(piece.extent))]
+                cells = self.values[entry.node][entry.output][slice_box(source.begin, source.extent(piece.extent))]
                 read.append(cells.reshape(piece.extent))
                 if self.program.nodes[entry.node].worker != node.worker:
                     self.read_bytes += prod(piece.extent) * tensor.item_bytes
-            result[cells_of(piece.begin, piece.extent)] = reduce(together, read)
+            result[slice_box(piece.begin, piece.extent)] = reduce(together, read)
         return result
 
 
 class NumpyBackend:
-    """Builds executions, and measures them by their buffers' lifetimes."""
+    """Builder of executions, measured by the lifetimes of their buffers."""
 
     measured = "memory"
 
@@ -110,10 +112,10 @@ class NumpyBackend:
         )
 
     def predict_peak(self, execution):
-        """Predict nothing: the measured bytes include all buffers."""
+        """Return nothing: the measured bytes include all buffers."""
 
     def measure(self, execution, choices):
-        """A worker holds its shards of all variables, and each value from the node that makes it to the last that reads it."""
+        """Return each worker's bytes: its shards of all variables, and values from their node to the last reader."""
         graph, program = execution.graph, execution.program
         held = np.zeros(program.workers, np.int64)
         for tensor, boxes in execution.boxes.items():
@@ -129,7 +131,6 @@ class NumpyBackend:
         return Measured(tuple(int(held[worker]) + peaks.get(worker, 0) for worker in range(program.workers)))
 
     def measure_whole(self, source):
-        """The same for one device that runs the graph as it is."""
         graph = source.graph
         producer = {tensor: n for n, operator in enumerate(graph.operators) for tensor in operator.outputs}
         held = sum(tensor.size_bytes for tensor in graph.tensors if tensor.kind is not TensorKind.INTERMEDIATE)
@@ -141,10 +142,10 @@ class NumpyBackend:
     predict_whole_peak = measure_whole
 
     def find_kernel_bytes(self, program):
-        """NumPy computes each operator by itself."""
+        """Return nothing: NumPy computes each operator by itself."""
 
     def check(self, execution, choices, measured=None, communication_bytes=None):
-        """The rules of programs; and results have the sizes of the plan's shards."""
+        """Check the rules of programs, and that results have the sizes of the plan's shards."""
         program = execution.program
         check_program(program, communication_bytes)
         for entries, boxes in zip(program.results, execution.result_boxes, strict=True):
@@ -157,7 +158,7 @@ NUMPY = Engine(NumpyFrontEnd(), NumpyBackend())
 
 
 def find_peaks(owners: list[int], made: list[int], read: list[set[int]], kept: set[int]) -> dict[int, int]:
-    """By owner, the most bytes that are there at a time: what a node makes stays until the last that reads it, or to the end."""
+    """Return the most live bytes of each owner: values live from their node to their last reader, or to the end."""
     last = {producer: reader for reader, producers in enumerate(read) for producer in producers}
     last.update(dict.fromkeys(kept, len(owners)))
     ending: dict[int, list[int]] = {}
@@ -176,12 +177,12 @@ def slices(box: Iterable[tuple[int, int]]) -> tuple[slice, ...]:
     return tuple(slice(begin, end) for begin, end in box)
 
 
-def cells_of(begin: Shape, extent: Shape) -> tuple[slice, ...]:
+def slice_box(begin: Shape, extent: Shape) -> tuple[slice, ...]:
     return slices((b, b + e) for b, e in zip(begin, extent, strict=True))
 
 
-def put_together(shards: Sequence[Array], boxes: Boxes, shape: Shape) -> Array:
-    """The whole tensor; replicas have to agree, and every cell has to be there."""
+def join_shards(shards: Sequence[Array], boxes: Boxes, shape: Shape) -> Array:
+    """Return the whole tensor; replicas have to agree, and every element has to be present."""
     whole = np.full(shape, np.nan)
     for shard, box in zip(shards, boxes, strict=True):
         there = whole[slices(box)]

@@ -1,4 +1,4 @@
-"""A front end whose programs are written by hand: each call adds an operator to the semantic graph."""
+"""A front end whose steps are written by hand."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ DTYPE, ITEM_BYTES = "float64", 8
 
 
 class NumpyFrontEnd:
-    """The operators of this engine, as finding strategies and lowering see them."""
-
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS
 
@@ -25,7 +23,7 @@ class NumpyFrontEnd:
 
 
 class Step:
-    """A training step while it is written down. Tensors are known by their positions; those added under `phase` run in it."""
+    """Training step under construction. Tensors are positions; operators run in the current `phase`."""
 
     def __init__(self):
         self.phase = Phase.FORWARD
@@ -40,13 +38,14 @@ class Step:
         return self.variable(name, *shape, kind=TensorKind.INPUT)
 
     def apply(self, op, name, *inputs, forward=None, **attributes):
-        """An operator; returns its output, or the list of its outputs. `forward` names the operator that a backward one belongs to."""
+        """Return the output of a new operator, or its list of outputs; a backward operator names its `forward` one."""
         shapes = SHAPES[f"np.{op}"](*(self.tensors[t].shape for t in inputs), **attributes)
         names = [name] if len(shapes) == 1 else [f"{name}.{n}" for n in range(len(shapes))]
         outputs = [
-            self.variable(one, *shape, kind=TensorKind.INTERMEDIATE) for one, shape in zip(names, shapes, strict=True)
+            self.variable(output, *shape, kind=TensorKind.INTERMEDIATE)
+            for output, shape in zip(names, shapes, strict=True)
         ]
-        belongs_to = next((n for n, other in enumerate(self.operators) if other.name == forward), None)
+        belongs_to = next((n for n, operator in enumerate(self.operators) if operator.name == forward), None)
         self.operators.append(Operator(name, f"np.{op}", attributes, inputs, tuple(outputs), self.phase, belongs_to))
         return outputs[0] if len(outputs) == 1 else outputs
 

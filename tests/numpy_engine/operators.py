@@ -1,4 +1,4 @@
-"""The operators of the NumPy engine: what they compute, in TDL, and the shapes of their outputs. One of them has a lowering."""
+"""The operators of the NumPy engine: descriptions, shapes of outputs, and one lowering."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from tofu.tdl import Any, Max, Registry, Sum, output, scatter
 Shape = tuple[int, ...]
 DESCRIPTIONS = Registry()
 SHAPES: dict[str, Callable[..., list[Shape]]] = {}
-"""Operator -> its outputs' shapes, from those of its inputs and its attributes."""
 
 
 def operator(shapes, **options):
@@ -53,7 +52,7 @@ def tanh_backward(d_out, out):
     return lambda *i: d_out[i] * (1 - out[i] ** 2)
 
 
-# A copy that has a part of the positions x is given the cells around it, and does not pad.
+# A worker that computes some positions x reads the elements around them, and does not pad.
 PADDED = {"bound": {"pad": lambda local: 0 if local.is_split("x") else local.attributes["pad"]}, "pads": ("x",)}
 
 
@@ -108,7 +107,6 @@ def exponential_share(data, most, whole):
 
 
 def expand_softmax(parts) -> None:
-    """Its own kernel needs whole lines; in parts, the largest number and the sum go over the workers."""
     (data,) = parts.whole.inputs
     lines = parts.shape(0)[:1]
     most, whole = (parts.inner_tensor(name, lines) for name in ("most", "whole"))

@@ -1,4 +1,4 @@
-"""A step planned by the pipeline and run by the NumPy backend, and the same step computed whole."""
+"""Steps planned by the pipeline and run by the NumPy backend, and the same steps computed whole."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from tests.numpy_engine.backend import NUMPY, put_together
+from tests.numpy_engine.backend import NUMPY, join_shards
 from tests.numpy_engine.operators import DESCRIPTIONS
 from tests.numpy_engine.steps import STEPS
 from tofu.engine import Source
@@ -17,20 +17,18 @@ from tofu.tdl import interpret
 
 
 @cache
-def analyse(name, workers, engine=NUMPY, **asked):
-    """A step of `STEPS`, analysed."""
+def analyse_named(name, workers, engine=NUMPY, **asked):
     return analyse_step(Source(STEPS[name]()), engine, Settings(workers, cache=False, **asked), Observer())
 
 
 @cache
 def partition(name, workers, engine=NUMPY, **asked):
-    """Its partition, with hints and plans among what is asked."""
-    return make_partition(analyse(name, workers, engine, **asked), Observer())
+    return make_partition(analyse_named(name, workers, engine, **asked), Observer())
 
 
 @cache
 def draw_values(name):
-    """Numbers for all variables of a step; what is looked up are positions in a table of at least 16 rows."""
+    """Return random values of all variables; `positions` are rows of a table of at least 16."""
     graph, rng = STEPS[name](), np.random.default_rng(len(name))
     variables = [tensor for tensor in graph.tensors if tensor.kind is not TensorKind.INTERMEDIATE]
     values = {tensor.name: rng.uniform(-0.5, 0.5, tensor.shape) for tensor in variables}
@@ -40,7 +38,7 @@ def draw_values(name):
 
 
 def compute_whole(graph, values):
-    """Every tensor of a step, by name, from those of its variables."""
+    """Return every tensor of a step, by name."""
     known = dict(values)
     for operator in graph.operators:
         inputs = [known[graph.tensors[t].name] for t in operator.inputs]
@@ -51,21 +49,20 @@ def compute_whole(graph, values):
 
 
 @cache
-def compute(name):
-    """The same of a step of `STEPS`."""
+def compute_named(name):
     return compute_whole(STEPS[name](), draw_values(name))
 
 
 def check_run(made, name):
-    """The workers' results are those of the whole computation, and they read just the bytes that the plan counts."""
+    """Compare results with the whole computation, and the bytes read with the plan."""
     execution = made.training
     execution.read_bytes = 0
     results = execution.run_whole(draw_values(name))
-    compare(execution, results, compute(name))
+    assert_results(execution, results, compute_named(name))
     assert execution.read_bytes == made.plan.communication_bytes == execution.program.remote_bytes
 
 
-def compare(execution, results, expected):
+def assert_results(execution, results, expected):
     assert results
     for output, found in zip(execution.program.outputs, results, strict=True):
         tensor = execution.graph.tensors[output.tensor].name
@@ -73,7 +70,7 @@ def compare(execution, results, expected):
 
 
 def descend_on_shards(made, values, steps, rate):
-    """All variables after so many steps of gradient descent, each weight updated where it lies, or by the step itself."""
+    """Return all variables after gradient descent, each weight updated shard by shard or by the step itself."""
     execution, graph = made.training, made.graph
     shards = execution.cut(values)
     first = execution.program.n_model_outputs
@@ -87,6 +84,6 @@ def descend_on_shards(made, values, steps, rate):
         for variable, value in zip(sorted(graph.next_values), next_values, strict=True):
             shards[graph.tensors[variable].name] = list(value)
     return {
-        graph.tensors[t].name: put_together(shards[graph.tensors[t].name], boxes, graph.tensors[t].shape)
+        graph.tensors[t].name: join_shards(shards[graph.tensors[t].name], boxes, graph.tensors[t].shape)
         for t, boxes in execution.boxes.items()
     }

@@ -9,7 +9,7 @@ RATE = 0.25
 
 
 def perceptron(batch=24, inputs=20, hidden=36, classes=12, has_updates=False):
-    """Two layers, their loss and all gradients. Weights are updated by whoever runs the step, or by operators of it."""
+    """Return two layers, their loss and all gradients; the runner or operators of the step update the weights."""
     step = Step()
     data, labels = step.input("data", batch, inputs), step.input("labels", batch, classes)
     weights = [step.variable("weight0", hidden, inputs), step.variable("weight1", classes, hidden)]
@@ -39,17 +39,16 @@ def perceptron(batch=24, inputs=20, hidden=36, classes=12, has_updates=False):
 
 
 def updated_perceptron():
-    """The same with its weights' updates in the graph."""
     return perceptron(has_updates=True)
 
 
 def wide_perceptron():
-    """The same with activations and weights above 64 KiB, which are split wherever memory is not asked for."""
+    """Return tensors above 64 KiB, which are split unless memory is plentiful."""
     return perceptron(batch=120, inputs=100, hidden=90)
 
 
 def deep_perceptron(layers, batch=160, width=160, odd=None):
-    """Equal layers over weights of their own, and their gradients; the `odd` layer has no activation."""
+    """Return equal layers with their gradients; the `odd` layer has no activation."""
     step = Step()
     flows = [step.input("data", batch, width)]
     weights, biases, products = [], [], []
@@ -74,7 +73,7 @@ def deep_perceptron(layers, batch=160, width=160, odd=None):
 
 
 def convolutions(batch=8, channels=6, length=21, classes=8):
-    """Two convolutions that pad differently, summed over space, with their gradients; the first weight is used twice."""
+    """Return two convolutions with different padding, and their gradients; the first weight is used twice."""
     step = Step()
     data, labels = step.input("data", batch, channels, length), step.input("labels", batch, classes)
     first, last = step.variable("first", channels, channels, 3), step.variable("last", classes, channels, 4)
@@ -101,8 +100,7 @@ def convolutions(batch=8, channels=6, length=21, classes=8):
     return step.graph()
 
 
-def moved_cells(rows=16, columns=18):
-    """What only moves cells, what takes the largest, and rows that are looked up; no backward pass."""
+def moved_elements(rows=16, columns=18):
     step = Step()
     left, right = step.input("left", rows, columns), step.input("right", rows, columns - 4)
     positions = step.input("positions", 24)
@@ -120,5 +118,5 @@ STEPS = {
     "updated perceptron": updated_perceptron,
     "wide perceptron": wide_perceptron,
     "convolutions": convolutions,
-    "moved cells": moved_cells,
+    "moved elements": moved_elements,
 }

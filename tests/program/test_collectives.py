@@ -1,4 +1,4 @@
-"""Chains of collectives compared with all chains there are, and planted errors that the check of collectives finds."""
+"""Chains of collectives compared with all chains, and planted errors that the check of collectives finds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import pytest
 
 from tofu.errors import InternalError
 from tofu.graph import Graph, Tensor, TensorKind
+from tofu.jax.backend.collectives import RULES
+from tofu.program.check_collectives import _FOLLOW as CHECKED
 from tofu.program.check_collectives import check_collectives
 from tofu.program.collectives import (
     REPLICATED,
     AllGather,
     AllReduce,
     AllToAll,
+    Collective,
     Exchange,
     ReduceScatter,
     Slice,
@@ -35,7 +38,7 @@ def list_digits(factors):
     return list(itertools.product(*map(range, factors)))
 
 
-def lay_out(layout, factors):
+def split_boxes(layout, factors):
     boxes = []
     for digits in list_digits(factors):
         box = [(0, extent) for extent in SHAPE]
@@ -48,14 +51,15 @@ def lay_out(layout, factors):
     return tuple(boxes)
 
 
-def meet(one, other):
-    box = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
+def intersect(first, second):
+    box = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(first, second, strict=True))
     return box if all(begin < end for begin, end in box) else None
 
 
 def make_program(held, wanted, factors, summed=()):
-    """A program that moves a tensor from boxes to boxes: each worker reads a box from itself or from the nearest that has it. Workers
-    that differ along `summed` axes have partial results of a box.
+    """Return a program that moves a tensor between layouts; workers along `summed` axes have partial results.
+
+    Each worker reads each box from itself, or from the nearest worker that has it.
     """
     digits, pieces = list_digits(factors), []
 
@@ -64,12 +68,12 @@ def make_program(held, wanted, factors, summed=()):
 
     for reader, own in enumerate(wanted):
         for box in dict.fromkeys(held):
-            common = meet(box, own)
+            common = intersect(box, own)
             if common is None:
                 continue
             addends: dict[tuple[int, ...], list[int]] = {}
-            for owner, other in enumerate(held):
-                if other == box:
+            for owner, second in enumerate(held):
+                if second == box:
                     addends.setdefault(tuple(digits[owner][axis] for axis in summed), []).append(owner)
             owners = [
                 max(group, key=lambda owner, reader=reader: count_common(owner, reader)) for group in addends.values()
@@ -84,8 +88,8 @@ def make_program(held, wanted, factors, summed=()):
     return Lockstep(GRAPH, factors, (Value(0, held), Value(0, wanted)), {0: 1}, {}, {1: transfer}, ()), transfer
 
 
-def list_changes(layout, factors, cells):
-    """What one collective or slice makes of a layout: the next one, the elements that each worker gets from others, those it has then."""
+def list_next_layouts(layout, factors, cells):
+    """Yield each layout that one collective or slice makes, with elements received and elements held by each worker."""
     for axis, d in enumerate(layout):
         for e in (REPLICATED, *range(len(SHAPE))):
             later = layout[axis + 1 :]  # axes that split the dimension further would be out of order
@@ -101,7 +105,7 @@ def list_changes(layout, factors, cells):
 
 
 def count_least(held, wanted, factors, cells):
-    """The elements that each worker gets from others by the best chain of all; None if there is none."""
+    """Return the fewest elements that each worker receives by any chain, or None."""
     waiting, seen = [(0, held, cells)], set()
     while waiting:
         moved, layout, left = heapq.heappop(waiting)
@@ -110,18 +114,17 @@ def count_least(held, wanted, factors, cells):
         if layout in seen:
             continue
         seen.add(layout)
-        for changed, more, rest in list_changes(layout, factors, left):
-            heapq.heappush(waiting, (moved + more, changed, rest))
+        for changed, more, held_after in list_next_layouts(layout, factors, left):
+            heapq.heappush(waiting, (moved + more, changed, held_after))
     return None
 
 
-@pytest.mark.parametrize("factors", [(4,), (2, 2), (2, 3), (2, 2, 2)])
-def test_no_chain_that_moves_what_is_needed_alone_is_missed(factors):
-    """One axis at a time, slices first and gathers last, finds it wherever one of all chains does. Elsewhere boxes move one by one."""
+@pytest.mark.parametrize("factors", [(4,), (2, 3), (2, 2, 2)])
+def test_a_chain_is_found_whenever_one_moves_only_needed_elements(factors):
     layouts = list(itertools.product((REPLICATED, 0, 1), repeat=len(factors)))
     found = 0
     for held, wanted in itertools.permutations(layouts, 2):
-        program, transfer = make_program(lay_out(held, factors), lay_out(wanted, factors), factors)
+        program, transfer = make_program(split_boxes(held, factors), split_boxes(wanted, factors), factors)
         assert find_layout(program.values[0].boxes, SHAPE, factors) == held
         least = count_least(held, wanted, factors, prod(program.values[0].shape))
         is_enough = least is not None and program.count * least <= transfer.remote_elements
@@ -144,10 +147,9 @@ def test_no_chain_that_moves_what_is_needed_alone_is_missed(factors):
     ],
 )
 def test_collectives_are_recognized(held, summed, wanted, expected):
-    program, transfer = make_program(lay_out(held, (2, 2)), lay_out(wanted, (2, 2)), (2, 2), summed)
-    if isinstance(expected[0], AllReduce):  # in two stages, as programs have it, it moves as much
-        transfer = replace(transfer, copies=transfer.pieces)
-    collectives = recognize(program, transfer)
+    program, transfer = make_program(split_boxes(held, (2, 2)), split_boxes(wanted, (2, 2)), (2, 2), summed)
+    two_stages = isinstance(expected[0], AllReduce)  # as programs have it: it moves as much
+    collectives = recognize(program, replace(transfer, copies=transfer.pieces) if two_stages else transfer)
     assert list(collectives) == expected
     check_collectives(program, transfer, collectives)
 
@@ -161,16 +163,35 @@ def test_collectives_are_recognized(held, summed, wanted, expected):
         ([Slice(0, 1)], "worker 0 has"),
     ],
 )
-def test_other_collectives_are_found(collectives, message):
-    program, transfer = make_program(lay_out((0, 1), (2, 2)), lay_out((0, REPLICATED), (2, 2)), (2, 2))
+def test_wrong_collectives_are_found(collectives, message):
+    program, transfer = make_program(split_boxes((0, 1), (2, 2)), split_boxes((0, REPLICATED), (2, 2)), (2, 2))
     check_collectives(program, transfer, [AllGather(1, 1)])
     with pytest.raises(InternalError) as caught:
         check_collectives(program, transfer, collectives)
     assert message in str(caught.value)
 
 
-def test_a_sum_that_is_left_out_or_done_twice_is_found():
-    program, transfer = make_program(lay_out((REPLICATED, 0), (2, 2)), lay_out((1, 0), (2, 2)), (2, 2), (0,))
+def test_a_transfer_of_other_elements_is_found():
+    program, transfer = make_program(split_boxes((0, 1), (2, 2)), split_boxes((0, REPLICATED), (2, 2)), (2, 2))
+    first, *others = transfer.pieces
+    shifted = first._replace(reads=tuple(read._replace(begin=(3, 3)) for read in first.reads))
+    for pieces, message in (
+        (others, "the pieces of worker 0 have 144 of 288 elements"),
+        ([shifted, *others], "worker 0 reads elements from (3, 3) on for those from (0, 0) on"),
+    ):
+        with pytest.raises(InternalError) as caught:
+            check_collectives(program, replace(transfer, pieces=tuple(pieces)), [AllGather(1, 1)])
+        assert message in str(caught.value)
+
+
+def test_every_collective_is_checked_and_run():
+    kinds = {one.__name__ for one in CHECKED}
+    assert {*kinds, "Exchange"} == {name.strip() for name in Collective.split("|")}
+    assert kinds == {one.__name__ for one in RULES}
+
+
+def test_missing_and_repeated_sums_are_found():
+    program, transfer = make_program(split_boxes((REPLICATED, 0), (2, 2)), split_boxes((1, 0), (2, 2)), (2, 2), (0,))
     for collectives, message in (
         ([Slice(0, 1)], "1 partial results are reduced, but its pieces have [2]"),
         ([ReduceScatter(0, 1, "Sum"), AllReduce((0,), "Sum")], "partial results of"),
@@ -180,8 +201,8 @@ def test_a_sum_that_is_left_out_or_done_twice_is_found():
         assert message in str(caught.value)
 
 
-def test_pieces_that_are_sent_otherwise_are_found():
-    program, transfer = make_program(lay_out((0, 1), (2, 2)), lay_out((1, 0), (2, 2)), (2, 2))
+def test_wrong_moves_of_an_exchange_are_found():
+    program, transfer = make_program(split_boxes((0, 1), (2, 2)), split_boxes((1, 0), (2, 2)), (2, 2))
     (exchange,) = recognize(program, transfer)
     check_collectives(program, transfer, [exchange])
     first = exchange.rounds[0]
@@ -189,15 +210,14 @@ def test_pieces_that_are_sent_otherwise_are_found():
     for moves in (
         {**first.moves, reader: ((owner + 1) % 4, source, target)},
         {**first.moves, reader: (owner, (source[0] + 1, source[1]), target)},
-        {one: move for one, move in first.moves.items() if one != reader},
+        {first: move for first, move in first.moves.items() if first != reader},
     ):
-        spoilt = replace(exchange, rounds=(replace(first, moves=moves), *exchange.rounds[1:]))
+        broken = replace(exchange, rounds=(replace(first, moves=moves), *exchange.rounds[1:]))
         with pytest.raises(InternalError, match="other pieces are sent"):
-            check_collectives(program, transfer, [spoilt])
+            check_collectives(program, transfer, [broken])
 
 
-def test_what_a_piece_reads_is_put_together_in_order():
-    """Whatever pieces come before: replicas of a sum add in one order."""
+def test_replicas_of_a_sum_add_in_one_order():
     reads = [Read(0, owner, (0,), (0,)) for owner in (2, 0, 1)]
     pieces = [
         Piece(3, (0,), (4,), (reads[1],)),
@@ -206,4 +226,4 @@ def test_what_a_piece_reads_is_put_together_in_order():
     ]
     rounds = find_rounds(pieces)
     for reader in (0, 1):
-        assert [one.moves[reader][0] for one in rounds if reader in one.moves] == [2, 0, 1]
+        assert [first.moves[reader][0] for first in rounds if reader in first.moves] == [2, 0, 1]

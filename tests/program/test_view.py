@@ -1,10 +1,8 @@
-"""The view of a program says what was written, and prints it."""
+"""The Python view of an encoded program."""
 
 import numpy as np
-import pytest
 
 from tests.program.written import encode, list_nodes
-from tofu import _core
 from tofu.graph import Phase
 from tofu.program import Entry, Node, NodeKind, Piece, PieceSource
 
@@ -14,7 +12,7 @@ HALVES = (
 )
 
 
-def test_nodes_are_those_that_were_written():
+def test_nodes_are_decoded():
     program = encode(list_nodes())
     assert program.nodes[0] == Node(NodeKind.VARIABLE, 0, 0, Phase.FORWARD, ((4, 3),), begins=((0, 0),))
     assert program.nodes[3] == Node(
@@ -28,7 +26,7 @@ def test_nodes_are_those_that_were_written():
     assert program.remote_bytes == 2 * 4 * 3 * 4
 
 
-def test_dimensions_fills_and_sums_survive():
+def test_fetches_with_fills_and_sums_are_decoded():
     nodes = list_nodes()
     nodes.append([NodeKind.VARIABLE, 2, 1, 0, [(5,)], [], [], 0.0])
     nodes.append([NodeKind.FETCH, 2, 0, 2, [(7,)], [(6, 0), (6, 0)], [[(1,), (3,), [(0, (2,)), (1, (0,))]]], -np.inf])
@@ -48,35 +46,3 @@ def test_dimensions_fills_and_sums_survive():
     assert program.nodes[8] == Node(NodeKind.FETCH, 2, 1, Phase.BACKWARD, ((),), fill=1.5, begins=((),))
     assert program.handed_out == (Entry(4, 0), Entry(5, 0), Entry(8, 0))
     assert program.remote_bytes == 2 * 4 * 3 * 4 + 2 * 3 * 8
-
-
-def test_a_program_without_nodes():
-    program = encode([], [], [])
-    assert program.nodes == ()
-    assert program.remote_bytes == 0
-
-
-def test_a_program_prints_a_line_for_each_node():
-    nodes = list_nodes()
-    nodes.append([NodeKind.VARIABLE, 2, 1, 0, [(5,)], [], [], 0.0])
-    nodes.append([NodeKind.FETCH, 2, 0, 2, [(7,)], [(6, 0), (6, 0)], [[(1,), (3,), [(0, (2,)), (1, (0,))]]], -np.inf])
-    assert str(encode(nodes)).splitlines() == [
-        "forward on 2 workers: 2 copies of operators and 3 fetches, which read 144 bytes from other workers",
-        "worker 0            %0 = shard of x [4, 3]",
-        "worker 1            %1 = shard of x [4, 3]",
-        "worker 0  forward   %2 = fetch x [8, 3]: [0:4, 0:3] = %0; [4:8, 0:3] = %1@1",
-        "worker 1  forward   %3 = fetch x [8, 3]: [0:4, 0:3] = %0@0; [4:8, 0:3] = %1",
-        "worker 0  forward   %4 = mul square (%2, %2) -> [8, 3]",
-        "worker 1  forward   %5 = mul square (%3, %3) -> [8, 3]",
-        "worker 1            %6 = shard of z [5]",
-        "worker 0  update    %7 = fetch z [7]: [1:4] = %6@1[2:5] + %6@1[0:3]; else -inf",
-        "result y: %4@0, %5@1",
-    ]
-
-
-@pytest.mark.parametrize("code", [[1, 2, 3, 4], [_core.PROGRAM_FORMAT, 2, 1]])
-def test_what_is_no_program_cannot_be_read(code):
-    program = encode(list_nodes())
-    object.__setattr__(program, "code", np.array(code, np.int64))
-    with pytest.raises(ValueError, match="encoded program"):
-        _ = program.nodes

@@ -1,4 +1,4 @@
-"""A small program written by hand: x of 8 rows lies half on each of two workers, each fetches the whole and computes y from it."""
+"""A small program written by hand: each of two workers has half of x, fetches all of it, and computes y."""
 
 from tests.shared.programs import ProgramWriter
 from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
@@ -16,7 +16,7 @@ GRAPH = Graph(
 
 
 def list_nodes():
-    """The nodes, to be changed: kind, number, worker, phase, shapes, inputs, pieces, fill, begins."""
+    """Return nodes to edit: kind, number, worker, phase, shapes, inputs, pieces, fill, begins."""
     halves = [[(0, 0), (4, 3), [(0, (0, 0))]], [(4, 0), (4, 3), [(1, (0, 0))]]]
     return [
         [NodeKind.VARIABLE, 0, 0, 0, [(4, 3)], [], [], 0.0],
@@ -27,7 +27,7 @@ def list_nodes():
 
 
 def encode(nodes, outputs=((4, 0), (5, 0)), transit=((2, 0), (3, 0))):
-    """The program of these nodes; its one result is y, whole on both workers."""
+    """Return the program of these nodes; its one result is y, replicated on both workers."""
     writer = ProgramWriter(2)
     for node in nodes:
         writer.add(*node)

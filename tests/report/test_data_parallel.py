@@ -1,4 +1,4 @@
-"""Whoever would do better with data parallelism is told so, with what it takes."""
+"""Advice to use data parallelism where it moves less."""
 
 import mxnet as mx
 
@@ -20,20 +20,16 @@ def build_cnn():
     return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=10, name="fc"), name="softmax")
 
 
-def test_large_images_and_small_filters():
+def test_data_parallelism_is_recommended_if_it_moves_less():
     net, shapes = build_cnn(), {"data": (256, 3, 32, 32)}
     found = describe(net, **shapes)
     moved = tofu.partition(net, 4, algorithm="data-parallel", **shapes).plan.communication_bytes
     own = tofu.partition(net, 4, **shapes).plan.communication_bytes
     assert found.startswith(f"Data parallelism would move {format_bytes(moved)}, {1 - moved / own:.0%} less")
-    known, _, _ = net.infer_shape(**shapes)
-    learned = [s for n, s in zip(net.list_arguments(), known, strict=True) if n not in ("data", "softmax_label")]
-    cells = sum(int(mx.nd.zeros(shape).size) for shape in learned)
-    assert f"with all {format_bytes(4 * cells)} of parameters on every worker" in found
     assert "--memory-limit" in found
 
 
-def test_nothing_is_said_of_a_plan_that_moves_no_more():
+def test_no_advice_if_the_plan_moves_no_more():
     net, shapes = build_cnn(), {"data": (256, 3, 32, 32)}
     assert describe(net, replicate="free", **shapes) == ""
     layer = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1024, name="fc")

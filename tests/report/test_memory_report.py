@@ -1,4 +1,4 @@
-"""The memory report against a count of its own: entry by entry, node by node."""
+"""The memory report, compared with a separate count of entries and nodes."""
 
 import mxnet as mx
 import numpy as np
@@ -8,18 +8,13 @@ import tofu
 from tests.models.paper import rnn, transformer
 from tests.models.plain import mlp, plain_cnn, residual_cnn
 from tofu import _mxnet
-from tofu.graph import Tensor, TensorKind
+from tofu.graph import TensorKind
 from tofu.mxnet.backend.buffers import worker_variables
 from tofu.mxnet.memory.account import count_rounding
 from tofu.mxnet.memory.gpu_pool import round_up
-from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.memory.plot import plot_memory
-from tofu.mxnet.memory.report import DeviceMemory, MemoryReport
-from tofu.plan import format_bytes
-from tofu.planning.fitting import MOST_COUNTS, find_fitting
 from tofu.program import worker_group
 from tofu.search.geometry import find_shards
-from tofu.sizes import format_limit, read_bytes
 
 WORKERS = 4
 MODELS = {
@@ -30,7 +25,7 @@ MODELS = {
 
 
 def bytes_in_use(table, group, at):
-    """Of every buffer of a device: the largest entry that is alive at node `at`."""
+    """Return the bytes of a device's buffers at a node: of each buffer, the largest live entry."""
     buffers = {}
     for row in range(len(table["node"])):
         alive = table["node"][row] <= at <= table["last"][row]
@@ -41,7 +36,7 @@ def bytes_in_use(table, group, at):
 
 
 def plan(name):
-    """A model in parts, and its planned entries as the native planner has them."""
+    """Return a partitioned model and its entries as the native planner has them."""
     model = MODELS[name]
     symbol = tofu.partition(model.symbol, WORKERS, **model.shapes)
     partition = symbol.planned()
@@ -50,7 +45,7 @@ def plan(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_uses_are_what_is_alive(name):
+def test_uses_are_at_least_the_live_buffers(name):
     symbol, table = plan(name)
     report = tofu.memory_report(symbol)
     for worker, device in enumerate(report.workers):
@@ -66,7 +61,7 @@ def test_uses_are_what_is_alive(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_parts_add_up(name):
+def test_categories_add_up(name):
     model = MODELS[name]
     symbol = tofu.partition(model.symbol, WORKERS, **model.shapes)
     graph = symbol.planned().graph
@@ -84,23 +79,16 @@ def test_parts_add_up(name):
     assert tuple(held) == symbol.plan.worker_bytes
 
 
-@pytest.mark.parametrize(
-    ("count", "taken"),
-    [(0, 0), (1, 4096), (4096, 4096), (4097, 8192), (2 << 20, 2 << 20), ((2 << 20) + 1, 4 << 20), (5 << 20, 6 << 20)],
-)
-def test_the_pool_of_gpus_rounds_arrays_up(count, taken):
-    assert round_up(count) == taken
-
-
-def test_the_pool_of_gpus_rounds_as_its_variables_say(monkeypatch):
+def test_the_gpu_pool_rounds_arrays_up(monkeypatch):
+    assert [round_up(count) for count in (0, 1, 4097, (2 << 20) + 1)] == [0, 4096, 8192, 4 << 20]
     monkeypatch.setenv("MXNET_GPU_MEM_POOL_PAGE_SIZE", "32")
     monkeypatch.setenv("MXNET_GPU_MEM_LARGE_ALLOC_ROUND_SIZE", "1000")
     assert [round_up(count) for count in (33, 960, 993)] == [64, 960, 2000]
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_array_is_rounded_up_for_gpus(name):
-    """Parameters with gradients, states of the optimizer, inputs and the buffers of the pool, each by itself."""
+def test_rounding_is_counted_for_every_array(name):
+    """Cover parameters with gradients, optimizer states, inputs and pool buffers."""
     symbol, table = plan(name)
     partition, report = symbol.planned(), tofu.memory_report(symbol)
     for worker, device in enumerate(report.workers):
@@ -135,53 +123,7 @@ def test_workspace_is_the_largest_unfolded_image():
     assert tofu.memory_report(perceptron.symbol, 1, **perceptron.shapes).one_device.workspace_bytes == 0
 
 
-def device(planned):
-    return DeviceMemory("worker 0", planned, 0, 0, 0, 0, 0, 0, ("node",), np.zeros((3, 1), np.int64))
-
-
-def test_the_worker_that_needs_most_has_to_fit():
-    report = MemoryReport(device(100), (device(10), device(30), device(20)), 0, "none")
-    assert report.largest.planned_bytes == 30
-    assert report.fits(30)
-    assert not report.fits(29)
-    assert report.fits("1 TB")
-    with pytest.raises(tofu.PlanError, match="device_bytes 'much' is not a size"):
-        report.fits("much")
-
-
-def test_the_fewest_workers_that_fit():
-    tried = []
-
-    def report_of(workers):
-        tried.append(workers)
-        if workers == 4:
-            raise tofu.InfeasibleError("no plan")
-        return tofu.MemoryReport(device(1000), (device(1000 // workers + 50),) * workers, 0, "sgd")
-
-    def find(least, limit):
-        return find_fitting(least, limit, report_of, lambda report: report.largest.needed_bytes)
-
-    found = find(4, 300)
-    assert tried == [4, 5]
-    assert len(found.workers) == 5
-    one = tofu.MemoryReport(device(1000), (), 0, "sgd")
-    assert one.describe_fit(300) == "worker 0 needs 1000 B: it does not fit into 300 bytes."
-    assert find(25, 40) is None
-    assert tried[-1] == 25 + MOST_COUNTS - 1
-    assert find(1000, 1) is None
-    assert max(tried) == 25 + MOST_COUNTS - 1, "so many are not tried"
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(10**9, "1 GB (1,000,000,000 bytes)"), (3 * 2**29, "1.5 GiB (1,610,612,736 bytes)"), (1234567, "1,234,567 bytes")],
-)
-def test_limits_are_shown_as_they_were_given(count, text):
-    assert format_limit(count) == text
-    assert all(read_bytes(part.strip(")").replace(",", "").replace(" bytes", "")) == count for part in text.split("("))
-
-
-def test_prints_a_table_and_a_picture(tmp_path):
+def test_tables_and_plots(tmp_path):
     model = MODELS["cnn"]
     report = tofu.memory_report(model.symbol, 2, optimizer="adam", **model.shapes)
     text = str(report)
@@ -193,30 +135,7 @@ def test_prints_a_table_and_a_picture(tmp_path):
         plot_memory(report, tmp_path / "memory.xyz")
 
 
-def test_pictures_show_bytes_as_tables_do_and_hide_nothing(tmp_path, monkeypatch):
-    model, drawn = MODELS["cnn"], []
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: drawn.append(figure))
-    report = tofu.memory_report(model.symbol, 2, **model.shapes)
-    frontier = tofu.frontier(model.symbol, 2, **model.shapes)
-    plot_memory(report, tmp_path / "memory.png")
-    frontier.draw(tmp_path / "frontier.png")
-    memory, trade = drawn
-    titles = [axes.get_title() for axes in memory.get_axes()]
-    devices = [report.one_device, report.largest]
-    assert titles == [f"{d.name}: {format_bytes(d.planned_bytes)}, peak at {d.peak_node}" for d in devices]
-    unit = format_bytes(report.one_device.planned_bytes).split()[1]
-    assert memory.get_axes()[0].get_ylabel() == unit != "GiB"
-    points = trade.get_axes()[0].get_lines()[0].get_xydata()
-    texts = trade.get_axes()[0].get_xlabel(), trade.get_axes()[0].get_ylabel()
-    for plan, point in zip(frontier.points, points, strict=True):
-        for count, value, text in zip((max(plan.worker_bytes), plan.communication_bytes), point, texts, strict=True):
-            assert read_bytes(f"{value}{text.rpartition(' ')[2]}") == pytest.approx(count, abs=1)
-    for figure in drawn:
-        assert len(figure.legends) == 1
-        assert all(axes.get_legend() is None for axes in figure.get_axes())
-
-
-def test_refusals():
+def test_wrong_calls_are_refused():
     model = mlp()
     with pytest.raises(tofu.TofuError, match="needs the shapes of the inputs"):
         tofu.memory_report(model.symbol, 2)
@@ -228,15 +147,7 @@ def test_refusals():
         tofu.memory_report(tofu.partition(model.symbol, 2))
 
 
-def test_states_of_half_precision_have_master_copies():
-    states = OptimizerStates("sgd", {"momentum": 0.9, "multi_precision": True})
-    single, half = (Tensor("weight", (4, 6), t, n, TensorKind.PARAMETER) for t, n in (("float32", 4), ("float16", 2)))
-    assert states.list_bytes(single, (2, 6)) == [12 * 4]
-    assert states.list_bytes(half, (2, 6)) == [12 * 4, 12 * 4]  # the master copy, and the momentum beside it
-
-
-def test_states_of_other_shapes():
-    """GroupAdaGrad keeps one number for a row: an extent of 1 is not split."""
+def test_optimizer_states_of_another_shape():
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, no_bias=True, name="fc")
     options = {"optimizer": "groupadagrad", "optimizer_params": {"learning_rate": 0.1}}
     report = tofu.memory_report(net, 2, options={"hints": {"fc_weight": 0}}, **options, data=(4, 6))

@@ -1,22 +1,20 @@
-"""The cost of a plan, counted cell by cell from the definition: an oracle that shares no code with csrc/core.
+"""The cost of a plan counted element by element from its definition: an oracle that shares no code with csrc/core.
 
-An interval is a list of indices, a region a set of cells. Slow, and meant to be read.
+An interval is a list of indices, a region a set of elements. The code is slow, and meant to be read.
 """
 
 from functools import lru_cache
 from itertools import product
 
-from tests.search.random_graphs import CONCAT, OVERLAP_ADD, REDUCE, REPLICATE
-
-__all__ = ["CONCAT", "OVERLAP_ADD", "CellModel"]
+from tests.search.random_graphs import REDUCE, REPLICATE
 
 
-def part_of(indices, j, n):
+def take_part(indices, j, n):
     return indices[j * len(indices) // n : (j + 1) * len(indices) // n]
 
 
 class CellModel:
-    """Counts for one graph and one list of factors (of the levels that are decided)."""
+    """Counts for one graph and the factors of the levels that are decided."""
 
     def __init__(self, spec, factors):
         self.spec, self.factors = spec, tuple(factors)
@@ -26,29 +24,29 @@ class CellModel:
         self.split = lru_cache(maxsize=None)(self._split)
 
     def _split(self, extents, choice, worker):
-        """The worker's indices of every dimension."""
+        """Return the worker's indices of every dimension."""
         parts = [list(range(e)) for e in extents]
         for step, dimension in enumerate(choice):
             if dimension >= 0:
-                parts[dimension] = part_of(parts[dimension], worker[step], self.factors[step])
+                parts[dimension] = take_part(parts[dimension], worker[step], self.factors[step])
         return parts
 
-    def feasible(self, extents, choice):
-        """What step len(choice) may split: dimensions whose smallest part so far is long enough for all its parts."""
+    def list_feasible(self, extents, choice):
+        """Return the dimensions that round len(choice) may split: those whose smallest part is long enough."""
         known = CellModel(self.spec, self.factors[: len(choice)])
         smallest = [min(len(known.split(extents, choice, w)[d]) for w in known.workers) for d in range(len(extents))]
         return [d for d, length in enumerate(smallest) if length >= self.factors[len(choice)]]
 
     def operator_choices(self, operator, history):
-        found = self.feasible(tuple(operator.extents), history)
+        found = self.list_feasible(tuple(operator.extents), history)
         return [*found, -1] if self.spec.repeats or not found else found
 
     def tensor_choices(self, tensor, history):
-        found = self.feasible(tensor.shape, history)
+        found = self.list_feasible(tensor.shape, history)
         return [*found, -1] if tensor.replicable or not found else found
 
     def region(self, access, shape, extents, choice, worker):
-        """Cells that an operator's copy touches; some may lie outside the tensor."""
+        """Return the elements that a worker's operator accesses; some may be outside the tensor."""
         cells = self.region_of_rows(access.rows, shape, extents, choice, worker)
         if access.absent is None:
             return cells
@@ -69,14 +67,14 @@ class CellModel:
             dimensions.append(range(min(touched), max(touched) + 1))
         return frozenset(product(*dimensions))
 
-    def inside(self, cells, shape):
+    def clip(self, cells, shape):
         return {c for c in cells if all(0 <= i < n for i, n in zip(c, shape, strict=True))}
 
-    def shard(self, shape, layout, worker):
+    def find_shard(self, shape, layout, worker):
         return set(product(*self.split(shape, layout, worker)))
 
     def _read_bytes(self, group, phase, tensor, choice, layout):
-        """Each worker is charged once for each distinct region that it needs and does not hold."""
+        """Count each distinct region that a worker needs and does not store once."""
         info = self.spec.tensors[tensor]
         cells = 0
         for worker in self.workers:
@@ -89,20 +87,20 @@ class CellModel:
                     if read.tensor == tensor and read.is_read and not spared:
                         region = self.region(read, info.shape, operator.extents, choice, worker)
                         if operator.fetched:
-                            region = frozenset(self.inside(region, info.shape))
-                        outside = region != self.inside(region, info.shape)
+                            region = frozenset(self.clip(region, info.shape))
+                        outside = region != self.clip(region, info.shape)
                         needed.add((region, read.fill if outside else None))
-            mine = self.shard(info.shape, layout, worker)
-            cells += sum(len(self.inside(region, info.shape) - mine) for region, _ in needed)
+            mine = self.find_shard(info.shape, layout, worker)
+            cells += sum(len(self.clip(region, info.shape) - mine) for region, _ in needed)
         return cells * info.item_bytes
 
     def _write_bytes(self, position, output, choice, layout):
-        """The bytes of every worker's shard that others produced, each partial result by itself."""
+        """Count the bytes of every worker's shard that others produced, each partial result by itself."""
         operator = self.spec.operators[position]
         written = operator.written[output]
         info = self.spec.tensors[written.tensor]
         regions = {
-            w: self.inside(self.region(written, info.shape, operator.extents, choice, w), info.shape)
+            w: self.clip(self.region(written, info.shape, operator.extents, choice, w), info.shape)
             for w in self.workers
         }
         fates = [REPLICATE if axis < 0 else written.combine[axis] for axis in choice]
@@ -115,7 +113,7 @@ class CellModel:
             ]
             return sum(len(cells & regions[w]) for w in same)
 
-        shards = {w: self.shard(info.shape, layout, w) for w in self.workers}
+        shards = {w: self.find_shard(info.shape, layout, w) for w in self.workers}
         copied = [step for step, dimension in enumerate(layout) if dimension < 0]
         if not (copied and REDUCE in fates and (self.spec.stages_small_sums or not info.replicable)):
             return info.item_bytes * sum(sum_here(w, shards[w]) for w in self.workers)
@@ -126,16 +124,16 @@ class CellModel:
         return info.item_bytes * total
 
     def scattered_part(self, shape, layout, worker, copied):
-        """The part of a replicated shard that this worker sums: its longest dimension is cut among the copies."""
+        """Return the part of a replicated shard that this worker reduces: its longest dimension is cut among the replicas."""
         parts = list(self.split(shape, layout, worker))
         smallest = [min(len(self.split(shape, layout, w)[d]) for w in self.workers) for d in range(len(shape))]
         longest = smallest.index(max(smallest))
         for step in copied:
-            parts[longest] = part_of(parts[longest], worker[step], self.factors[step])
+            parts[longest] = take_part(parts[longest], worker[step], self.factors[step])
         return set(product(*parts))
 
-    def incidences(self):
-        """Function, arguments, operator and tensor of everything that can cost bytes."""
+    def list_incidences(self):
+        """Return the count function, its arguments, the operator and the tensor of everything that can cost bytes."""
         found = []
         for position, operator in enumerate(self.spec.operators):
             for read in filter(lambda read: read.is_read, operator.reads):
@@ -151,5 +149,5 @@ class CellModel:
         return found
 
     def total_bytes(self, operators, tensors):
-        """Of a whole plan: a choice (tuple) for every operator and a layout for every tensor."""
-        return sum(count(*key, operators[o], tensors[t]) for count, key, o, t in self.incidences())
+        """Return the bytes of a plan: a choice for every operator and a layout for every tensor."""
+        return sum(count(*key, operators[o], tensors[t]) for count, key, o, t in self.list_incidences())

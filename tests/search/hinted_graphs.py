@@ -1,11 +1,11 @@
-"""Random small graphs for searches: operators over matrices that they share, loops, recurrences and repeated layers."""
+"""Random small graphs for searches: operators over shared matrices, and recurrences."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from tests.search.written_steps import OPERATORS, Writer, recurrence
-from tofu.graph import Carry, Operator, TensorKind
+from tofu.graph import Operator, TensorKind
 from tofu.tdl import Sum
 
 SMALL, LARGE = 4, 2**16  # bytes of an element: tensors of small elements may be replicated
@@ -22,7 +22,7 @@ def add_three(a, b, c):
 
 
 @OPERATORS.op
-def total(x):
+def sum_rows(x):
     return lambda i: Sum(lambda j: x[i, j])
 
 
@@ -32,7 +32,7 @@ def scale_rows(x, factors):
 
 
 class RandomWriter(Writer):
-    """A writer that draws operators over the matrices it has written."""
+    """Writer that draws operators over its matrices."""
 
     def __init__(self, rng, items):
         super().__init__()
@@ -44,7 +44,6 @@ class RandomWriter(Writer):
         return tensor
 
     def matrix(self, rows=None, columns=None):
-        """Return a new input."""
         rows, columns = rows or self.draw_extent(), columns or self.draw_extent()
         return self.resize(self.variable(f"x{len(self.tensors)}", rows, columns, TensorKind.INPUT))
 
@@ -52,7 +51,6 @@ class RandomWriter(Writer):
         return self.rng.choice((2, 3, 4, 4, 6, 8, 8, 9))
 
     def make(self, op, inputs, shape):
-        """Add an operator whose output has this shape."""
         name = f"{op}{len(self.operators)}"
         output = self.variable(f"{name}_output", *((*shape, 1)[:2]), TensorKind.INTERMEDIATE)
         self.tensors[output] = replace(self.tensors[output], shape=tuple(shape))
@@ -60,7 +58,7 @@ class RandomWriter(Writer):
         return self.resize(output)
 
     def draw_operator(self, matrices):
-        """Add an operator that reads one of these matrices; return its result, a matrix."""
+        """Add an operator that reads one of these matrices; return its result."""
         rng, x = self.rng, self.rng.choice(matrices)
         rows, columns = shape = self.tensors[x].shape
         alike = [t for t in matrices if self.tensors[t].shape == shape]
@@ -74,68 +72,20 @@ class RandomWriter(Writer):
         if kind == "activate":
             return self.make(kind, (x,), shape)
         if kind == "scale_rows":
-            return self.make(kind, (x, self.make("total", (rng.choice(alike),), (rows,))), shape)
-        draw = lambda: rng.choice(alike) if rng.random() < 0.5 else self.matrix(*shape)  # noqa: E731
-        others = [draw() for _ in range(2 if kind == "add_three" else 1)]
+            return self.make(kind, (x, self.make("sum_rows", (rng.choice(alike),), (rows,))), shape)
+        draw_operand = lambda: rng.choice(alike) if rng.random() < 0.5 else self.matrix(*shape)  # noqa: E731
+        others = [draw_operand() for _ in range(2 if kind == "add_three" else 1)]
         return self.make(kind, (x, *others), shape)
 
 
 def draw_graph(rng):
-    """Return a random graph."""
-    kind = rng.choices(("plain", "loop", "recurrence", "layers"), (24, 8, 3, 1))[0]
-    if kind == "recurrence":
+    if rng.random() < 0.1:
         graph = recurrence(rng.randint(2, 4), batch=rng.choice((4, 6)), width=rng.choice((4, 8)))
         return replace(graph, tensors=tuple(replace(t, item_bytes=LARGE) for t in graph.tensors))
-    if kind == "layers":
-        return draw_layers(rng)
     write = RandomWriter(rng, rng.choice(((SMALL,), (LARGE,), (LARGE,), (SMALL, LARGE))))
     matrices = [write.matrix()]
     for _ in range(rng.randint(1, 4)):
         matrices.append(write.draw_operator(matrices))
-    carries = ()
-    if kind == "loop":
-        carries = (add_loop(write, matrices),)
     read = {t for operator in write.operators for t in operator.inputs}
     outputs = [t for t in matrices if t not in read or rng.random() < 0.2]
-    next_values = draw_next_values(write, matrices) if rng.random() < 0.3 else {}
-    return write.graph(outputs, carries=carries, next_values=next_values)
-
-
-def draw_layers(rng):
-    """Return a chain of equal layers."""
-    write, width = RandomWriter(rng, (LARGE,)), rng.choice((4, 8))
-    x = write.matrix(rng.choice((4, 6, 8)), width)
-    for layer in range(rng.randint(6, 8)):
-        weight = write.resize(write.variable(f"weight{layer}", width, width))
-        x = write.make("activate", (write.resize(write.apply("product", x, weight)),), write.tensors[x].shape)
-    return write.graph([x])
-
-
-def add_loop(write, matrices):
-    """Add a loop that carries a matrix; what it is after the loop joins `matrices`."""
-    rng, times = write.rng, write.rng.randint(2, 5)
-    start = rng.choice(matrices)
-    state = write.resize(write.variable("state", *write.tensors[start].shape, TensorKind.CARRY))
-    body = [state]
-    for _ in range(rng.randint(1, 3)):
-        body.append(write.draw_operator([body[-1], *rng.sample(matrices, min(1, len(matrices)))]))
-    following = next((t for t in reversed(body) if write.tensors[t].shape == write.tensors[state].shape), state)
-    if following == state:
-        following = write.make("activate", (state,), write.tensors[state].shape)
-    for tensor in range(state, len(write.tensors)):
-        if write.tensors[tensor].kind is not TensorKind.INPUT:
-            write.tensors[tensor] = replace(write.tensors[tensor], times=times)
-    last = write.variable("last", *write.tensors[state].shape, TensorKind.CARRY)
-    write.tensors[last] = replace(write.tensors[last], item_bytes=write.tensors[state].item_bytes)
-    matrices += [last, write.make("activate", (last,), write.tensors[last].shape)]
-    return Carry(state, (start, following), last)
-
-
-def draw_next_values(write, matrices):
-    """Give an input a next value of its shape, if there is one."""
-    made = {operator.outputs[0] for operator in write.operators}
-    for variable, tensor in enumerate(write.tensors):
-        values = [t for t in matrices if t in made and write.tensors[t].shape == tensor.shape]
-        if tensor.kind is TensorKind.INPUT and values:
-            return {variable: write.rng.choice(values)}
-    return {}
+    return write.graph(outputs)

@@ -1,4 +1,4 @@
-"""Small semantic graphs: a plain description that the core and the brute-force model read, and a random generator."""
+"""Small semantic graphs: a plain description for the core and the brute-force model, and random generators."""
 
 import random
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ CONCAT, REDUCE, REPLICATE, OVERLAP_ADD = range(4)
 ELEMENTWISE_LABEL = 7
 KINDS = (
     *("matmul", "matmul", "elementwise", "join", "convolution", "gradient"),
-    *("merge", "statistics", "concatenate", "cut", "repeat", "transpose", "stack"),
+    *("merge", "statistics", "concatenate", "cut", "transpose", "stack"),
 )
 
 
@@ -99,12 +99,12 @@ class GraphSpec:
 
 
 def row(*terms, lower=0, upper=1):
-    """A row; a bare axis stands for coefficient 1."""
+    """Return a row; a bare axis has coefficient 1."""
     return ([(t, 1) if isinstance(t, int) else t for t in terms], lower, upper)
 
 
 def matmul(spec, x, w, bias=None, replicable=False, **rest):
-    """y[b, o] = sum over i of x[b, i] * w[o, i] + bias[o]; axes b, o, i."""
+    """Add y[b, o] = sum over i of x[b, i] * w[o, i] + bias[o]; axes b, o, i."""
     (batch, inner), outer = spec.tensors[x].shape, spec.tensors[w].shape[0]
     y = spec.tensor((batch, outer), replicable)
     reads = [Read(x, [row(0), row(2)]), Read(w, [row(1), row(2)])]
@@ -129,7 +129,7 @@ def elementwise(spec, inputs, **rest):
 
 
 def convolution(spec, x, kernel, stride, pad, filters, **rest):
-    """y[b, o, s] = sum over c, k of x[b, c, s * stride + k - pad] * w[o, c, k]; axes b, o, c, s."""
+    """Add y[b, o, s] = sum over c, k of x[b, c, s * stride + k - pad] * w[o, c, k]; axes b, o, c, s."""
     batch, channels, length = spec.tensors[x].shape
     out = (length + 2 * pad - kernel) // stride + 1
     w, y = spec.tensor((filters, channels, kernel)), spec.tensor((batch, filters, out))
@@ -145,7 +145,7 @@ def convolution(spec, x, kernel, stride, pad, filters, **rest):
 
 
 def data_gradient(spec, dy, kernel, stride, pad, length, **rest):
-    """dx[b, s * stride + k - pad] += dy[b, s] * w[k]; axes b, s: parts along s overlap."""
+    """Add dx[b, s * stride + k - pad] += dy[b, s] * w[k]; axes b, s: parts along s overlap."""
     batch, out = spec.tensors[dy].shape[0], spec.tensors[dy].shape[-1]
     dx = spec.tensor((batch, length))
     reads = [Read(dy, [row(0), *[row()] * (len(spec.tensors[dy].shape) - 2), row(1)])]
@@ -155,7 +155,7 @@ def data_gradient(spec, dy, kernel, stride, pad, length, **rest):
 
 
 def merge_dimensions(spec, x, **rest):
-    """y[g * C + c] = x[g, c], and a reversed copy of g as a second output."""
+    """Add y[g * C + c] = x[g, c], and a reversed copy of g as a second output."""
     groups, size = spec.tensors[x].shape
     y, z = spec.tensor((groups * size,)), spec.tensor((groups,), replicable=True)
     merged, mirrored = row((0, size), 1), row((0, -1), lower=groups - 1, upper=groups)
@@ -169,7 +169,7 @@ def merge_dimensions(spec, x, **rest):
 
 
 def statistics(spec, x, replicable, **rest):
-    """mean[c] over all but axis 1, and a copy y: splitting axis 0 reduces the one and concatenates the other."""
+    """Add mean[c] over all but axis 1, and a copy y: axis 0 reduces the one and concatenates the other."""
     shape = spec.tensors[x].shape
     mean, y = spec.tensor((shape[1],), replicable), spec.tensor(shape)
     rows = [row(d) for d in range(len(shape))]
@@ -186,7 +186,7 @@ def statistics(spec, x, replicable, **rest):
 
 
 def concatenate(spec, a, b, **rest):
-    """y[i, c] over the columns of a, then of b, of which no kernel computes a part; axes i, c."""
+    """Add y[i, c] over the columns of a, then of b, which no kernel computes in parts; axes i, c."""
     (n, ca), cb = spec.tensors[a].shape, spec.tensors[b].shape[1]
     y = spec.tensor((n, ca + cb))
     reads = [Read(a, [row(0), row(1)]), Read(b, [row(0), row(1, lower=-ca, upper=1 - ca)])]
@@ -195,8 +195,8 @@ def concatenate(spec, a, b, **rest):
     return y
 
 
-def cut(spec, x, at, **rest):
-    """The columns of x before `at`, and the others; axes i, c."""
+def cut_columns(spec, x, at, **rest):
+    """Add the columns of x before `at`, and the others; axes i, c."""
     n, c = spec.tensors[x].shape
     parts = [(spec.tensor((n, end - begin)), begin) for begin, end in ((0, at), (at, c))]
     written = [Written(y, [row(0), row(1, lower=-b, upper=1 - b)], [CONCAT, CONCAT]) for y, b in parts]
@@ -205,7 +205,7 @@ def cut(spec, x, at, **rest):
 
 
 def stack(spec, parts, at, **rest):
-    """y with the tensors one after the other along a dimension `at` of its own; axes are its dimensions."""
+    """Add y with the tensors along a new dimension `at`; axes are its dimensions."""
     shape = list(spec.tensors[parts[0]].shape)
     shape.insert(at, len(parts))
     rows = [row(d) for d in range(len(shape))]
@@ -217,7 +217,7 @@ def stack(spec, parts, at, **rest):
 
 
 def unstack(spec, x, at, **rest):
-    """The slices of x along a dimension, without it; axes are its dimensions."""
+    """Add the slices of x along a dimension, without it; axes are the dimensions of x."""
     shape = spec.tensors[x].shape
     rows = [row(d) for d in range(len(shape))]
     parts = [spec.tensor((*shape[:at], *shape[at + 1 :])) for _ in range(shape[at])]
@@ -229,23 +229,13 @@ def unstack(spec, x, at, **rest):
     return parts
 
 
-def repeat_rows(spec, x, times, **rest):
-    """An operator whose first axis only repeats work: y[c] is the same in every part of it."""
-    n, c = spec.tensors[x].shape
-    y = spec.tensor((c,), replicable=times % 2 == 0)
-    spec.operator(
-        [times, n, c], [Read(x, [row(1), row(2)])], [Written(y, [row(2)], [REPLICATE, REDUCE, CONCAT])], **rest
-    )
-    return y
-
-
 def update(spec, weight, gradient):
     shape = spec.tensors[weight].shape
     spec.operator(shape, [Read(gradient, [row(d) for d in range(len(shape))])], [], phase=2, follows=weight)
 
 
 def transpose_read(spec, x, **rest):
-    """y[j, i] = x[i, j]; axes i, j."""
+    """Add y[j, i] = x[i, j]; axes i, j."""
     n, c = spec.tensors[x].shape
     y = spec.tensor((c, n))
     spec.operator([n, c], [Read(x, [row(0), row(1)])], [Written(y, [row(1), row(0)], [CONCAT, CONCAT])], **rest)
@@ -253,7 +243,7 @@ def transpose_read(spec, x, **rest):
 
 
 def random_graph(seed, largest=6, operators=(2, 4)):
-    """Two to four operators over tensors that they share, a backward phase now and then, and updates."""
+    """Return two to four operators over shared tensors, sometimes with a backward phase and updates."""
     rng = random.Random(seed)
     spec = GraphSpec()
 
@@ -298,10 +288,10 @@ def random_graph(seed, largest=6, operators=(2, 4)):
             spec.outputs.append(mean)
             matrices.append(y)
         elif kind == "concatenate":
-            other = [t for t in matrices if spec.tensors[t].shape[0] == n]
-            matrices.append(concatenate(spec, x, rng.choice(other), phase=phase))
+            fitting = [t for t in matrices if spec.tensors[t].shape[0] == n]
+            matrices.append(concatenate(spec, x, rng.choice(fitting), phase=phase))
         elif kind == "cut":
-            parts = cut(spec, x, rng.randint(1, c - 1), phase=phase)
+            parts = cut_columns(spec, x, rng.randint(1, c - 1), phase=phase)
             spec.outputs.append(parts.pop(rng.randrange(2)))
             if rng.random() < 0.5:
                 spec.outputs += parts
@@ -311,8 +301,6 @@ def random_graph(seed, largest=6, operators=(2, 4)):
             parts = unstack(spec, y, rng.randint(0, 2), phase=phase)
             spec.outputs.append(parts.pop(rng.randrange(len(parts))))
             matrices += parts
-        elif kind == "repeat":
-            spec.outputs.append(repeat_rows(spec, x, rng.randint(2, 4), phase=phase))
         else:
             matrices.append(transpose_read(spec, x, phase=phase))
     spec.outputs.append(matrices[-1])
@@ -321,7 +309,7 @@ def random_graph(seed, largest=6, operators=(2, 4)):
 
 
 def entangled_graph(seed, size, extents):
-    """`size` operators, most of them products of matrices that others made: no plan suits all, and no order of elimination is short."""
+    """Return `size` operators, mostly products of earlier results: no plan suits all, and elimination is hard."""
     rng = random.Random(seed)
     spec = GraphSpec()
     matrices = [spec.tensor((rng.choice(extents), rng.choice(extents))) for _ in range(3)]
@@ -344,7 +332,7 @@ def entangled_graph(seed, size, extents):
 
 
 def share_groups(rng, spec):
-    """Puts some operators of equal extents under one choice and into one group."""
+    """Give some operators of equal extents one choice and one group."""
     for later, operator in enumerate(spec.operators):
         for earlier in spec.operators[:later]:
             if (

@@ -1,4 +1,4 @@
-"""Counts of bytes that 64 bits cannot hold are refused, with the tensor and the limit."""
+"""Byte counts that 64 bits cannot hold are refused, with the tensor and the limit."""
 
 import pytest
 
@@ -21,8 +21,8 @@ def pose(shape, operators=1, factors=(2, 2)):
     return pose_problem(graph, find_strategies(graph, WrittenOperators()), factors)
 
 
-@pytest.mark.parametrize("shape", [(2**31, 2**33), (2**31, 2**31), (2**30, 2**30), (2**29, 2**29)])
-def test_a_tensor_too_large_to_count_is_refused(shape):
+@pytest.mark.parametrize("shape", [(2**31, 2**33), (2**29, 2**29)])
+def test_too_large_tensors_are_refused(shape):
     size = shape[0] * shape[1] * 4
     with pytest.raises(
         UnsupportedError, match=rf"to each of 4 workers.* 2\^62 = .*\n.*x of shape .*: {size:,} bytes, 1 x in"
@@ -30,26 +30,26 @@ def test_a_tensor_too_large_to_count_is_refused(shape):
         pose(shape)
 
 
-def test_the_largest_tensor_is_planned():
+def test_the_largest_accepted_tensor_is_planned():
     problem = pose((2**29, 2**28))
     solution = ALGORITHMS["exact"].solve(problem)
     assert solution.exact.is_optimal
     assert price(solution.choices) == 0
 
 
-def test_a_plan_that_moves_too_much_to_count_is_refused():
+def test_plans_that_move_too_many_bytes_are_refused():
     with pytest.raises(InfeasibleError, match=r"too large to plan for 4 workers .* 2\^50 bytes"):
         ALGORITHMS["exact"].solve(pose((2**29, 2**28)), {"x": 0, "activate0_output": 1})
 
 
-def test_a_graph_too_large_to_count_is_refused():
+def test_too_large_graphs_are_refused():
     with pytest.raises(
         UnsupportedError, match=r"The 3,001 tensors of the graph may move .* bytes among 4 workers, .* 2\^62 = "
     ):
         pose((2**29, 2**28), operators=3000)
 
 
-def test_a_step_of_weeks_is_no_conflict_of_hints():
+def test_steps_of_weeks_are_refused():
     problem = pose((2**20, 2**20)).arrange(Arrangement((2, 2), (1.0, 1.0)))
     with pytest.raises(InfeasibleError, match=r"2\^50 bytes or nanoseconds"):
         ALGORITHMS["exact"].solve(problem, {"x": 0, "activate0_output": 1})

@@ -1,4 +1,4 @@
-"""What plans under hints claim is true."""
+"""Claims of plans under hints are true."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def solve(problem, hints):
 
 
 @pytest.mark.parametrize("moves", RULES.values(), ids=RULES)
-def test_a_hint_on_one_operand_leaves_the_other_free(moves):
+def test_a_hint_for_one_operand_leaves_the_other_free(moves):
     problem = pose(join_of_a_sum(), moves)
     hints = {"a": 0, "b": 0, "c": 1}
     solution, moved = solve(problem, hints)
@@ -46,21 +46,8 @@ def test_a_hint_on_one_operand_leaves_the_other_free(moves):
     assert solution.exact.is_optimal
 
 
-def test_a_replicated_result_leaves_its_operand_split():
-    """Both readers of a result need it whole; whole operands of the operator would move as much again."""
-    write = Writer()
-    x = write.variable("x", 256, 256, TensorKind.INPUT)
-    tall = [write.variable(name, 4096, 256, TensorKind.INPUT) for name in "vw"]
-    result = write.apply("activate", write.apply("activate", x))
-    problem = pose(write.graph([write.apply("product", other, result) for other in tall]), FETCHES).hold(0.0)
-    hints = {"x": 0, "v": 0, "w": 0}
-    solution, moved = solve(problem, hints)
-    assert moved == solve(problem, {**hints, "activate0_output": 0})[1] == 256 * 256 * 4
-    assert solution.exact.is_optimal
-
-
 @pytest.mark.parametrize("algorithm", ["exact", "recursive"])
-def test_a_hint_for_a_later_step_restricts_the_steps_before(algorithm):
+def test_a_hint_for_a_later_round_restricts_earlier_rounds(algorithm):
     write = Writer()
     x = write.variable("x", 2, 6, TensorKind.INPUT)
     problem = pose(write.graph([write.apply("activate", x)]), FETCHES, (2, 2))
@@ -70,7 +57,7 @@ def test_a_hint_for_a_later_step_restricts_the_steps_before(algorithm):
 
 @pytest.mark.parametrize("moves", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("algorithm", ["exact", "recursive"])
-def test_steps_before_a_hint_replicate_if_every_split_rules_it_out(algorithm, moves):
+def test_rounds_before_a_hint_replicate_if_every_split_excludes_it(algorithm, moves):
     write = Writer()
     x = write.variable("x", 2, 4, TensorKind.INPUT)
     problem = pose(write.graph([write.apply("activate", write.apply("activate", x))]), moves, (4, 2))
@@ -78,23 +65,17 @@ def test_steps_before_a_hint_replicate_if_every_split_rules_it_out(algorithm, mo
     assert choices.operators.tolist() == [[REPLICATED, 1], [1, 0]]
 
 
-def test_a_hint_that_no_step_before_it_allows_is_refused():
+def test_infeasible_and_unknown_hints_are_refused():
     write = Writer()
     x = write.variable("x", 2, 4, TensorKind.INPUT)
     problem = pose(write.graph([write.apply("activate", x)]), FETCHES, (2, 4))
     with pytest.raises(PlanError, match="operator activate0 is fixed to 0 at step 1"):
         ALGORITHMS["exact"].solve(problem, {"activate0": [..., "i"]})
-
-
-def test_a_hint_for_an_unknown_name_shows_names():
-    write = Writer()
-    x = write.variable("x", 2, 4, TensorKind.INPUT)
-    problem = pose(write.graph([write.apply("activate", x)]), FETCHES, (2, 2))
     with pytest.raises(PlanError, match=r"params/weight: .*; print\(plan\) lists the names, such as x"):
         ALGORITHMS["exact"].solve(problem, {"params/weight": 0})
 
 
-def test_hints_that_tell_time_steps_apart_leave_the_others_alike():
+def test_hints_for_single_time_steps_leave_the_others_tied():
     problem = pose(recurrence(6), FETCHES, (2, 2))
     solution, _ = solve(problem, {"x2": 0, "x3": 1})
     assert solution.ties == " among plans that treat equal time steps alike where hints do"

@@ -1,45 +1,31 @@
-"""The exact search against solvers of others over the same choices: HiGHS, an integer program, and toulbar2, a cost function network."""
+"""The exact search compared with HiGHS and toulbar2 over the same choices."""
 
 import numpy as np
 import pytest
 
 from tests.search.cell_model import CellModel
 from tests.search.random_graphs import random_graph
-from tests.search.test_cost import choice_roots
-from tests.search.test_exact import sequences
+from tests.search.test_exact import list_decisions
 from tests.shared.pairwise_solvers import SOLVERS
 from tofu import _core
 
 TIME_LIMIT = 60  # seconds
 
 
-def domains_of(spec, model, steps):
-    """Everybody who decides, and all sequences that they can take."""
-    domains = {}
-    for kind, i in {*choice_roots(spec), *(("tensor", t) for t in range(len(spec.tensors)))}:
-        subject, choices = (
-            (spec.operators[i], model.operator_choices)
-            if kind == "operator"
-            else (spec.tensors[i], model.tensor_choices)
-        )
-        domains[kind, i] = sequences(lambda history, s=subject, c=choices: c(s, history), steps)
-    return domains
-
-
-def pairs_of(spec, factors):
-    """The domains, and who meet: (their bytes by choices, key, who decides for the operator, the tensor)."""
-    model, roots = CellModel(spec, factors), choice_roots(spec)
-    domains = domains_of(spec, model, len(factors))
-    return domains, [(count, key, roots[o], ("tensor", t)) for count, key, o, t in model.incidences()]
+def list_pairs(spec, factors):
+    """Return the domains and the pairs of deciders: count function, its arguments, operator's decider, tensor."""
+    model = CellModel(spec, factors)
+    roots, deciders, domains = list_decisions(model, spec)
+    pairs = [(count, key, roots[o], ("tensor", t)) for count, key, o, t in model.list_incidences()]
+    return dict(zip(deciders, domains, strict=True)), pairs
 
 
 def count_entries(domains, pairs):
-    """The size of all tables."""
     return sum(len(domains[a]) * len(domains[b]) for _, _, a, b in pairs)
 
 
 def fill_tables(domains, pairs):
-    """The bytes of each pair of choices of two who meet."""
+    """Return the bytes of each pair of choices."""
     tables = {}
     for count, key, a, b in pairs:
         table = tables.setdefault((a, b), np.zeros((len(domains[a]), len(domains[b])), np.int64))
@@ -52,11 +38,11 @@ def fill_tables(domains, pairs):
 
 @pytest.mark.parametrize("factors", [(3, 2), (2, 2, 2)])
 @pytest.mark.parametrize(("solver", "largest", "most_entries"), [("HiGHS", 6, 20_000), ("toulbar2", 12, 200_000)])
-def test_other_solvers_find_nothing_better(solver, largest, most_entries, factors):
+def test_other_solvers_find_no_better_plan(solver, largest, most_entries, factors):
     checked = 0
     for seed in range(9000, 9100):
         spec = random_graph(seed, largest=largest)
-        domains, pairs = pairs_of(spec, factors)
+        domains, pairs = list_pairs(spec, factors)
         if count_entries(domains, pairs) > most_entries:
             continue
         result = _core.search_exact(spec.native(), list(factors))

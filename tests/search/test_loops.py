@@ -1,4 +1,4 @@
-"""Loops whose body stands once in the graph: what they carry moves in each of their steps, what their body only reads once."""
+"""Loops whose body is in the graph once: carries move in each iteration, tensors that the body only reads once."""
 
 from dataclasses import replace
 
@@ -10,13 +10,12 @@ from tofu.program import check_program, write_program
 from tofu.search import factorize, find_strategies, pose_problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate, price
-from tofu.search.recurrence import EqualParts
 
 ROWS, WIDTH, ITEM = 128, 256, 4
 
 
-def loop(times):
-    """state -> tanh(state x weight), `times` times; what it is at the end is the output."""
+def make_loop(times):
+    """Return state -> tanh(state x weight), `times` times, whose last state is the output."""
     write = Writer()
     start = write.variable("start", ROWS, WIDTH, TensorKind.INPUT)
     weight = write.variable("weight", WIDTH, WIDTH)
@@ -31,7 +30,7 @@ def loop(times):
 
 
 def solve(times, **hints):
-    graph = loop(times)
+    graph = make_loop(times)
     problem = pose_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
     choices = ALGORITHMS["exact"].solve(problem, hints).choices
     moved = evaluate(choices).total_bytes
@@ -40,8 +39,8 @@ def solve(times, **hints):
     return problem, choices, program
 
 
-def test_what_is_carried_moves_in_each_step_and_the_weight_once():
-    """Products in two by two parts: of the weight each worker has a quarter, of which half is its own part's; of the state half."""
+def test_carries_move_in_each_iteration_and_weights_once():
+    """Split products 2 x 2."""
     hints = {"product0": ["i", "j"], "weight": [0, 0], "state": [0, 1], "start": [0, 1]}
     weight = 4 * (WIDTH - WIDTH // 4) * WIDTH // 2 * ITEM
     state = 4 * ROWS // 2 * WIDTH // 2 * ITEM
@@ -49,8 +48,8 @@ def test_what_is_carried_moves_in_each_step_and_the_weight_once():
         assert solve(times, **hints)[2].remote_bytes == weight + times * state
 
 
-def test_the_search_weighs_what_each_step_moves():
-    """A split by rows reads the weight once and carries nothing; where that is dear, parts of the weight would be, in each step."""
+def test_the_search_multiplies_bytes_by_iterations():
+    """A split by rows reads the weight once and moves no carry."""
     problem, choices, program = solve(100)
     product = problem.graph.operator_index["product0"]
     axes = [problem.accesses[product].axes[axis] for axis in choices.operators[product]]
@@ -68,20 +67,14 @@ def test_the_search_weighs_what_each_step_moves():
     ],
 )
 def test_claims_name_loops(algorithm, claim):
-    graph = loop(7)
+    graph = make_loop(7)
     problem = pose_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
     solution = ALGORITHMS[algorithm].solve(problem)
     assert ALGORITHMS[algorithm].describe_optimality(solution, price(solution.choices)) == claim
 
 
-def test_claims_name_loops_and_layers_in_one_phrase():
-    problem = pose_problem(graph := loop(7), find_strategies(graph, WrittenOperators()), factorize(4))
-    layered = replace(problem, layers=EqualParts(((0, 1),), ()))
-    assert layered.ties == " among plans with one layout per loop that treat every second repeated layer alike"
-
-
 @pytest.mark.parametrize("layout", [[0, 0], [0, 1], [1, 1]])
-def test_first_following_and_last_value_lie_as_the_carry(layout):
+def test_first_next_and_last_values_are_placed_as_the_carry(layout):
     problem, choices, program = solve(3, state=layout)
     (carry,) = problem.graph.carries
     assert list(choices.layout(carry.tensor)) == list(choices.layout(carry.last)) == layout

@@ -5,13 +5,13 @@ import re
 import numpy as np
 import pytest
 
-from tests.search.random_graphs import GraphSpec, Read, Written, elementwise, matmul, row, update
+from tests.search.random_graphs import GraphSpec, Read, Written, matmul, row
 from tofu import _core
 
 IDENTITY = [row(0), row(1)]
 
 
-def pair():
+def make_product():
     spec = GraphSpec()
     x, w = spec.tensor((4, 6)), spec.tensor((8, 6))
     spec.outputs.append(matmul(spec, x, w))
@@ -24,10 +24,9 @@ def pair():
         ((4, 0), 4, "tensor 0 has shape [4, 0]: every extent must be positive"),
         ((4,), 0, "tensor 0 has elements of 0 bytes: must be positive"),
         ((2**31, 2**31, 4), 4, "tensor 0 of shape [2147483648, 2147483648, 4] has elements of 4 bytes: more than 2^61"),
-        ((2**30, 2**30), 4, "tensor 0 of shape [1073741824, 1073741824] has elements of 4 bytes: more than 2^61"),
     ],
 )
-def test_malformed_tensor(shape, item_bytes, message):
+def test_malformed_tensors_are_refused(shape, item_bytes, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         _core.Graph().add_tensor(shape, item_bytes, False, 0)
 
@@ -39,7 +38,6 @@ MALFORMED = {
     "operator 1, input 0, dimension 0: upper 0 must be greater than lower 0": {
         "reads": [Read(0, [row(0, upper=0), row(1)])]
     },
-    "operator 1, input 0, dimension 0 has a term with coefficient 0": {"reads": [Read(0, [row((0, 0)), row(1)])]},
     "operator 1, input 0 is an addend of axis 5: the operator has 2 axes": {"reads": [Read(0, IDENTITY, [5])]},
     "tensor 9 does not exist: the graph has tensors 0 to 3": {"reads": [Read(9, IDENTITY)]},
     "operator 1, output 0 says for 1 axes how parts come together: the operator has 2": {
@@ -48,7 +46,6 @@ MALFORMED = {
     "combine 4 is none of CONCAT": {"written": [Written(3, IDENTITY, [0, 4])]},
     "operator 1, output 0: tensor 2 is already produced by operator 0": {"written": [Written(2, IDENTITY, [0, 0])]},
     "operator 1, output 0: tensor 1 is used before it is produced": {"written": [Written(1, IDENTITY, [0, 0])]},
-    "operator 1, output 1: tensor 3 is listed twice": {"written": [Written(3, IDENTITY, [0, 0])] * 2},
     "operator 1 has phase 3": {"phase": 3},
     "operator 1 follows a tensor and has outputs: updates have none": {"follows": 0, "extents": [4, 6]},
     "operator 1 of axes [4, 8] follows tensor 0 of shape [4, 6]: they must be equal": {"follows": 0},
@@ -58,14 +55,6 @@ MALFORMED = {
     "operator 1, input 0: tensor 2 of rank 2 lacks dimension 0: no copy of an operator adds one, only fetches do": {
         "reads": [Read(2, IDENTITY, absent=(0, row(0)))]
     },
-    "operator 1, input 0: tensor 2 of rank 2 lacks dimension 3: it may lack one of 0 to its own rank": {
-        "reads": [Read(2, IDENTITY, absent=(3, row(0)))],
-        "fetched": [0],
-    },
-    "operator 1, output 0: tensor 3 of rank 2 lacks dimension 1 along axis 5: the operator has 2 axes": {
-        "written": [Written(3, IDENTITY, [0, 0], (1, row(5)))],
-        "fetched": [0],
-    },
     "tensor 2 of rank 2 and 4 bytes is no part of tensor 3 of rank 2 and 4 bytes: cells are moved between tensors": {
         "reads": [Read(2, IDENTITY, absent=(0, row(0)))],
         "fetched": [0],
@@ -74,8 +63,8 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("message", MALFORMED)
-def test_malformed_operator(message):
-    spec = pair()
+def test_malformed_operators_are_refused(message):
+    spec = make_product()
     spec.tensor((4, 8))
     fields = {"extents": [4, 8], "reads": [Read(2, IDENTITY)], "written": [Written(3, IDENTITY, [0, 0])]}
     spec.operator(**{**fields, **MALFORMED[message]})
@@ -83,19 +72,8 @@ def test_malformed_operator(message):
         spec.native()
 
 
-@pytest.mark.parametrize(("shape", "item_bytes"), [((4,), 4), ((4, 8), 8)])
-def test_cells_are_moved_between_tensors_of_one_kind(shape, item_bytes):
-    spec = GraphSpec()
-    x, y = spec.tensor((4, 8)), spec.tensor(shape, item_bytes=item_bytes)
-    written = Written(y, IDENTITY[: len(shape)], [0, 0])
-    spec.operator([4, 8], [Read(x, IDENTITY)], [written], fetched=[0])
-    message = f"tensor 0 of rank 2 and 4 bytes is no part of tensor 1 of rank {len(shape)} and {item_bytes} bytes"
-    with pytest.raises(ValueError, match=message):
-        spec.native()
-
-
-def test_ties_need_equal_tensors():
-    spec = pair()
+def test_ties_of_different_tensors_are_refused():
+    spec = make_product()
     spec.tensor((8, 6), replicable=True)
     graph = spec.native()
     with pytest.raises(ValueError, match=r"tensor 0 of shape \[4, 6\] cannot be tied to tensor 1 of shape \[8, 6\]"):
@@ -104,28 +82,17 @@ def test_ties_need_equal_tensors():
         graph.tie_tensors(1, 3)
 
 
-def test_all_hints_that_cannot_be_met_are_listed():
+def test_all_infeasible_hints_are_listed():
     with pytest.raises(ValueError, match="hints that cannot be met in 2 parts") as caught:
-        _core.search_recursive(pair().native(), [2], {0: [3]}, {0: [2], 1: [0]})
+        _core.search_recursive(make_product().native(), [2], {0: [3]}, {0: [2], 1: [0]})
     assert "operator 0 is fixed to 3 at step 0, where it can take one of [0, 1, 2]" in str(caught.value)
     assert "tensor 0 is fixed to 2 at step 0, where it can take one of [0, 1]" in str(caught.value)
     assert "tensor 1" not in str(caught.value)
-
-
-def test_hints_that_contradict_each_other():
-    spec = pair()
-    update(spec, 1, elementwise(spec, [1]))
-    message = "operator 2 is fixed to 1 at step 0 and tensor 1 to 0, but they share one choice"
-    with pytest.raises(ValueError, match=message):
-        _core.search_recursive(spec.native(), [2], {2: [1]}, {1: [0]})
-
-
-def test_hints_are_kept_and_free_steps_searched():
-    result = _core.search_recursive(pair().native(), [2, 2], {0: [2, -2]}, {2: [-1, -2]})
-    assert result.operators[0, 0] == 2
-    assert result.tensors[2, 0] == -1
-    with pytest.raises(ValueError, match="operator 0 is fixed to 1 choices: one for each of 2 steps"):
-        _core.search_recursive(pair().native(), [2, 2], {0: [2]})
+    kept = _core.search_recursive(make_product().native(), [2, 2], {0: [2, -2]}, {2: [-1, -2]})
+    assert (kept.operators[0, 0], kept.tensors[2, 0]) == (2, -1)
+    for factors, message in (([1], "at least 2 parts"), ([2] * 20, "more than 65536 workers")):
+        with pytest.raises(ValueError, match=message):
+            _core.search_recursive(make_product().native(), factors)
 
 
 @pytest.mark.parametrize(
@@ -137,13 +104,13 @@ def test_hints_are_kept_and_free_steps_searched():
         ([[0]], [[0], [0], [2]], "tensor 2 has choice 2 at step 0"),
     ],
 )
-def test_plans_that_do_not_fit(operators, tensors, message):
+def test_plans_of_another_graph_are_refused(operators, tensors, message):
     with pytest.raises(ValueError, match=message):
-        _core.evaluate(pair().native(), [2], np.array(operators), np.array(tensors))
+        _core.evaluate(make_product().native(), [2], np.array(operators), np.array(tensors))
 
 
-def test_a_dimension_is_split_while_its_smallest_part_is_long_enough():
-    graph = pair().native()
+def test_a_dimension_is_split_while_its_smallest_part_suffices():
+    graph = make_product().native()
     assert _core.feasible_choices(graph, [2, 2, 2], "tensor", 0, [0]) == [0, 1]
     assert _core.feasible_choices(graph, [2, 2, 2], "tensor", 0, [0, 0]) == [1]
     assert _core.feasible_choices(graph, [3, 2, 2], "operator", 0, [0, 2]) == [1, 2]
@@ -152,21 +119,3 @@ def test_a_dimension_is_split_while_its_smallest_part_is_long_enough():
         ValueError, match=r"tensor 0 of extents \[4, 6\] cannot be split along 0 at step 2: its smallest part"
     ):
         _core.shards(graph, [2, 2, 2], 0, [0, 0, 0])
-
-
-def test_factors():
-    for factors, message in (([1], "at least 2 parts"), ([2] * 20, "more than 65536 workers")):
-        with pytest.raises(ValueError, match=message):
-            _core.search_recursive(pair().native(), factors)
-
-
-def test_progress_is_told_and_may_stop():
-    seen = []
-    result = _core.search_recursive(pair().native(), [2, 2], {}, {}, lambda step, total: seen.append((step, total)))
-    assert seen == [(1, result.step_bytes[0]), (2, sum(result.step_bytes))]
-
-    def stop(step, total):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        _core.search_recursive(pair().native(), [2, 2], {}, {}, stop)

@@ -1,4 +1,4 @@
-"""Axes of operators that share a choice: called alike, in one order, repeated where a part does not have them."""
+"""Axes of operators that share a choice: equal names, one order, repeated where a part lacks one."""
 
 from dataclasses import replace
 
@@ -15,31 +15,25 @@ def access(op, attributes, inputs, outputs):
     return analyse(DESCRIPTIONS[op], attributes, inputs, outputs)
 
 
-def test_axes_are_called_like_the_dimensions_that_they_move_along():
+def test_axes_are_named_after_their_dimensions():
     named = name_axes(access("sum", *SUM), (("b", "s"), ("b", "")))
     assert named.axes == ("b", "s")
     assert named.outputs[0].combine == (Combine.CONCAT, Combine.REDUCE)
+    for names, axes in (
+        ((("b", ""), ("b", "")), ("b",)),
+        ((("b", "s"), ("c", "")), ("s",)),
+        ((("b", "b"), ("b", "")), ()),
+    ):
+        assert name_axes(access("sum", *SUM), names).axes == axes  # unnamed, of two names, and of equal names
 
 
-def test_an_axis_without_a_name_is_no_strategy():
-    assert name_axes(access("sum", *SUM), (("b", ""), ("b", ""))).axes == ("b",)
-
-
-def test_an_axis_of_two_names_is_no_strategy():
-    assert name_axes(access("sum", *SUM), (("b", "s"), ("c", ""))).axes == ("s",)
-
-
-def test_two_axes_of_one_name_are_no_strategies():
-    assert name_axes(access("sum", *SUM), (("b", "b"), ("b", ""))).axes == ()
-
-
-def test_attributes_are_bound_by_the_descriptions_own_names():
+def test_attributes_are_bound_by_the_names_of_the_description():
     named = name_axes(access("Reshape", {"shape": "(2, 3, 4)"}, [(6, 4)], [(2, 3, 4)]), (("", "x"), ("g", "", "x")))
     assert named.axes == ("g", "x")
     assert named.worker_attributes({"x": (0, 2)}, [(6, 2)], [(2, 3, 2)])["shape"] == "(2, 3, 2)"
 
 
-def test_a_part_without_an_axis_is_repeated_along_it():
+def test_parts_without_an_axis_are_repeated_along_it():
     shapes = [(6, 4), (6, 1), (6, 1)]
     tensors = tuple(
         Tensor(f"t{n}", shape, "float32", 4, TensorKind.INTERMEDIATE, is_inner=n == 1) for n, shape in enumerate(shapes)
@@ -55,6 +49,6 @@ def test_a_part_without_an_axis_is_repeated_along_it():
     assert square.extents == (6, 4)
     assert square.outputs[0].combine == (Combine.CONCAT, Combine.REPLICATE)
     assert square.worker_attributes({"s": (0, 2)}, [(6, 1)], [(6, 1)]) == {}
-    # A part with a description of its own has to have the axis.
+    # A part with its own description must have the axis.
     strict, _ = share_axes(Graph(tensors, (first, replace(last, dimension_names=())), (2,)), found)
     assert strict.axes == ("b",)

@@ -1,4 +1,4 @@
-"""Graphs that no framework has read are planned: without phases and links, and with updates of their own."""
+"""Graphs that no framework has read: without phases and links, and with their own updates."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 
 from tests.search.written_steps import WrittenOperators, perceptron, recurrence
 from tofu.errors import UndescribedOperatorError
-from tofu.program import NodeKind, write_program
+from tofu.program import write_program
 from tofu.search import factorize, find_strategies, pose_problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.choices import Choices
@@ -22,14 +22,13 @@ def pose(graph, **rest):
 
 
 def solve(problem, algorithm="exact", **rest):
-    """The choices, and the bytes that they move."""
+    """Return the choices and the bytes that they move."""
     choices = ALGORITHMS[algorithm].solve(problem, **rest).choices
     return choices, evaluate(choices).total_bytes
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "recursive"])
-def test_updates_within_the_step_cost_what_updates_after_it_do(algorithm):
-    """They are element-wise: gradients, states and new weights follow the weights."""
+def test_updates_within_the_step_cost_the_same(algorithm):
     within, after = pose(perceptron("in the step")), pose(perceptron("after it"))
     choices, moved = solve(within, algorithm)
     assert moved == solve(after, algorithm)[1] > 0
@@ -37,7 +36,7 @@ def test_updates_within_the_step_cost_what_updates_after_it_do(algorithm):
         assert choices.layout(value) == choices.layout(variable)
 
 
-def test_results_that_replace_variables_are_handed_out_in_their_layouts():
+def test_next_values_are_returned_in_the_layout_of_their_variables():
     problem = pose(perceptron("in the step"))
     choices, _ = solve(problem)
     program = write_program(choices)
@@ -50,8 +49,8 @@ def test_results_that_replace_variables_are_handed_out_in_their_layouts():
     assert [output.tensor for output in forward.outputs] == list(problem.graph.outputs)
 
 
-def test_a_next_value_that_lies_otherwise_is_fetched_into_place():
-    """A weight split by rows whose new value is made by columns: on each of 4 workers 3 quarters of its quarter come from others."""
+def test_next_values_in_another_layout_are_fetched():
+    """Split a weight by rows and its new value by columns: three quarters of each worker's quarter are fetched."""
     graph = perceptron("in the step")
     problem = pose(graph)
     names = {operator.name: operator for operator in graph.operators}
@@ -75,31 +74,7 @@ def drop_update(choices, variable, problem):
     return Choices(problem, np.delete(choices.operators, row, axis=0), choices.tensors)
 
 
-def test_what_a_step_makes_anew_is_no_dead_code():
-    graph = perceptron("in the step")
-    assert find_running(graph) == {operator.name for operator in graph.operators}
-    assert find_running(replace(graph, next_values={})) == {"product0", "activate1", "product2", "subtract3"}
-
-
-def find_running(graph):
-    """The operators that have copies in a program that read anything."""
-    problem = pose(graph)
-    choices, _ = solve(problem)
-    nodes = write_program(choices).nodes
-    return {graph.operators[node.id].name for node in nodes if node.kind is NodeKind.OPERATOR}
-
-
-def test_graphs_without_next_values_keep_their_fingerprints():
-    """Plans in files name them."""
-    within, after = perceptron("in the step"), perceptron("after it")
-    assert after.fingerprint == "b7d987181c9a76652f132dd04a7b4aca"
-    assert within.fingerprint != replace(within, next_values={}).fingerprint
-
-
-def test_time_steps_of_both_passes_are_found_without_links():
-    """Of six steps: all forward operators, and the gradients but of the last, which begins with the loss; two products of `start`, an
-    input, are like those of the steps' inputs.
-    """
+def test_time_steps_are_found_without_links():
     graph = recurrence(6)
     families = find_equal_parts(graph).operators
     kinds = [{(graph.operators[o].op, len(family)) for o in family} for family in families]
@@ -111,13 +86,12 @@ def test_time_steps_of_both_passes_are_found_without_links():
 
 @pytest.mark.parametrize("has_phases", [False, True])
 def test_a_recurrence_without_links_is_planned_as_well_as_with_them(has_phases):
-    """Steps share what they fetch, which they do not where they are not known to be equal."""
     without, linked = (pose(recurrence(4, has_phases, has_links)) for has_links in (False, True))
     apart = pose(without.graph, equal=EqualParts((), ()))
     assert solve(without)[1] <= solve(linked)[1] < solve(apart)[1]
 
 
-def test_an_operator_without_description_says_how_to_describe_one():
+def test_undescribed_operators_are_refused_with_a_remedy():
     graph = perceptron("in the step")
     odd = replace(graph, operators=(replace(graph.operators[0], op="odd"), *graph.operators[1:]))
     with pytest.raises(

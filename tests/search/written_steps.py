@@ -1,4 +1,4 @@
-"""Training steps written by hand: no framework, and if not asked for no phases, and nothing says what an operator is the gradient of."""
+"""Training steps written by hand, without a framework and, by default, without phases and links."""
 
 from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
 from tofu.tdl import Registry, Sum, tanh
@@ -38,7 +38,7 @@ def add_share(a, b, *, share):
 
 
 class WrittenOperators:
-    """What finding strategies asks of a framework."""
+    """Front end for finding strategies."""
 
     descriptions = OPERATORS
 
@@ -50,7 +50,7 @@ class WrittenOperators:
 
 
 class Writer:
-    """A graph while it is written down; tensors are positions."""
+    """Graph under construction; tensors are positions."""
 
     def __init__(self):
         self.tensors, self.operators, self.phase = [], [], Phase.FORWARD
@@ -60,7 +60,7 @@ class Writer:
         return len(self.tensors) - 1
 
     def apply(self, op, *inputs, **rest):
-        """A new operator over matrices; its output has the shape of its first input, that of a product its own."""
+        """Return the output of a new operator on matrices, which has the shape of its first input unless it is a product."""
         attributes = {name: rest.pop(name) for name in ("turned", "share") if name in rest}
         first, second = (self.tensors[t].shape for t in (inputs[0], inputs[-1]))
         left, right = attributes.get("turned", (False, False))
@@ -75,7 +75,7 @@ class Writer:
 
 
 def perceptron(updates, sizes=(256, 384, 512, 128)):
-    """Two layers with momentum. `updates`: "in the step", by operators of it; or "after it", by an optimizer that reads gradients."""
+    """Return two layers with momentum, updated by operators "in the step" or by an optimizer "after it"."""
     write = Writer()
     batch, n_in, n_hidden, n_out = sizes
     x = write.variable("x", batch, n_in, TensorKind.INPUT)
@@ -100,7 +100,7 @@ def perceptron(updates, sizes=(256, 384, 512, 128)):
 
 
 def recurrence(steps, has_phases=False, has_links=False, batch=128, width=192):
-    """A recurrent cell unrolled, its gradients, and the sums of those by its weights; the loss is the last state itself."""
+    """Return an unrolled recurrent cell with its gradients; the loss is the last state."""
     write = Writer()
     inputs = [write.variable(f"x{t}", batch, width, TensorKind.INPUT) for t in range(steps)]
     w_in, w_state = write.variable("w_in", width, width), write.variable("w_state", width, width)

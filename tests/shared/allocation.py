@@ -1,4 +1,4 @@
-"""What MXNet has allocated for a bound graph."""
+"""Memory that MXNet has allocated for a bound graph."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from tofu import _mxnet
 
 
 def allocated_bytes(executor: Any, devices: int, others: Iterable[Any] = ()) -> list[int]:
-    """Bytes of the distinct pieces of memory behind all arrays of an executor and the `others`, by device number; it runs once."""
+    """Return the bytes of distinct memory behind all arrays of an executor and the `others`, by device. Runs the executor once."""
     storages = {}
 
     def note(handle):

@@ -1,4 +1,4 @@
-"""The definitions of a script, without what it does: examples download data and train as they are imported."""
+"""Definitions of a script, without its actions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 
 def list_definitions(tree: ast.Module, makers: tuple[str, ...] = ()) -> Iterator[ast.stmt]:
-    """The statements that define something and do nothing else; of imports, one statement for each name.
+    """Yield the statements that only define something, with one import statement for each name.
 
-    What is assigned is a constant, or a call of one of `makers`, beginnings of names.
+    Assignments count if the value is a constant, or a call of a function whose name starts with one of `makers`.
     """
     for statement in tree.body:
         if isinstance(statement, ast.Import):

@@ -1,4 +1,4 @@
-"""The demo's data, its model and its training script: what a user of MXNet would write for one device."""
+"""Data, model and training script of the demo, written for one device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEED = 7
 
 @dataclass(frozen=True)
 class Digits:
-    """Handwritten digits: images [samples, 1, 8, 8] between 0 and 1, and their classes [samples]."""
+    """Handwritten digits: images [samples, 1, 8, 8] between 0 and 1, and classes [samples]."""
 
     train_images: np.ndarray
     train_labels: np.ndarray
@@ -31,7 +31,7 @@ class Digits:
 
 
 def load(train_samples: int | None = None) -> Digits:
-    """The 1,797 digits that ship with scikit-learn, 360 of them for testing; at most `train_samples` for training."""
+    """Return the 1,797 digits of scikit-learn: 360 for testing, and at most `train_samples` for training."""
     images, labels = load_digits(return_X_y=True)
     images = (images / 16).reshape(-1, 1, 8, 8).astype(np.float32)
     train, test, train_classes, test_classes = train_test_split(
@@ -41,12 +41,12 @@ def load(train_samples: int | None = None) -> Digits:
 
 
 def input_shapes(batch_size: int = BATCH_SIZE) -> dict[str, tuple[int, ...]]:
-    """The shapes of the model's inputs."""
+    """Return the shapes of the model's inputs."""
     return {"data": (batch_size, 1, 8, 8), "softmax_label": (batch_size,)}
 
 
 def residual_network(filters: int = 32) -> Any:
-    """A residual CNN without normalisation: a stem, three stages of one block, two dense layers.
+    """Return a residual CNN without normalization: a stem, three stages of one block, two dense layers.
 
     Early layers have large activations and small weights, late layers the reverse: no one way of splitting suits all.
     """
@@ -60,7 +60,7 @@ def residual_network(filters: int = 32) -> Any:
 
 
 def _block(net: Any, filters: int, name: str, stride: int) -> Any:
-    """Two convolutions, and a shortcut around them that is projected where the shape changes."""
+    """Return two convolutions with a shortcut, which is projected if the shape changes."""
     body = mx.sym.Activation(net, act_type="relu", name=f"{name}_relu1")
     body = _convolve(body, filters, f"{name}_conv1", stride)
     body = mx.sym.Activation(body, act_type="relu", name=f"{name}_relu2")
@@ -82,7 +82,7 @@ def _convolve(net: Any, filters: int, name: str, stride: int = 1, kernel: int = 
 
 @dataclass(frozen=True)
 class Step:
-    """One training step: its loss (cross-entropy, mean over the batch) and the seconds it took."""
+    """Training step with its loss (mean cross-entropy) and seconds."""
 
     loss: float
     seconds: float
@@ -90,7 +90,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One pass over the training images: the accuracy on the test images after it, between 0 and 1."""
+    """Pass over the training images, with the accuracy on the test images after it, between 0 and 1."""
 
     accuracy: float
 

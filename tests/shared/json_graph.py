@@ -1,4 +1,4 @@
-"""Graphs with fetches written node by node, as MXNet's JSON, and bound."""
+"""Graphs with fetches, written node by node as MXNet's JSON."""
 
 import json
 
@@ -9,7 +9,7 @@ UNUSED = mx.cpu(1000)
 
 
 def bind(symbol, contexts=None, types=None, **shapes):
-    """Bind an execution graph; `contexts` says where the workers are, by group or by position."""
+    """Bind an execution graph. `contexts` are the devices of the workers, by group or by position."""
     if isinstance(contexts, int):
         contexts = {f"tofu_worker_{w}": mx.cpu(w) for w in range(contexts)}
     return symbol.simple_bind(UNUSED, grad_req="null", group2ctx=contexts, type_dict=types, **shapes)
@@ -32,7 +32,7 @@ class JsonGraph:
         self.nodes = []
 
     def add(self, op, name, inputs=(), group=None, after=(), **attributes):
-        """A node, which runs after its inputs and after the nodes `after`."""
+        """Add a node, which runs after its inputs and after the nodes `after`."""
         attrs = {key: str(value) for key, value in attributes.items()}
         if group is not None:
             attrs["__ctx_group__"] = group
@@ -41,7 +41,7 @@ class JsonGraph:
         return len(self.nodes) - 1
 
     def fetch(self, name, inputs, shape, pieces, group=None, changed=(), **attributes):
-        """A node of _tofu_multi_fetch; `changed` replaces attributes that follow from the arguments."""
+        """Add a node of _tofu_multi_fetch. `changed` replaces attributes that follow from the arguments."""
         shape = f"({','.join(map(str, shape))},)"
         made = {"shape": shape, "num_args": len(inputs), "pieces": pieces_text(pieces)}
         return self.add("_tofu_multi_fetch", name, inputs, group, **attributes, **(made | dict(changed)))

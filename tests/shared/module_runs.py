@@ -1,4 +1,4 @@
-"""Training runs of a module, MXNet's or Tofu's, whose parameters the tests compare."""
+"""Training runs of modules, MXNet's and Tofu's, whose parameters the tests compare."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Case:
 
 
 def model(bias: bool = True) -> Any:
-    """Two smooth layers and a classifier, with multipliers of learning rate and weight decay."""
+    """Return two smooth layers and a classifier, with multipliers of learning rate and weight decay."""
     net = mx.sym.Variable("data")
     weight = mx.sym.Variable("fc1_weight", lr_mult=0.5, wd_mult=2.0 if bias else 0.0)
     net = mx.sym.FullyConnected(net, num_hidden=18, name="fc0", no_bias=not bias)
@@ -63,7 +63,7 @@ def bind(module: Any, dtype: str = "float64") -> Any:
 
 
 def start(module: Any, case: Case, dtype: str = "float64") -> Any:
-    """Bound, with seeded parameters and an optimizer."""
+    """Bind a module, and initialize seeded parameters and an optimizer."""
     mx.random.seed(7)
     bind(module, dtype).init_params(mx.init.Xavier())
     return with_optimizer(module, case)
@@ -87,7 +87,7 @@ def parameters_of(module: Any) -> dict[str, np.ndarray]:
 
 
 def split_module(case: Case, workers: int = 4) -> Any:
-    """Weights split along rows, along columns, along both, and replicated at a step."""
+    """Return a module with weights split along rows, columns, both, and replicated in a round."""
     names = model(case.bias).list_arguments()
     hints = {name: hint for name, hint in HINTS.items() if name in names} if workers == 4 else None
     return tofu.mod.Module(tofu.partition(model(case.bias), workers, hints=hints))
@@ -105,7 +105,7 @@ def largest_error(found: dict[str, np.ndarray], expected: dict[str, np.ndarray])
 
 @contextmanager
 def history_in_double_precision() -> Iterator[None]:
-    """Some optimizers make their history in float32 and so cannot train float64 in MXNet; here it follows the weight."""
+    """Create optimizer histories in the type of the weight. MXNet creates some in float32, and cannot train float64."""
     with ExitStack() as patched:
         for module in (mxnet.optimizer.optimizer, mxnet.optimizer.contrib):
 

@@ -1,4 +1,4 @@
-"""Every optimizer of MXNet, with the options that change what it computes; and runs of it that are interrupted and resumed."""
+"""Every optimizer of MXNet with its options, and runs that are interrupted and resumed."""
 
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def resume_everywhere(case: Case, before: list[Any], after: list[Any], folder: P
 
 
 def load_in_mxnet(prefix: str, case: Case) -> Any:
-    """Plain MXNet's module with the parameters and the optimizer's states of a checkpoint."""
+    """Return MXNet's module with the parameters and optimizer states of a checkpoint."""
     arguments, states = mx.model.load_params(prefix, EPOCH)
     module = mx.mod.Module(model(case.bias))
     module._arg_params, module._aux_params, module.params_initialized = arguments, states, True

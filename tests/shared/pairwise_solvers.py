@@ -1,8 +1,8 @@
-"""Solvers of others for choices whose costs lie in tables of pairs: HiGHS, an integer program, and toulbar2, a cost function network.
+"""Independent solvers for choices with costs in pairwise tables: HiGHS (integer program) and toulbar2 (cost function network).
 
-The program has a binary variable for each choice and a fraction for each pair of choices that meet in a table; the fractions of a pair add
-up to the binaries on both sides. The network has the tables as they are. A table of somebody with itself counts by its diagonal. A pair
-that cannot be has no fraction in the program, and costs without end in the network.
+The program has a binary variable for each choice and a continuous one for each pair of choices in a table. The variables of a pair add up
+to the binaries on both sides. The network uses the tables directly. Of a table of a variable with itself, the diagonal counts. A forbidden
+pair has no variable in the program, and the highest cost in the network.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ import numpy.typing as npt
 from pytoulbar2 import CFN
 from scipy.sparse import coo_array
 
-Sizes = Mapping[Any, int]  # who decides -> how many choices there are
+Sizes = Mapping[Any, int]  # variable -> number of choices
 Table = npt.NDArray[np.int64]
 Tables = Mapping[tuple[Any, Any], Table]
 FORBIDDEN = np.iinfo(np.int64).max
-"""What an entry of a table says of a pair that cannot be."""
+"""Table entry of a forbidden pair."""
 
 
 @dataclass(frozen=True)
 class Solved:
-    """What a solver came to: the least cost that it has found, if any, and what it has proved that all cost at least."""
+    """Result of a solver: the least cost found, if any, and the proven lower bound."""
 
     found: int | None
     bound: int
 
     @property
     def optimum(self) -> int | None:
-        """The least cost, where that is proved."""
+        """The least cost, if it is proved optimal."""
         return self.found if self.found is not None and self.bound >= self.found else None
 
 
@@ -69,7 +69,7 @@ def solve_program(sizes: Sizes, tables: Tables, seconds: float) -> Solved:
 
 
 class _Program:
-    """Columns and rows of the integer program: the binaries of everybody first, then the fractions of one table after the other."""
+    """Columns and rows of the integer program: binaries of all variables first, then those of each table."""
 
     def __init__(self, sizes: Sizes) -> None:
         ends = np.cumsum([*sizes.values()]).tolist()
@@ -79,10 +79,10 @@ class _Program:
         self.columns, self.rows = ends[-1], len(sizes)
         self.barred: set[int] = set()
         owners = np.repeat(np.arange(len(sizes)), [*sizes.values()])
-        self._entries = [(owners, np.arange(ends[-1]), np.ones(ends[-1]))]  # one choice of everybody
+        self._entries = [(owners, np.arange(ends[-1]), np.ones(ends[-1]))]  # one choice of each variable
 
     def add(self, a: Any, b: Any, table: Table, unit: int) -> None:
-        """The costs of two who meet."""
+        """Add the costs of a pair of variables."""
         if a == b:
             own = np.diagonal(table)
             self.barred.update((self._place[a] + np.flatnonzero(own == FORBIDDEN)).tolist())
@@ -99,13 +99,13 @@ class _Program:
             self.rows += size
 
     def list_rows(self) -> Any:
-        """A sparse matrix, by rows."""
+        """Return the rows as a sparse matrix."""
         rows, columns, values = (np.concatenate(part) for part in zip(*self._entries, strict=True))
         return coo_array((values, (rows, columns)), shape=(self.rows, self.columns)).tocsr()
 
 
 def solve_network(sizes: Sizes, tables: Tables, seconds: float) -> Solved:
-    """By toulbar2, in so many seconds."""
+    """Solve by toulbar2 within a number of seconds."""
     network = CFN()
     place = {who: network.AddVariable(f"v{n}", range(size)) for n, (who, size) in enumerate(sizes.items())}
     for (a, b), table in tables.items():

@@ -9,7 +9,7 @@ from tofu.program import NodeKind
 
 
 class ProgramWriter:
-    """Nodes in executable order; each method returns the new node's position."""
+    """Writer of nodes in executable order. Each method returns the position of the new node."""
 
     def __init__(self, workers):
         self.workers = workers
@@ -38,7 +38,7 @@ class ProgramWriter:
         data += [len(pieces)]
         for begin, extent, sources in pieces:
             data += [len(begin), *begin, len(extent), *extent, len(sources)]
-            for source, at, *along in sources:  # of what has other dimensions than the fetch, those that it has
+            for source, at, *along in sources:  # the dimensions of a source, if they are not those of the fetch
                 named = along[0] if along else ()
                 data += [source, len(at), *at, len(named), *named]
         self.nodes.append(data)

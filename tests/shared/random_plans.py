@@ -1,4 +1,4 @@
-"""Random feasible plans, and what a first step can take: of any model, whichever framework it comes from."""
+"""Random feasible plans of any model, in any framework."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tofu.search.choices import REPLICATED, make_choices, name_choices
 from tofu.search.cost import evaluate
 
 Taken = Counter[tuple[str, str]]
-"""Operator's MXNet name, axis -> how many operators of earlier plans took it."""
+"""(Operator name, axis) -> number of operators in earlier plans that are split along the axis."""
 
 
 def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> Plan:
-    """A random feasible plan: a random axis for each operator, a random dimension for each tensor, at every step.
+    """Return a random feasible plan: an axis for each operator and a dimension for each tensor, in every round.
 
-    What an operator writes in place lies as the operator is split, and what a loop hands on as what it becomes. Every other plan leaves the
-    tensors inside lowered operators out. With `taken`, which is kept up, every other choice of an operator is the axis that was taken least
-    often.
+    A tensor that an operator writes in place is split like the operator. A value that a loop carries is split like its last value. Plans of
+    odd seeds leave out tensors inside lowered operators. With `taken`, which is updated, half of the choices take the least
+    frequent axis.
     """
     problem, rng = partition.searched.problem, random.Random(seed)
     graph = problem.graph
@@ -60,7 +60,7 @@ def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> 
 
 
 def feasible_axes(partition: Partition, name: str) -> list[str | None]:
-    """The axes that an operator can be split along in the first step, None for those that compute it whole."""
+    """Return the axes that an operator can be split along in the first round, with None for replicated computation."""
     problem = partition.searched.problem
     operator = problem.graph.operator_index[name]
     axes = problem.accesses[operator].axes

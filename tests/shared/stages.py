@@ -1,4 +1,4 @@
-"""Seconds of the passes of the pipeline, and of what is done after it, in a process in which nothing was done before."""
+"""Seconds of the passes of the pipeline, and runs in new processes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 @dataclass
 class Stages(Observer):
-    """The pipeline's `Observer`, which keeps the values, too, and the seconds of all processors.
+    """`Observer` of the pipeline that also keeps values and processor seconds.
 
-    A stage that is no pass is told of in the same way: `stages("bind", ShardedExecutor(...))`. Its seconds are those since the last one.
+    Other stages are reported in the same way, for example `stages("bind", ShardedExecutor(...))`. Seconds count from the last stage.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Stages(Observer):
     _used: float = field(default_factory=time.process_time)
 
     def __call__(self, name: str, value: T) -> T:
-        """The value, whose stage has ended."""
+        """Record the end of a stage and return its value."""
         self.processor_seconds[name] = self.processor_seconds.get(name, 0.0) + time.process_time() - self._used
         self.values[name] = super().__call__(name, value)
         self._used = time.process_time()
@@ -33,6 +33,6 @@ class Stages(Observer):
 
 
 def run_cold(work: Callable[..., T], *arguments: Any) -> T:
-    """What a function returns in a process of its own: neither analyses nor plans are remembered, and nothing is warm."""
+    """Return the result of a function in a new process, without cached analyses or plans."""
     with get_context("spawn").Pool(1) as pool:
         return pool.apply(work, arguments)

@@ -1,4 +1,4 @@
-"""One training run on one device, and the same run partitioned: what the equality tests compare."""
+"""Training runs on one device and partitioned, which the equality tests compare."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def input_names(model: Model) -> list[str]:
 
 
 def random_values(model: Model, dtype: str, seed: int = 0) -> Arrays:
-    """Values for all arguments and states: labels and tokens are classes, weights are uniform with variance 1 / fan-in,
-    scales and variances lie around 1, the rest is uniform, data around the model's offset.
+    """Return values for all arguments and states.
+
+    Labels and tokens are classes, weights are uniform with variance 1 / fan-in, scales and variances are around 1, all others uniform.
     """
     rng = np.random.RandomState(seed)
     values = {}
@@ -51,13 +52,12 @@ def random_values(model: Model, dtype: str, seed: int = 0) -> Arrays:
             values[name] = rng.uniform(0.5, 1.5, shape).astype(dtype)
         else:
             bound = np.sqrt(3 / np.prod(shape[1:])) if name.endswith("weight") else 0.5
-            offset = model.offset if name == "data" else 0.0
-            values[name] = (offset + rng.uniform(-bound, bound, shape)).astype(dtype)
+            values[name] = rng.uniform(-bound, bound, shape).astype(dtype)
     return values
 
 
 def run_single(model: Model, values: Mapping[str, np.ndarray], dtype: str, steps: int = 1) -> tuple[Numbers, Arrays]:
-    """The first step on one device, and all weights and states after `steps` steps of gradient descent."""
+    """Return the first step on one device, and all weights and states after `steps` steps of gradient descent."""
     inputs = input_names(model)
     shapes = all_shapes(model)
     requests = {name: "null" if name in inputs else "write" for name in shapes}
@@ -100,7 +100,7 @@ def bind_partitioned(
 def run_partitioned(
     executor: ShardedExecutor, values: Mapping[str, np.ndarray], steps: int = 1
 ) -> tuple[Numbers, Arrays, int]:
-    """The same as `run_single`, and the bytes that the kernels read from other workers in the first step."""
+    """Return the results of `run_single`, and the bytes that the kernels read from other workers in the first step."""
     for name, value in values.items():
         executor.variables[name].scatter(value)
     mx.nd.waitall()
@@ -126,14 +126,14 @@ def run_partitioned(
 
 
 def fill_free_memory() -> None:
-    """Memory that is given out next is likely to hold NaN, so that what is not written shows."""
+    """Fill free memory with NaN, so that unwritten results show."""
     arrays = [mx.nd.full((size,), np.nan) for size in (8, 64, 512, 4096) for _ in range(8)]
     mx.nd.waitall()
     del arrays
 
 
 def largest_error(found: Numbers, expected: Numbers) -> float:
-    """The largest of all outputs and gradients."""
+    """Return the largest error of all outputs and gradients."""
     return max(difference.error for difference in compare_numbers(found, expected))
 
 
@@ -142,7 +142,7 @@ def weight_error(found: Arrays, expected: Arrays) -> float:
 
 
 def permute_batch(model: Model, values: Arrays) -> Arrays:
-    """The same values with the examples of the batch in another order."""
+    """Return the same values with the examples of the batch in another order."""
     batch = next(iter(model.shapes.values()))[0]
     order = np.random.RandomState(1).permutation(batch)
     inputs = input_names(model)
@@ -150,7 +150,7 @@ def permute_batch(model: Model, values: Arrays) -> Arrays:
 
 
 def check_graph(partition: Partition) -> None:
-    """The emitted graph, whose rules were checked when it was planned, moves exactly the bytes of the plan."""
+    """Check that the emitted graph moves exactly the bytes of the plan."""
     traffic = count_traffic(partition.training.symbol)
     assert traffic.remote_bytes == partition.plan.communication_bytes
     assert sum(partition.plan.step_bytes) == partition.plan.communication_bytes

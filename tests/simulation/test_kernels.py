@@ -1,4 +1,4 @@
-"""The cost model of kernels, and what is fitted to measured ones."""
+"""The cost model of kernels, and its fit to measured kernels."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def test_large_products_run_at_the_speed_of_the_arithmetic():
     assert operations / seconds == pytest.approx(RATES.contracted["float32"], rel=0.1)
 
 
-@pytest.mark.parametrize("width", [16, 64, 256, 1024])
+@pytest.mark.parametrize("width", [16, 256])
 def test_small_products_lose_efficiency(width):
     def speed(n):
         return 2 * n**3 / RATES.contract(2 * n**3, n**2, n, "float32")
@@ -24,13 +24,7 @@ def test_small_products_lose_efficiency(width):
     assert speed(width) < speed(4 * width)
 
 
-def test_tensor_cores_are_a_type_of_their_own():
-    arguments = 2 * 4096**3, 4096**2, 4096
-    assert RATES.contract(*arguments, "float16") < RATES.contract(*arguments, "float32")
-    assert RATES.contract(*arguments, "int8") == RATES.contract(*arguments, "float32")
-
-
-def test_words_among_attributes_name_the_kernel():
+def test_kernels_are_named_after_word_attributes():
     assert name_kind("Pooling", {"pool_type": "max", "kernel": "(2, 2)", "stride": "(1, 1)"}) == "Pooling(max)"
     assert name_kind("dot", {}) == "dot"
 
@@ -44,7 +38,7 @@ def make_samples(rng, count=40):
         )
 
 
-def test_rates_are_found_again():
+def test_the_fit_recovers_rates():
     found = fit(list(make_samples(np.random.RandomState(0))), 10**6)
     assert found.call == pytest.approx(2e-6, rel=1e-3)
     assert (found.contracted, found.other) == pytest.approx((1e-11, 3e-10), rel=1e-3)
@@ -52,7 +46,7 @@ def test_rates_are_found_again():
     assert found.error < 1e-3
 
 
-def test_no_rate_is_negative_and_outliers_do_not_count():
+def test_the_fit_ignores_outliers():
     samples = list(make_samples(np.random.RandomState(1)))
     expected = fit(samples, 10**6)
     odd = [one._replace(seconds=100 * one.seconds) for one in samples[:5]]
@@ -61,7 +55,7 @@ def test_no_rate_is_negative_and_outliers_do_not_count():
     assert found.other == pytest.approx(expected.other, rel=0.3)
 
 
-def test_kinds_are_fitted_apart():
+def test_kinds_of_kernels_are_fitted_separately():
     made = [Sample(kind, 0, 0, n, speed * n) for kind, speed in (("a", 1e-9), ("b", 3e-9)) for n in (10**4, 10**5)]
     found = fit_kernels(made, 10**9)
     assert (found["a"].byte, found["b"].byte) == pytest.approx((1e-9, 3e-9))

@@ -1,4 +1,4 @@
-"""The examples of docs/tdl.md and of the docstrings print what they say."""
+"""The examples of docs/tdl.md and of docstrings print what they show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import tofu.tdl.registry
 PAGE = Path(__file__).parents[2] / "docs" / "tdl.md"
 
 
-def test_the_page_on_descriptions(descriptions):
+def test_examples_of_the_page(descriptions):
     descriptions.clear()
     blocks = re.findall(r"```(python|text)\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) > 8
@@ -34,7 +34,7 @@ def test_the_page_on_descriptions(descriptions):
 
 
 @pytest.mark.parametrize("module", [tdl_ops.mxnet.attributes, tofu.tdl.registry, tofu.analysis.signatures], ids=str)
-def test_docstrings(module):
+def test_examples_of_docstrings(module):
     results = doctest.testmod(module)
     assert results.attempted
     assert not results.failed

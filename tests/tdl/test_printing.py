@@ -1,4 +1,4 @@
-"""Descriptions print as mathematics. The printed forms are compared whole."""
+"""Descriptions print as mathematics."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from tofu.tdl import (
     Sum,
     describe,
     exp,
-    merge,
-    output,
     scatter,
     trace,
     unread,
@@ -20,33 +18,8 @@ from tofu.tdl import (
 )
 
 
-def printed(function, inputs, ranks, attributes=None):
+def print_description(function, inputs, ranks, attributes=None):
     return str(trace(describe(function), attributes or {}, inputs, ranks))
-
-
-def test_conv1d():
-    def conv1d(data, filters):
-        return lambda b, co, x: Sum(lambda ci, dx: data[b, ci, x + dx] * filters[ci, co, dx])
-
-    assert printed(conv1d, [(2, 3, 8), (3, 4, 3)], [3]) == (
-        "conv1d(data, filters)\n    output[b, co, x] = Sum(ci, dx: data[b, ci, x + dx] * filters[ci, co, dx])"
-    )
-
-
-def test_grouped_convolution():
-    def convolution(data, weight, bias, *, stride=1, pad=0, num_group=1):
-        def value(b, g, co, x):
-            total = Sum(lambda ci, k: data[b, merge(g, ci), x * stride + k - pad] * weight[merge(g, co), ci, k])
-            return total + bias[merge(g, co)]
-
-        return output("b (g co) x", value, extents={"g": num_group})
-
-    attributes = {"stride": 2, "pad": 1, "num_group": 2}
-    assert printed(convolution, [(4, 6, 8), (8, 3, 3), (8,)], [3], attributes) == (
-        "convolution(data, weight, bias; stride=2, pad=1, num_group=2)\n"
-        "    output[b, (g co), x] = Sum(ci, k: data[b, g*ci.extent + ci, 2*x + k - 1] * weight[g*co.extent + co, "
-        "ci, k]) + bias[g*co.extent + co]"
-    )
 
 
 def test_several_outputs_scatter_and_unwritten():
@@ -57,7 +30,7 @@ def test_several_outputs_scatter_and_unwritten():
             unwritten("b *s"),
         )
 
-    assert printed(gradient, [(2, 8), (3,), (2,)], [2, 1, 2]) == (
+    assert print_description(gradient, [(2, 8), (3,), (2,)], [2, 1, 2]) == (
         "gradient(grad, weight, label)\n"
         "    output0[b, y + k - 1] += grad[b, y] * weight[k] for b, y, k\n"
         "    output1[k] = Sum(b, y: grad[b, y]) + unread(weight[k])\n"
@@ -69,16 +42,12 @@ def test_precedence():
     def f(x, y):
         return lambda i: (x[i] + y[i]) * 2 - (x[i] - (y[i] - 1)) / -(x[i] ** 2) + exp(-x[i])
 
-    assert printed(f, [(2,), (2,)], [1]) == (
+    assert print_description(f, [(2,), (2,)], [1]) == (
         "f(x, y)\n    output[i] = (x[i] + y[i]) * 2 - (x[i] - (y[i] - 1)) / -x[i] ** 2 + exp(-x[i])"
     )
 
 
-def test_complex_numbers():
-    assert printed(lambda x: lambda i: x[i] * (1 - 2j), [(2,)], [1]).endswith("output[i] = x[i] * (1-2j)")
-
-
-def test_everything_else():
+def test_indices_choices_and_reductions():
     def f(x, index):
         chosen = Opaque(name="sort")(x[:, 0])
         return (
@@ -91,7 +60,7 @@ def test_everything_else():
             ),
         )
 
-    assert printed(f, [(3, 2), (3,)], [1, 1, 1]).splitlines()[1:] == [
+    assert print_description(f, [(3, 2), (3,)], [1, 1, 1]).splitlines()[1:] == [
         "    output0[i] = x[Any(index[i]), 1] + x[Any, 0]",
         "    output1[i] = where((x[i, 0] > 0.5) & (index[i] == i), random(x[i, 1]), sort(x[:, 0])[i])",
         "    output2[i] = Max(k: x[-k + x.shape[0] - 1, 0]) / x.shape[0] + i * (2*i + 1.5) + index[i]",

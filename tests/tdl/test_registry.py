@@ -1,10 +1,9 @@
-"""Descriptions get in by `op`, once under each name."""
+"""Registries of descriptions: names, packages and signatures."""
 
 from __future__ import annotations
 
 import re
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 
 import pytest
@@ -14,7 +13,7 @@ from tofu.errors import DescriptionError
 from tofu.tdl import Registry, describe
 
 
-def test_a_description_has_its_functions_name_or_the_given_ones():
+def test_descriptions_are_named_after_the_function_or_the_arguments():
     registry = Registry()
 
     @registry.op
@@ -32,7 +31,7 @@ def test_a_description_has_its_functions_name_or_the_given_ones():
     assert repr(twice).startswith("twice(x) at ")
 
 
-def test_registering_twice_names_both_places():
+def test_a_second_registration_names_both_places():
     registry = Registry()
 
     @registry.op("Same")
@@ -49,27 +48,15 @@ def test_registering_twice_names_both_places():
         r"op\(\.\.\., override=True\) replaces it",
         str(caught.value),
     )
+    with pytest.raises(DescriptionError):
+        registry.op("New", "Same")(second)
+    assert "New" not in registry
     assert registry["Same"] is first
     replaced = registry.op("Same", override=True)(second)
     assert registry["Same"] is replaced
 
 
-def test_a_failed_registration_registers_nothing():
-    registry = Registry()
-    registry.op("Same")(lambda x: lambda i: x[i])
-    with pytest.raises(DescriptionError):
-        registry.op("New", "Same")(lambda x: lambda i: x[i])
-    assert "New" not in registry
-
-
-def test_registries_know_nothing_of_each_other():
-    one, other = Registry(), Registry()
-    doubled = one.op("Same")(lambda x: lambda i: 2 * x[i])
-    halved = other.op("Same")(lambda x: lambda i: x[i] / 2)
-    assert (one["Same"], other["Same"]) == (doubled, halved)
-
-
-def test_attributes_are_read_and_written_as_the_framework_has_them():
+def test_attributes_are_parsed_and_formatted_by_the_registry():
     function = lambda x, *, size=0: lambda i: x[i]  # noqa: E731
     text = Registry(parse=lambda text, default: type(default)(text), format=lambda value: f"<{value}>")
     options = {"bound": {"size": "i"}}
@@ -80,8 +67,7 @@ def test_attributes_are_read_and_written_as_the_framework_has_them():
     assert of_values.worker_attributes({"i": (0, 4)}, [(4,)], [(4,)]) == {"size": 4}
 
 
-def test_a_value_and_its_text_are_different_attributes():
-    """As far as an analysis is remembered."""
+def test_a_value_and_its_text_are_analysed_separately():
     description = describe(lambda x, *, axis: lambda i, j: x[i, j] if axis == 1 else x[j, i])
     given = [(4, 4)], [(4, 4)]
     first, second = (analyse(description, {"axis": axis}, *given) for axis in (1, "1"))
@@ -90,7 +76,7 @@ def test_a_value_and_its_text_are_different_attributes():
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A package of two files of descriptions, the first of which needs one of the second."""
+    """Make a package with two files of descriptions, the first of which needs the second."""
     folder = tmp_path / "described_here"
     folder.mkdir()
     (folder / "__init__.py").write_text("from tofu.tdl import Registry\n\nREGISTRY = Registry(__name__)\n")
@@ -108,19 +94,13 @@ def package(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_a_package_registers_its_descriptions_when_one_is_looked_up(package):
+def test_a_package_registers_its_descriptions_at_the_first_lookup(package):
     assert "described_here.basic" not in sys.modules
     assert package["Alias"].function is package["Basic"].function
     assert list(package) == ["Basic", "Alias"]
 
 
-def test_one_file_of_a_package_registers_its_own_alone(package):
-    import_module("described_here.basic")
-    assert "described_here.alias" not in sys.modules
-    assert len(package) == 2
-
-
-def test_descriptions_of_users_come_after_those_of_the_package(package):
+def test_user_descriptions_replace_those_of_the_package(package):
     own = lambda x: lambda i: 2 * x[i]  # noqa: E731
     with pytest.raises(DescriptionError, match=r"Basic is already described at \S*basic\.py:3"):
         package.op("Basic")(own)
@@ -129,30 +109,10 @@ def test_descriptions_of_users_come_after_those_of_the_package(package):
     assert package["Alias"] is not replaced
 
 
-def test_a_package_that_cannot_be_imported_says_so_each_time(package, tmp_path):
-    (tmp_path / "described_here" / "wrong.py").write_text("raise ValueError('wrong')\n")
-    for _ in range(2):
-        with pytest.raises(ValueError, match="wrong"):
-            len(package)
-
-
-def test_threads_wait_until_a_package_has_registered_all(package, tmp_path):
-    slow = "import time\n\ntime.sleep(0.2)\n"
-    path = tmp_path / "described_here" / "basic.py"
-    path.write_text(slow + path.read_text())
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda _: len(package), range(2))) == [2, 2]
-
-
-def test_the_signature_is_checked():
+def test_signatures_are_checked():
     with pytest.raises(DescriptionError, match="positional parameters are tensors"):
         describe(lambda x, axis=1: lambda i: x[i])
     with pytest.raises(DescriptionError, match="attributes are listed one by one"):
         describe(lambda x, **attributes: lambda i: x[i])
     with pytest.raises(DescriptionError, match="`num_hidden` is bound but is no attribute of the description"):
         describe(lambda x: lambda i: x[i], bound={"num_hidden": "i"})
-
-
-def test_a_variable_number_of_inputs():
-    description = describe(lambda x, *more, axis=0: lambda i: x[i])
-    assert description.name_inputs(3) == ("x", "more0", "more1")

@@ -1,6 +1,4 @@
-"""Descriptions broken on purpose, made from real ones: a shifted index, exchanged dimensions, another reducer, a missing term, an output
-that is called unwritten.
-"""
+"""Wrong descriptions made from right ones: a shifted index, exchanged dimensions, another reducer, a missing term."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,14 +21,14 @@ FUNCTIONS = {
 
 
 def list_broken_values(value: Value) -> Iterator[tuple[str, Value | None]]:
-    """Every way to break an output of this value, by what was done; None is for unwritten."""
+    """Yield every way to break an output, with its name; None makes the output unwritten."""
     yield from list_mutants(value)
     if not isinstance(value, Constant) or value.number:  # zeros may be
         yield "called unwritten", None
 
 
 def list_mutants(value: Value) -> Iterator[tuple[str, Value]]:
-    """Every way to break one place of a value, by what was done."""
+    """Yield every way to break one place of a value, with its name."""
     yield from _break(value)
     if isinstance(value, Reduction):
         yield from ((name, replace(value, body=body)) for name, body in list_mutants(value.body))
@@ -50,7 +48,7 @@ def _break(value: Value) -> Iterator[tuple[str, Value]]:
     if (
         isinstance(value, Call)
         and value.function in FUNCTIONS
-        and not any(isinstance(one, Unread) for one in walk(value))
+        and not any(isinstance(index_before, Unread) for index_before in walk(value))
     ):
         yield f"{value.function} -> {FUNCTIONS[value.function]}", replace(value, function=FUNCTIONS[value.function])
         if len(value.arguments) > 1:
@@ -63,29 +61,34 @@ def _break_indices(element: Element) -> Iterator[tuple[str, Value]]:
     for d, index in enumerate(indices):
         if isinstance(index, Index) and index.variables:
             yield "shifted index", replace(element, indices=(*indices[:d], index + 1, *indices[d + 1 :]))
-    for d, (one, other) in enumerate(pairwise(indices)):
-        if str(one) != str(other):
-            yield "exchanged dimensions", replace(element, indices=(*indices[:d], other, one, *indices[d + 2 :]))
+    for d, (index_before, index_after) in enumerate(pairwise(indices)):
+        if str(index_before) != str(index_after):
+            yield (
+                "exchanged dimensions",
+                replace(element, indices=(*indices[:d], index_after, index_before, *indices[d + 2 :])),
+            )
 
 
 class _Mutated(Form):
-    """A form whose value is another one."""
+    """Form whose value is replaced by a mutant."""
 
     def __init__(self, form: Form, number: int) -> None:
         self.form, self.number = form, number
 
     def trace(self, rank: int) -> Output:
-        """The output with mutant `number` of its value."""
         traced = self.form.trace(rank)
         return replace(traced, value=list(list_broken_values(traced.value))[self.number][1])
 
 
 def break_description(description: Description, output: int, number: int) -> Description:
-    """`description` with mutant `number` of its output `output`."""
+    """Return a description with mutant `number` of output `output`."""
 
     def broken(*tensors, **attributes):
         results = description.function(*tensors, **attributes)
-        forms = [as_form(one, description.place) for one in (results if isinstance(results, tuple) else (results,))]
+        forms = [
+            as_form(index_before, description.place)
+            for index_before in (results if isinstance(results, tuple) else (results,))
+        ]
         forms[output] = _Mutated(forms[output], number)
         return tuple(forms)
 

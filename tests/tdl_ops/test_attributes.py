@@ -13,18 +13,11 @@ from tofu.errors import DescriptionError
     ("text", "default", "value"),
     [
         ("8", 0, 8),
-        ("8L", 0, 8),
-        ("0.5", 1.0, 0.5),
         ("1e-3", 1.0, 1e-3),
         ("1", 1.0, 1.0),
-        ("True", False, True),
         ("true", False, True),
-        ("1", False, True),
         ("0", True, False),
-        ("False", True, False),
-        ("(3, 3)", (), (3, 3)),
         ("[3,3]", (), (3, 3)),
-        ("(3,)", (), (3,)),
         ("3", (), (3,)),
         ("()", (1,), ()),
         ("(3L, 3L)", (), (3, 3)),
@@ -43,7 +36,7 @@ from tofu.errors import DescriptionError
         (5, None, 5),
     ],
 )
-def test_reading(text, default, value):
+def test_attributes_are_parsed(text, default, value):
     parsed = parse_attribute(text, default)
     assert parsed == value
     assert type(parsed) is type(value)
@@ -52,7 +45,7 @@ def test_reading(text, default, value):
 @pytest.mark.parametrize(
     ("value", "text"), [((3, 3), "(3, 3)"), ([3], "(3,)"), (True, "True"), (8, "8"), (0.5, "0.5"), (None, "None")]
 )
-def test_writing(value, text):
+def test_attributes_are_formatted(value, text):
     assert format_attribute(value) == text
     assert parse_attribute(text) == (tuple(value) if isinstance(value, list) else value)
 
@@ -61,22 +54,16 @@ def convolution(data, *, kernel, no_bias=False):
     return lambda i: data[i]
 
 
-def test_a_missing_attribute_is_an_error():
+def test_missing_and_wrong_attributes_are_refused():
     with pytest.raises(
         DescriptionError, match="convolution needs the attribute `kernel`, which the node does not have"
     ):
         DESCRIPTIONS.describe(convolution).parse_attributes({})
-
-
-def test_an_attribute_of_the_wrong_kind_is_an_error():
-    with pytest.raises(DescriptionError) as caught:
+    with pytest.raises(DescriptionError, match="attribute `no_bias` of convolution: 'maybe' is no boolean; it is True"):
         DESCRIPTIONS.describe(convolution).parse_attributes({"kernel": "(3, 3)", "no_bias": "maybe"})
-    assert str(caught.value).endswith(
-        "attribute `no_bias` of convolution: 'maybe' is no boolean; it is True, False, 1 or 0; its default is False"
-    )
 
 
-def test_attributes_that_are_not_listed_are_ignored():
+def test_unlisted_attributes_are_ignored():
     parsed = DESCRIPTIONS.describe(convolution).parse_attributes(
         {"kernel": "(3, 3)", "workspace": "1024", "__ctx_group__": "a"}
     )

@@ -1,4 +1,4 @@
-"""Max pooling and its gradient split differently in float32, where MXNet on CPUs hands a packed workspace from one to the other."""
+"""Max pooling and its gradient with different splits in float32, where MXNet passes a packed workspace between them."""
 
 import mxnet as mx
 import numpy as np
@@ -26,7 +26,7 @@ def run_step(symbol):
 
 
 @pytest.mark.parametrize(("forward", "backward"), [("b", "c"), ("c", "b"), ("c", "c")])
-def test_gradient_is_that_of_one_device(forward, backward):
+def test_pooling_gradients_equal_one_device(forward, backward):
     hints = {"pool": forward, "pool_backward": backward}
     partitioned = tofu.partition(model(), ngpus=2, hints=hints, cache=False, **SHAPES)
     # Sums of single precision, in the order of the processor's own kernels: a wrong workspace is off by the size of the numbers.

@@ -105,9 +105,9 @@ class WeakTypeCheck:
     def _compare(self, given: WeakTypes, step: Step) -> None:
         planned = self._native.of_one_device
         ours, theirs = _list_types(planned), _list_types(step)
-        for one, other in zip(ours, theirs, strict=False):
-            if one.key != other.key:
-                self._refuse(given, f"at {other.equation.line} it computes {other}, and the plan computes {one}")
+        for expected, found in zip(ours, theirs, strict=False):
+            if expected.key != found.key:
+                self._refuse(given, f"at {found.equation.line} it computes {found}, and the plan computes {expected}")
         dtypes = ([type_.dtype for type_ in each.result_types] for each in (planned, step))
         if len(ours) != len(theirs) or len({tuple(each) for each in dtypes}) > 1:
             self._refuse(given, "it computes results of other types than the plan")

@@ -22,7 +22,7 @@ OF_CALLS = ("donate_argnums", "uneven")
 STATIC = (
     "Python numbers that the step needs while it is traced are static by themselves; functools.partial fixes others"
 )
-SHARDED = "the plan chooses the shardings of arguments and results; hints= fixes some of them"
+SHARDED = "the plan chooses the shardings of arguments and results; hints= fixes some"
 MEANT_OTHERWISE = {
     "workers": "it runs on the devices of the step whose state it reads",
     "static_argnums": STATIC,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -45,6 +46,7 @@ def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collecti
         for exchange, pieces in zip(exchanges, wanted, strict=True):
             _check_exchange(exchange, pieces)
         return
+    _check_pieces(program, transfer)
     digits = [tuple(map(int, one)) for one in np.ndindex(*program.factors)]
     axes = sorted({axis for one in collectives for axis in _list_reduced(one)})
     source = program.values[transfer.inputs[0]]
@@ -62,6 +64,33 @@ def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collecti
     counts = {len(piece.reads) for piece in transfer.pieces}
     if counts != {len(addends)}:
         raise ValueError(f"{len(addends)} partial results are reduced, but its pieces have {sorted(counts)}")
+
+
+def _check_pieces(program: Lockstep, transfer: Transfer) -> None:
+    """Raise ValueError unless the pieces fill each worker's box with the same elements of the tensor.
+
+    Collectives only know the boxes, so they carry out these transfers alone.
+    """
+    output = program.values[transfer.output]
+    shape = program.graph.tensors[output.tensor].shape
+    written = [0] * program.count
+    for pieces, inputs in ((transfer.pieces, transfer.inputs), (transfer.copies, (transfer.output,))):
+        for piece in pieces:
+            place = _locate(output.boxes[piece.reader], piece.begin)
+            for read in piece.reads:
+                found = _locate(program.values[inputs[read.input]].boxes[read.owner], read.begin)
+                if found != place or read.along != tuple(range(len(shape))):
+                    raise ValueError(f"worker {piece.reader} reads elements from {found} on for those from {place} on")
+            written[piece.reader] += prod(piece.extent)
+    for worker, (count, box) in enumerate(zip(written, output.boxes, strict=True)):
+        inside = [max(0, min(end, extent) - max(0, begin)) for (begin, end), extent in zip(box, shape, strict=True)]
+        if count != prod(inside):
+            raise ValueError(f"the pieces of worker {worker} have {count} of {prod(inside)} elements")
+
+
+def _locate(box: Box, begin: Sequence[int]) -> tuple[int, ...]:
+    """Return the position in the tensor of an element of a box."""
+    return tuple(first + offset for (first, _), offset in zip(box, begin, strict=True))
 
 
 def _check_exchange(exchange: Exchange, pieces: Sequence[TransferPiece]) -> None:

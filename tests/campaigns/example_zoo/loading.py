@@ -1,4 +1,4 @@
-"""The definitions of a script, without what it does: MXNet's examples download data and train as they are imported."""
+"""Definitions of MXNet's example scripts, which download data and train when imported."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MAKERS = ("mx.sym.", "mx.symbol.", "namedtuple")
 
 
 def load_definitions(path: Path) -> SimpleNamespace:
-    """Functions and classes of a file, its constants, and the symbols that it makes at its top level.
+    """Return the functions, classes, constants and top-level symbols of a file.
 
-    Its neighbours can be imported. What cannot be (a package that draws pictures, say) is left out, and so is what else it does.
+    Its neighbours can be imported. Other packages that are missing are skipped, and so are all other statements.
     """
     site.addsitedir(str(path.parent))
     site.addsitedir(str(path.parent.parent))
     names = {"__name__": path.stem, "__file__": str(path), "mx": mx}
     for statement in list_definitions(ast.parse(path.read_text()), MAKERS):
-        with suppress(Exception):  # a name that one of the others would have made
+        with suppress(Exception):  # a name that a skipped statement defines
             exec(compile(ast.Module([statement], []), str(path), "exec"), names)
     return SimpleNamespace(**names)

@@ -1,10 +1,15 @@
-"""Random models under random plans against one device: `python -m tests.campaigns.fuzz`, or `make fuzz SECONDS=600`.
+"""Random models under random plans, compared with one device (`make fuzz`).
 
-From a seed to a verdict, in the order of the files: `sample.py`, what a random model is; `layers.py`, `operators.py`, `chains.py` and
-`recurrences.py`, what it is made of; `models.py`, a seed -> a sample. `reference.py`, one device; `plans.py`, random plans; `trial.py`, a
-sample under plans, and everything that is checked; `judge.py`, who is right where one device and the workers differ. `shrink.py` over
-`reduce.py`, the smallest sample that still fails, and `script.py`, that one as a program. `campaign.py`, many of them in processes that may
-die; `tally.py`, what they add up to.
+| module | |
+|---|---|
+| sample | a random model with its numbers |
+| layers, operators, chains, recurrences | the kinds of models |
+| models | builds the model of a seed |
+| reference | results of one device |
+| plans | random plans |
+| trial | a model under its plans, and all checks |
+| judge | decides who is wrong if the workers differ from one device |
+| campaign | many seeds, in processes that may die |
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Seeds in processes of their own, which MXNet may end, and a summary of their results."""
+"""Seeds in separate processes, which MXNet may end, and a summary of their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that many operators read, so that their gradients are long chains of sums; some of their terms come late."""
+"""Tensors with many readers, whose gradients are long chains of sums."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import mxnet as mx
 from tests.campaigns.fuzz.sample import Growth
 
 Reader = Callable[[Growth, mx.sym.Symbol, int, int], mx.sym.Symbol]
-"""(model, weight, its rows, its columns) -> something computed of the weight."""
+"""(model, weight, rows, columns) -> a tensor computed from the weight."""
 
 
 def _dense(grow: Growth, weight: mx.sym.Symbol, rows: int, columns: int) -> mx.sym.Symbol:
@@ -51,7 +51,7 @@ READERS: tuple[Reader, ...] = (*PRODUCTS, _scaled, _plain)
 
 
 def _read_or_make(grow: Growth, columns: int) -> mx.sym.Symbol:
-    """A matrix of so many columns: one that is there already, or a new input."""
+    """Return a matrix with so many columns, from the model or a new input."""
     there = grow.others(lambda shape: len(shape) == 2 and shape[1] == columns)
     if there and grow.rng.random() < 0.5:
         return grow.rng.choice(there[-2:] if grow.rng.random() < 0.7 else there)
@@ -62,7 +62,7 @@ def _read_or_make(grow: Growth, columns: int) -> mx.sym.Symbol:
 
 
 def grow_chain(grow: Growth) -> mx.sym.Symbol:
-    """One or two tensors that 2 to 14 operators each read, alone or one out of the other's result, and one or two outputs."""
+    """Return one or two tensors that 2 to 14 operators read, directly or through each other, and one or two outputs."""
     made: list[mx.sym.Symbol] = []
     for _ in range(grow.rng.choice((1, 1, 2))):
         rows, columns = grow.rng.choice((2, 3, 4, 8, 9, 12)), grow.rng.choice((1, 2, 3, 5, 8))
@@ -80,7 +80,7 @@ def grow_chain(grow: Growth) -> mx.sym.Symbol:
 
 
 def join(grow: Growth, made: list[mx.sym.Symbol]) -> mx.sym.Symbol:
-    """The tensors as one or several outputs: side by side, or their sums."""
+    """Return the tensors as one or several outputs: concatenated or added."""
     if grow.rng.random() < 0.3:
         return mx.sym.Group(made)
     parts = 1 if grow.rng.random() < 0.7 else 2

@@ -1,8 +1,8 @@
-"""Whether numbers are those of one device, to how many digits they can be, and who is right where they are not.
+"""Comparison of the workers' numbers with one device, and a verdict if they differ.
 
-One device is wrong itself where MXNet computes in place what it must not (decision 38). So what differs from it is held against a
-device that computes nothing in place, and then against the descriptions, executed with NumPy. What the workers draw is held against
-what must hold between it and the operator's inputs, and what follows from it against the descriptions alone.
+One device can be wrong itself, where MXNet computes in place what it must not (decision 38). Differences are therefore also compared with a
+device that computes nothing in place, and with the descriptions, executed in NumPy. Random numbers must satisfy the relation of their
+operator; results that depend on them are compared with the descriptions only.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tofu.mxnet.frontend.head_gradients import find_head
 from tofu.tdl import interpret
 
 CANCELLED = 1e-3
-"""Below this share of a model's largest gradient, another one is held against that share: terms may cancel."""
+"""Gradients below this share of the largest one are compared relative to this share, since terms may cancel."""
 PERTURBATION = {"float64": 2.0**-50, "float32": 2.0**-22, "float16": 2.0**-9}
-ROUNDINGS = 300  # how many times farther than inputs that are off by PERTURBATION move it, a number may be
+ROUNDINGS = 300  # allowed error, over the change that a PERTURBATION of the inputs causes
 LOOSEST = 1e-6
-LEEWAY = 50  # the same, as a multiple of the tolerance of single precision
-DRAWS = 4  # how many times farther than the few perturbations that are tried others may move it: to where nobody knows its digits
+LEEWAY = 50  # largest allowed error, over the tolerance of the sample
+DRAWS = 4  # other perturbations may change a number so many times more than the ones tried
 SINGLE_PRECISION = 2.0**-24
 BY_DESCRIPTIONS = "the descriptions"
 FIRST_STEP = "step 0"
@@ -37,7 +37,7 @@ FLOORS = {"gradient": CANCELLED, "output": 0.0}
 
 
 def find_differences(sample: Sample, found: Results, expected: Results, noise: Results | None = None) -> dict[str, str]:
-    """What is off by more than the sample allows, in words."""
+    """Return a description of each result that differs by more than the sample allows."""
     gradients = max((size(v) for name, v in expected.items() if name.startswith("gradient")), default=0.0)
     problems = {}
     for name, value in found.items():
@@ -51,20 +51,20 @@ def find_differences(sample: Sample, found: Results, expected: Results, noise: R
         wrong = differences(value, expected[name])
         if value.shape != expected[name].shape or not wrong.max(initial=0.0) <= limit:
             worst = np.unravel_index(np.argmax(wrong), wrong.shape) if wrong.size else ()
-            cell = f"{name}{list(map(int, worst))}"
+            element = f"{name}{list(map(int, worst))}"
             values = f"{value[worst]!r} on the workers, {expected[name][worst]!r} on one device"
-            problems[name] = f"{cell} is {values}; {int((wrong > limit).sum())} of {wrong.size} cells differ"
+            problems[name] = f"{element} is {values}; {int((wrong > limit).sum())} of {wrong.size} elements differ"
     return problems
 
 
 def size(value: np.ndarray) -> float:
-    """The largest magnitude of the numbers that are finite."""
+    """Return the largest magnitude of the finite numbers."""
     value = np.asarray(value, np.float64)
     return float(np.abs(value[np.isfinite(value)]).max(initial=0.0))
 
 
 def differences(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Cell by cell; none where both are infinite or no numbers, as random operators may have it; infinite where one alone is."""
+    """Return the difference of each element: 0 if both are NaN or the same infinity, infinity if only one is not finite."""
     if found.shape != expected.shape:
         return np.array([np.inf])
     found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
@@ -75,7 +75,7 @@ def differences(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def measure_noise(sample: Sample, expected: Results) -> Results:
-    """How far the results on one device move when the inputs do by a rounding: they cannot be known to more digits than that."""
+    """Return how much a rounding of the inputs changes the results on one device."""
     largest = {name: np.zeros(value.shape) for name, value in expected.items()}
     for seed in range(3):
         draw = np.random.RandomState(seed)
@@ -95,7 +95,7 @@ def _perturb(value: np.ndarray, draw: np.random.RandomState) -> np.ndarray:
 
 
 def judge(sample: Sample, graph: Graph, found: Results, names: Collection[str]) -> tuple[str, Results]:
-    """Who agrees with the workers about the first step's results that differ from one device, and what that one says; "" for nobody."""
+    """Return the judge that agrees with the workers on the first step, and its results; "" if none agrees."""
     first = {name: found[name] for name in names if name.endswith(FIRST_STEP)}
     judges: dict[str, Callable[[], Results]] = {
         "one device that computes nothing in place": lambda: run_apart(sample),
@@ -108,7 +108,7 @@ def judge(sample: Sample, graph: Graph, found: Results, names: Collection[str]) 
             continue
         if not first or not expected.keys() >= first.keys():
             continue
-        # The limits of a clip, say, are numbers of single precision to MXNet, and of double precision to NumPy.
+        # Attributes such as the limits of clip have single precision in MXNet, and double precision in NumPy.
         rounding = {name: np.array(SINGLE_PRECISION * size(expected[name])) for name in first}
         if not find_differences(sample, first, expected, rounding if judge_name == BY_DESCRIPTIONS else None):
             return judge_name, expected
@@ -122,9 +122,9 @@ def execute_descriptions(
     step: int = 0,
     known: Mapping[int, np.ndarray] | None = None,
 ) -> Results:
-    """Outputs and gradients of a step, those of `names` or all, by the descriptions of the operators that they need.
+    """Return outputs and gradients of a step, all or those in `names`, computed by the descriptions.
 
-    `known` are tensors by position that need not be computed. Raises TofuError for what no description shows.
+    `known` are values of tensors, by position. Raises TofuError if an operator has no description.
     """
     places = {name: place for name, place in list_results(graph, step).items() if names is None or name in names}
     values = {**_list_given(sample, graph, step), **(known or {})}
@@ -141,7 +141,7 @@ def execute_descriptions(
 
 
 def list_results(graph: Graph, step: int) -> dict[str, int]:
-    """The outputs and gradients of a step, and the positions of their tensors."""
+    """Return the outputs and gradients of a step, with the positions of their tensors."""
     outputs = {f"output {n}, step {step}": position for n, position in enumerate(graph.outputs)}
     gradients = graph.gradients.items()
     return outputs | {
@@ -150,7 +150,7 @@ def list_results(graph: Graph, step: int) -> dict[str, int]:
 
 
 def _list_given(sample: Sample, graph: Graph, step: int) -> dict[int, np.ndarray]:
-    """The variables by position."""
+    """Return the values of the variables, by position."""
     given = {}
     for position, tensor in enumerate(graph.tensors):
         if tensor.name in sample.values:
@@ -161,7 +161,7 @@ def _list_given(sample: Sample, graph: Graph, step: int) -> dict[int, np.ndarray
 
 
 def _find_needed(graph: Graph, wanted: Iterable[int], known: Collection[int]) -> list[Operator]:
-    """The operators that compute `wanted` of `known`, in order."""
+    """Return the operators that compute the tensors `wanted` from the tensors `known`, in order."""
     missing, needed = {*wanted}.difference(known), []
     for operator in reversed(graph.operators):
         if missing.intersection(operator.outputs):
@@ -171,7 +171,7 @@ def _find_needed(graph: Graph, wanted: Iterable[int], known: Collection[int]) ->
 
 
 def follow_drawn(sample: Sample, graph: Graph, found: Results) -> dict[str, np.ndarray | None]:
-    """What must be of the results that depend on drawn numbers, given those that are outputs; None for what cannot be told."""
+    """Return the expected values of results that depend on random numbers; None if they cannot be determined."""
     drawing = [operator for operator in graph.operators if is_drawn(operator.op)]
     dependent = {position for operator in drawing for position in operator.outputs}
     for operator in graph.operators if drawing else ():
@@ -194,7 +194,7 @@ def follow_drawn(sample: Sample, graph: Graph, found: Results) -> dict[str, np.n
 def _relate(
     sample: Sample, operator: Operator, given: Mapping[int, np.ndarray], found: Mapping[int, np.ndarray]
 ) -> dict[int, np.ndarray]:
-    """What an operator drew, moved to where it must lie; nothing where not all of it is known."""
+    """Return the random numbers of an operator, corrected by its relation. Return nothing if some are unknown."""
     relation = sample.relations.get(operator.name)
     if relation is None or not given.keys() >= {*operator.inputs} or not found.keys() >= {*operator.outputs}:
         return {}

@@ -1,4 +1,4 @@
-"""Layers in sizes and with attributes that nobody would think of writing down as a test."""
+"""Random layers, with unusual sizes and attributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LAYERS: list[Layer] = []
 
 
 def layer(weight: int = 1, ranks: tuple[int, ...] = (1, 2, 3, 4, 5)) -> Callable[[Layer], Layer]:
-    """Registers a layer for tensors of these ranks; it returns None for those that it does not fit."""
+    """Register a layer for tensors of these ranks. It returns None for a tensor that does not fit."""
 
     def register(make: Layer) -> Layer:
         LAYERS.extend([lambda grow, x, shape: make(grow, x, shape) if len(shape) in ranks else None] * weight)
@@ -79,7 +79,7 @@ def pooling(grow, x, shape):
     if min(shape[2:]) < kernel:
         return None
     if kind == "max" and r.random() < 0.5:
-        x = x - 2  # below what a missing cell may be taken for
+        x = x - 2  # below the value of padding
     strides, pad = (r.choice((1, 2)), *(1,) * (space - 1)), (r.randrange(kernel - 1),) * space
     return mx.sym.Pooling(
         x,
@@ -117,7 +117,7 @@ def group_norm(grow, x, shape):
     return mx.sym.GroupNorm(x, gamma, beta, num_groups=groups, eps=1e-2) if enough else None
 
 
-CELL_BY_CELL = (
+ELEMENTWISE = (
     *(
         lambda x, act=act: mx.sym.Activation(x, act_type=act)
         for act in ("relu", "tanh", "sigmoid", "softrelu", "softsign")
@@ -140,7 +140,7 @@ CELL_BY_CELL = (
 
 @layer(4)
 def cell_by_cell(grow, x, shape):
-    return grow.rng.choice(CELL_BY_CELL)(x)
+    return grow.rng.choice(ELEMENTWISE)(x)
 
 
 @layer(1)
@@ -231,7 +231,7 @@ def stack(grow, x, shape):
 
 
 def broadcasts(one: Shape, other: Shape) -> bool:
-    """Whether tensors of these shapes can be combined cell by cell."""
+    """Return True if tensors of these shapes can be combined element-wise."""
     return len(one) == len(other) and all(1 in pair or len(set(pair)) == 1 for pair in zip(one, other, strict=True))
 
 
@@ -332,7 +332,7 @@ NORMALIZATIONS = ("null", "batch", "valid")
 
 
 def head(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbol:
-    """A loss over a tensor."""
+    """Return a loss over a tensor."""
     r = grow.rng
     if len(shape) > 1 and r.random() < 0.4:
         return softmax_output(grow, x, shape)
@@ -342,7 +342,7 @@ def head(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbol:
 
 
 def softmax_output(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbol:
-    """Classes along the second dimension, or along the last one."""
+    """Return a loss over classes along the second or the last dimension."""
     r = grow.rng
     form = r.choice(("multi_output", "preserve_shape")) if len(shape) > 2 else ""
     lines = r.choice((shape[2:], (prod(shape[2:]),))) if form == "multi_output" else shape[1:-1]
@@ -358,14 +358,14 @@ def softmax_output(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbo
 
 
 def add_layer(grow: Growth) -> None:
-    """One random layer over a tensor of the model, where it fits that one."""
+    """Add a random layer over a tensor of the model, if it fits."""
     made = grow.rng.choice(LAYERS)(grow, *grow.latest())
     if made is not None:
         grow.add(made)
 
 
 def grow_layers(grow: Growth) -> mx.sym.Symbol:
-    """A model of 5 to 26 layers, one to three inputs, and one to three losses."""
+    """Return a model of 5 to 26 layers, one to three inputs, and one to three losses."""
     batch = grow.rng.choice((2, 3, 4, 5, 6, 8, 9))
     for _ in range(grow.rng.randint(1, 3)):
         shape = (batch, *(grow.rng.randint(2, 12) for _ in range(grow.rng.choice((1, 2, 3, 3)))))
@@ -380,7 +380,7 @@ VOLUMES = (convolution, pooling, pooling, cut_or_repeat, cell_by_cell)
 
 
 def grow_windows(grow: Growth) -> mx.sym.Symbol:
-    """Two to six layers with windows over few and larger images or volumes, which are mostly split in space."""
+    """Return two to six layers with windows over few large images or volumes, mostly split in space."""
     is_volume = grow.rng.random() < 0.3
     space = (
         [grow.rng.randint(4, 7) for _ in range(3)] if is_volume else [grow.rng.randint(6, 16), grow.rng.randint(1, 16)]

@@ -18,19 +18,19 @@ MANY_WORKERS, SOME_WORKERS = (8, 8, 12), (2, 3, 4, 5, 6, 7, 8, 12)
 
 
 def choose_kind(seed: int, focus: str) -> str:
-    """What kind of model a seed gives."""
+    """Return the kind of model of a seed."""
     kinds = FOCUSES[focus]
     return random.Random(f"{seed} kind").choices(kinds, [KINDS[kind] for kind in kinds])[0]
 
 
 def choose_workers(seed: int, kind: str) -> int:
-    """The number of workers of a seed; mostly many for long chains of sums."""
+    """Return the number of workers of a seed, mostly many for long chains of sums."""
     rng = random.Random(f"{seed} workers")
     return rng.choice(MANY_WORKERS if kind in ("chains", "recurrences") and rng.random() < 0.75 else SOME_WORKERS)
 
 
 def make_sample(seed: int, kind: str) -> Sample:
-    """The model of a seed; the same for the same seed."""
+    """Return the model of a seed, always the same."""
     rng = random.Random(f"{seed} bits")
     if kind == "chains":
         return _finish(Growth(seed, bits=rng.choice((2, 3, 8))), grow_chain)
@@ -41,27 +41,27 @@ def make_sample(seed: int, kind: str) -> Sample:
 
 
 def _finish(grow: Growth, make) -> Sample:
-    with mx.name.NameManager():  # it names what has no name, from the same number on
+    with mx.name.NameManager():  # numbers unnamed operators from the same number on
         return grow.finish(make(grow))
 
 
 def _grow_operators(grow: Growth) -> mx.sym.Symbol:
-    """A graph of 3 to 14 operators and layers over each other's results, or of a few that stand alone; one to four outputs."""
+    """Return a graph of 3 to 14 operators and layers over each other's results, or of separate operators, with one to four outputs."""
     signatures = list_signatures()
-    first, number = signatures[grow.seed % len(signatures)]  # so that none waits for its chance
+    first, number = signatures[grow.seed % len(signatures)]  # so that each operator comes first for some seed
     for _ in range(grow.rng.randint(1, 2)):
         shape = tuple(grow.rng.randint(2, 9) for _ in range(grow.rng.choice((1, 2, 3, 4))))
         grow.tensors.append((grow.parameter(*shape), shape))
     stands_alone = is_alone(first)
     chosen = [op for op in sorted(cases_by_operator()) if is_alone(op) == stands_alone]
     add_operator(grow, first, number)
-    shown = grow.tensors[-1]  # of the first operator, unless it stands alone
+    shown = grow.tensors[-1]  # of the first operator, unless it is separate
     for _ in range(grow.rng.randint(2, 13)):
         if stands_alone or grow.rng.random() < 0.7:
             add_operator(grow, grow.rng.choice(chosen))
         else:
             add_layer(grow)
-    # Something to do for every worker.
+    # Work for every worker.
     wide = mx.sym.broadcast_mul(bring(grow, (17, 9), -1, 1), grow.data(17, 9))
     others = grow.rng.choices(grow.tensors, k=grow.rng.randint(0, 3))
     heads = [random_head(grow, *tensor) for tensor in (shown, *others)]
@@ -69,6 +69,6 @@ def _grow_operators(grow: Growth) -> mx.sym.Symbol:
 
 
 def random_head(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbol:
-    """A loss, a tensor as it is, or one whose gradient nobody wants."""
+    """Return a loss, the tensor, or the tensor without a gradient."""
     kind = grow.rng.random()
     return head(grow, x, shape) if kind < 0.4 else mx.sym.BlockGrad(x) if kind < 0.5 else x

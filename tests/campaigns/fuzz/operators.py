@@ -1,8 +1,7 @@
-"""All described operators, at signatures near those that they are verified with, over the tensors of a model.
+"""Models of all described operators, with signatures near those that they are verified with.
 
-What an operator reads are tensors of the model, brought to the shape and the range that the signature asks for, or variables; indices,
-lengths and matrices of a certain kind are given. What cannot stand in the middle of a model becomes an output of its own: what weights
-are updated to, what is drawn, and what MXNet computes in single precision alone.
+Inputs of an operator are tensors of the model, converted to the required shape and range, or variables. Indices, lengths and special
+matrices have fixed values. Updates of weights, random numbers, and operators that MXNet has in single precision only are separate outputs.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ IN_SINGLE_PRECISION = 2e-5
 
 @cache
 def cases_by_operator() -> Mapping[str, tuple[Case, ...]]:
-    """Operator -> the cases that it is verified with, where a model can have it and MXNet is right."""
+    """Return the verified cases of each operator that a model can have and that MXNet computes correctly."""
     cases: dict[str, tuple[Case, ...]] = {}
     for case in load_cases():
         if not case.op.startswith(("_backward", "_tofu")) and not find_defect(case):
@@ -49,7 +48,7 @@ def cases_by_operator() -> Mapping[str, tuple[Case, ...]]:
 
 @cache
 def is_drawn(op: str) -> bool:
-    """Whether an operator draws numbers, so that no two devices give the same: MXNet says so, or the description."""
+    """Return True if an operator draws random numbers, by MXNet's record or by its description."""
     if _mxnet.operator_info(op)["is_random"]:
         return True
     return any(case.relations and _is_random(case) for case in cases_by_operator().get(op, ()))
@@ -62,19 +61,19 @@ def _is_random(case: Case) -> bool:
 
 @cache
 def is_leaf(op: str) -> bool:
-    """Whether an operator stands at the end of a model: it draws numbers, or updates weights."""
+    """Return True if an operator draws random numbers or updates weights, and so ends a model."""
     return is_drawn(op) or "update" in op
 
 
 @cache
 def is_alone(op: str) -> bool:
-    """Whether nothing of a model reads what an operator gives, and it reads nothing of a model."""
+    """Return True if an operator is not connected to the rest of a model."""
     return is_leaf(op) or not is_exact(op)
 
 
 @cache
 def is_exact(op: str) -> bool:
-    """Whether all inputs and outputs of all cases of an operator are in double precision or integers."""
+    """Return True if all inputs and outputs of an operator's cases are in double precision or integers."""
     for case in cases_by_operator()[op]:
         types = {f"input{n}": given.dtype for n, given in enumerate(case.numbers)}
         _, outputs, _ = compose_case(case).infer_type(**types)
@@ -84,7 +83,7 @@ def is_exact(op: str) -> bool:
 
 
 def compose_case(case: Case, has_all_outputs: bool = False) -> mx.sym.Symbol:
-    """The operator over variables input0, input1, ..; its outputs are the visible ones, or all."""
+    """Return the operator over variables input0, input1, .., with its visible outputs or all."""
     symbol = compose(case.op, _write(case), len(case.inputs))
     if not has_all_outputs:
         return symbol
@@ -100,7 +99,7 @@ def _write(case: Case) -> dict[str, str]:
 
 @cache
 def draw_variant(op: str, number: int, seed: int) -> Case:
-    """A case of an operator in other sizes and with other attributes; the case itself where MXNet or its description takes none."""
+    """Return a case with other sizes and attributes, or the case itself if MXNet or the description refuses all."""
     case = cases_by_operator()[op][number]
     if seed == 0:
         return case
@@ -119,7 +118,7 @@ def draw_variant(op: str, number: int, seed: int) -> Case:
 
 
 def _is_taken(case: Case) -> bool:
-    """Whether the operator and its gradient run on one device, right as far as is known, and are described at this signature."""
+    """Return True if the operator and its gradient run on one device without a known defect, and are described at this signature."""
     if find_defect(case) or any(prod(given.shape) > LARGEST for given in case.numbers):
         return False
     try:
@@ -137,7 +136,7 @@ def _is_taken(case: Case) -> bool:
 
 
 def bring(grow: Growth, shape: Shape, low: float, high: float) -> mx.sym.Symbol:
-    """A tensor of the graph as numbers between low and high in another shape, with something added so that few of them are equal."""
+    """Return a tensor of the graph, converted to a shape and to numbers between low and high, few of which are equal."""
     x, given = grow.latest()
     if given != shape or grow.rng.random() < 0.5:
         x = mx.sym.tile(mx.sym.Reshape(x, shape=(-1,)), reps=(ceil(prod(shape) / prod(given)),))
@@ -148,14 +147,14 @@ def bring(grow: Growth, shape: Shape, low: float, high: float) -> mx.sym.Symbol:
 
 @cache
 def list_signatures() -> tuple[tuple[str, int], ...]:
-    """Every operator with the number of each of its cases, mixed."""
+    """Return each operator with the number of each of its cases, in random order."""
     found = [(op, number) for op, cases in sorted(cases_by_operator().items()) for number in range(len(cases))]
     random.Random(0).shuffle(found)
     return tuple(found)
 
 
 def add_operator(grow: Growth, op: str, number: int | None = None) -> None:
-    """One operator, at or near one of its signatures, over tensors of the model; its outputs are new tensors of it, or heads."""
+    """Add an operator, at or near one of its signatures. Its outputs become tensors or heads of the model."""
     if number is None:
         number = grow.rng.randrange(len(cases_by_operator()[op]))
     case = draw_variant(op, number, grow.rng.randrange(DRAWS))
@@ -169,7 +168,7 @@ def add_operator(grow: Growth, op: str, number: int | None = None) -> None:
 
 
 def apply_case(grow: Growth, case: Case, reads_model: bool) -> list[mx.sym.Symbol]:
-    """The outputs of one operator at a signature; where it draws numbers hidden ones too, from which its gradients follow."""
+    """Return the outputs of an operator. Random operators have hidden outputs too, because their gradients depend on them."""
     draws = is_drawn(case.op) and case.op in case.relations
     plain = compose_case(case, has_all_outputs=draws)
     states = plain.list_auxiliary_states()

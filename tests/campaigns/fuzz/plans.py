@@ -1,4 +1,4 @@
-"""Random plans of all kinds, each as the arguments of `tofu.partition` that ask for it."""
+"""Random plans of all kinds, as arguments of `tofu.partition`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
 
 Asked = dict[str, Any]
 MOST_HINTS = 6
-SEARCH_SECONDS = 0.2  # of searches whose time is not the model's alone
+SEARCH_SECONDS = 0.2  # of searches under a memory limit or for an interconnect
 
 
 def list_plans(default: Partition, seed: int, randoms: int) -> Iterator[tuple[str, Asked]]:
-    """Kinds of plans for a model whose default plan is known: random ones, one by hints, one of the cells of fused
-    recurrences, and one or two of all other kinds.
-    """
+    """Yield kinds of plans with their arguments: random plans, one by hints, one of unrolled recurrences, and one of another kind."""
     rng = random.Random(f"{seed} plans")
-    taken = Taken()  # each takes what the ones before it did not
+    taken = Taken()  # each plan prefers strategies that earlier ones did not take
     for number in range(randoms):
         yield "random", {"plan": random_plan(default, seed * 64 + number, taken).to_json()}
     yield "hints", {"hints": _draw_hints(default, rng)}
@@ -40,7 +38,7 @@ def list_plans(default: Partition, seed: int, randoms: int) -> Iterator[tuple[st
 
 
 def _draw_hints(default: Partition, rng: random.Random) -> dict[str, Any]:
-    """Choices of a random plan for a few tensors and operators."""
+    """Return the choices of a random plan for some tensors and operators."""
     plan = random_plan(default, rng.randrange(2**30))
     choices = {**plan.tensors, **plan.operators}
     names = rng.sample(sorted(choices), min(rng.randint(1, MOST_HINTS), len(choices)))
@@ -48,9 +46,9 @@ def _draw_hints(default: Partition, rng: random.Random) -> dict[str, Any]:
 
 
 def _edit_plan(default: Partition, rng: random.Random) -> str:
-    """The default plan with a few choices of a random one."""
+    """Return the default plan with some choices of a random one."""
     edited = json.loads(default.plan.to_json())
-    edited.pop("digest")  # as who edits a plan is told to
+    edited.pop("digest")  # as the documentation asks of edited plans
     other = random_plan(default, rng.randrange(2**30))
     for kind, choices in (("tensors", other.tensors), ("operators", other.operators)):
         common = [name for name in edited[kind] if name in choices]

@@ -1,4 +1,4 @@
-"""What one device computes: as users have it but for what MXNet gets wrong in place, and once more with nothing computed in place."""
+"""Results of one device, without MXNet's errors of in-place computation, and of one that computes nothing in place."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from tofu.mxnet.frontend.read_symbol import find_labels, wrap_symbol
 from tofu.mxnet.runtime.executor.bound_graph import setting_variable
 
 Results = dict[str, np.ndarray]
-"""Outputs and gradients of a step ("output 0, step 1", "gradient of w, step 1"), outputs without training ("output 0, scored"), states."""
+"""Outputs, gradients and states by name ("output 0, step 1", "gradient of w, step 1"; "output 0, scored" is inference)."""
 STEPS = 2
-SEED = 7  # of what is drawn, so that a run can be had again
+SEED = 7  # of random numbers, so that runs can be repeated
 
 
 def find_differentiated(sample: Sample) -> list[str]:
-    """The arguments whose gradients are asked for."""
+    """Return the arguments whose gradients are requested."""
     labels = find_labels(sample.symbol)
     return [name for name, request in sample.requests.items() if request != "null" and name not in labels]
 
 
 def bind(sample: Sample, symbol: mx.sym.Symbol, requests: Mapping[str, str]):
-    """An executor of the symbol on one device or, where it is partitioned, on several."""
+    """Return an executor of the symbol: on one device, or on several if it is partitioned."""
     types = {name: value.dtype for name, value in sample.values.items()}
-    dense = dict.fromkeys(sample.values, "default")  # MXNet does not work that out for all updates of weights
+    dense = dict.fromkeys(sample.values, "default")  # MXNet does not infer it for all updates of weights
     return symbol.simple_bind(mx.cpu(), grad_req=dict(requests), type_dict=types, stype_dict=dense, **sample.shapes)
 
 
 def run(
     sample: Sample, executor, steps: int = STEPS, is_scored: bool = True, held: float = 1
 ) -> tuple[Results, list[int]]:
-    """Training steps over different numbers, the states after them, and the outputs without training.
+    """Return the results of training steps and of inference, and the bytes that kernels read from other workers in each step.
 
-    The arrays of gradients hold `held` before each step. With the results come the bytes that kernels read from other workers in each step.
+    The arrays of gradients hold `held` before each step.
     """
     results: Results = {}
     moved = []
@@ -68,11 +68,10 @@ def run(
 
 
 def run_alone(sample: Sample) -> Results:
-    """The results of `run` on one device that computes and keeps every tensor, asks for all gradients, and adds none to anything; zeros
-    for gradients that no kernel writes.
+    """Return the results of one device that keeps every tensor and writes all gradients, with zeros for gradients that no kernel writes.
 
-    Kernels of MXNet compute some results wrongly without others, or in the place of others, and do not all add to gradients as they are
-    asked to. What is computed without training follows from the states that training leaves.
+    MXNet's kernels compute some results wrongly in place or if others are not requested, and some do not add to gradients. Inference uses
+    the states that training leaves.
     """
     symbol, variables = sample.symbol, {*sample.symbol.list_arguments(), *sample.symbol.list_auxiliary_states()}
     kept = [mx.sym.BlockGrad(tensor) for tensor in symbol.get_internals() if tensor.name not in variables]
@@ -84,7 +83,7 @@ def run_alone(sample: Sample) -> Results:
         others, _ = run(sample, executor, is_scored=False, held=2)
         results |= {name: np.zeros_like(results[name]) for name in names if (others[name] == 2).all()}
     states = sample.symbol.list_auxiliary_states()
-    if states and "null" in sample.requests.values():  # some change in the backward pass
+    if states and "null" in sample.requests.values():  # some states change in the backward pass
         asked = {name: "null" if request == "null" else "write" for name, request in sample.requests.items()}
         others, _ = run(sample, bind(sample, whole, asked), is_scored=False)
         results |= {name: value for name, value in others.items() if name.rsplit(",", 1)[0] in states}
@@ -100,15 +99,15 @@ def run_alone(sample: Sample) -> Results:
 
 
 def score(sample: Sample, executor) -> Results:
-    """The outputs without training, for the numbers of the last step and the states that the executor has."""
+    """Return the outputs of inference, with the inputs of the last step and the executor's states."""
     _feed(sample, executor, STEPS - 1)
     outputs = executor.forward(is_train=False)[: len(sample.head_gradients)]
     return {f"output {n}, scored": output.asnumpy() for n, output in enumerate(outputs)}
 
 
 def run_apart(sample: Sample) -> Results:
-    """`compute_apart` in a process of its own, which MXNet ends for some models; ProcessError says so."""
-    sent = replace(sample, relations={})  # functions stay
+    """Run `compute_apart` in a separate process. Raise ProcessError if MXNet ends it."""
+    sent = replace(sample, relations={})  # functions cannot be sent
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         try:
             return process.submit(compute_apart, sent).result()
@@ -117,9 +116,9 @@ def run_apart(sample: Sample) -> Results:
 
 
 def compute_apart(sample: Sample) -> Results:
-    """The first step on one device that keeps every tensor of the backward pass too, so that nothing is computed in another's place.
+    """Return the first step on one device that also keeps every tensor of the backward pass, so that nothing is computed in place.
 
-    Head gradients are factors of the outputs: the training graph of a model with plain ones cannot be taken apart.
+    Head gradients become factors of the outputs.
     """
     wanted = find_differentiated(sample)
     heads = [
@@ -135,7 +134,7 @@ def compute_apart(sample: Sample) -> Results:
         {name: mx.nd.array(values[name], dtype=values[name].dtype) for name in names}
         for names in (whole.list_arguments(), whole.list_auxiliary_states())
     )
-    # MXNet fuses the operators of a graph without gradients for inference, and this one holds its own.
+    # Without gradients, MXNet would fuse operators for inference.
     with setting_variable("MXNET_SUBGRAPH_BACKEND", "NONE"):
         bound = whole.bind(mx.cpu(), arguments, aux_states=states, grad_req="null")
     outputs = [output.asnumpy() for output in bound.forward(is_train=True)]
@@ -146,13 +145,13 @@ def compute_apart(sample: Sample) -> Results:
 
 
 def _feed(sample: Sample, executor, step: int) -> None:
-    """Set all arguments, since kernels of MXNet change some that they only read."""
+    """Set all arguments, because some kernels of MXNet change arguments that they only read."""
     for name, array in executor.arg_dict.items():
         array[:] = value_of(sample, name, step)
 
 
 def value_of(sample: Sample, name: str, step: int) -> np.ndarray:
-    """What a variable is in a step."""
+    """Return the value of a variable in a step."""
     is_halved = name in sample.requests and not name.startswith(FIXED)
     return sample.values[name] * 0.5**step if is_halved else sample.values[name]
 
@@ -162,7 +161,7 @@ def _head_name(output: int) -> str:
 
 
 def _list_read(training: mx.sym.Symbol) -> list[mx.sym.Symbol]:
-    """All tensors of a training graph but those of the backward pass that nobody reads, which some kernels refuse to compute."""
+    """Return all tensors of a training graph except unread ones of the backward pass, which some kernels refuse to compute."""
     inner = training.get_internals()
     nodes = _mxnet.nodes(inner.handle.value)
     read = {(source, output) for node in nodes for source, output in node["inputs"]}

@@ -15,19 +15,18 @@ from tofu.verification.comparison import Relation
 Shape = tuple[int, ...]
 DOUBLE = "float64"
 TOLERANCE = 1e-11
-LARGEST = 20_000  # cells of a tensor
-FIXED = "fixed"  # an input of this name is the same in each step
-LABEL = "label"  # on one device, the gradient by an input of this name is whatever its array held
+LARGEST = 20_000  # elements of a tensor
+FIXED = "fixed"  # inputs of this name are the same in each step
+LABEL = "label"  # inputs of this name have no gradient
 REQUESTS = ("write", "write", "write", "write", "add", "null")
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A symbol, the shapes of its inputs (of the other variables the symbol knows them), values of its arguments and states, what is asked
-    of the gradients of those that have one ("write", "add" or "null"), and a gradient of each output.
+    """A symbol with the shapes of its inputs, values of all arguments and states, requests of gradients, and head gradients.
 
-    `tolerance` is how far a number may be off, relative to the largest of its tensor. `relations`: by the names of operators that draw
-    numbers, what must hold between these and the operator's inputs.
+    `tolerance` is the allowed error, relative to the largest number of a tensor. `relations` are the conditions that random numbers must
+    satisfy, by operator name.
     """
 
     symbol: mx.sym.Symbol
@@ -40,9 +39,9 @@ class Sample:
 
 
 class Growth:
-    """A model while it grows: its tensors so far, the latest last, and what its inputs are. All of it is in double precision.
+    """A model under construction, in double precision: its tensors so far, the latest last, and its inputs.
 
-    Numbers are multiples of 2**-bits: with few bits, sums of products are exact in whatever order they are taken.
+    Numbers are multiples of 2**-bits. With few bits, sums of products are exact in any order.
     """
 
     def __init__(self, seed: int, bits: int = 20) -> None:
@@ -52,7 +51,7 @@ class Growth:
         self.tensors: list[tuple[mx.sym.Symbol, Shape]] = []
         self.shapes: dict[str, Shape] = {}
         self.given: dict[str, np.ndarray] = {}
-        self.leaves: list[mx.sym.Symbol] = []  # outputs that nothing is computed of
+        self.leaves: list[mx.sym.Symbol] = []  # outputs that no operator reads
         self.relations: dict[str, Relation] = {}
         self.tolerance = TOLERANCE
         self.count = 0
@@ -76,11 +75,11 @@ class Growth:
         return mx.sym.Variable(name, dtype=DOUBLE)
 
     def latest(self) -> tuple[mx.sym.Symbol, Shape]:
-        """One of the last three tensors, most of the time."""
+        """Return a tensor, mostly one of the last three."""
         return self.rng.choice(self.tensors[-3:] if self.rng.random() < 0.8 else self.tensors)
 
     def add(self, made: mx.sym.Symbol) -> None:
-        """What a layer has made, unless it became too large."""
+        """Add the outputs of a layer, unless they are too large."""
         names = made.list_arguments()
         _, shapes, _ = made.infer_shape(**{name: shape for name, shape in self.shapes.items() if name in names})
         self.tensors += [(o, shape) for o, shape in zip(made, shapes, strict=True) if 0 < prod(shape) <= LARGEST]
@@ -89,7 +88,7 @@ class Growth:
         return [symbol for symbol, shape in self.tensors if fits(shape)]
 
     def finish(self, symbol: mx.sym.Symbol) -> Sample:
-        """The model with random values, requests and gradients of its outputs."""
+        """Return the model with random values, requests and head gradients."""
         symbol = mx.sym.Group(_distinct([*symbol, *self.leaves]))
         names = symbol.list_arguments()
         shapes = {name: shape for name, shape in self.shapes.items() if name in names}
@@ -104,7 +103,7 @@ class Growth:
         return Sample(symbol, shapes, values, requests, heads, self.tolerance, self.relations)
 
     def _draw(self, draw: np.random.RandomState, name: str, shape: Shape) -> np.ndarray:
-        """Weights have variance 1 / fan-in where they have bits for it; scales and variances lie around 1."""
+        """Draw a value. Weights have variance 1 / fan-in if their bits allow it; scales and variances are around 1."""
         if name.endswith(("gamma", "var")):
             return round_to(draw.uniform(0.5, 1.5, shape), self.bits)
         bound = np.sqrt(3 / np.prod(shape[1:])) if name.endswith("weight") else 0.5
@@ -112,13 +111,13 @@ class Growth:
 
 
 def round_to(values: np.ndarray, bits: int) -> np.ndarray:
-    """The nearest multiples of 2**-bits; none of them zero, since a product with zero hides what it is multiplied with."""
+    """Return the nearest nonzero multiples of 2**-bits. A factor of zero would hide errors of the other factor."""
     steps = np.round(np.asarray(values) * 2.0**bits)
     return np.where(steps == 0, 1.0, steps) / 2.0**bits
 
 
 def infer(symbol: mx.sym.Symbol, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
-    """Name -> shape of all arguments and states."""
+    """Return the shapes of all arguments and states by name."""
     arguments, _, states = symbol.infer_shape(**shapes)
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     return dict(zip(names, (*arguments, *states), strict=True))
@@ -127,14 +126,14 @@ def infer(symbol: mx.sym.Symbol, shapes: Mapping[str, Shape]) -> dict[str, Shape
 def draw_heads(
     symbol: mx.sym.Symbol, shapes: Mapping[str, Shape], draw: Callable[[Shape], np.ndarray]
 ) -> tuple[np.ndarray, ...]:
-    """A gradient of each output, in the output's type."""
+    """Return a gradient of each output, in the type of the output."""
     _, outputs, _ = symbol.infer_shape(**shapes)
     _, types, _ = symbol.infer_type()
     return tuple(draw(shape).astype(dtype) for shape, dtype in zip(outputs, types, strict=True))
 
 
 def _distinct(given: Iterable[mx.sym.Symbol]) -> list[mx.sym.Symbol]:
-    """The outputs; MXNet forgets a head gradient where a tensor is an output twice."""
+    """Return distinct outputs. MXNet loses a head gradient if a tensor is an output twice."""
     seen: set[tuple[str, str]] = set()
     outputs = []
     for output in given:

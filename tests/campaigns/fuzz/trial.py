@@ -1,4 +1,4 @@
-"""One sample under its plans, and everything that must hold of each."""
+"""A sample under its plans, and the checks of each plan."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.pipeline import Partition, Task
 
 NUMBERS = "numbers"
-ONE_DEVICE = "one device"  # is wrong, not the workers
+ONE_DEVICE = "one device"  # kind of a dispute, in which one device is wrong
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong under a plan: its kind, the kind of plan and the arguments that ask for it, and what was seen."""
+    """Failure under a plan: its kind, the kind of plan and the arguments that request it, and a message."""
 
     kind: str
     plan: str
@@ -40,18 +40,18 @@ class Failure:
 
 @dataclass
 class Outcome:
-    """What a sample under its plans came to."""
+    """Results of a sample under its plans."""
 
     workers: int = 0
     plans: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
     disputes: list[Failure] = field(default_factory=list)  # in which one device is wrong
-    seconds: float = 0.0  # of a processor
+    seconds: float = 0.0  # processor time
 
 
 class Trial:
-    """A sample on one device, and then under any number of plans."""
+    """A sample that ran on one device and runs under any number of plans."""
 
     def __init__(self, sample: Sample, workers: int) -> None:
         self.sample = sample
@@ -61,7 +61,7 @@ class Trial:
         self.task: Task | None = None
 
     def partition(self, asked: Asked) -> PartitionedSymbol:
-        """The symbol; what is analysed once, for the default plan, serves the others too."""
+        """Return the partitioned symbol. The analysis for the default plan is used again for other plans."""
         symbol = tofu.partition(self.sample.symbol, self.outcome.workers, cache=False, **asked)
         if self.task is not None:
             task = self.task
@@ -71,14 +71,14 @@ class Trial:
         return symbol
 
     def check(self, kind: str, asked: Asked, thorough: bool = False) -> Partition | None:
-        """Bind and run under one plan; what is wrong goes into the outcome. None where the plan is refused."""
+        """Bind and run under a plan, and record failures. Return None if the plan is refused."""
         fill_free_memory()
         try:
             executor = bind(self.sample, self.partition(asked), self.sample.requests)
         except TofuError as refusal:
             self.outcome.refused[f"{kind}: {type(refusal).__name__}"] += 1
             return None
-        except Exception as error:  # whatever it is, it is a finding
+        except Exception as error:  # any other error is a failure
             self._fail(describe(error), kind, asked, str(error))
             return None
         self.outcome.plans[kind] += 1
@@ -102,9 +102,7 @@ class Trial:
         self._check_numbers(partition, found, kind, asked)
         if thorough:
             shards = [array for variable in executor.sharded.variables.values() for array in variable.arrays]
-            training = (
-                executor.sharded._training
-            )  # its gradients have memory of their own, which the plan does not count
+            training = executor.sharded._training  # without the gradients, which the plan does not count
             allocated = allocated_bytes(training.bound, plan.workers, shards)
             backend = partition.task.engine.backend
             planned = backend.measure(training.execution, partition.choices).worker_bytes
@@ -128,7 +126,7 @@ class Trial:
             return
         message += f"\nThe workers agree with {right}."
         self.outcome.disputes.append(Failure(ONE_DEVICE, kind, asked, message, self.outcome.workers))
-        # What one device has wrong, it has wrong in each step; the judge knows of the first alone.
+        # One device is wrong in each step. The judge computes the first step only.
         kinds = {name.rsplit(",", 1)[0] for name in problems}
         kept = {name: value for name, value in self.expected.items() if name.rsplit(",", 1)[0] not in kinds}
         self.expected = kept | {name: value for name, value in results.items() if name.rsplit(",", 1)[0] in kinds}
@@ -139,16 +137,16 @@ class Trial:
 
 
 def describe(error: Exception) -> str:
-    """The kind of a failure that is an error, so that another of the same kind is recognised."""
+    """Return the kind of a failure that is an error."""
     return type(error).__name__
 
 
 def try_sample(
     sample: Sample, workers: int, seed: int, randoms: int = 3, ready: Callable[[], None] = lambda: None
 ) -> Outcome:
-    """The default plan, `randoms` random ones and some of other kinds. A model that cannot feed all the workers gets fewer.
+    """Run a sample under its default plan, `randoms` random plans and plans of other kinds.
 
-    `ready` is called once the sample has run on one device.
+    A model that is too small for all workers gets fewer. `ready` is called after the sample ran on one device.
     """
     started = time.process_time()
     trial = Trial(sample, workers)

@@ -1,4 +1,4 @@
-"""Examples as modules: scripts as they are and notebooks' definitions, where packages that load data or draw are not installed."""
+"""Scripts and notebooks as modules, with stand-ins for packages that load data or draw."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unittest.mock import MagicMock, patch
 
 from tests.shared.definitions import list_definitions
 
-# Packages that examples load data with, log by or draw with: what a training step computes is in none of them.
+# Packages for loading data, logging and drawing, which no training step needs.
 STOOD_IN = (
     *(
         "tensorflow",
@@ -44,7 +44,7 @@ STOOD_IN = (
     ),
     *("cv2", "sklearn", "sentencepiece", "dp_accounting"),
 )
-LOOKING_FOR_OTHERS = ("distrax", "einops")  # these take a package that is there for the real one
+PACKAGES_THAT_PROBE = ("distrax", "einops")  # imported first, since they would take a stand-in for the real package
 MAKERS = (
     "namedtuple",
     "collections.namedtuple",
@@ -59,7 +59,7 @@ MAKERS = (
 
 
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds a module of mocks for each of those packages that is not installed."""
+    """Finder of mock modules for packages that are not installed."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         is_one = any(name == package or name.startswith(package + ".") for package in STOOD_IN)
@@ -79,21 +79,21 @@ NAMES = {"__version__": "9.9.9", "__name__": "stand_in", "__qualname__": "stand_
 
 
 class _Mock(MagicMock):
-    """A mock that has a name and a version, as packages ask for them, and so have all that are had of it."""
+    """Mock with a name and a version, as have all of its attributes."""
 
     def __getattr__(self, name: str) -> Any:
         return NAMES[name] if name in NAMES else super().__getattr__(name)
 
 
 class _AnyAttribute(type):
-    """Classes that have every attribute."""
+    """Metaclass of classes that have every attribute."""
 
     def __getattr__(cls, name: str) -> Any:
         return _stand_in(name)
 
 
 def _stand_in(name: str) -> Any:
-    """A class where the name is that of one, for others ask what it is an instance of; else a mock."""
+    """Return a class if the name is capitalized, since packages test for instances; else a mock."""
     if name.startswith("__"):
         raise AttributeError(name)
     if name[0].isupper():
@@ -102,7 +102,7 @@ def _stand_in(name: str) -> Any:
 
 
 def load_module(path: Path) -> ModuleType:
-    """A script as a module. Its neighbours can be imported, by their names or from the folders above."""
+    """Import a script as a module. Its neighbours can be imported, by name or from the folders above."""
     _stand_in_for_packages(path.read_text())
     sys.path[:0] = [str(folder) for folder in path.parents[:3]]
     with suppress(ImportError):
@@ -113,14 +113,14 @@ def load_module(path: Path) -> ModuleType:
 
 
 def load_definitions(path: Path) -> ModuleType:
-    """Functions, classes and constants of a notebook, or of a script that trains as it is imported; the last of a name counts."""
+    """Return the functions, classes and constants of a notebook, or of a script that trains when imported."""
     _stand_in_for_packages(path.read_text())
     module = ModuleType(path.stem)
-    sys.modules[path.stem] = module  # where classes look for the names of their annotations
+    sys.modules[path.stem] = module  # where classes look up annotations
     for text in _read_cells(path):
-        with suppress(SyntaxError):  # a cell that is for IPython
+        with suppress(SyntaxError):  # a cell for IPython
             for statement in list_definitions(ast.parse(text), MAKERS):
-                with suppress(Exception):  # a name that one of the other statements would have made
+                with suppress(Exception):  # a name that a skipped statement defines
                     exec(compile(ast.Module([statement], []), str(path), "exec"), module.__dict__)
     return module
 
@@ -136,7 +136,7 @@ def _read_cells(path: Path) -> Iterator[str]:
 
 
 def _stand_in_for_packages(text: str) -> None:
-    for package in LOOKING_FOR_OTHERS:
+    for package in PACKAGES_THAT_PROBE:
         if f"import {package}" in text:
             importlib.import_module(package)
     if not any(isinstance(finder, _StandIns) for finder in sys.meta_path):
@@ -144,13 +144,13 @@ def _stand_in_for_packages(text: str) -> None:
 
 
 class _CalledError(Exception):
-    """Ends a script at the call that was waited for."""
+    """End of a script, at the call that was waited for."""
 
 
 def first_call(run: Callable[[], Any], name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """The function of this name that `run` compiles by jax.jit or equinox.filter_jit, and the arguments of its first call.
+    """Return the function of a name that `run` compiles by jax.jit or equinox.filter_jit, and the arguments of its first call.
 
-    So a training step can be had that is defined within the function that trains.
+    This finds training steps that are defined inside a function that trains.
     """
     found: list[Any] = []
     with _watched(name, found), suppress(_CalledError):

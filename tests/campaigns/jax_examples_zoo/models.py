@@ -1,4 +1,4 @@
-"""The examples: where each lies, and how its own code makes a step, a state and what else the step takes."""
+"""The examples: their files, and the functions that build steps from their code."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 from tests.campaigns.jax_examples_zoo.loading import load_definitions, load_module
 
 Made = tuple[Callable[..., Any], tuple[Any, ...]]
-"""A step and its arguments. What the step returns first is what it is given first next time."""
+"""A step and its arguments. The first result is the first argument of the next step."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """An example's file below the folder of all sources, what makes its step of what the file defines, and the type that it computes in."""
+    """An example: its file in the folder of sources, the function that builds its step, and its number type."""
 
     path: str
     make: Callable[[Any], Made]
     dtype: str = "float64"
-    has_training: bool = False  # the script trains as it is imported: its definitions alone are loaded
+    has_training: bool = False  # the script trains when imported, so only its definitions are loaded
 
     def build(self, source: Path) -> Made:
-        """The step and its arguments in that type, where `jax_enable_x64` is set for float64."""
+        """Return the step and its arguments in the number type. For float64, `jax_enable_x64` has to be set."""
         path = source / self.path
         load = load_definitions if self.has_training or path.suffix == ".ipynb" else load_module
         step, arguments = self.make(load(path))
@@ -31,7 +31,7 @@ class Example:
 
 
 def as_type(tree: Any, dtype: str) -> Any:
-    """A tree whose real numbers are of this type, but for those of half precision."""
+    """Return a tree with real numbers of this type, except those of half precision."""
     import jax
     import jax.numpy as jnp
 
@@ -43,10 +43,10 @@ def as_type(tree: Any, dtype: str) -> Any:
 
 
 def load_examples() -> dict[str, Example]:
-    """All of them by their names."""
+    """Return all examples by name."""
     from tests.campaigns.jax_examples_zoo import of_deepmind, of_equinox, of_flax, of_jax, of_nnx
 
-    found: dict[str, Example] = {}
+    examples: dict[str, Example] = {}
     for module in (of_flax, of_nnx, of_equinox, of_deepmind, of_jax):
-        found |= module.EXAMPLES
-    return found
+        examples |= module.EXAMPLES
+    return examples

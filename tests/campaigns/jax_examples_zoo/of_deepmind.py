@@ -17,7 +17,7 @@ from tests.campaigns.jax_examples_zoo.models import Example, Made
 
 
 def loading(batch: Any) -> Callable[..., Iterator[Any]]:
-    """What stands for an example's `load_dataset`: the same batch again and again."""
+    """Replacement of an example's `load_dataset`: the same batch again and again."""
 
     def load(*_: Any, **__: Any) -> Iterator[Any]:
         while True:

@@ -160,7 +160,7 @@ def _unet(notebook: Any) -> Made:
 def _gan(notebook: Any) -> Made:
     """Both steps, one after the other, as the example alternates them."""
     notebook.batch_size, notebook.latent_size = 4, 12
-    shape = (64, 4, 1)  # height; what the example calls width is the number of channels as well
+    shape = (64, 4, 1)  # height; the example's width is also the number of channels
     notebook.height, notebook.width, notebook.channels = shape
     keys = jax.random.split(jax.random.key(0), 3)
     (generator, g_norms), (discriminator, d_norms) = (

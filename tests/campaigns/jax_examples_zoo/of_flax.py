@@ -80,7 +80,7 @@ def _nlp_seq(script: Any) -> Made:
     rate = script.create_learning_rate_scheduler(base_learning_rate=0.05, warmup_steps=2)
     tx = optax.adamw(rate, b1=0.9, b2=0.98, eps=1e-9, weight_decay=0.1)
     state = script.train_state.TrainState.create(apply_fn=model.apply, params=params, tx=tx)
-    script.compute_metrics = lambda *_: {}  # as it stands it adds up a dictionary, which NumPy refuses
+    script.compute_metrics = lambda *_: {}  # it adds up a dictionary, which NumPy refuses
     step = partial(script.train_step, model=model, learning_rate_fn=rate)
     run = on_one_replica(lambda state, batch, key: step(state, batch, dropout_rng=key), "batch")
     return run, (state, batch, jax.random.key(2))

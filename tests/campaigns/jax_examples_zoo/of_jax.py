@@ -77,7 +77,7 @@ def _advi(script: Any) -> Made:
 
 
 def _vision(script: Any, model: str = "VisionTransformer", momentum: str | None = "bfloat16", **options: Any) -> Made:
-    """Its momentum is of half precision, but where the model computes in float32: then a rounding of that flips one of it."""
+    """Return a step with momentum in half precision, or in float32 if the model computes in float32."""
     network = getattr(script, model)(num_classes=10, **options)
     images, labels = draw(8, 16, 16, 3), draw_integers(8, below=10)
     params = network.init(jax.random.key(0), images, train=False)["params"]

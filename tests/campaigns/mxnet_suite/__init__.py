@@ -1,1 +1,1 @@
-"""MXNet's own tests, run with every bind partitioned: what `tests.campaigns.mxnet_tests` is made of."""
+"""Plugin of pytest and helpers of `tests.campaigns.mxnet_tests`."""

@@ -1,4 +1,4 @@
-"""What MXNet's tests use of nose, which no longer runs on the Pythons that Tofu supports."""
+"""The functions of nose that MXNet's tests use. Nose itself does not run on current Pythons."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import pytest
 
 
 def make_decorator(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator that gives its argument the name and the documentation of `function`."""
+    """Return a decorator that copies the name and documentation of `function`."""
 
     def decorate(wrapper: Callable[..., Any]) -> Callable[..., Any]:
         functools.update_wrapper(wrapper, function)
-        del wrapper.__wrapped__  # type: ignore[attr-defined]  # pytest would take the arguments of what it wraps for fixtures
+        del wrapper.__wrapped__  # type: ignore[attr-defined]  # pytest would look for fixtures named like the wrapped arguments
         return wrapper
 
     return decorate
 
 
 def raises(*errors: type[BaseException]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator for tests that have to end with one of these errors."""
+    """Return a decorator for tests that must raise one of these errors."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -38,7 +38,7 @@ def raises(*errors: type[BaseException]) -> Callable[[Callable[..., Any]], Calla
 
 
 def install_nose() -> None:
-    """Let `import nose` find this where nose itself cannot be imported."""
+    """Install these functions as the module `nose`, unless nose can be imported."""
     nose, tools = ModuleType("nose"), ModuleType("nose.tools")
     case = unittest.TestCase()
     vars(tools).update(

@@ -1,4 +1,4 @@
-"""Why tests fail when they are partitioned that pass on one device, where that is as it should be."""
+"""Known reasons for tests that pass on one device only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REASONS: dict[tuple[str, str, str], str] = {
         "symbol",
     ): "counts the nodes that MXNet's own passes leave for one device",
     ("test_operator", "test_take", "symbol"): "expects an operator's error where outputs are read; forward raises it",
-    ("test_operator", "test_index_array", "symbol"): "has tensors without cells, which are refused",
+    ("test_operator", "test_index_array", "symbol"): "has empty tensors, which are refused",
     ("test_gluon", "test_inline", ""): "counts the nodes of a block that MXNet's CachedOp writes into autograd's graph",
     (
         "test_gluon",
@@ -26,5 +26,5 @@ REASONS: dict[tuple[str, str, str], str] = {
 
 
 def find_reason(file: str, test: str, way: str) -> str:
-    """Why this test fails in this way; empty where nothing is known."""
+    """Return the reason for a failure, or an empty text."""
     return REASONS.get((file, test, way)) or REASONS.get((file, test, "")) or ""

@@ -1,6 +1,6 @@
-"""The ways in which a script is partitioned, applied to whatever runs in this process.
+"""Ways to partition all models of this process.
 
-A script changes one line; here no test's text changes, so MXNet's own names get that line before the tests are imported.
+MXNet's names are replaced before the tests are imported, so that the tests do not change.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Any
 ONE_DEVICE = "one device"
 GLUON = "gluon"
 GLUON_IN_DOUBLE = "gluon, float64"
-OPTIONS = {"on_infeasible": "replicate"}  # MXNet's tests have tensors of one cell
+OPTIONS = {"on_infeasible": "replicate"}  # MXNet's tests have tensors of one element
 UNDESCRIBED = {
     "Custom",
     "_Native",
     "_NDArray",
     "_contrib_quadratic",
-}  # in Python, and the one that docs/tdl.md has users describe
+}  # in Python, and the example of docs/tdl.md
 MAKERS = ("array", "empty", "ones", "zeros", "random.normal", "random.randn", "random.uniform")  # of arrays, in mx.nd
 
 
 def find_options(symbol: Any) -> dict[str, str]:
-    """What a symbol is partitioned with. What has no description is computed whole, as the error for it advises."""
+    """Return the options for a symbol. Operators without descriptions are replicated."""
     operators = {node["op"] for node in json.loads(symbol.tojson())["nodes"]}
     return {**OPTIONS, "undescribed": "error" if operators.isdisjoint(UNDESCRIBED) else "replicate"}
 
 
 def partition_symbols(workers: int) -> None:
-    """`simple_bind` and `bind` of every symbol partition it first."""
+    """Make `simple_bind` and `bind` partition every symbol."""
     import mxnet as mx
 
     import tofu
@@ -50,7 +50,7 @@ def partition_symbols(workers: int) -> None:
 
 
 def partition_modules(workers: int) -> None:
-    """`mx.mod.Module`, `mx.mod.BucketingModule` and SVRGModule are Tofu's, over `workers` devices, named where a script names several."""
+    """Replace `Module`, `BucketingModule` and `SVRGModule` by Tofu's, over `workers` devices."""
     import mxnet as mx
     from mxnet.contrib.svrg_optimization import svrg_module
 
@@ -85,8 +85,9 @@ def partition_modules(workers: int) -> None:
 
 
 def partition_blocks(workers: int, at_call: bool = False, double: bool = False) -> None:
-    """A HybridBlock is partitioned where a script hybridizes it; with `at_call`, also where it is called first, as no other's part.
-    With `double`, arrays and blocks are in double precision where the script says nothing: what fails in single alone is rounding.
+    """Partition each HybridBlock when it is hybridized; with `at_call`, also when it is called first and is no part of another.
+
+    With `double`, arrays and blocks are in double precision unless the script names a type.
     """
     import mxnet as mx
 
@@ -96,7 +97,7 @@ def partition_blocks(workers: int, at_call: bool = False, double: bool = False) 
     kind = mx.gluon.HybridBlock
     if double:
         work_in_double()
-    depth = 0  # of blocks that are within a block
+    depth = 0  # of nested blocks
 
     def partitioned(own: Callable[..., Any], is_wanted: Callable[..., bool]) -> Callable[..., Any]:
         @functools.wraps(own)
@@ -119,7 +120,7 @@ def partition_blocks(workers: int, at_call: bool = False, double: bool = False) 
 
 
 def work_in_double() -> None:
-    """Arrays are float64 where a script names no type, and blocks are cast to that before they are called."""
+    """Make arrays float64 unless a script names a type, and cast blocks to float64 before they are called."""
     import mxnet as mx
 
     for name in MAKERS:
@@ -127,7 +128,7 @@ def work_in_double() -> None:
         module = mx.nd.random if folder else mx.nd
         setattr(module, maker, functools.partial(getattr(module, maker), dtype="float64"))
     own = mx.gluon.Block.__call__
-    depth = 0  # of blocks that are within a block
+    depth = 0  # of nested blocks
 
     @functools.wraps(own)
     def call(self: Any, *args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Flash attention as a Pallas kernel with a gradient of its own, interpreted on CPUs, and a small Transformer that calls it."""
+"""Flash attention as a Pallas kernel with its own gradient, interpreted on CPUs, in a small Transformer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ def _scores(q, k, rows, columns):
 
 
 def _forward_kernel(q_ref, k_ref, v_ref, out_ref, sums_ref):
-    """One block of queries, over all blocks of keys: running maxima and sums of exponentials."""
     q, first = q_ref[...], pl.program_id(2) * BLOCK
     rows = first + jnp.arange(BLOCK)
 
@@ -38,7 +37,6 @@ def _forward_kernel(q_ref, k_ref, v_ref, out_ref, sums_ref):
 
 
 def _backward_kernel(q_ref, k_ref, v_ref, out_ref, sums_ref, d_out_ref, dq_ref, dk_ref, dv_ref):
-    """The gradient of one head."""
     q, k, v, d_out = q_ref[...], k_ref[...], v_ref[...], d_out_ref[...]
     positions = jnp.arange(q.shape[0])
     weights = jnp.exp(_scores(q, k, positions, positions) - sums_ref[...][:, None])
@@ -53,7 +51,6 @@ def _struct(x, *shape):
 
 
 def run_forward(q, k, v):
-    """The result, and the logarithms of the sums of exponentials."""
     batch, heads, length, width = q.shape
     rows = pl.BlockSpec((None, None, BLOCK, width), lambda b, h, i: (b, h, i, 0))
     whole = pl.BlockSpec((None, None, length, width), lambda b, h, i: (b, h, 0, 0))
@@ -70,7 +67,6 @@ def run_forward(q, k, v):
 
 
 def run_backward(q, k, v, out, sums, d_out):
-    """The gradients of q, k and v."""
     batch, heads, length, width = q.shape
     head = pl.BlockSpec((None, None, length, width), lambda b, h: (b, h, 0, 0))
     call = pl.pallas_call(
@@ -85,8 +81,6 @@ def run_backward(q, k, v, out, sums, d_out):
 
 
 def make_attention(forward=run_forward, backward=run_backward):
-    """Causal attention with these kernels."""
-
     @jax.custom_vjp
     def attention(q, k, v):
         return forward(q, k, v)[0]
@@ -100,18 +94,16 @@ def make_attention(forward=run_forward, backward=run_backward):
 
 
 def plain_attention(q, k, v):
-    """The same in jax.numpy."""
     positions = jnp.arange(q.shape[2])
     return jax.nn.softmax(jax.vmap(jax.vmap(partial(_scores, rows=positions, columns=positions)))(q, k)) @ v
 
 
 def make_step(attention, batch=4, length=32, heads=4, width=16, layers=1, wrap=None, scans=False):
-    """A training step of a small Transformer, its parameters, and a batch."""
     random = np.random.default_rng(0)
     draw = lambda *shape: jnp.asarray(random.normal(size=shape) / 8, jnp.float32)  # noqa: E731
     size = heads * width
-    one = {"qkv": (size, 3 * size), "out": (size, size), "up": (size, 4 * size), "down": (4 * size, size)}
-    params = {name: draw(layers, *shape) for name, shape in one.items()}
+    shapes = {"qkv": (size, 3 * size), "out": (size, size), "up": (size, 4 * size), "down": (4 * size, size)}
+    params = {name: draw(layers, *shape) for name, shape in shapes.items()}
 
     def layer(x, p):
         split = (x @ p["qkv"]).reshape(*x.shape[:2], 3, heads, width).transpose(2, 0, 3, 1, 4)

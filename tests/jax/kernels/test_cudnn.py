@@ -1,6 +1,6 @@
-"""Attention by cuDNN is planned on machines without it, and split by batch and by heads.
+"""Attention by cuDNN, planned without a GPU.
 
-Its numbers are those of a reference in `jax.numpy` here, which stands for the kernels on CPUs.
+A reference in `jax.numpy` stands for the kernels on CPUs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from jax._src.cudnn import fused_attention_stablehlo as cudnn
 from jax.interpreters import mlir
 
 import tofu.jax
+from tests.jax.comparison import assert_close
 from tofu.errors import UnsupportedError
 from tofu.jax.verify.kernel_cases import attend
 
@@ -27,8 +28,7 @@ CASES = {
 }
 
 
-def attend_as(parameters, q, k, v, bias, length):
-    """What the forward kernel returns, for its parameters."""
+def run_reference(parameters, q, k, v, bias, length):
     is_causal = parameters["mask_type"] in (cudnn.MaskType.CAUSAL, cudnn.MaskType.PADDING_CAUSAL)
     is_heads_first = parameters["layout"] == cudnn.AttentionLayout.BNTH.value
     given = (x.astype(jnp.float32) if x is not None and x.size else None for x in (q, k, v, bias))
@@ -37,13 +37,13 @@ def attend_as(parameters, q, k, v, bias, length):
 
 
 def run_forward(q, k, v, bias, q_length, kv_length, *rest, **parameters):
-    result, saved = attend_as(parameters, q, k, v, bias, kv_length)
+    result, saved = run_reference(parameters, q, k, v, bias, kv_length)
     return [result.astype(q.dtype), saved][: 1 + parameters["is_training"]]
 
 
 def run_backward(q, k, v, bias, q_length, kv_length, *rest, **parameters):
     has_bias_gradient = parameters["variadic_args"][1]
-    _, pull = jax.vjp(lambda *x: attend_as(parameters, *x, kv_length)[0], q, k, v, bias)
+    _, pull = jax.vjp(lambda *x: run_reference(parameters, *x, kv_length)[0], q, k, v, bias)
     return list(pull(rest[-1].astype(jnp.float32)))[: 3 + has_bias_gradient]
 
 
@@ -81,27 +81,24 @@ def make_step(is_causal=False, kv_heads=HEADS, bias=None, fixed_bias=None, lengt
 
 
 def run_on_one_device(step, *arguments):
-    """The equations of the step one by one, with what stands for cuDNN."""
+    """Compute the equations of the step one by one, with the reference for cuDNN."""
     source = tofu.jax.read_step(step, arguments)
     return source.native.step.compute(jax.tree.leaves(arguments))
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4, 8])
-@pytest.mark.parametrize("case", CASES)
-def test_it_is_split_by_batch_and_heads(case, workers):
+@pytest.mark.parametrize(("case", "workers"), [*zip(CASES, (2, 3, 4, 8, 4, 2), strict=True)])
+def test_attention_is_split_by_batch_and_heads(case, workers):
     step, params, x = make_step(**CASES[case])
     made = tofu.jax.partition(step, workers, (params, x))
     split = {axis for name, axes in made.plan.operators.items() if "dot_product" in name for axis in axes} - {None}
     assert split
     assert split <= {"batch", "heads"}
-    ours = jax.tree.leaves(made(made.place(params), x))
-    for one, other in zip(ours, run_on_one_device(step, params, x), strict=True):
-        np.testing.assert_allclose(np.asarray(one, np.float32), np.asarray(other, np.float32), rtol=2e-2, atol=2e-2)
+    assert_close(made(made.place(params), x), run_on_one_device(step, params, x), 2e-2, 2e-2)
 
 
 @pytest.mark.parametrize("axis", ["batch", "heads"])
 @pytest.mark.parametrize("layout", ["BTNH", "BNTH"])
-def test_each_axis_in_each_layout(axis, layout):
+def test_each_axis_splits_each_layout(axis, layout):
     shape = (BATCH, LENGTH, HEADS, WIDTH) if layout == "BTNH" else (BATCH, HEADS, LENGTH, WIDTH)
     random = np.random.default_rng(0)
     q, k, v = (jnp.asarray(random.normal(size=shape), jnp.bfloat16) for _ in range(3))
@@ -112,8 +109,7 @@ def test_each_axis_in_each_layout(axis, layout):
 
     names = ["dot_product_attention_fwd_wrapper", "dot_product_attention_bwd_wrapper"]
     made = tofu.jax.partition(step, 4, (q, k, v), hints=dict.fromkeys(names, axis))
-    for one, other in zip(made(q, k, v), run_on_one_device(step, q, k, v), strict=True):
-        np.testing.assert_allclose(np.asarray(one, np.float32), np.asarray(other, np.float32), rtol=2e-2, atol=2e-2)
+    assert_close(made(q, k, v), run_on_one_device(step, q, k, v), 2e-2, 2e-2)
 
 
 def test_dropout_is_refused():

@@ -1,4 +1,4 @@
-"""Functions that users describe: what is right runs as on one device, and what is wrong is found."""
+"""Functions that users describe: right descriptions run as on one device, wrong ones are found."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 import tofu.jax
+from tests.jax.comparison import check_step
 from tests.jax.kernels.attention import make_attention, make_step, plain_attention, run_backward, run_forward
-from tests.jax.kernels.test_pallas import compare
 from tofu.errors import DescriptionError, UndescribedOperatorError, UnsupportedError
-from tofu.tdl import Opaque, Sum
+from tofu.tdl import Opaque
 
 HEADS = "b h _ _, b h _ _, b h _ _ -> b h _ _"
-part = Opaque()
+attend_part = Opaque()
 
 
-def formula(q, k, v):
-    return lambda b, h, i, d: part(q[b, h, i, :], k[b, h, :, :], v[b, h, :, :])[d]
+def by_formula(q, k, v):
+    return lambda b, h, i, d: attend_part(q[b, h, i, :], k[b, h, :, :], v[b, h, :, :])[d]
 
 
-def list_axes(made, name):
+def find_axes(made, name):
     return {axis for operator, axes in made.plan.operators.items() if name in operator for axis in axes} - {None}
 
 
-@pytest.mark.parametrize(("description", "workers"), [(HEADS, 2), (HEADS, 3), (formula, 4), (formula, 8)])
+@pytest.mark.parametrize(("description", "workers"), [(HEADS, 3), (by_formula, 8)])
 def test_a_described_function_is_one_operator(description, workers):
     attention = tofu.jax.describe(description, name="attention")(plain_attention)
     step, *arguments = make_step(attention, heads=8)
-    made = compare(step, workers, *arguments)
-    assert list_axes(made, "attention") <= {"b", "h"}
+    made = check_step(step, workers, *arguments)
+    assert find_axes(made, "attention") <= {"b", "h"}
     assert sum("attention" in name for name in made.plan.operators) == 2  # the function and its gradient
     plain, *_ = make_step(plain_attention, heads=8)
     assert made.plan.communication_bytes == tofu.jax.partition(plain, workers, arguments).plan.communication_bytes
@@ -43,40 +43,23 @@ def test_a_described_function_is_one_operator(description, workers):
     "options",
     [{"scans": True}, {"wrap": jax.checkpoint}, {"scans": True, "wrap": partial(jax.checkpoint, prevent_cse=False)}],
 )
-def test_loops_and_checkpoints(options):
+def test_described_functions_in_loops_and_checkpoints(options):
     attention = tofu.jax.describe(HEADS, name="attention")(plain_attention)
     step, *arguments = make_step(attention, layers=2, **options)
-    assert list_axes(compare(step, 4, *arguments), "attention")
+    assert find_axes(check_step(step, 4, *arguments), "attention")
 
 
-@pytest.mark.parametrize(
-    "description",
-    ["h _ _, h _ _, h _ _ -> h _ _", lambda q, k, v: lambda h, i, d: part(q[h, i, :], k[h, :, :], v[h, :, :])[d]],
-)
-def test_vmap_adds_an_axis(description):
-    one = tofu.jax.describe(description, name="one")(lambda q, k, v: plain_attention(q[None], k[None], v[None])[0])
-    step, *arguments = make_step(jax.vmap(one))
-    made = compare(step, 4, *arguments)
-    assert list_axes(made, "one") <= {"batch", "h"}
-    assert list_axes(made, "one")
-    shared = jax.vmap(one, (0, None, None))
-    q = arguments[1][:, None]
-    compare(lambda q, k: jax.grad(lambda q, k: jnp.sum(shared(q, k, k) ** 2), (0, 1))(q, k), 2, q, q[0])
-
-
-def test_forward_and_backward_functions_of_a_kernel_are_described_each():
+def test_forward_and_backward_kernels_have_their_own_descriptions():
     forward = tofu.jax.describe("b h _ _, b h _ _, b h _ _ -> b h _ _, b h _", name="forward")(run_forward)
     saved = "b h _ _, b h _ _, b h _ _, b h _ _, b h _, b h _ _ -> b h _ _, b h _ _, b h _ _"
     backward = tofu.jax.describe(saved, name="backward")(run_backward)
     step, *arguments = make_step(make_attention(forward, backward))
-    made = compare(step, 4, *arguments)
-    assert list_axes(made, "forward") <= {"b", "h"} >= list_axes(made, "backward")
+    made = check_step(step, 4, *arguments)
+    assert find_axes(made, "forward") <= {"b", "h"} >= find_axes(made, "backward")
     assert not any("vjp" in name for name in made.plan.operators)
 
 
 def test_a_described_function_keeps_its_own_gradient():
-    """That of `jax.custom_vjp` is what the described gradient computes."""
-
     @tofu.jax.describe("b _ -> b _")
     @jax.custom_vjp
     def double(x):
@@ -84,10 +67,10 @@ def test_a_described_function_keeps_its_own_gradient():
 
     double.defvjp(lambda x: (2 * x, None), lambda _, d_out: (7 * d_out,))
     step = lambda x: jax.grad(lambda x: jnp.sum(double(x)))(x) + double(x)  # noqa: E731
-    compare(step, 2, jnp.ones((4, 6)))
+    check_step(step, 2, jnp.ones((4, 6)))
 
 
-def test_gradients_of_gradients_and_of_forward_mode():
+def test_second_derivatives_work_and_forward_mode_is_refused():
     described = tofu.jax.describe("b _, b _, () -> b _, b")(
         lambda x, mask, scale: (jnp.tanh(x * scale) * mask, mask.sum(1))
     )
@@ -97,13 +80,12 @@ def test_gradients_of_gradients_and_of_forward_mode():
         return jnp.sum(scale * result**2) + count.sum()
 
     x, mask = jnp.linspace(-1, 1, 24).reshape(4, 6), jnp.ones((4, 6), jnp.int32)
-    compare(lambda x: jax.grad(lambda x: jnp.sum(jnp.sin(jax.grad(find_loss)(x, 3.0))))(x), 2, x)
+    check_step(lambda x: jax.grad(lambda x: jnp.sum(jnp.sin(jax.grad(find_loss)(x, 3.0))))(x), 2, x)
     with pytest.raises(UnsupportedError, match=r"at .*test_describe\.py:\d+ differentiates a function in forward mode"):
         tofu.jax.partition(lambda x: jax.jvp(lambda x: find_loss(x, 3.0), (x,), (x,)), 2, (x,))
 
 
-def test_outside_of_tofu_it_is_the_function():
-    """Before and after a step with it was planned, which JAX's caches of traces do not mix."""
+def test_outside_of_a_planned_step_the_function_is_unchanged():
     described = tofu.jax.describe("b _ -> b _")(lambda x: jnp.sin(x))
     body = lambda carry, _: (jax.jit(described)(carry), None)  # noqa: E731
     step = lambda x: jax.lax.scan(body, x, None, length=2)[0]  # noqa: E731
@@ -111,13 +93,13 @@ def test_outside_of_tofu_it_is_the_function():
     find_names = lambda: {e.primitive.name for e in jax.make_jaxpr(described)(x).eqns}  # noqa: E731
     jax.jit(step)(x)
     assert find_names() == {"sin"}
-    assert list_axes(compare(step, 2, x), "lambda")
+    assert find_axes(check_step(step, 2, x), "lambda")
     assert find_names() == {"sin"}
     assert "sin" in str(jax.make_jaxpr(step)(x))
     assert jax.grad(lambda x: described(x).sum())(x).shape == x.shape
 
 
-def test_arguments_by_name_numbers_and_methods():
+def test_methods_take_arguments_by_name_and_numbers():
     class Layer:
         @tofu.jax.describe("b _, _ -> b _")
         def scale(self, x, w, power=1):
@@ -125,29 +107,28 @@ def test_arguments_by_name_numbers_and_methods():
 
     layer = Layer()
     step = lambda x, w: layer.scale(x, w=w, power=2) + jax.grad(lambda w: layer.scale(x, w).sum())(w)  # noqa: E731
-    compare(step, 2, jnp.ones((4, 6)), jnp.arange(6.0))
+    check_step(step, 2, jnp.ones((4, 6)), jnp.arange(6.0))
 
 
-def test_a_formula_reads_arguments_of_its_names():
+def test_a_formula_reads_named_arguments():
     def describe_power(x, *, power=1):
         return lambda i, j: x[i, j] ** power
 
     raised = tofu.jax.describe(describe_power)(lambda x, power=1: x ** (power or 1))
     x = jnp.arange(1.0, 25.0).reshape(4, 6)
     assert raised.verify(x, power=3).is_verified
-    compare(lambda x: raised(x, power=2) + raised(x), 2, x)
+    check_step(lambda x: raised(x, power=2) + raised(x), 2, x)
     with pytest.raises(DescriptionError, match=r"power of .* takes numbers, strings and booleans"):
         tofu.jax.partition(lambda x: raised(x, power=None), 2, (x,))
 
 
-def test_a_primitive_of_ones_own_and_a_call_of_a_library():
-    """Nothing else is known of either. Both are named, with the line, where they are not described."""
+def test_primitives_and_library_calls_need_a_description():
     primitive = Primitive("my_primitive")
     primitive.def_impl(jnp.sin)
     primitive.def_abstract_eval(lambda x: x)
     mlir.register_lowering(primitive, mlir.lower_fun(jnp.sin, multiple_results=False))
     x = jnp.ones((4, 6))
-    compare(tofu.jax.describe("b _ -> b _")(lambda x: primitive.bind(x)), 2, x)
+    check_step(tofu.jax.describe("b _ -> b _")(lambda x: primitive.bind(x)), 2, x)
     call = jax.ffi.ffi_call("no_such_library", jax.ShapeDtypeStruct((4, 6), jnp.float32))
     with pytest.raises(
         UndescribedOperatorError,
@@ -158,75 +139,44 @@ def test_a_primitive_of_ones_own_and_a_call_of_a_library():
     assert tofu.jax.partition(lambda x: described(x) + 1, 2, (x,)).plan.operators["library"] == ("b",)
 
 
-def test_sums_of_parts_that_would_overlap_are_whole():
-    """Ten positions on three devices: one that is read twice would be added twice, since zeros in its place add something as well."""
-    add_up = tofu.jax.describe("k _ -> _")(lambda x: jnp.exp(x).sum(0))
-    made = compare(lambda x: add_up(jnp.sin(x)), 3, jnp.ones((10, 6)))
-    assert list_axes(made, "lambda") == set()
-    by_formula = tofu.jax.describe(lambda x: lambda j: Sum(lambda k: tofu.tdl.exp(x[k, j])))(
-        lambda x: jnp.exp(x).sum(0)
-    )
-    assert "k" not in list_axes(compare(lambda x: by_formula(jnp.sin(x)), 3, jnp.ones((10, 6))), "lambda")
-
-
-def test_a_described_kernel_among_other_operators():
-    step, *arguments = make_step(tofu.jax.describe(HEADS, name="attention")(plain_attention))
-    compare(step, 4, *arguments)
-
-
 Q = jax.ShapeDtypeStruct((2, 3, 4, 5), jnp.float32)
 
 
+def attend(q, k, v):
+    return jax.nn.softmax(q @ k.swapaxes(2, 3)) @ v
+
+
+def attend_causally(q, k, v):
+    i, j = jnp.arange(q.shape[2]), jnp.arange(k.shape[2])
+    return jax.nn.softmax(jnp.where(i[:, None] >= j, q @ k.swapaxes(2, 3), -1e30)) @ v
+
+
 def test_a_right_description_is_verified():
-    report = tofu.jax.describe("b h i _, b h _ _, b h _ _ -> b h i _", name="attention")(attend_all).verify(Q, Q, Q)
+    report = tofu.jax.describe("b h i _, b h _ _, b h _ _ -> b h i _", name="attention")(attend).verify(Q, Q, Q)
     assert report.is_verified
-    assert [(node.op, [one.axis for one in node.strategies]) for node in report.nodes] == [
+    assert [(node.op, [strategy.axis for strategy in node.strategies]) for node in report.nodes] == [
         ("attention", ["b", "h", "i"]),
         ("attention_vjp", ["b", "h", "i"]),
     ]
     assert "split i      in 2, 3: CONCAT REDUCE REDUCE" in str(report)
 
 
-def attend_all(q, k, v):
-    return jax.nn.softmax(q @ k.swapaxes(2, 3)) @ v
-
-
 @pytest.mark.parametrize(
-    ("description", "problem"),
+    ("function", "description", "problem"),
     [
-        ("b h _ _, b h j _, b h j _ -> b h _ _", "attention, split j: the parts are off by"),
-        ("b h i _, b h i _, b h i _ -> b h i _", "attention, split i: the parts are off by"),
-        ("b h _ d, b h _ d, b h _ d -> b h _ d", "attention, split d: the parts are off by"),
-        (lambda q, k, v: lambda b, h, i, d: q[b, h, i, d] * v[b, h, i, d] + 0 * k[b, h, i, d], "is off by"),
+        (attend, "b h _ _, b h j _, b h j _ -> b h _ _", "attention, split j: the parts are off by"),
+        (attend, "b h i _, b h i _, b h i _ -> b h i _", "attention, split i: the parts are off by"),
+        (attend, "b h _ d, b h _ d, b h _ d -> b h _ d", "attention, split d: the parts are off by"),
+        (attend, lambda q, k, v: lambda b, h, i, d: q[b, h, i, d] * v[b, h, i, d] + 0 * k[b, h, i, d], "is off by"),
+        (attend_causally, "b h i _, b h _ _, b h _ _ -> b h i _", "split i: the parts are off by"),
     ],
 )
-def test_a_wrong_description_is_found(description, problem):
+def test_a_wrong_description_is_found(function, description, problem):
     with pytest.raises(DescriptionError, match=problem):
-        tofu.jax.describe(description, name="attention")(attend_all).verify(Q, Q, Q)
+        tofu.jax.describe(description, name="attention")(function).verify(Q, Q, Q)
 
 
-def test_causal_attention_is_not_split_by_positions():
-    """A part of the positions counts from zero."""
-    with pytest.raises(DescriptionError, match="split i: the parts are off by"):
-        tofu.jax.describe("b h i _, b h _ _, b h _ _ -> b h i _")(causal).verify(Q, Q, Q)
-
-
-def causal(q, k, v):
-    i, j = jnp.arange(q.shape[2]), jnp.arange(k.shape[2])
-    return jax.nn.softmax(jnp.where(i[:, None] >= j, q @ k.swapaxes(2, 3), -1e30)) @ v
-
-
-def test_a_function_without_a_gradient_is_verified_without_it():
-    primitive = Primitive("no_gradient")
-    primitive.def_abstract_eval(lambda x: x)
-    mlir.register_lowering(primitive, mlir.lower_fun(jnp.sin, multiple_results=False))
-    kernel = tofu.jax.describe("b _ -> b _", name="kernel")(lambda x: primitive.bind(x))
-    report = kernel.verify(jax.ShapeDtypeStruct((8, 12), jnp.float32))
-    assert report.is_verified
-    assert "kernel_vjp: not compared: it has no gradient" in str(report)
-
-
-def test_what_is_no_description_is_refused():
+def test_malformed_descriptions_are_refused():
     with pytest.raises(DescriptionError, match="is a rule or a formula in TDL, and not 3"):
         tofu.jax.describe(3)
     with pytest.raises(DescriptionError, match="is a decorator of functions, and was given 3"):

@@ -1,4 +1,4 @@
-"""A `shard_map` within a step computes what it would on its devices, wherever the plan has it computed."""
+"""`shard_map` within a step computes what it computes on its own devices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
 import tofu.jax
-from tests.jax.kernels.test_pallas import compare, double, find_kernels, run_tiles
+from tests.jax.comparison import check_step
+from tests.jax.kernels.test_pallas import double, find_kernels, run_tiles
 from tofu.errors import UnsupportedError
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(16, 64)), jnp.float32)
@@ -23,45 +24,44 @@ def make_mesh(*sizes):
 
 
 def use_collectives(x, w):
-    """A product whose sum is over `y`, and neighbours along `x`."""
+    """Return results of every collective: a product summed over `y`, and neighbours along `x`."""
     h = lax.psum(x @ w, "y")
-    everything = lax.all_gather(h, "x", axis=0, tiled=True)
+    gathered = lax.all_gather(h, "x", axis=0, tiled=True)
     size = lax.psum(1, "x")
     following = lax.ppermute(h, "x", [(n, (n + 1) % size) for n in range(size)])
     swapped = lax.all_to_all(h, "x", 1, 0, tiled=True)
-    total = lax.psum_scatter(everything, "x", scatter_dimension=0, tiled=True)
+    total = lax.psum_scatter(gathered, "x", scatter_dimension=0, tiled=True)
     return (
         h + following * (lax.axis_index("x") + 1),
-        lax.pmean(everything.sum(0), "x") + lax.pmax(lax.stop_gradient(swapped).max(), "x"),
+        lax.pmean(gathered.sum(0), "x") + lax.pmax(lax.stop_gradient(swapped).max(), "x"),
         total,
     )
 
 
-@pytest.mark.parametrize("is_checked", [True, False])
-@pytest.mark.parametrize("sizes", [(1, 1), (2, 1), (2, 2), (4, 2)])
-def test_collectives(sizes, is_checked):
+@pytest.mark.parametrize(("sizes", "is_checked"), [((1, 1), True), ((2, 1), False), ((2, 2), True), ((4, 2), False)])
+def test_every_collective(sizes, is_checked):
     mesh, (x, y) = make_mesh(*sizes), ("x", "y")
     specs = (PartitionSpec(x, y), PartitionSpec(y)), (PartitionSpec(x), PartitionSpec(), PartitionSpec(x))
     mapped = jax.shard_map(use_collectives, mesh=mesh, in_specs=specs[0], out_specs=specs[1], check_vma=is_checked)
-    loss = lambda x, w: sum(jnp.mean(jnp.sin(one)) for one in mapped(x, w)[::2])  # noqa: E731
-    compare(lambda x, w: (mapped(x, w), jax.grad(loss, (0, 1))(x, w)), 4, X, W)
+    loss = lambda x, w: sum(jnp.mean(jnp.sin(result)) for result in mapped(x, w)[::2])  # noqa: E731
+    check_step(lambda x, w: (mapped(x, w), jax.grad(loss, (0, 1))(x, w)), 4, X, W)
 
 
-def test_dimensions_that_two_axes_divide_and_others_that_none_does():
+def test_a_dimension_split_by_two_axes_beside_a_replicated_one():
     mesh = make_mesh(2, 2)
     body = lambda x: x * (2 * lax.axis_index("y") + lax.axis_index("x"))  # noqa: E731
     spec = PartitionSpec(("y", "x"), None)
-    compare(jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec), 4, X)
+    check_step(jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec), 4, X)
 
 
-def test_a_kernel_in_it():
+def test_a_kernel_within_a_shard_map():
     rows = (2, 64), lambda i: (i, 0)
     tiles = run_tiles(double, (4,), [rows], rows, (8, 64))
     spec = PartitionSpec("x")
     mapped = jax.shard_map(tiles, mesh=make_mesh(2), in_specs=spec, out_specs=spec, check_vma=False)
     (kernel,) = find_kernels(mapped, X)
     assert str(kernel.rule) == "grid0 (grid1 2) _ -> grid0 (grid1 2) _"
-    compare(lambda x: mapped(jnp.sin(x)), 4, X)
+    check_step(lambda x: mapped(jnp.sin(x)), 4, X)
 
 
 def loop(x):
@@ -70,23 +70,21 @@ def loop(x):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_one_in_a_described_function_runs_on_each_worker(count):
+def test_a_shard_map_in_a_described_function_runs_on_each_worker(count):
     spec = PartitionSpec("x")
     mapped = jax.shard_map(loop, mesh=make_mesh(count), in_specs=spec, out_specs=spec, check_vma=False)
     described = tofu.jax.describe("b _ -> b _", name="described")(mapped)
-    made = compare(lambda x: jax.grad(lambda x: jnp.sum(described(jnp.tanh(x)) ** 2))(x), 2, X)
+    made = check_step(lambda x: jax.grad(lambda x: jnp.sum(described(jnp.tanh(x)) ** 2))(x), 2, X)
     assert made.plan.operators["described"] == ("b",)
 
 
-def test_one_in_a_loop_of_unknown_length():
-    """Every worker computes such a loop whole."""
+def test_a_shard_map_in_a_replicated_while_loop():
     spec = PartitionSpec("x")
     mapped = jax.shard_map(lambda x: x * 2, mesh=make_mesh(2), in_specs=spec, out_specs=spec)
-    compare(lambda x: lax.while_loop(lambda x: jnp.max(x) < 100, mapped, x) + 1, 4, X)
+    check_step(lambda x: lax.while_loop(lambda x: jnp.max(x) < 100, mapped, x) + 1, 4, X)
 
 
-def test_what_cannot_be_read_is_named():
-    """A call of a library that has no rule for batches."""
+def test_a_library_call_without_a_batching_rule_is_refused():
     call = jax.ffi.ffi_call("no_such_library", jax.ShapeDtypeStruct((8, 64), jnp.float32))
     spec = PartitionSpec("x")
     step = lambda count: jax.shard_map(call, mesh=make_mesh(count), in_specs=spec, out_specs=spec, check_vma=False)  # noqa: E731

@@ -1,4 +1,4 @@
-"""Training steps as JAX's users write them, small: in plain JAX, flax.linen, flax.nnx and equinox."""
+"""Small training steps in plain JAX, flax.linen, flax.nnx and equinox, as users write them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import numpy as np
 from tests.models.jax.plain import STEPS
 
 Step = tuple[Callable[..., Any], Any, tuple[Any, ...]]
-"""A step, its state, which it returns first, and its other arguments."""
+"""A step, its state, which is also its first result, and its other arguments."""
 
 PACKAGES = {"linen": "flax", "nnx": "flax", "equinox": "equinox"}
-"""The modules beside this one that need more than JAX -> the package."""
+"""Modules of this folder that need a package besides JAX -> the package."""
 
 
 def load_models() -> dict[str, Callable[[str], Step]]:
-    """Name -> the step in a type. Those of packages are in double precision alone, and are left out where the package is not installed."""
+    """Return the builders of steps by name. Steps of packages that are not installed are left out; the others are in double precision."""
 
     def of_plain(name: str) -> Callable[[str], Step]:
         def build(dtype: str) -> Step:
@@ -39,7 +39,7 @@ def load_models() -> dict[str, Callable[[str], Step]]:
 
 
 def as_numbers(tree: Any) -> list[np.ndarray]:
-    """The arrays of a tree, in double precision; keys as what they hold. Functions and texts are left out."""
+    """Return the arrays of a tree in double precision, and the data of keys. Functions and texts are left out."""
     arrays = [jnp.asarray(x) for x in jax.tree.leaves(tree) if hasattr(x, "dtype")]
     plain = [jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.extended) else x for x in arrays]
     return [np.asarray(x, complex if jnp.iscomplexobj(x) else float) for x in plain]

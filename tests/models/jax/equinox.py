@@ -1,4 +1,4 @@
-"""Training steps as users of equinox write them: the module, with its functions, is a part of the state."""
+"""Training steps of equinox. The module with its functions is part of the state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def draw(*shape):
 
 
 def _train(module, find_loss, tx, *others):
-    """A step under eqx.filter_jit, as the pages of equinox have it."""
+    """Return a step under eqx.filter_jit, as in the documentation of equinox."""
 
     @eqx.filter_jit
     def step(state, *others):
@@ -27,7 +27,7 @@ def _train(module, find_loss, tx, *others):
 
 
 def perceptron():
-    """Activations are leaves of the module; a key for each row of the batch."""
+    """Return a step of a module with activations as leaves, and a key for each row of the batch."""
     one, two = jax.random.split(jax.random.key(0))
     module = eqx.nn.Sequential(
         [
@@ -47,7 +47,7 @@ def perceptron():
 
 
 class Attending(eqx.Module):
-    """Attention, then a convolution."""
+    """Attention followed by a convolution."""
 
     attention: eqx.nn.MultiheadAttention
     norm: eqx.nn.LayerNorm
@@ -71,7 +71,7 @@ def attending():
 
 
 class Normalized(eqx.Module):
-    """BatchNorm, whose statistics are a state of their own."""
+    """BatchNorm with statistics in a separate state."""
 
     norm: eqx.nn.BatchNorm
     last: eqx.nn.Linear
@@ -82,7 +82,7 @@ class Normalized(eqx.Module):
 
 
 def normalized():
-    """Batch normalization under jax.vmap, with its statistics in a state beside the module."""
+    """Return a step with batch normalization under jax.vmap and separate statistics."""
     module, statistics = eqx.nn.make_with_state(
         lambda: Normalized(
             eqx.nn.BatchNorm(32, axis_name="batch", mode="batch", dtype=jnp.float64),

@@ -37,7 +37,7 @@ def _shapes(tree: Tree, dtype: str = "float32") -> Tree:
 
 
 def descend(loss: Loss) -> Callable[..., Any]:
-    """Plain gradient descent; the state is the parameters."""
+    """Return a step of gradient descent. The state is the parameters."""
 
     def step(params: Tree, data: Tree) -> tuple[Tree, jax.Array]:
         value, gradients = jax.value_and_grad(loss)(params, data)
@@ -47,7 +47,7 @@ def descend(loss: Loss) -> Callable[..., Any]:
 
 
 def adam(loss: Loss) -> Callable[..., Any]:
-    """Adam; the state is (parameters, first moments, second moments, count)."""
+    """Return a step of Adam. The state is (parameters, first moments, second moments, count)."""
 
     def step(state: Tree, data: Tree) -> tuple[Tree, jax.Array]:
         params, first, second, count = state
@@ -71,7 +71,7 @@ def _cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
 
 
 def mlp(batch: int = 256, width: int = 1024, layers: int = 4, classes: int = 64) -> Model:
-    """Equal dense layers under Adam."""
+    """Return equal dense layers under Adam."""
     params = _shapes(
         [{"w": (width, width), "b": (width,)}] * layers + [{"w": (width, classes), "b": (classes,)}],
     )
@@ -97,7 +97,7 @@ def transformer(
     has_adam: bool = False,
     is_scanned: bool = False,
 ) -> Model:
-    """A causal language model, under plain descent or Adam, its layers one after the other or by `lax.scan`."""
+    """Return a causal language model under gradient descent or Adam, with unrolled layers or a `lax.scan`."""
     head = width // heads
     block = {
         "ln1": (width,),
@@ -142,7 +142,7 @@ def transformer(
 def lstm(
     batch: int = 64, width: int = 256, layers: int = 2, steps: int = 4, classes: int = 64, is_loop: bool = False
 ) -> Model:
-    """A stack of cells over time, unrolled or by `lax.scan`."""
+    """Return a stack of cells over time, unrolled or by `lax.scan`."""
     cell_shapes = {"x": (width, 4 * width), "h": (width, 4 * width), "b": (4 * width,)}
     params = _shapes({"cells": [cell_shapes] * layers, "out": (width, classes)})
 
@@ -182,7 +182,7 @@ def _normalize_channels(x: jax.Array, scale: jax.Array) -> jax.Array:
 
 
 def resnet(batch: int = 32, size: int = 16, widths: tuple[int, ...] = (32, 64), classes: int = 16) -> Model:
-    """Residual blocks of convolutions with batch normalization."""
+    """Return residual blocks of convolutions with batch normalization."""
     before, blocks = widths[0], []
     for width in widths:
         blocks.append(
@@ -213,7 +213,7 @@ def resnet(batch: int = 32, size: int = 16, widths: tuple[int, ...] = (32, 64), 
 def resnet_of_bottlenecks(
     batch: int = 256, size: int = 224, depths: tuple[int, ...] = (3, 4, 6, 3), classes: int = 1000
 ) -> Model:
-    """ResNet-50, or another of its family, under Adam (He et al. 2016, the stride in the 3x3 convolution)."""
+    """Return ResNet-50 or a variant under Adam (He et al. 2016, with the stride in the 3x3 convolution)."""
     blocks, strides, before = [], [], 64
     for stage, depth in enumerate(depths):
         inner, outer = 64 * 2**stage, 256 * 2**stage

@@ -1,4 +1,4 @@
-"""Training steps as users of flax.linen write them: () -> (step, state, other arguments)."""
+"""Training steps of flax.linen: () -> (step, state, other arguments)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cross_entropy(logits, labels):
 
 
 def train(find_loss, tx):
-    """A step of (params, state of the optimizer) by a loss of (params, batch)."""
+    """Return a step of (params, optimizer state) for a loss of (params, batch)."""
 
     def step(state, batch):
         params, memory = state
@@ -81,7 +81,7 @@ def make_state(model, *inputs, tx):
 
 
 def transformer():
-    """Embeddings, causal attention and dropout; keys follow from the step that the state counts."""
+    """Return a step with embeddings, causal attention, and dropout with keys from the step counter."""
     tokens = draw_labels(8, 17, classes=64)
     state = make_state(LanguageModel(), tokens[:, :-1], tx=schedule_adamw())
 
@@ -99,7 +99,7 @@ def transformer():
 
 
 class VisionTransformer(nn.Module):
-    """ViT: patches of an image, then blocks."""
+    """Vision Transformer over patches of an image."""
 
     @nn.compact
     def __call__(self, x, train=True):
@@ -126,7 +126,7 @@ def vision_transformer():
 
 
 class Residual(nn.Module):
-    """Two convolutions with BatchNorm beside a shortcut."""
+    """Two convolutions with BatchNorm and a shortcut."""
 
     channels: int
     stride: int = 1
@@ -153,13 +153,13 @@ class ResNet(nn.Module):
 
 
 class StateWithStatistics(train_state.TrainState):
-    """flax's state of training, and BatchNorm's statistics."""
+    """Training state of flax with BatchNorm's statistics."""
 
     batch_stats: Any
 
 
 def resnet():
-    """Moving statistics are a mutable collection, which is a part of the state."""
+    """Return a step with moving statistics, a mutable collection that is part of the state."""
     model, images = ResNet(), draw(16, 16, 16, 3)
     variables = jax.tree.map(lambda x: x.astype(jnp.float64), model.init(jax.random.key(0), images))
     state = StateWithStatistics.create(
@@ -197,12 +197,12 @@ def _train_linen(model, x, tx):
 
 
 def recurrent():
-    """Scans over time, one of them from its end."""
+    """Return a step with scans over time, one of them reversed."""
     return _train_linen(Recurrent(), draw(8, 6, 16), optax.rmsprop(1e-2))
 
 
 class Layer(nn.Module):
-    """What `Stacked` scans over."""
+    """Layer that `Stacked` scans over."""
 
     @nn.compact
     def __call__(self, x, _):
@@ -211,7 +211,7 @@ class Layer(nn.Module):
 
 
 class Stacked(nn.Module):
-    """Layers by a scan, computed again in the backward pass."""
+    """Layers in a scan with rematerialization."""
 
     @nn.compact
     def __call__(self, x):
@@ -220,7 +220,7 @@ class Stacked(nn.Module):
 
 
 def stacked():
-    """A scan over layers that jax.checkpoint computes again."""
+    """Return a step with a scan over layers under jax.checkpoint."""
     return _train_linen(Stacked(), draw(16, 32), optax.adamw(1e-2, eps=1e-6))
 
 
@@ -243,7 +243,7 @@ class Experts(nn.Module):
 
 
 def experts():
-    """Two of eight experts for each row, as many rows as there is room for."""
+    """Return a step with two of eight experts for each row, up to their capacity."""
     return _train_linen(Experts(), draw(32, 16), optax.adafactor(1e-2, min_dim_size_to_factor=16))
 
 
@@ -260,7 +260,7 @@ def _find_loss(params, batch):
 
 
 def accumulated():
-    """Gradients added up by a scan over parts of the batch."""
+    """Return a step that adds gradients in a scan over parts of the batch."""
     params, tx = _draw_layers(), optax.adam(1e-2)
 
     def step(state, batch):
@@ -277,7 +277,7 @@ def accumulated():
 
 
 def optimized(tx):
-    """Some optimizers look at the loss, and search along a line."""
+    """Return a step with an optimizer that uses the loss and searches along a line."""
     tx, params = optax.with_extra_args_support(tx), _draw_layers()
 
     def step(state, batch):
@@ -291,7 +291,7 @@ def optimized(tx):
 
 
 def scaled():
-    """Loss scaling as flax has it: a step whose gradients are not finite is taken back."""
+    """Return a step with flax's loss scaling, which skips updates with gradients that are not finite."""
     params, tx = _draw_layers(), optax.adam(1e-2)
 
     def step(state, batch):
@@ -306,7 +306,7 @@ def scaled():
 
 
 def averaged():
-    """An average of the parameters that every other step adds to."""
+    """Return a step with an average of the parameters that every second step updates."""
     params, tx = _draw_layers(), optax.sgd(1e-2)
     update = train(_find_loss, tx)
 

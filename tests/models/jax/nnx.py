@@ -1,4 +1,4 @@
-"""Training steps as users of flax.nnx write them, over what `nnx.split` makes of a module."""
+"""Training steps of flax.nnx, over the result of `nnx.split`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Perceptron(nnx.Module):
 
 
 def perceptron():
-    """The optimizer is an object, too; moving statistics and keys are written to within the step."""
+    """Return a step with an optimizer object, moving statistics and keys that change in the step."""
     model = Perceptron(nnx.Rngs(0))
     graph, state = nnx.split((model, ModelAndOptimizer(model, optax.adam(1e-2, eps=1e-6))))
     state = jax.tree.map(lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x, state)  # moving statistics
@@ -75,7 +75,7 @@ class LanguageModel(nnx.Module):
 
 
 def transformer():
-    """Parameters apart from the rest of the state, keys of dropout."""
+    """Return a step with separate parameters, and keys of dropout."""
     graph, params, rest = nnx.split(LanguageModel(nnx.Rngs(0, dropout=1)), nnx.Param, ...)
     tx = optax.adamw(1e-2, eps=1e-6)
 

@@ -1,4 +1,4 @@
-"""Training steps in plain JAX: type -> (step, state, data), small, of extents that 8 workers can share."""
+"""Small training steps in plain JAX: type -> (step, state, data). Extents suit 8 workers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def descend(loss):
-    """Gradient descent on a loss of (params, data)."""
+    """Return a step of gradient descent on a loss of (params, data)."""
 
     def step(params, data):
         value, gradients = jax.value_and_grad(loss)(params, data)
@@ -18,7 +18,7 @@ def descend(loss):
 
 
 def adam(loss):
-    """Adam on a loss of (params, data); the state is (params, first moments, second moments, count)."""
+    """Return a step of Adam on a loss of (params, data). The state is (params, first moments, second moments, count)."""
 
     def step(state, data):
         params, mean, square, count = state

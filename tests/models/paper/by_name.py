@@ -1,4 +1,4 @@
-"""The paper's models by the names that it gives them, at full size or with narrower layers."""
+"""Models of the paper by name, at full size or with narrower layers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEASURED: dict[str, Callable[[], Model]] = {
 
 
 def build_model(name: str, batch: int, scale: int = 1) -> Model:
-    """The model of a name such as wresnet-152-10, rnn-8-8k or transformer-12, all of whose widths are divided by `scale`.
+    """Return the model of a name such as wresnet-152-10, rnn-8-8k or transformer-12, with all widths divided by `scale`.
 
     Numbers of layers, time steps, classes and the size of images stay. Raises ValueError for another name, and for a scale that
     does not divide the widths.

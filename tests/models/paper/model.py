@@ -1,4 +1,4 @@
-"""A model to measure: its symbol, the shapes of its inputs, and its weights, all from shapes alone."""
+"""A model to measure: its symbol and the shapes of its inputs."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Model:
     shapes: Mapping[str, tuple[int, ...]]
 
     def read(self, settings: Settings, observe: Observer | None = None) -> Task:
-        """The first half of the pipeline, up to the problem that is searched, with every parameter trained."""
+        """Run the pipeline up to the search problem, with every parameter trained."""
         return read_trained(self.symbol, self.shapes, settings, observe)
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Parameter name -> shape: every argument that is neither an input nor a label."""
+        """Return the shapes of all parameters by name, without inputs and labels."""
         shapes, _, _ = self.symbol.infer_shape(**self.shapes)
         named = zip(self.symbol.list_arguments(), shapes, strict=True)
         return {n: shape for n, shape in named if n not in self.shapes and not n.endswith("label")}
 
     def weight_bytes(self) -> int:
-        """Bytes of all parameters."""
+        """Return the bytes of all parameters."""
         return WEIGHT_BYTES * sum(prod(shape) for shape in self.weight_shapes().values())

@@ -10,7 +10,7 @@ from tests.models.paper.model import Model
 def rnn(
     layers: int, hidden: int, batch: int = 128, *, time_steps: int = 20, features: int = 512, classes: int = 1000
 ) -> Model:
-    """RNN-`layers`-`hidden`: every step's output of the last layer is classified by weights that the steps share."""
+    """Return RNN-`layers`-`hidden`. Shared weights classify the output of the last layer at every time step."""
     stack = mx.rnn.SequentialRNNCell()
     for layer in range(layers):
         stack.add(mx.rnn.LSTMCell(hidden, prefix=f"lstm{layer}_"))
@@ -29,7 +29,7 @@ def rnn(
 
 
 def bidirectional(hidden: int, batch: int = 128, *, time_steps: int = 20, classes: int = 1000) -> Model:
-    """One layer of GRU in both directions over embedded words; every step's word is predicted."""
+    """Return a bidirectional layer of GRU over embedded words, which predicts a word at every time step."""
     cells = [mx.rnn.GRUCell(hidden, prefix=f"{side}_") for side in ("left", "right")]
     words = mx.sym.Embedding(mx.sym.Variable("data"), input_dim=classes, output_dim=hidden, name="embedding")
     begin = [mx.sym.Variable(f"begin{i}") for i in range(2)]

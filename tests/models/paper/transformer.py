@@ -1,4 +1,4 @@
-"""Transformer encoders: self-attention and a feed-forward part in every layer, normalised before each."""
+"""Transformer encoders with self-attention and a feed-forward part in every layer, normalized before each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def transformer(
     experts: int = 0,
     dtype: str = "float32",
 ) -> Model:
-    """An encoder over `length` tokens that predicts every token of the output.
+    """Return an encoder over `length` tokens that predicts every token of the output.
 
     The products of the attention run over (batch, head) as one dimension. `heads_first` makes it (head, batch), so that it can be
     split by heads, as Megatron-LM does; the other way it can be split by batch. With `experts`, every second layer is a mixture of so many
@@ -104,7 +104,7 @@ def _feed_experts(net: Any, name: str, batch: int, length: int, hidden: int, exp
 
 
 def _by_expert(net: Any, outer: tuple[int, int], inner: tuple[int, int], name: str, back: bool = False) -> Any:
-    """From (sequences, places of all experts, hidden) to (experts, places in all sequences, hidden), or back."""
+    """Convert (sequences, slots of all experts, hidden) to (experts, slots of all sequences, hidden), or back."""
     (first, second), (places, hidden) = outer, inner
     apart = mx.sym.Reshape(net, shape=(first, second, places, hidden), name=f"{name}_apart")
     turned = mx.sym.transpose(apart, axes=(1, 0, 2, 3), name=f"{name}_turned")

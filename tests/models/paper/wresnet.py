@@ -22,7 +22,7 @@ def wresnet(
     base: int = STEM_FILTERS,
     blocks: tuple[int, ...] | None = None,
 ) -> Model:
-    """WResNet-`layers`-`width`: group g has blocks of base * 2^g * width filters and base * 2^(g + 2) * width outputs.
+    """Return WResNet-`layers`-`width`: group g has blocks of base * 2^g * width filters and base * 2^(g + 2) * width outputs.
 
     `blocks`, `image`, `base` and `classes` scale it down (or up: any number of blocks per group makes any depth).
     """

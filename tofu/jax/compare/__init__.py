@@ -1,1 +1,1 @@
-"""A step under Tofu's plans and under those that people pick by hand: what moves, as XLA's own text of the compiled step has it."""
+"""Compare Tofu's plans with plans made by hand, by the communication in XLA's compiled steps."""

@@ -118,7 +118,7 @@ class Equation:
         Number of the `jax.checkpoint` that computes it again in the backward pass, or None. The equations of one
         checkpoint are kept apart by barriers; otherwise XLA would reuse the values of the forward pass.
     loops_summed
-        Number of loops around it, from the inside, over whose iterations its only result is summed. The sum is
+        Number of enclosing loops, from the inside, over whose iterations its only result is summed. The sum is
         available behind them, in `summed_dtype`.
     has_rows
         True if the innermost loop is not summed over: each of its iterations has its own sum, over the iterations of

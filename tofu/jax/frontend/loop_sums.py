@@ -36,7 +36,9 @@ from tofu.jax.frontend.trace import eliminate_dead_code
 Item = TypeVar("Item", Equation, Loop)
 PRODUCTS = frozenset(("conv_general_dilated", "dot_general", "reduce_sum", "scatter-add"))
 """Primitives that yield partial sums if workers split the dimension they sum over."""
-CELLWISE = frozenset(("add", "add_any", "convert_element_type", "div", "integer_pow", "mul", "neg", "select_n", "sub"))
+ELEMENTWISE = frozenset(
+    ("add", "add_any", "convert_element_type", "div", "integer_pow", "mul", "neg", "select_n", "sub")
+)
 """Element-wise primitives that may be summed beside a product, such as the gradient of a penalty."""
 RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "slice", "squeeze", "transpose"))
 ADDING = frozenset(("add", "add_any", "concatenate", "sub"))
@@ -192,7 +194,7 @@ class _LoopBody:
         found.moved, found.summed, found.rows = before.moved, before.summed, before.rows
         found.has_product = before.has_product
         name = maker.primitive.name
-        if name not in PRODUCTS and name not in CELLWISE:
+        if name not in PRODUCTS and name not in ELEMENTWISE:
             return False
         found.summed[value] = maker
         found.has_product |= name in PRODUCTS

@@ -25,7 +25,7 @@ FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, pa
 T = TypeVar("T")
 
 NUMBERS = (bool, int, float, complex)
-TAKES_NUMBERS_AS_FIXED = ("equinox",)
+TAKES_STATIC_NUMBERS = ("equinox",)
 """Packages whose own `jit` treats Python numbers as static. `jax.jit` treats them as arrays."""
 
 
@@ -178,7 +178,7 @@ def flatten_argument(tree: Any, numbers: bool = False) -> tuple[ArrayLeaves, Str
 
 def takes_static_numbers(step: Callable[..., Any]) -> bool:
     """Return True if a step treats Python numbers as static: `equinox.filter_jit` made it."""
-    return type(step).__module__.partition(".")[0] in TAKES_NUMBERS_AS_FIXED
+    return type(step).__module__.partition(".")[0] in TAKES_STATIC_NUMBERS
 
 
 def check_leaf_types(names: Sequence[str], leaves: Sequence[Any]) -> None:

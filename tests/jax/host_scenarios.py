@@ -1,6 +1,8 @@
-"""Program of each of several processes: python -m tests.jax.on_hosts PROCESS COUNT DEVICES PORT SCENARIOS
+"""Scenarios that several processes of `jax.distributed` run together.
 
-A scenario is a function here and its arguments, which are words. Its outcome is printed as a line of JSON.
+    python -m tests.jax.host_scenarios PROCESS COUNT DEVICES PORT SCENARIOS
+
+A scenario is a function of this module and its arguments, which are words. Its outcome is printed as a line of JSON.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ import hashlib
 import json
 import sys
 import traceback
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
@@ -47,8 +48,8 @@ def import_example(name):
     return import_module(name)
 
 
-def find_distance(ours, theirs):
-    """Of the shards that this process has from the same cells of a whole array, relative to its largest number."""
+def find_error(ours, theirs):
+    """Return the largest error of this process's shards, relative to the largest element."""
     theirs = np.asarray(theirs)
     largest = max(float(np.max(np.abs(theirs))), 1e-30)
     parts = [np.max(np.abs(np.asarray(s.data) - theirs[s.index]), initial=0) for s in ours.addressable_shards]
@@ -56,66 +57,51 @@ def find_distance(ours, theirs):
 
 
 def train(name, feed):
-    """An example, of which each process trains all on a device of its own beside."""
-    with patch.object(import_example(name), "LAYERS", 1, create=True):  # of a transformer, half as much to compile
-        return train_on_all(name, feed)
-
-
-def train_on_all(name, feed):
+    """Train an example, and the same on one device of each process."""
+    import_example(name).LAYERS = 1  # of a transformer, half as much to compile
     module, state, batches = load_example(name)
     made = tofu.jax.partition(module.step, jax.device_count(), module.example_args())
-    whole, losses, distances = jax.jit(module.step), [], []
+    whole, losses, errors = jax.jit(module.step), [], []
     ours = made.place(state)
     for batch in batches:
         state, expected = whole(state, batch)
-        ours, loss = made(ours, made.place_part(take_part(batch)) if feed == "parts" else batch)
+        ours, loss = made(ours, made.place_part(take_rows(batch)) if feed == "parts" else batch)
         losses.append((float(loss), float(expected)))
-        distances.append(find_distance(loss, expected))
-    first = distances[0]
-    distances += map(find_distance, jax.tree.leaves(ours), jax.tree.leaves(state))
+        errors.append(find_error(loss, expected))
+    first = errors[0]
+    errors += map(find_error, jax.tree.leaves(ours), jax.tree.leaves(state))
     held = sum(s.data.nbytes for leaf in jax.tree.leaves(ours) for s in leaf.addressable_shards)
     return {
-        "plan": digest(made.plan),
+        "plan": hash_plan(made.plan),
         "factors": made.plan.factors,
         "level_bytes": made.plan.level_bytes,
         "losses": losses,
-        "distance": max(distances),
-        "first_distance": first,
+        "error": max(errors),
+        "first_error": first,
         "held_bytes": held,
         "whole_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(state)),
     }
 
 
-def train_steps(replicate):
-    """The steps of the other tests, with loops, borders of windows and random keys; once with a loss over the same state beside."""
-    distances = {}
-    for name in STEPS:
-        step, state, data, wanted = train_alone(name)
+def train_small_steps():
+    """Train the small steps, with a loss over the same state planned beside each."""
+    errors = {}
+    for number, (name, build) in enumerate(STEPS.items()):
+        replicate = ("small", "free")[number % 2]
+        step, state, data = build(jnp.float64)
         made = tofu.jax.partition(step, jax.device_count(), (state, data), replicate=replicate)
-        ours, found = made.place(state), []
-        if replicate == "small":
-            beside = made.also(lambda state, data, step=step: step(state, data)[1], (state, data))
-            found.append(find_distance(beside(ours, data), wanted[0][1]))
-        for _, expected in wanted:
-            ours, loss = made(ours, data)
-            found.append(find_distance(loss, expected))
-        found += map(find_distance, jax.tree.leaves(ours), jax.tree.leaves(wanted[-1][0]))
-        distances[name] = max(found)
-    return distances
-
-
-@cache
-def train_alone(name):
-    """A step, its state and data, and the states and losses of three steps on one device."""
-    step, state, data = STEPS[name](jnp.float64)
-    whole, wanted = jax.jit(step), []
-    for _ in range(3):
-        wanted.append(whole(wanted[-1][0] if wanted else state, data))
-    return step, state, data, wanted
+        beside = made.also(lambda state, data, step=step: step(state, data)[1], (state, data))
+        whole, ours, found = jax.jit(step), made.place(state), []
+        for _ in range(3):
+            predicted = beside(ours, data)
+            (ours, loss), (state, expected) = made(ours, data), whole(state, data)
+            found += [find_error(loss, expected), find_error(predicted, expected)]
+        errors[name] = max(*found, *map(find_error, jax.tree.leaves(ours), jax.tree.leaves(state)))
+    return errors
 
 
 def count(name):
-    """The bytes that a compiled step moves, and those that its plan counts; of them those between processes."""
+    """Return the bytes that a compiled step transfers and the bytes its plan counts, between processes and in total."""
     module = import_example(name)
     made = tofu.jax.partition(module.step, jax.device_count(), module.example_args())
     text = made.lower(*module.example_args()).compile().as_text()
@@ -125,32 +111,31 @@ def count(name):
         "moved": [sum(moved.between.values()), moved.total],
         "planned": [made.plan.level_bytes[0], made.plan.communication_bytes],
         "between": made.host_bytes,
-        "without_levels": find_alone(module).level_bytes[0],
+        "without_levels": find_plan_without_levels(module).level_bytes[0],
     }
 
 
-def find_alone(module):
-    """The plan that has no levels: that of devices of one host."""
+def find_plan_without_levels(module):
     return plan_step(read_step(module.step, module.example_args()), read_settings(jax.device_count(), {})).plan
 
 
 def disagree(what):
-    """What is said where process 1 plans otherwise, or has another batch, at once or after steps with parts of batches."""
+    """Return the error when process 1 has another plan, or another batch after a step with parts of batches."""
     module, state, (batch, *_) = load_example("mlp")
     is_other = jax.process_index() == 1
     asked = {"replicate": "free"} if what == "plan" and is_other else {}
     made = tofu.jax.partition(module.step, jax.device_count(), module.example_args(), **asked)
     if what == "later batch":
-        state, _ = made(made.place(state), made.place_part(take_part(batch)))
-    if what in ("batch", "later batch") and is_other:
+        state, _ = made(made.place(state), made.place_part(take_rows(batch)))
+    if what == "later batch" and is_other:
         batch = batch[0] + 1, batch[1]
     with pytest.raises(TofuError) as caught:
         made(state, batch)
-    return [type(caught.value).__name__, str(caught.value), digest(made.plan)[:32]]
+    return [type(caught.value).__name__, str(caught.value), hash_plan(made.plan)[:32]]
 
 
-def misfeed():
-    """What is said of parts that are none, and of what is given in their place. What each process has all of is lowered."""
+def misuse():
+    """Return the errors about wrong parts, and about devices of another process."""
     module, state, (batch, *_) = load_example("mlp")
     made = tofu.jax.partition(module.step, jax.device_count(), module.example_args())
     for given in ((state, batch), jax.tree.map(np.asarray, (state, batch))):
@@ -165,9 +150,10 @@ def misfeed():
     return [*faults, str(caught.value)]
 
 
-def lay_out(columns):
-    """Keys, scalars and numbers of Python's, arrays that lie otherwise on all devices, and parts that the plan has in another process. So
-    many columns are split over 4 devices.
+def place_values(columns):
+    """Return the largest error over all kinds of arguments: keys, numbers, arrays on other meshes, and parts.
+
+    Four devices share `columns` columns.
     """
     columns, uneven = int(columns), "free" if int(columns) % 4 else "none"
 
@@ -185,41 +171,38 @@ def lay_out(columns):
     elsewhere = jax.make_array_from_callback(
         (64, columns), NamedSharding(everywhere, PartitionSpec("all")), lambda i: state["w"][i]
     )
-    distances = []
+    errors = []
     for weight in (state["w"], jnp.asarray(state["w"]), elsewhere):
         for place in (
             lambda batch: batch,
             lambda batch: made.place(batch, 1),
-            lambda batch: made.place_part((take_part(x), key)),
+            lambda batch: made.place_part((take_rows(x), key)),
         ):
             given = {"w": weight, "count": 0}
             for start in (given, made.place(given)):
                 after, total = made(start, place((x, key)))
                 assert isinstance(after["w"], UnevenArray) == (uneven == "free")
-                laid = after["w"].parts if uneven == "free" else after["w"].sharding
-                assert laid == made.shardings[0]["w"]
+                shardings = after["w"].parts if uneven == "free" else after["w"].sharding
+                assert shardings == made.shardings[0]["w"]
                 assert int(after["count"]) == 1
-                distances += [find_distance(after["w"], expected[0]["w"]), find_distance(total, expected[1])]
+                errors += [find_error(after["w"], expected[0]["w"]), find_error(total, expected[1])]
     assert made.memory_report(compile=True).compiled is not None
     by_rows = tofu.jax.partition(step, jax.device_count(), (state, (x, key)), hints={"batch/0": 0})
     with patch.object(jax, "device_put", side_effect=AssertionError("parts move that are where they are read")):
-        by_rows.place_part((take_part(x), key))
-    return max(distances)
+        by_rows.place_part((take_rows(x), key))
+    return max(errors)
 
 
-def digest(plan):
-    """Of all that a plan says."""
+def hash_plan(plan):
     return hashlib.sha256(plan.to_json().encode()).hexdigest()
 
 
-def take_part(batch):
-    """The rows of this process."""
+def take_rows(batch):
     count, own = jax.process_count(), jax.process_index()
     return jax.tree.map(lambda x: np.split(np.asarray(x), count)[own], batch)
 
 
 def run(name, arguments, double):
-    """The outcome of a scenario."""
     with in_precision(double):
         try:
             return {"returned": globals()[name](*arguments)}
@@ -228,7 +211,6 @@ def run(name, arguments, double):
 
 
 def main():
-    """The scenarios in their order."""
     process, count, devices, port, scenarios = sys.argv[1:]
     jax.config.update("jax_num_cpu_devices", int(devices))
     jax.config.update("jax_cpu_collectives_implementation", "gloo")

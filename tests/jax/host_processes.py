@@ -1,4 +1,4 @@
-"""Processes of `jax.distributed` on this machine, which run scenarios of `on_hosts.py` together, one after another.
+"""Processes of `jax.distributed` on this machine, which run scenarios of `host_scenarios.py` one after another.
 
 Starting processes and importing JAX takes longer than most scenarios, so one group of processes runs many.
 """
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A function of `on_hosts.py` with its arguments, in double precision or in JAX's default."""
+    """Function of `host_scenarios.py` with its arguments, in double precision or in JAX's default."""
 
     name: str
     arguments: tuple[str, ...] = ()
@@ -30,13 +30,12 @@ class Scenario:
 
 
 def find_port() -> int:
-    """Return a free port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
 
 
-def prepare() -> dict[str, str]:
+def make_environment() -> dict[str, str]:
     """Return the environment of a process that sets its own number of devices."""
     kept = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")}
     own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1"}
@@ -46,14 +45,14 @@ def prepare() -> dict[str, str]:
 def run(scenarios: Sequence[Scenario], count: int, devices: int, seconds: float = 240) -> list[list[dict[str, Any]]]:
     """Run scenarios in `count` processes of `devices` devices each.
 
-    Returns, for each scenario, the outcome in each process: {"returned": a value} or {"failed": text}. A scenario that fails in every
-    process does not keep the next ones from running; one that some process never leaves does, once `seconds` have passed.
+    Returns, for each scenario, the outcome in each process: {"returned": value} or {"failed": text}. Scenarios after a
+    failed one still run, unless some process has not left it after `seconds`.
     """
-    port, words = find_port(), json.dumps([asdict(one) for one in scenarios])
+    port, encoded = find_port(), json.dumps([asdict(one) for one in scenarios])
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.jax.on_hosts", *map(str, (process, count, devices, port)), words],
-            env=prepare(),
+            [sys.executable, "-m", "tests.jax.host_scenarios", *map(str, (process, count, devices, port)), encoded],
+            env=make_environment(),
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -64,7 +63,7 @@ def run(scenarios: Sequence[Scenario], count: int, devices: int, seconds: float 
     try:
         ended = [_finish(process, seconds) for process in processes]
     finally:
-        end(processes)
+        kill(processes)
     return [
         [lines[number] if number < len(lines) else {"failed": why} for lines, why in ended]
         for number in range(len(scenarios))
@@ -72,7 +71,7 @@ def run(scenarios: Sequence[Scenario], count: int, devices: int, seconds: float 
 
 
 def _finish(process: subprocess.Popen[str], seconds: float) -> tuple[list[dict[str, Any]], str]:
-    """Wait for a process. Returns the outcomes that it printed, and why there are no more."""
+    """Wait for a process; return the outcomes that it printed, and the reason there are no more."""
     try:
         out, errors = process.communicate(timeout=seconds)
         why = f"the process ended with status {process.returncode}: {errors[-3000:]}"
@@ -83,8 +82,7 @@ def _finish(process: subprocess.Popen[str], seconds: float) -> tuple[list[dict[s
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")], why
 
 
-def end(processes: Sequence[subprocess.Popen[str]]) -> None:
-    """Kill the processes that are left."""
+def kill(processes: Sequence[subprocess.Popen[str]]) -> None:
     for process in processes:
         process.kill()
         process.communicate()
