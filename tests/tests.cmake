@@ -33,6 +33,7 @@ target_compile_options(gpu_parts PRIVATE -fno-strict-aliasing -fvisibility=defau
 target_link_libraries(gpu_parts PRIVATE tofu_cuda)
 add_dependencies(gpu_parts emulated_gpu)
 add_test(NAME gpu_parts COMMAND gpu_parts check --few)
+set_tests_properties(gpu_parts PROPERTIES TIMEOUT 600)
 
 foreach(source ${cuda_tests} gpu_parts)
   get_filename_component(name ${source} NAME_WE)
