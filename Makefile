@@ -1,6 +1,6 @@
-# make build | demo | demo-jax | docs | test | test-jax | fuzz | mutate | lint | bench | bench-search | reproduce | clean. Everything happens inside .venv and build; nothing is
-# rebuilt without a reason.
-# MXNet 1.9.1 runs on Python 3.10 to 3.12. What needs JAX alone runs on 3.13 too. The first suitable Python that is there is taken.
+# make build | demo | demo-jax | docs | test | test-jax | fuzz | mutate | coverage | sanitize | lint | bench | bench-search | reproduce | clean
+# Everything happens inside .venv and build, and only outdated files are rebuilt.
+# MXNet 1.9.1 runs on Python 3.10 to 3.12. Targets for JAX only also run on 3.13. The first suitable Python is used.
 JAX_ALONE := $(filter demo-jax test-jax,$(MAKECMDGOALS))
 SUITABLE := -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, $(if $(JAX_ALONE),13,12)))' 2>/dev/null
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.10 $(if $(JAX_ALONE),python3.13) python3 python; do $$p $(SUITABLE) && command -v $$p && break; done)
@@ -20,9 +20,9 @@ NEED_PYTHON := $(if $(JAX_ALONE),JAX needs Python 3.10 to 3.13,MXNet 1.9.1 needs
 NEED_OTHER_PYTHON := .venv has a Python that MXNet 1.9.1 does not run on: remove the folder .venv, and run make once more with Python 3.10 to 3.12
 NEED_VENV = This Python cannot make virtual environments: install $(notdir $(1))-venv
 NEED_COMPILER := There is no C++ compiler $(CXX): install g++, or say make CXX=/path/to/g++
-# Scripts find Tofu as it lies here, wherever they are run: examples/ too.
+# Scripts find these sources from any folder.
 FIND_SOURCES := import pathlib, sys, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "tofu-sources.pth").write_text(sys.argv[1] + "\n")
-# A test that hangs is a failure: C++ tests get this many seconds each.
+# Seconds after which a C++ test fails.
 CORE_TEST_TIMEOUT := 120
 
 .PHONY: build demo demo-jax docs test test-jax fuzz mutate coverage sanitize lint bench bench-search reproduce clean
@@ -35,17 +35,17 @@ demo: $(BUILT)
 demo-jax: $(CORE)
 	$(VENV)/python examples/jax/transformer.py
 
-# The documents as a site, in build/site; a link that leads nowhere is an error.
-docs: $(TOOLS)
+# Build the documents as a site in build/site. A broken link is an error.
+docs: $(TOOLS) $(BUILT)
 	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --quiet --strict
 	@echo "The site is build/site/index.html"
 
-# TESTS names some tests, and may have other arguments of pytest.
+# TESTS selects tests, and may contain other arguments of pytest.
 test: TESTS ?= tests
 test: $(TOOLS) $(BUILT) $(CORE_TESTED)
 	$(VENV)/python -m pytest -n 2 --dist worksteal $(TESTS)
 
-# The tests of the JAX engine, with the newest JAX on Python 3.13.
+# Run the tests of the JAX engine, with the newest JAX on Python 3.13.
 test-jax: TESTS ?= tests/jax
 test-jax: $(TOOLS) $(CORE)
 	$(VENV)/python -m pytest -n 2 --dist worksteal $(TESTS)
@@ -62,12 +62,12 @@ lint: $(TOOLS) $(CORE_TIDIED)
 	$(VENV)/python csrc/check_includes.py
 	$(VENV)/clang-format --dry-run -Werror $(CPP)
 
-# clang-tidy over csrc/core takes some twenty seconds: it runs again only where something there has changed.
+# clang-tidy over csrc/core takes about twenty seconds and runs only after a change there.
 $(CORE_TIDIED): $(wildcard csrc/core/*/*.cc csrc/core/*/*.h) .clang-tidy | $(TOOLS)
 	$(VENV)/clang-tidy --quiet $(filter %.cc,$^) -- -std=c++17 -Icsrc
 	@mkdir -p build && touch $@
 
-# The mutation score of core modules: MODULE names some, COUNT is the number of mutants of each, ROOT is another checkout.
+# Print the mutation score of core modules. MODULE selects modules, COUNT is the number of mutants of each, ROOT is another checkout.
 MUTATE := build/mutate
 COUNT ?= 20
 ROOT ?= .
@@ -79,7 +79,7 @@ $(MUTATE)/.installed:
 	$(MUTATE)/bin/pip install --quiet --disable-pip-version-check cosmic-ray==8.7.0
 	@touch $@
 
-# All tests over modules that count what runs, and over modules that watch memory; in copies below build. Much longer than make test.
+# Run all tests over instrumented modules, in copies under build. Takes much longer than make test.
 coverage sanitize: $(TOOLS) $(BUILT)
 	.ci/instrumented $@
 
@@ -116,7 +116,7 @@ $(TOOLS): requirements.txt $(INSTALLED)
 	$(VENV)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
-# The core alone, which is all that JAX needs.
+# Build only the core, which suffices for JAX.
 $(CORE): $(INSTALLED) $(NATIVE)
 	@command -v $(CXX) >/dev/null || { echo "$(NEED_COMPILER)"; exit 1; }
 	@echo "Compiling the core: the first time takes about a minute on two cores"
@@ -130,7 +130,7 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 	CXX=$(CXX) $(VENV)/python setup.py
 	@touch $(CORE) $@
 
-# The tests of csrc/core and csrc/cuda, under AddressSanitizer and UBSan. The Python tests run the same sources as they are optimized.
+# Run the tests of csrc/core and csrc/cuda under AddressSanitizer and UBSan.
 $(CORE_TESTED): $(BUILT) $(wildcard tests/core/* tests/cuda/*.cc tests/cuda/*.h tests/tests.cmake)
 	@echo "Compiling and running the C++ tests: the first time takes about 2 minutes on two cores"
 	@CXX=$(CXX) $(VENV)/cmake -S . -B build/core-tests -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/ninja --log-level=WARNING \

@@ -96,7 +96,7 @@ CONFIGURATIONS: Sequence[tuple[str, int, str]] = [
 
 
 @dataclass(frozen=True)
-class Row:
+class SimulationRow:
     """Seconds of a step of one configuration, and the share of them that fetches take."""
 
     model: str
@@ -178,7 +178,7 @@ def run_apart(*arguments: str, **environment: str) -> Any:
     return json.loads(ended.stdout.splitlines()[-1])
 
 
-def measure(machine_file: str, rounds: int) -> list[Row]:
+def measure(machine_file: str, rounds: int) -> list[SimulationRow]:
     """Run all configurations once in each round, and predict each."""
     steps: dict[int, list[float]] = {number: [] for number in range(len(CONFIGURATIONS))}
     skipped: dict[int, list[float]] = {number: [] for number in range(len(CONFIGURATIONS))}
@@ -195,11 +195,13 @@ def measure(machine_file: str, rounds: int) -> list[Row]:
         low, high = np.quantile(steps[number], [0.1, 0.9])
         gone = 1 - median(skipped[number]) / took if skipped[number] else 0.0
         fetched = 1 - without / predicted if without else 0.0
-        rows.append(Row(name, workers, plan, predicted, took, float((high - low) / took), fetched, max(0.0, gone)))
+        rows.append(
+            SimulationRow(name, workers, plan, predicted, took, float((high - low) / took), fetched, max(0.0, gone))
+        )
     return rows
 
 
-def count_tau(rows: Sequence[Row]) -> tuple[float, int]:
+def count_tau(rows: Sequence[SimulationRow]) -> tuple[float, int]:
     """Return Kendall's tau over the pairs that differ by more than their spread, and the number of these pairs."""
     signs = []
     for a, b in combinations(rows, 2):
@@ -208,7 +210,7 @@ def count_tau(rows: Sequence[Row]) -> tuple[float, int]:
     return float(np.mean(signs)), len(signs)
 
 
-def compare_plans(rows: Sequence[Row]) -> tuple[float, int]:
+def compare_plans(rows: Sequence[SimulationRow]) -> tuple[float, int]:
     """Return Kendall's tau over pairs of plans for the same model, and the number of these pairs."""
     by_model = [[row for row in rows if row.model == name] for name in MODELS]
     counted = [count_tau(own) for own in by_model if len(own) > 1]
@@ -216,7 +218,7 @@ def compare_plans(rows: Sequence[Row]) -> tuple[float, int]:
     return sum(tau * count for tau, count in counted if count) / pairs, pairs
 
 
-def show(rows: Sequence[Row]) -> bool:
+def show(rows: Sequence[SimulationRow]) -> bool:
     """Print the table and the goals. Return True if all goals are met."""
     single = {row.model: row.measured for row in rows if row.workers == 1}
     processors = len(os.sched_getaffinity(0))

@@ -1,8 +1,8 @@
-"""Checks what C++ files include: each folder only what it may know, so that includes run one way. A part of `make lint`.
+"""Check that C++ files include only the folders and headers that the tables below allow. `make lint` runs this.
 
     python csrc/check_includes.py
 
-Exit code 1, with a line for each include, where one is against the tables below.
+Print a line for each other include; exit with 1 if there is one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 CSRC = Path(__file__).parent
 
-# Each folder, and those that it may include beside itself. They stand in processing order: a folder knows only folders above it.
+# The other folders that a folder may include. In processing order: a folder includes only folders above it.
 FOLDERS = {
     "core/base": "",
     "core/graph": "core/base",
@@ -36,7 +36,8 @@ FOLDERS = {
     " nnvm/base nnvm/graph nnvm/fetch nnvm/execution nnvm/memory nnvm/autograd",
 }
 
-# Headers from outside, by the beginnings of their names. The C++ library's, which have neither folder nor ending, are everybody's.
+# Other headers that a folder may include, by the beginnings of their names. Standard headers, without folder and ending, are always
+# allowed.
 OUTSIDE = {
     "core": (),
     "cuda": ("dlfcn.h", "locale.h", "math.h", "sys/stat.h", "unistd.h"),
@@ -49,11 +50,11 @@ SUFFIXES = (".cc", ".h", ".cu", ".cuh")
 
 
 def find_violations(csrc: Path = CSRC) -> Iterator[str]:
-    """A line for each include that is not allowed: where it stands, and what the file's folder may include."""
+    """Yield a line for each include that is not allowed, with its place and what the folder may include."""
     for path in sorted(path for path in csrc.rglob("*") if path.suffix in SUFFIXES):
         folder, text = str(path.parent.relative_to(csrc)), path.read_text()
         if folder not in FOLDERS:
-            yield f"{path}: no file may lie in this folder, which FOLDERS in {Path(__file__).name} does not name"
+            yield f"{path}: FOLDERS in {Path(__file__).name} does not name this folder"
             continue
         for found in INCLUDE.finditer(text):
             if not _is_allowed(found, path, folder):

@@ -4,11 +4,11 @@
 >>> symbol = tofu.partition(symbol, ngpus=8)  # MXNet  # doctest: +SKIP
 >>> step = tofu.partition(step, 8, (state, batch))  # JAX  # doctest: +SKIP
 
-`partition` splits every tensor and every operator of the training step over the devices, so that each holds about 1/k of the memory. It
-chooses the split that moves the fewest bytes. Tensors below 64 KiB may stay whole on all devices.
+`partition` splits every tensor and every operator of the training step over the devices, so that each holds about 1/k
+of the memory. It chooses the split that moves the fewest bytes. Tensors below 64 KiB may be replicated.
 
-Importing Tofu imports no framework and no native code. They are loaded when they are used, and MXNet, imported after Tofu, is made
-importable.
+Importing Tofu imports no framework and no native code. They are loaded on first use. MXNet has to be imported after
+Tofu, which makes it importable with newer versions of NumPy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The native search: semantic graph, cost, recursive search and execution programs (csrc/core).
+"""csrc/core in Python: semantic graphs, their cost, searches, and execution programs.
 
-Ids are positions: tensors and operators are numbered in the order in which they are added. A choice is an axis (of an
-operator) or a dimension (of a tensor) for each step, -1 where replicated at that step. Every ValueError names the
-operator or tensor and the rule.
+Tensors and operators are numbered in the order in which they are added. These numbers are their ids. A choice has a
+number for each round of the recursion: the axis of an operator, or the dimension of a tensor, that is split in the
+round, and -1 if nothing is split. A ValueError names the operator or tensor and the rule that it violates.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,27 +25,29 @@ Input: TypeAlias = (
     | tuple[int, Sequence[Row], Sequence[int], float, bool, bool]
 )
 """(tensor, rows, addend_axes, fill[, is_held[, is_read]]). is_held: the operator writes the tensor in place, so each
-worker's region must be exactly its shard. is_read: False where the kernel takes the tensor for its shape alone, and
-zeros will do."""
+worker's region must be exactly its shard. is_read: False if the kernel uses only the shape of the tensor, so that
+it can be replaced by zeros."""
 Output: TypeAlias = tuple[int, Sequence[Row], Sequence[int]]
-"""(tensor, rows, combine), one of the four constants below for each axis."""
+"""(tensor, rows, combine): `combine` has one of the four constants below for each axis."""
 
 CONCAT: int
-"""The axis moves the region; parts are disjoint."""
+"""The region moves with the axis, and parts are disjoint."""
 REDUCE: int
-"""The region does not depend on the axis; parts are partial sums."""
+"""The region does not depend on the axis, and parts are partial sums."""
 REPLICATE: int
-"""Every part computes the same."""
+"""All parts compute the same."""
 OVERLAP_ADD: int
-"""The axis moves the region, parts overlap and are added."""
+"""The region moves with the axis, and parts overlap and are added."""
 
 class Graph:
-    """Tensors and operators, checked as they are added. Operators come in topological order."""
+    """Tensors and operators. Operators are added in topological order, and checked."""
 
     def __init__(self) -> None: ...
     def add_tensor(self, shape: Sequence[int], element_bytes: int, replicable: bool, label: int, times: int = 1) -> int:
-        """A tensor's id. `replicable`: tiny, may stay whole; `label`: 64 bits, equal for equal tensors; `times`: that it is made in a
-        training step, all of which count in `element_bytes`.
+        """Add a tensor and return its id.
+
+        `replicable` is true if the tensor is small and may stay whole. `label` has 64 bits and is equal for equal tensors.
+        `times` says how often the tensor is computed in a training step; `element_bytes` counts all of these.
         """
     def add_operator(
         self,
@@ -61,14 +63,14 @@ class Graph:
         uneven_axes: Sequence[int] = (),
         absent: Sequence[tuple[int, int, Row]] = (),
     ) -> int:
-        """An operator's id.
+        """Add an operator and return its id.
 
-        phase 0 is forward, 1 backward, 2 update. The operators of one `group` and phase share their fetches where they take
-        the same choice; their axis extents must be equal. `follows_tensor`: the axes are that tensor's dimensions and the
-        choice is its layout (weight updates). `same_choice_as`: an earlier operator of the same axis extents. `fetched_axes`: those
-        along which fetches take the place of the operator's copies, which only move cells. `uneven_axes`: in a graph that splits equally,
-        those whose parts may overlap. `absent`: (its place among the inputs, then the outputs; dimension; row) of each tensor that lacks
-        a dimension of those which its cells move to or from.
+        Phase 0 is forward, 1 backward, 2 update. Operators of one `group` and phase have equal axis extents, and share fetches
+        if they have the same choice. `follows_tensor`: the axes are the dimensions of this tensor, and the choice is its layout
+        (weight updates). `same_choice_as`: an earlier operator with the same axis extents. `fetched_axes`: the operator only
+        moves cells, and along these axes fetches replace its copies. `uneven_axes`: in a graph that splits equally, axes whose
+        parts may overlap. `absent`: (position among the inputs, then the outputs; dimension; row) for each dimension along
+        which cells move but which a tensor lacks.
         """
     def add_operator_like(
         self,
@@ -80,42 +82,42 @@ class Graph:
         label: int,
         same_choice_as: int = -1,
     ) -> int:
-        """An operator's id. It accesses these tensors as operator `model` does its own."""
+        """Add an operator that accesses these tensors as operator `model` accesses its tensors. Return its id."""
     def copy(self) -> Graph:
-        """The same graph, to go on with apart."""
+        """Return an independent copy."""
     def share_choices(self, bound: Sequence[tuple[int, int]]) -> None:
-        """Each first operator takes the choice of the second, an earlier one of the same axis extents."""
+        """Let the first operator of each pair have the choice of the second, an earlier one with the same axis extents."""
     def tie_tensors(self, a: int, b: int) -> None:
-        """Both always have the same layout. ValueError for unequal shapes, or where one is replicable."""
+        """Give both tensors the same layout. ValueError if the shapes differ or one tensor is replicable."""
     def hold(self, tensor: int, price: float) -> None:
-        """The search may replicate a tensor, and pays `price` for each byte that a worker holds; tied tensors alike."""
+        """Let the search replicate a tensor and those tied to it. It pays `price` for each byte that a worker holds."""
     def repeat(self, operator: int) -> None:
-        """The search may have every worker compute all of an operator."""
+        """Let the search replicate an operator: every worker computes all of it."""
     def split_equally(self) -> None:
-        """From now on a dimension or an axis is split into equal parts only."""
+        """From now on, split dimensions and axes only into equal parts."""
     def split_unevenly(self, tensor: int) -> None:
-        """In such a graph: where the dimensions of a tensor have no equal parts they may have some that overlap."""
+        """In a graph that splits equally, let the parts of a tensor overlap along dimensions that have no equal disjoint parts."""
     def share_regions(self) -> None:
-        """A fetched region is a value that all readers of the tensor in one phase share."""
+        """Let all readers of a tensor in one phase share fetched regions."""
     def stage_small_sums(self) -> None:
-        """Partial results of replicable tensors are reduced in two stages as well: each worker sums a part, then gathers the others."""
+        """Reduce partial results of replicable tensors in two stages as well: each worker sums a part, then fetches the others."""
     def mark_output(self, tensor: int) -> None:
-        """The tensor is read from outside. Mark outputs in the graph's own order: it is part of the structure."""
+        """Mark a tensor as output of the graph. The order of these calls matters to the search."""
     @property
     def num_tensors(self) -> int: ...
     @property
     def num_operators(self) -> int: ...
     def tensor_class(self, tensor: int) -> int:
-        """The first of the tensors that are tied to this one."""
+        """Return the first of the tensors that are tied to this one."""
     def uneven_dimensions(self, tensor: int) -> list[int]:
-        """In a graph that splits equally: the dimensions whose parts may overlap, where they cannot be equal and disjoint."""
+        """Return the dimensions whose parts may overlap because they cannot be equal and disjoint."""
     def uneven_axes(self, operator: int) -> list[int]:
-        """The same of an operator's axes, and of all that share its choice."""
+        """Return such axes of an operator and of those that share its choice."""
     def choice_root(self, operator: int) -> int:
-        """The first of the operators that share this one's choice."""
+        """Return the first of the operators that share the choice of this one."""
 
 class SearchResult:
-    """A plan and how it was found."""
+    """A plan."""
 
     @property
     def operators(self) -> Int32Array:
@@ -125,44 +127,31 @@ class SearchResult:
         """[tensors, steps]"""
     @property
     def step_bytes(self) -> list[int]:
-        """Increments of the geometry of the first i levels; they sum to the plan's cost."""
-    @property
-    def num_variables(self) -> int: ...
-    @property
-    def num_incidences(self) -> int: ...
-    @property
-    def num_tables(self) -> int:
-        """Cost tables computed over all steps; all other incidences had the signature of one of them."""
-    @property
-    def largest_table(self) -> int:
-        """Entries of the largest elimination table."""
+        """The cost that each round adds; the sum is the cost of the plan."""
 
 class ExactResult:
-    """The best plan found, and what is proved of it."""
+    """The best plan that was found, with a proven bound."""
 
     @property
     def plan(self) -> SearchResult: ...
     @property
     def lower_bound(self) -> int:
-        """Bytes: no plan costs less. 0 where nothing could be proved."""
+        """No plan costs fewer bytes. 0 if nothing was proved."""
     @property
     def is_optimal(self) -> bool:
-        """Whether the plan costs the bound."""
+        """True if the plan costs the lower bound."""
     @property
     def recursive_bytes(self) -> int:
-        """What the recursive search comes to; 0 where it found no plan."""
-    @property
-    def table_entries(self) -> int:
-        """Entries of all cost tables, 8 bytes each."""
+        """The cost of the plan of the recursive search; 0 if that found none."""
     @property
     def held_bytes(self) -> int:
-        """Bytes of all tables that were held at the same time, at most."""
+        """The most bytes of all tables at one time."""
     @property
     def num_sweeps(self) -> int:
-        """Sweeps of message passing; 0 where elimination solved the problem at once."""
+        """Sweeps of message passing; 0 if elimination alone solved the problem."""
 
 class Cost:
-    """Bytes that workers read from each other's memory in one training step."""
+    """Bytes that workers read from each other in one training step."""
 
     @property
     def total_bytes(self) -> int: ...
@@ -170,7 +159,7 @@ class Cost:
     def step_bytes(self) -> list[int]: ...
     @property
     def items(self) -> list[tuple[int, int, int, int, bool]]:
-        """(group, tensor, phase, bytes, is_output) of everything that costs something; the bytes sum to the total."""
+        """(group, tensor, phase, bytes, is_output) of each transfer; the bytes sum to the total."""
 
 def search_recursive(
     graph: Graph,
@@ -181,12 +170,13 @@ def search_recursive(
     prices: Sequence[float] = ...,
     latencies: Sequence[float] = ...,
 ) -> SearchResult:
-    """The recursive search (section 5.2): step by step, each step exactly optimal given the steps before.
+    """Search round by round (section 5.2 of the paper). Each round is optimal given the rounds before.
 
-    Fixed choices have one value per step, -2 where it is free; -1 is always accepted. `progress(steps_done, bytes)` is
-    called after each step and may raise to stop. `prices`: the cost of a byte at each level of the interconnect, and `latencies` that
-    of a fetch that crosses it; with them, all that is called bytes is cost, rounded for each incidence. ValueError lists hints that
-    cannot be met; RuntimeError where the graph is too densely connected.
+    Fixed choices have a number for each round: an axis or a dimension, -1 to replicate, which is always accepted, or -2
+    for no hint. `progress(rounds_done, bytes)` is called after each round; if it raises an exception, the search stops.
+    `prices` has the cost of a byte at each level of the interconnect, `latencies` the cost of a fetch that crosses it.
+    With these, costs replace bytes everywhere, rounded for each transfer. Raise ValueError with all hints that cannot be
+    met, and RuntimeError if the graph is too densely connected.
     """
 
 def search_greedy(
@@ -195,7 +185,7 @@ def search_greedy(
     fixed_operators: Mapping[int, Sequence[int]] = ...,
     fixed_tensors: Mapping[int, Sequence[int]] = ...,
 ) -> SearchResult:
-    """Spartan's heuristic: the largest tensor first, then the operators around it, each as is cheapest so far.
+    """Search as Spartan does: the largest tensor first, then the operators around it, each with its cheapest choice so far.
 
     Fixed choices and errors are those of `search_recursive`.
     """
@@ -212,12 +202,12 @@ def search_exact(
     prices: Sequence[float] = ...,
     latencies: Sequence[float] = ...,
 ) -> ExactResult:
-    """The best plan of all, every step chosen at once, with a proof or the proven bound.
+    """Search the best of all plans, with a proof or a proven bound. All rounds are chosen together.
 
-    Fixed choices, prices and errors are those of `search_recursive`. `progress(stage, best_bytes, lower_bound)` is called now
-    and then, with -1 for no plan yet, and may raise to stop; Ctrl-C is looked for then as well. Elimination tables of
-    more than `max_table_entries` (18 bytes each) are not made. A problem of more than `max_bytes` is not built: the result is the
-    recursion's plan then, and nothing is proved. RuntimeError if that has none either.
+    Fixed choices, prices and errors are those of `search_recursive`. `progress(stage, best_bytes, lower_bound)` is called
+    regularly, with -1 before the first plan; the search stops if it raises an exception, or after Ctrl-C. Elimination
+    makes no tables of more than `max_table_entries` (18 bytes each). If the problem needs more than `max_bytes`, the
+    result is the plan of the recursive search, without a proof. Raise RuntimeError if there is no such plan either.
     """
 
 def evaluate(
@@ -230,15 +220,16 @@ def evaluate(
     reread: Sequence[int] = ...,
     latencies: Sequence[float] = ...,
 ) -> Cost:
-    """The cost of any feasible plan, also of one that replicates where the search would not.
+    """Return the cost of a feasible plan, which may replicate more than the search would.
 
-    `kept`: tensors of which a fetched region stays for all of their readers; `reread`: those of which every operator fetches for itself.
+    `kept` lists tensors whose fetched regions stay in memory for all readers, `reread` those that every operator fetches
+    for itself.
     """
 
 def weigh_keeping(
     graph: Graph, factors: Sequence[int], operators: Int32Array, tensors: Int32Array
 ) -> list[tuple[int, int]]:
-    """For each tensor, bytes that are saved and held where its fetched regions are kept."""
+    """Return, for each tensor, the bytes that keeping its fetched regions saves, and the bytes it holds."""
 
 def count_levels(
     graph: Graph,
@@ -248,21 +239,22 @@ def count_levels(
     kept: Sequence[int] = ...,
     reread: Sequence[int] = ...,
 ) -> tuple[list[int], list[int]]:
-    """Bytes that cross each level of the interconnect, the first digit in which reader and owner differ, which sum to the total; and how
-    many fetches do, all workers at once.
+    """Return the bytes and the number of fetches that cross each level of the interconnect.
+
+    The level is the first digit in which reader and owner differ. The bytes sum to the total. A fetch by all workers counts once.
     """
 
 def feasible_choices(graph: Graph, factors: Sequence[int], kind: Kind, id: int, prefix: Sequence[int]) -> list[int]:
-    """What an "operator" or a "tensor" can take at step len(prefix)."""
+    """Return the choices of an "operator" or a "tensor" in round len(prefix)."""
 
 def worker_boxes(graph: Graph, factors: Sequence[int], kind: Kind, id: int, choice: Sequence[int]) -> Int64Array:
-    """[workers, axes, (begin, end)]: every worker's interval of each axis (of a "tensor": of each dimension)."""
+    """Return every worker's interval of each axis or dimension: [workers, axes, (begin, end)]."""
 
 def shards(graph: Graph, factors: Sequence[int], tensor: int, layout: Sequence[int]) -> Int64Array:
-    """[workers, dimensions, (begin, end)]"""
+    """Return every worker's shard: [workers, dimensions, (begin, end)]."""
 
 def scattered_shards(graph: Graph, factors: Sequence[int], tensor: int, layout: Sequence[int]) -> Int64Array:
-    """The same, each shard cut among the workers that have copies of it. A part may be empty."""
+    """Return the same, with each shard cut among the workers that have copies of it. A part may be empty."""
 
 def emit(
     graph: Graph,
@@ -274,25 +266,26 @@ def emit(
     kept: Sequence[int] = ...,
     reread: Sequence[int] = ...,
 ) -> Int64Array:
-    """The encoded execution program (csrc/core/program/program.h) of the operators of these phases.
+    """Return the encoded execution program (csrc/core/program/program.h) of the operators of these phases.
 
-    `outputs`: (tensor, layout), None for the tensor's own layout; in another layout it is fetched, in phase 2.
+    `outputs` lists tensors with layouts, or None for the layout of the plan. A tensor in another layout is fetched in phase 2.
     """
 
 def count_traffic(graph: Graph, program: Int64Array) -> Int64Array:
-    """[workers, workers]: bytes that worker i reads from worker j, counted from an encoded program's fetches alone."""
+    """Return the bytes that worker i reads from worker j, [workers, workers], from the fetches of an encoded program."""
 
 PROGRAM_FORMAT: int
 """The first number of every encoded program."""
 
 def worker_group(worker: int) -> str:
-    """The group of a worker's nodes in an execution graph."""
+    """Return the group of a worker's nodes in an execution graph."""
 
 def shard_name(whole: str, worker: int) -> str:
-    """What a worker has of a tensor or an operator: its shard, its copy."""
+    """Return the name of a worker's shard of a tensor, or of its copy of an operator."""
 
 def program_tables(program: Int64Array) -> dict[str, Any]:
-    """An encoded program as tables of numbers, see `csrc/core/program/program_tables.h`: `workers`, and the arrays of the columns.
+    """Return an encoded program as tables of numbers: `workers`, and an array for each column.
 
-    Shapes and boxes are [rows, dimensions]. ValueError where the program cannot be decoded, or names what there is not.
+    `csrc/core/program/program_tables.h` describes the columns. Shapes and boxes are [rows, dimensions]. Raise ValueError
+    if the program cannot be decoded or refers to something that does not exist.
     """

@@ -1,4 +1,4 @@
-"""What csrc/nnvm adds to MXNet. Handles are the integers of `symbol.handle.value`; a returned one is new and its receiver's."""
+"""csrc/nnvm in Python. Handles are integers as in `symbol.handle.value`. The caller owns a returned handle, and frees it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-built_for_cuda: bool  # the flavour of MXNet that this was compiled against
+built_for_cuda: bool  # True if this was compiled for the CUDA variant of MXNet
 
-HEAD_GRADIENT_PREFIX: str  # of the variables that are the gradients of outputs; the output's number follows
+HEAD_GRADIENT_PREFIX: str  # of the variables for gradients of outputs; the number of the output follows
 
 def training_graph(symbol: int, wrt: Sequence[str]) -> int: ...
 def check_edges(symbol: int) -> None: ...
@@ -42,10 +42,10 @@ def keep_outputs(graph: int, begin: int, end: int) -> tuple[int, list[int]]: ...
 def execution_tables(symbol: int, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]: ...
 
 class PlannedGraph:
-    """A graph with the buffers that binding will give it; see `csrc/nnvm/memory/memory_plan.h`. Planned once, asked for many things."""
+    """A graph with the buffers that binding will give it, see `csrc/nnvm/memory/memory_plan.h`."""
 
     TENSOR: ClassVar[int]
-    """The kind of an entry that an operator made, or of a shard put together; with TRANSIT, what the planner gives a buffer."""
+    """The kind of an entry that an operator computes, or of an assembled shard. Only TENSOR and TRANSIT entries get buffers."""
     TRANSIT: ClassVar[int]
     """The kind of an entry in transit between workers."""
 

@@ -1,9 +1,9 @@
-"""The planner without a framework: all that a front end and a backend of one's own are made with, and the passes that use them.
+"""The planner without a framework: the parts for a new front end and backend, and the passes that use them.
 
     task = core.analyse_step(core.Source(graph), engine, core.Settings(workers=4), core.Observer())
     partition = core.make_partition(task, core.Observer())
 
-`import tofu.core` imports NumPy and SymPy, and no framework. docs/engines.md shows a graph written by hand, planned and printed.
+`import tofu.core` imports NumPy and SymPy, but no framework. docs/engines.md has an example.
 """
 
 from tofu.analysis import OperatorAccess, analyse

@@ -1,6 +1,7 @@
-"""What the planner needs of a framework, in two small protocols: a front end reads its programs, a backend builds and measures plans.
+"""Protocols of an engine: a front end reads a framework's programs, a backend builds and measures plans.
 
-`tofu.mxnet.engine` is the first pair; a NumPy backend in the tests is a second one, which keeps the protocols honest.
+`tofu.mxnet.engine` and `tofu.jax.engine` implement them; so does a NumPy engine in the tests, which keeps them
+independent of frameworks.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tofu.search.native import FETCHES, Moves
 
 @dataclass(frozen=True)
 class Source:
-    """A training step as it was read: the semantic graph, and `native`, the framework's own form of it, which its backend copies."""
+    """Training step as the engine read it: the semantic graph, and `native`, the framework's own form of it for the backend."""
 
     graph: Graph
     native: Any = None
@@ -54,10 +55,10 @@ class Measured:
 
 
 class FrontEnd(LowerableOperators, Protocol):
-    """A framework's operators: what finding strategies and lowering need of them, and which draw random numbers."""
+    """A framework's operators, as far as strategies, lowerings and random numbers are concerned."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Whether an operator that may draw random numbers does, as the model is used."""
+        """Return True if an operator that may draw random numbers does so, as the model is used."""
 
 
 class Backend(Protocol):
@@ -98,7 +99,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """A framework: its front end, its backend, and the rules by which that moves data, as far as plans depend on them."""
+    """Framework: its front end, its backend, and the rules by which it moves data."""
 
     front_end: FrontEnd
     backend: Backend

@@ -1,6 +1,7 @@
-"""The engines: which models each takes, and where its functions are. No framework is imported before a model is given.
+"""Table of engines: the models that each takes, and its modules. No framework is imported before a model is passed.
 
-Each engine is a folder of the same shape: `partition.py`, `frontend/`, `backend/`, `verify/`, `simulation.py` and `commands.py`.
+Each engine is a folder of the same structure: `partition.py`, `frontend/`, `backend/`, `verify/`, `simulation.py` and
+`commands.py`.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from tofu.errors import TofuError
 
 @dataclass(frozen=True)
 class Registration:
-    """An engine, as the rest of Tofu knows it.
+    """Entry of the table of engines.
 
     Attributes
     ----------
     name
-        The name of its folder, and of the package that it is for.
+        The name of its folder, and of its framework's package.
     model
-        What its models are, in a word or two.
+        A short name of its models.
     files
-        A pattern for the names of files that have its models.
+        A pattern for the names of files with its models.
     takes_functions
-        Whether a function that no framework defines is a model for it.
+        True if functions that no framework defines are models for it.
     """
 
     name: str
@@ -36,7 +37,7 @@ class Registration:
     takes_functions: bool = False
 
     def load(self, module: str) -> Any:
-        """Return a module of the engine. Raise TofuError if its framework is not installed."""
+        """Return a module of the engine. Raises TofuError if its framework is not installed."""
         try:
             return import_module(f"tofu.{self.name}.{module}")
         except ImportError as error:
@@ -51,7 +52,7 @@ class Registration:
         return False
 
     def reads(self, file: str) -> bool:
-        """Return True if a file of this name has a model for it."""
+        """Return True if a file of this name has a model for the engine."""
         return re.search(self.files, file) is not None
 
 
@@ -61,7 +62,7 @@ ENGINES = (MXNET, JAX)
 
 
 def find_engine(model: Any) -> Registration | None:
-    """Return the engine whose framework defines a model, or the one that takes any other function; None if none does."""
+    """Return the engine whose framework defines a model, or the one that takes any other function; None without one."""
     if _is_made_by_mxnet(model):
         return MXNET
     owners = (engine for engine in ENGINES if engine.defines(model))
@@ -76,5 +77,5 @@ def _is_made_by_mxnet(model: Any) -> bool:
 
 
 def find_engine_of_file(name: str) -> Registration:
-    """Return the engine that reads a file: FILE.py or FILE.py:STEP is a step for JAX, any other file a symbol that MXNet saved."""
-    return next((one for one in ENGINES if one.reads(name)), MXNET)
+    """Return the engine that reads a file: FILE.py and FILE.py:STEP are steps for JAX, any other file is a symbol saved by MXNet."""
+    return next((engine for engine in ENGINES if engine.reads(name)), MXNET)

@@ -1,8 +1,8 @@
-"""Every error that Tofu raises on purpose.
+"""Errors that Tofu raises on purpose.
 
-`TofuError` and its subclasses are the user's: something in the model, the shapes, the plan or the call has to change, and the
-message names the thing, both values, the rule and the remedy. They are `ValueError`s, so that callers who do not know Tofu
-catch them as usual. `InternalError` is ours and asks for a report.
+`TofuError` and its subclasses are for users: something in the model, the shapes, the plan or the call has to change.
+The message names the problem, both values, the rule and the remedy. They are `ValueError`s, so that callers who do not
+know Tofu can catch them. `InternalError` is a defect of Tofu and asks for a report.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ R = TypeVar("R")
 
 
 class TofuError(ValueError):
-    """The base of all errors that the user can mend."""
+    """Base of all errors that the user can correct."""
 
 
 class DescriptionError(TofuError):
-    """A TDL description is malformed; the message gives the file and the line."""
+    """A TDL description is malformed. The message has the file and the line."""
 
 
 class NotAffineError(DescriptionError):
-    """An index expression is outside what interval analysis covers (paper section 4.2, Figure 4)."""
+    """An index expression is outside interval analysis (section 4.2, Figure 4)."""
 
 
 class UndescribedOperatorError(TofuError):
@@ -34,15 +34,15 @@ class UndescribedOperatorError(TofuError):
 
 
 class ShapeError(TofuError):
-    """Input shapes are missing, contradictory or belong to unknown names."""
+    """Input shapes are missing, contradict each other, or have unknown names."""
 
 
 class DeviceError(TofuError):
-    """The devices asked for do not exist, or are not as many as the workers."""
+    """The requested devices do not exist, or are not as many as the workers."""
 
 
 class PlanError(TofuError):
-    """A plan or a hint cannot be applied to this graph."""
+    """A plan, a hint or an option of planning cannot be applied to this graph."""
 
 
 class InfeasibleError(TofuError):
@@ -50,19 +50,19 @@ class InfeasibleError(TofuError):
 
 
 class UnsupportedError(TofuError):
-    """A use of a framework's interface that cannot be partitioned; the message shows the way out."""
+    """A use of the framework that cannot be partitioned; the message has an alternative."""
 
 
 class ExecutionError(TofuError):
-    """An operator failed while the model ran; the message says what is lost."""
+    """An operator failed while the model ran. The message names what is lost."""
 
 
 class OutOfMemoryError(TofuError):
-    """There is not enough memory for what was asked."""
+    """The request needs more memory than there is."""
 
 
 class FileError(TofuError, OSError):
-    """A file cannot be written; what was there before is as it was. Also an OSError, with its number."""
+    """A file cannot be written; its previous content is unchanged. Also an OSError, with its number."""
 
     def __init__(self, message: str, number: int | None = None) -> None:
         super().__init__(message)
@@ -70,19 +70,19 @@ class FileError(TofuError, OSError):
 
 
 class NotReadyError(TofuError, AssertionError):
-    """Something has to be called first; MXNet asserts that."""
+    """Another function has to be called first. MXNet raises an AssertionError in these cases."""
 
 
 class MissingParametersError(TofuError, RuntimeError):
-    """Parameters are not given that the model has; MXNet raises a RuntimeError."""
+    """Parameters of the model were not passed. MXNet raises a RuntimeError in these cases."""
 
 
 class ArgumentTypeError(ShapeError, TypeError):
-    """What is given is of another kind than what is asked for, or for an argument that there is not; MXNet raises a TypeError."""
+    """Wrong type of argument, or an unknown argument. MXNet raises a TypeError in these cases."""
 
 
 class InternalError(RuntimeError):
-    """A check of Tofu's own work failed. The numbers of the step must not be trusted."""
+    """A check of Tofu's own work failed. Do not trust the numbers of the step."""
 
     def __init__(self, message: str) -> None:
         report = "Please report it with the model and the plan (made.plan.to_json())."
@@ -90,16 +90,14 @@ class InternalError(RuntimeError):
 
 
 def raise_together(error: type[TofuError], headline: str, problems: Iterable[str]) -> None:
-    """Raise `error` with one line per problem, or return when there is none."""
+    """Raise `error` with one line for each problem. Does nothing without problems."""
     lines = list(problems)
     if lines:
         raise error("\n".join([headline, *(f"  - {line}" for line in lines)]))
 
 
 def find_near(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The known names that were probably meant: those with `name` below a scope or a path, then those spelled alike, else those that
-    contain it.
-    """
+    """Return known names that were probably meant: `name` below a scope or path first, then similar ones, else those that contain it."""
     known = list(known)
     below = [each for each in known if each.endswith(f"/{name}")]
     near = list(dict.fromkeys([*below, *get_close_matches(name, known, n=count)]))
@@ -112,7 +110,7 @@ def first_sentence(error: object) -> str:
 
 
 def suggest(name: str, known: Iterable[str], ending: str = "") -> str:
-    """What to add to a message about an unknown name: the known one that was probably meant, if there is any."""
+    """Return an addition to a message about an unknown name: the known name that was probably meant, or ""."""
     near = get_close_matches(name, list(known), n=1)
     return f" (did you mean {near[0]}{ending}?)" if near else ""
 

@@ -20,27 +20,28 @@ def partition(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     model
         One of:
 
-        - an `mx.sym.Symbol`, which becomes a symbol that binds to all devices: `tofu.mxnet.partition`
-        - a Gluon block, which is changed in place: `tofu.gluon.partition`
-        - a training step for JAX, a function of arrays, which becomes a function of the same arguments: `tofu.jax.partition`
+        - an `mx.sym.Symbol`; returns a symbol that binds to all devices: see `tofu.mxnet.partition`
+        - a Gluon block, which is changed in place: see `tofu.gluon.partition`
+        - a training step for JAX, a function of arrays; returns a function of the same arguments: see
+          `tofu.jax.partition`
     *arguments
         The number of devices first. For JAX a tuple of example arguments follows, or their shapes.
     **options
-        `workers` is the number of devices for all engines; MXNet users may write `ngpus`. All engines have `plan`, `hints`, `replicate`,
-        `memory_limit`, `topology`, `algorithm`, `search_seconds`, `undescribed`, `on_infeasible` and `cache`. The help of each engine's
-        function describes them, and its own.
+        `workers` is the number of devices for all engines; MXNet users may write `ngpus`. All engines have `plan`,
+        `hints`, `replicate`, `memory_limit`, `topology`, `algorithm`, `search_seconds`, `undescribed`, `on_infeasible`
+        and `cache`. The help of each engine's function describes these and its own.
 
     Returns
     -------
     PartitionedSymbol, HybridBlock or PartitionedStep
-        What stands for the model on several devices. It has a `plan`.
+        The model on several devices. Its plan is `.plan`.
 
     Raises
     ------
     ArgumentTypeError
         The model is none of these.
     TofuError
-        The model cannot be planned as it is asked for.
+        The model cannot be planned as requested.
 
     Examples
     --------
@@ -54,29 +55,31 @@ def partition(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     engine = JAX if is_decorator else _find_engine("partition", model, "tofu.partition(step, 4, (state, batch))")
     if engine is MXNET and "workers" in options:
         if arguments or "ngpus" in options:
-            raise ArgumentTypeError("The number of devices is given twice. Give ngpus= or workers=, not both.")
+            raise ArgumentTypeError("The number of devices is passed twice. Pass ngpus= or workers=, not both.")
         options["ngpus"] = options.pop("workers")
     given = () if model is MISSING else (model,)
     return engine.load("partition").partition(*given, *arguments, **options)
 
 
 def simulate(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
-    """Predict what a training step takes on a machine: `.seconds`, `.throughput`, `.fits`, and where the time goes.
+    """Predict the time of a training step on a machine: `.seconds`, `.throughput`, `.fits`, and where the time is spent.
 
     Parameters
     ----------
     model
-        What `tofu.partition` returns, which is simulated on its workers, or what it is given, which is simulated on one device.
+        A result of `tofu.partition`, simulated on its workers, or an argument of it, simulated on one device.
     *arguments
-        The machine: the name of one that comes with Tofu ("8xH100"), or the path of a file that `python -m tofu calibrate` wrote. Of a step
-        for JAX that is not partitioned, a tuple of example arguments, or their shapes, comes before.
+        The machine: the name of one that comes with Tofu ("8xH100"), or the path of a file from `python -m tofu
+        calibrate`. A JAX step that is not partitioned needs a tuple of example arguments, or their shapes, before the
+        machine.
     **options
-        Of an MXNet symbol: shapes of the inputs, and `states`, the tensors that the optimizer keeps for each weight.
+        For an MXNet symbol: shapes of the inputs, and `states`, the number of tensors that the optimizer keeps for each
+        weight.
 
     Returns
     -------
     Simulation
-        Printed, it says what a step takes and what for.
+        The simulated step. It prints as a summary.
 
     Raises
     ------
@@ -93,22 +96,22 @@ def simulate(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
 
 
 def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
-    """Say on how many devices of a machine a model should train, and by which plan.
+    """Recommend a number of devices of a machine, and a plan, for training a model.
 
     Parameters
     ----------
     model
-        What `tofu.partition` returns, or what it is given.
+        A result or an argument of `tofu.partition`.
     *arguments
-        The machine, as in `tofu.simulate`, and the example arguments of a step before it.
+        The machine, as in `tofu.simulate`, after the example arguments of a step.
     **options
-        `workers`, the numbers of devices to try: the powers of 2 that the machine has, where none are given. Of an MXNet symbol, also those
-        of `tofu.simulate`.
+        `workers`, the numbers of devices to try; by default the powers of 2 that the machine has. For an MXNet symbol,
+        also the options of `tofu.simulate`.
 
     Returns
     -------
     Advice
-        All ways to train, the fastest that fits first. Printed, it is a table.
+        All options, the fastest that fits first. It prints as a table.
 
     Raises
     ------
@@ -120,10 +123,10 @@ def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
 
 
 def _find_engine(name: str, model: Any, of_jax: str) -> Registration:
-    """Return the engine of a model. Raises ArgumentTypeError if it is nothing that an engine takes."""
+    """Return the engine of a model. Raises ArgumentTypeError if no engine takes it."""
     engine = None if model is MISSING else find_engine(model)
     if engine is None and "mxnet" in sys.modules:
-        return MXNET  # it says how each thing becomes a symbol
+        return MXNET  # its errors explain how to get a symbol
     if engine is None:
         found = "nothing" if model is MISSING else show_with_type(model)
         example = (

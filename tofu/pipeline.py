@@ -126,7 +126,7 @@ class Partition:
     Attributes
     ----------
     choices
-        The choices for the graph that is program.
+        The choices for the graph that is emitted.
     plan
         The same by name, with what the plan costs.
     training
@@ -155,7 +155,7 @@ class Partition:
 
     @property
     def problem(self) -> Problem:
-        """The problem of the graph that is program."""
+        """The problem of the graph that is emitted."""
         return self.choices.problem
 
     @property

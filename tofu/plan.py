@@ -1,7 +1,7 @@
-"""The plan: which dimension of each tensor and which axis of each operator is split at each step of the recursion.
+"""Plans: the dimension of each tensor and the axis of each operator that every round of the recursion splits.
 
-A frozen value that prints as a table and makes a round trip through versioned JSON. It refers to the graph by names alone, so
-it can be read, edited and applied again; its fingerprint says which graph it is of.
+A plan is a frozen value that prints as a table and round-trips through versioned JSON. It refers to the graph by names
+alone, so it can be read, edited and applied again. Its fingerprint identifies the graph.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import partial
 from math import prod
 from types import MappingProxyType
@@ -34,26 +34,12 @@ from tofu.validation import (
 )
 
 FORMAT_VERSION = 1
-CHANGED = "changed after it was found; nothing is proved of it"
-OPTIONAL_FIELDS = {
-    "search_seconds",
-    "search_bytes",
-    "level_bytes",
-    "bandwidths",
-    "latencies",
-    "level_waits",
-    "kept",
-    "reread",
-    "inputs",
-    "digest",
-    "lines",
-    "undescribed",
-}  # that a saved plan need not have
+CHANGED = "changed after it was found; nothing is proved"
 
-# A tensor that is smaller as a whole may be held by every worker.
+# Smaller tensors may be replicated.
 REPLICATION_LIMIT_BYTES = 64 * 1024
 
-MOST_NAMES = 4  # of operators without a description, in a line
+MOST_NAMES = 4  # operators without a description in one line
 
 DimensionChoice = tuple[int | None, ...]
 AxisChoice = tuple[str | None, ...]
@@ -61,16 +47,16 @@ AxisChoice = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Undescribed:
-    """What it costs that every worker computes all of an operator, since no description holds for it.
+    """Cost of an operator without a valid description, which every worker computes whole.
 
     Attributes
     ----------
     reason
-        Why it has no description that holds for it.
+        The reason why it has no valid description.
     fetched_bytes
-        The bytes that workers read from each other for it in a training step.
+        Bytes that workers read from each other for it in a training step.
     work_share
-        Its share of the bytes that all operators read and write on one device. Every worker has this work, however many there are.
+        Its share of the bytes that all operators read and write on one device. Every worker has this work.
     """
 
     reason: str
@@ -79,66 +65,65 @@ class Undescribed:
 
     @classmethod
     def read(cls, value: Any, what: str) -> Undescribed:
-        """Return the one that JSON has. Raise ValueError if it is another value."""
-        fields = read_object(value, what, cls.__dataclass_fields__)
+        """Return the value of a JSON object. Raises ValueError for anything else."""
+        given = read_object(value, what, cls.__dataclass_fields__)
         return cls(
-            read_string(fields.get("reason"), f"reason in {what}"),
-            read_integer(fields.get("fetched_bytes"), f"fetched_bytes in {what}"),
-            read_not_negative(fields.get("work_share"), f"work_share in {what}"),
+            read_string(given.get("reason"), f"reason in {what}"),
+            read_integer(given.get("fetched_bytes"), f"fetched_bytes in {what}"),
+            read_not_negative(given.get("work_share"), f"work_share in {what}"),
         )
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a training step is split over the workers.
+    """Split of a training step over the workers.
 
     Attributes
     ----------
     workers, factors
-        Their number, and its factors k1 >= k2 >= ..., one for each step of the recursion (section 5.2).
+        The number of workers, and its factors k1 >= k2 >= ..., one for each round of the recursion (section 5.2).
     tensors
-        Tensor name -> the dimension split at each step; None where the tensor is replicated at that step.
+        Tensor name -> the dimension that each round splits; None for a round in which the tensor is replicated.
     operators
-        Operator name -> the axis of its description split at each step; None where it is computed by every worker.
+        Operator name -> the axis of its description that each round splits; None if every worker computes it.
     communication_bytes
         Bytes that workers read from each other's memory in one training step.
     step_bytes
-        The same, step by step of the recursion: the increment that each step adds, below 0 where a step saves more than it costs. They
-        sum to `communication_bytes`.
+        `communication_bytes` by round: the bytes that each round adds, negative if a round saves more than it costs.
     level_bytes
-        The bytes of `communication_bytes` that cross each level of the interconnect, the top first: level i lies between workers whose
-        first different digit is that of step i. Empty for plans that were saved without it.
+        `communication_bytes` by level of the interconnect, the top first: level i is between workers whose first
+        different digit is that of round i. Empty for plans saved without it.
     bandwidths
-        Bytes per second of each level, where the plan was searched for them; else empty.
+        Bytes per second of each level, if the plan was searched for them.
     latencies
-        What a fetch waits that crosses each level, in microseconds, where the plan was searched for that; else empty.
+        Latency of a fetch across each level in microseconds, if the plan was searched for them.
     level_waits
-        How many fetches cross each level in a training step, all workers at once; empty without latencies.
+        Number of fetches across each level in a training step, counted once for all workers. Empty without latencies.
     kept
-        Tensors of which a region that a worker has fetched stays for all of its readers, from the forward to the backward pass too; of
-        others, each operator fetches again. Only plans under a memory limit keep any.
+        Tensors whose fetched regions stay on a worker for all of their readers, from the forward to the backward pass,
+        too. Each operator fetches other tensors again. Only plans under a memory limit keep any.
     reread
-        Tensors of which nobody shares a fetched region, so that none stays for longer than its reader: of others, operators of one group
-        (the time steps of a recurrence, say) fetch a region once. Only plans under a memory limit have any.
+        Tensors whose fetched regions no operators share, so that none outlives its reader. Of others, operators of one
+        group (such as the time steps of a recurrence) fetch a region once. Only plans under a memory limit have any.
     worker_bytes
-        Memory that is planned for each worker, in bytes; temporary workspace of kernels is not in it.
+        Planned memory of each worker in bytes, without temporary workspace of kernels.
     algorithm, optimality
         How the plan was found, and how good it is known to be.
     search_seconds
-        Time of the search; 0 for a plan that was loaded. Not part of the plan's identity, and not saved.
+        Time of the search; 0 for a loaded plan. Neither saved nor compared.
     search_bytes
-        Memory of the exact search: its tables that were held at the same time, at most. Like `search_seconds` not saved.
+        Peak memory of the exact search's tables. Neither saved nor compared.
     fingerprint
-        Digest of the graph that the plan is of.
+        Digest of the plan's graph.
     inputs
-        Input name -> the shape that the plan was made for. Empty for plans that were saved without it.
+        Input name -> the shape that the plan was made for. Empty for plans saved without it.
     digest
-        Of everything else that is saved, as it was when the plan was found: it says whether `optimality` is about this plan, or about
-        the one that this was before somebody edited it. Empty for plans that were not found by Tofu, or saved without it.
+        Digest of everything else that is saved, computed when the plan was found. If it differs, somebody edited the
+        plan, and `optimality` no longer holds. Empty for plans that Tofu did not find, or saved without it.
     undescribed
-        Operator name -> what it costs that it has no description, and every worker computes all of it (`undescribed="replicate"`).
+        Operator name -> the cost of its missing description (`undescribed="replicate"`).
     lines
-        Operator name -> the line of the user's program that it is of, as `file:line`, where the engine knows it. Not saved.
+        Operator name -> its line of the user's program as `file:line`, if the engine knows it. Not saved.
     """
 
     workers: int
@@ -172,9 +157,7 @@ class Plan:
 
     @property
     def communication_seconds(self) -> float | None:
-        """What a training step's communication takes at the levels' bandwidths and latencies, one level and one fetch after the other; None
-        without bandwidths.
-        """
+        """Seconds of a training step's communication at the levels' bandwidths and latencies, without overlap; None without bandwidths."""
         if not self.bandwidths:
             return None
         moving = sum(count / bandwidth for count, bandwidth in zip(self.level_bytes, self.bandwidths, strict=True))
@@ -187,65 +170,48 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """The plan as it was found, with the digest that says so."""
+        """Return the plan with the digest of its present content."""
         return replace(self, digest=self._compute_digest())
 
     @property
     def is_as_found(self) -> bool:
-        """Whether nothing has changed since the plan was found, so that what it says of itself is about this very plan."""
+        """True if nothing has changed since the plan was found, so that its claims hold."""
         return self.digest == self._compute_digest()
 
     def _compute_digest(self) -> str:
         return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()[:32]
 
     def _content(self) -> dict[str, Any]:
-        return {
-            "format": "tofu-plan",
-            "version": FORMAT_VERSION,
-            "workers": self.workers,
-            "factors": self.factors,
-            "tensors": dict(self.tensors),
-            "operators": dict(self.operators),
-            "communication_bytes": self.communication_bytes,
-            "step_bytes": self.step_bytes,
-            "worker_bytes": self.worker_bytes,
-            "algorithm": self.algorithm,
-            "optimality": self.optimality,
-            "fingerprint": self.fingerprint,
-            "level_bytes": self.level_bytes,
-            "bandwidths": self.bandwidths,
-            "kept": self.kept,
-            "reread": self.reread,
-            "inputs": dict(self.inputs),
-            **({"latencies": self.latencies, "level_waits": self.level_waits} if self.latencies else {}),
-            **(
-                {"undescribed": {name: asdict(one) for name, one in self.undescribed.items()}}
-                if self.undescribed
-                else {}
-            ),
-        }
+        left_out = {"digest"}
+        left_out |= set() if self.latencies else {"latencies", "level_waits"}
+        left_out |= set() if self.undescribed else {"undescribed"}
+        content = {name: getattr(self, name) for name in _READERS if name not in left_out}
+        content = {name: dict(value) if isinstance(value, Mapping) else value for name, value in content.items()}
+        if self.undescribed:
+            content["undescribed"] = {name: asdict(cost) for name, cost in self.undescribed.items()}
+        return {"format": "tofu-plan", "version": FORMAT_VERSION, **content}
 
     def to_json(self) -> str:
-        """The plan as JSON: keys sorted, the same text for the same plan."""
+        """Return the plan as JSON with sorted keys: equal texts for equal plans."""
         digest = {"digest": self.digest} if self.is_as_found else {}
         return json.dumps({**self._content(), **digest}, indent=1, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Read a plan back. Raises PlanError for text that is cut short, of another kind or of another version.
+        """Read a plan. Raises PlanError for text that is truncated, of another kind or of another version.
 
-        Warns where the plan was changed after it was saved; whoever changes one on purpose deletes the line of its "digest".
+        Warns if the plan was edited after it was saved. Whoever edits one on purpose deletes the line of its "digest".
         """
         if isinstance(text, str) and not text.lstrip().startswith(("{", "[")):
             raise PlanError(
-                f"from_json takes the text of a plan, as plan.to_json() gives it, not {show(text)}. For a file, write "
-                "Plan.from_json(Path(name).read_text()), or give partition the file itself: plan=name."
+                f"from_json takes the text of plan.to_json(), not {show(text)}. For a file, write "
+                "Plan.from_json(Path(name).read_text()), or pass the file to partition: plan=name."
             )
         try:
             value = parse_json(text)
         except (TypeError, ValueError) as error:
             raise PlanError(
-                f"The plan cannot be read: {error}. The file may have been cut short; save the plan again with plan.to_json()."
+                f"The plan cannot be read: {error}. The file may be truncated; save the plan again with plan.to_json()."
             ) from error
         if not isinstance(value, dict) or value.get("format") != "tofu-plan":
             raise PlanError('This is not a plan: its "format" is not "tofu-plan". Plans are written by plan.to_json().')
@@ -253,90 +219,56 @@ class Plan:
             raise PlanError(
                 f"The plan has version {show(value.get('version'))}, this Tofu reads version {FORMAT_VERSION}. Search again with this Tofu."
             )
-        fields = set(cls.__dataclass_fields__) - OPTIONAL_FIELDS
-        raise_together(PlanError, "The plan is incomplete. It lacks:", sorted(fields - value.keys()))
+        lacking = sorted(name for name in _REQUIRED if name not in value)
+        raise_together(PlanError, "The plan is incomplete. It lacks:", lacking)
         try:
-            plan = cls._of_fields(value)
+            plan = cls(**{name: read(value[name], name) for name, read in _READERS.items() if name in value})
             plan._check()
         except ValueError as error:
             if isinstance(error, PlanError):
                 raise
-            raise PlanError(
-                f"The plan holds a value that cannot be meant: {error}. Plans are written by plan.to_json()."
-            ) from error
+            raise PlanError(f"The plan has an invalid value: {error}. Plans are written by plan.to_json().") from error
         return plan._noticing_changes()
 
     def _noticing_changes(self) -> Plan:
-        """The plan; with a warning and without its claim where its digest is that of another one."""
+        """Return the plan, with a warning and without its claim if its digest differs."""
         if not self.digest or self.is_as_found:
             return self
         warnings.warn(
-            "The plan is not as it was saved: its digest is that of another one. Its bytes are counted anew where it is applied, and "
-            'nothing is proved of it. If you edited it, delete the line of its "digest"; else take the plan from where it was saved.',
+            "The plan was edited after it was saved, so its optimality claim no longer holds; its bytes are counted again. If you edited "
+            'it, delete the line of its "digest". Otherwise load the plan from where it was saved.',
             stacklevel=3,
         )
         return replace(self, optimality=CHANGED, digest="")
 
-    @classmethod
-    def _of_fields(cls, value: Mapping[str, Any]) -> Plan:
-        """The plan of the fields as JSON has them. Raises ValueError for values of another kind."""
-
-        def read(name: str, kind: Callable[[Any, str], Any], otherwise: Any = None) -> Any:
-            return kind(value.get(name, otherwise), name)
-
-        counts, names = partial(read_list, read=read_integer), partial(read_list, read=read_string)
-        return cls(
-            workers=read("workers", partial(read_integer, least=1, most=MOST_WORKERS)),
-            factors=read("factors", partial(read_list, read=partial(read_integer, least=2, most=MOST_WORKERS))),
-            tensors=read("tensors", partial(read_mapping, read=partial(read_list, read=_read_dimension))),
-            operators=read("operators", partial(read_mapping, read=partial(read_list, read=_read_axis))),
-            communication_bytes=read("communication_bytes", read_integer),
-            step_bytes=read("step_bytes", partial(read_list, read=partial(read_integer, least=-LARGEST_COUNT))),
-            worker_bytes=read("worker_bytes", counts),
-            algorithm=read("algorithm", read_string),
-            optimality=read("optimality", read_string),
-            fingerprint=read("fingerprint", read_string),
-            level_bytes=read("level_bytes", counts, ()),
-            bandwidths=read("bandwidths", partial(read_list, read=read_positive), ()),
-            latencies=read("latencies", partial(read_list, read=read_not_negative), ()),
-            level_waits=read("level_waits", counts, ()),
-            kept=read("kept", names, ()),
-            reread=read("reread", names, ()),
-            inputs=read(
-                "inputs", partial(read_mapping, read=partial(read_list, read=partial(read_integer, least=1))), {}
-            ),
-            digest=read("digest", read_string, ""),
-            undescribed=read("undescribed", partial(read_mapping, read=Undescribed.read), {}),
-        )
-
     def _check(self) -> None:
         if prod(self.factors) != self.workers:
             raise PlanError(f"The plan's factors {self.factors} do not multiply to its {self.workers} workers.")
-        steps = len(self.factors)
+        rounds = len(self.factors)
         choices: list[tuple[str, Sequence[object]]] = [*self.tensors.items(), *self.operators.items()]
         raise_together(
             PlanError,
-            f"The plan has {steps} steps (factors {self.factors}), but it gives another number of choices for:",
-            [f"{name}: {len(choice)} choices" for name, choice in choices if len(choice) != steps],
+            f"The plan has {rounds} rounds (factors {self.factors}), but another number of choices for:",
+            [f"{name}: {len(choice)} choices" for name, choice in choices if len(choice) != rounds],
         )
-        by_step = "step_bytes", "level_bytes", "bandwidths", "latencies", "level_waits"
-        for name, length in (*((name, steps) for name in by_step), ("worker_bytes", self.workers)):
+        by_round = "step_bytes", "level_bytes", "bandwidths", "latencies", "level_waits"
+        for name, length in (*((name, rounds) for name in by_round), ("worker_bytes", self.workers)):
             values = getattr(self, name)
             if values and len(values) != length:
-                each = "worker" if name == "worker_bytes" else "step"
-                raise PlanError(f"The plan has {length} {each}s, but {len(values)} {name}: one for each is needed.")
+                each = "worker" if name == "worker_bytes" else "round"
+                raise PlanError(f"The plan has {length} {each}s, but {len(values)} {name}; each needs one.")
         if self.bandwidths and not self.level_bytes:
-            raise PlanError("The plan has bandwidths, but no level_bytes, so its seconds are not known. Search again.")
+            raise PlanError("The plan has bandwidths but no level_bytes, so its seconds are unknown. Search again.")
         if bool(self.latencies) != bool(self.level_waits) or (self.latencies and not self.bandwidths):
             raise PlanError(
-                "The plan needs latencies, level_waits and bandwidths for its seconds, and lacks some of them. Search again."
+                "The plan lacks some of latencies, level_waits and bandwidths, so its seconds are unknown. Search again."
             )
 
     def __str__(self) -> str:
-        """An aligned table: a heading, then operators and tensors with their choice at each step."""
-        steps = f" ({' + '.join(map(format_bytes, self.step_bytes))})" if self.step_bytes else ""
+        """Return an aligned table: a heading, then operators and tensors with their choice in each round."""
+        rounds = f" ({' + '.join(map(format_bytes, self.step_bytes))})" if self.step_bytes else ""
         lines = [
-            f"{format_workers(self.factors)}, {format_bytes(self.communication_bytes)} moved per training step{steps}, "
+            f"{format_workers(self.factors)}, {format_bytes(self.communication_bytes)} moved per training step{rounds}, "
             f"{self.algorithm} search, {self.optimality}",
         ]
         if self.communication_seconds is not None:
@@ -346,9 +278,9 @@ class Plan:
             lines[0] += f"; memory per worker {' to '.join(dict.fromkeys(bounds))}"
         found = {name: shorten_line(self.lines.get(name, "")) for name in self.operators} if self.lines else {}
         for kind, choices, last in (("operator", self.operators, found), ("tensor", self.tensors, {})):
-            rows = [(kind, *(f"step {i + 1}" for i in range(len(self.factors))), "line" if last else "")]
+            rows = [(kind, *(f"round {i + 1}" for i in range(len(self.factors))), "line" if last else "")]
             rows += [
-                (name, *("-" if step is None else str(step) for step in choice), last.get(name, ""))
+                (name, *("-" if split is None else str(split) for split in choice), last.get(name, ""))
                 for name, choice in choices.items()
             ]
             lines += ["", *align(rows)]
@@ -361,38 +293,38 @@ class Plan:
         return "\n".join(lines)
 
     def describe_undescribed(self) -> str:
-        """Return a line that names the operators without a description and what they cost, "" if there are none."""
+        """Return a line with the operators without a description and their cost, or ""."""
         if not self.undescribed:
             return ""
-        names = [f"{name} ({one.reason})" for name, one in self.undescribed.items()]
+        names = [f"{name} ({cost.reason})" for name, cost in self.undescribed.items()]
         more = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
-        share = sum(one.work_share for one in self.undescribed.values())
-        fetched = sum(one.fetched_bytes for one in self.undescribed.values())
+        share = sum(cost.work_share for cost in self.undescribed.values())
+        fetched = sum(cost.fetched_bytes for cost in self.undescribed.values())
         return (
-            f"not described, so that every worker computes all of it: {', '.join(names[:MOST_NAMES])}{more}; "
+            f"without a description, computed whole by every worker: {', '.join(names[:MOST_NAMES])}{more}; "
             f"{share:.1%} of the step's work, and {format_bytes(fetched)} fetched for it"
         )
 
 
 def shorten_line(line: str) -> str:
-    """Return a line of a program as `file:line`, the file as it is called from the working directory if it is below that."""
+    """Return a line of a program as `file:line`, relative to the working directory if the file is below it."""
     below = os.path.join(os.getcwd(), "")
     return line.removeprefix(below)
 
 
 def format_count(count: int, noun: str) -> str:
-    """How many of something: 8 workers, 1 worker."""
+    """Return a count with its noun: 8 workers, 1 worker."""
     return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
 def format_workers(factors: Sequence[int]) -> str:
-    """How many workers there are, and the steps that make them: 6 workers (3 x 2), 1 worker."""
-    steps = f" ({' x '.join(map(str, factors))})" if factors else ""
-    return f"{format_count(prod(factors), 'worker')}{steps}"
+    """Return the number of workers and its factors: 6 workers (3 x 2), 1 worker."""
+    rounds = f" ({' x '.join(map(str, factors))})" if factors else ""
+    return f"{format_count(prod(factors), 'worker')}{rounds}"
 
 
 def format_bytes(count: float, digits: int = 1) -> str:
-    """A count of bytes as a person reads it: 1,023 B, 1.5 KiB, 2.3 GiB."""
+    """Return a count of bytes with a unit: 1,023 B, 1.5 KiB, 2.3 GiB."""
     if count < 0:
         return f"-{format_bytes(-count, digits)}"
     if count < 1024:
@@ -405,7 +337,7 @@ def format_bytes(count: float, digits: int = 1) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """A time as a person reads it: 12 us, 3.4 ms, 1.25 s, 7.5 hours."""
+    """Return a time with a unit: 12 us, 3.4 ms, 1.25 s, 7.5 hours."""
     if seconds >= 3600:
         return f"{seconds / 3600:.3g} hours"
     for unit, size in (("us", 1e-6), ("ms", 1e-3)):
@@ -415,7 +347,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_rate(per_second: float) -> str:
-    """How many in a second, to three digits: 0.123, 45.6, 12,300."""
+    """Return a rate to three digits: 0.123, 45.6, 12,300."""
     return f"{float(f'{per_second:.3g}'):,.12g}"
 
 
@@ -428,6 +360,32 @@ def _read_axis(value: Any, what: str) -> str | None:
 
 
 def align(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Rows of cells as lines, their columns aligned."""
+    """Return rows of cells as lines with aligned columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+_integers, _texts = partial(read_list, read=read_integer), partial(read_list, read=read_string)
+_READERS: Mapping[str, Callable[[Any, str], Any]] = {
+    "workers": partial(read_integer, least=1, most=MOST_WORKERS),
+    "factors": partial(read_list, read=partial(read_integer, least=2, most=MOST_WORKERS)),
+    "tensors": partial(read_mapping, read=partial(read_list, read=_read_dimension)),
+    "operators": partial(read_mapping, read=partial(read_list, read=_read_axis)),
+    "communication_bytes": read_integer,
+    "step_bytes": partial(read_list, read=partial(read_integer, least=-LARGEST_COUNT)),
+    "worker_bytes": _integers,
+    "algorithm": read_string,
+    "optimality": read_string,
+    "fingerprint": read_string,
+    "level_bytes": _integers,
+    "bandwidths": partial(read_list, read=read_positive),
+    "latencies": partial(read_list, read=read_not_negative),
+    "level_waits": _integers,
+    "kept": _texts,
+    "reread": _texts,
+    "inputs": partial(read_mapping, read=partial(read_list, read=partial(read_integer, least=1))),
+    "digest": read_string,
+    "undescribed": partial(read_mapping, read=Undescribed.read),
+}
+"""Fields that are saved, with functions that validate their JSON values."""
+_REQUIRED = [each.name for each in fields(Plan) if each.default is MISSING and each.default_factory is MISSING]

@@ -22,7 +22,7 @@ from benchmarks.evaluation.claims import list_claims
 from benchmarks.evaluation.measure import RNNS, WRESNETS, measure_algorithms, measure_model
 from benchmarks.evaluation.page import CSV, ClaimOnChangedMachine, Tables, list_lines, read_tables
 from benchmarks.evaluation.pictures import draw_algorithms, draw_throughput
-from benchmarks.evaluation.policies import Outcome
+from benchmarks.evaluation.policies import PolicyOutcome
 from benchmarks.evaluation.tables import write_commit, write_table
 from tests.shared.commits import name_tree
 from tofu.simulation.machine import Machine, read_machine
@@ -41,7 +41,7 @@ def measure(machine: Machine, models: Sequence[str], is_sensitive: bool) -> Tabl
         if is_sensitive
     }
     machines = [machine, *changed.values()]
-    outcomes: list[list[Outcome]] = [[] for _ in machines]
+    outcomes: list[list[PolicyOutcome]] = [[] for _ in machines]
     for name in track(models, description="Figures 8 and 9", console=Console(stderr=True)):
         for own, measured in zip(outcomes, measure_model(name, machines), strict=True):
             own += measured

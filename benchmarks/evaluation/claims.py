@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.evaluation.measure import RNNS, WRESNETS, AlgorithmResult
-from benchmarks.evaluation.policies import Outcome
+from benchmarks.evaluation.policies import PolicyOutcome
 
-OutcomeTable = Mapping[str, Mapping[str, Outcome]]  # model -> policy -> outcome
+OutcomeTable = Mapping[str, Mapping[str, PolicyOutcome]]  # model -> policy -> outcome
 TABLE_3 = {  # samples per second of Tofu, and of placement in MXNet and in TensorFlow
     "rnn-6-4k": (210, 107, 50),
     "rnn-8-4k": (154, 95, 36),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.evaluation.policies import (
     STATES,
-    Outcome,
+    PolicyOutcome,
     Programs,
     run_ideal,
     run_partitioned,
@@ -34,7 +34,7 @@ def read_model(name: str) -> Programs:
     return Programs(name, lambda batch: build_model(name, batch))
 
 
-def measure_model(name: str, machines: Sequence[Machine]) -> list[list[Outcome]]:
+def measure_model(name: str, machines: Sequence[Machine]) -> list[list[PolicyOutcome]]:
     """Simulate all ways to train a model, on each machine."""
     programs, family = read_model(name), name.split("-")[0]
     batches, small_batches = BATCHES[family], SMALL_BATCHES[family]

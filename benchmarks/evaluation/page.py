@@ -10,7 +10,7 @@ from benchmarks.evaluation.claims import Claim, list_claims
 from benchmarks.evaluation.measure import AlgorithmResult
 from benchmarks.evaluation.partition_picture import TABLE as PARTITION
 from benchmarks.evaluation.partition_picture import GroupRow
-from benchmarks.evaluation.policies import Outcome
+from benchmarks.evaluation.policies import PolicyOutcome
 from benchmarks.evaluation.search_table import PAPER, SearchTime
 from benchmarks.evaluation.search_table import TABLE as SEARCH
 from benchmarks.evaluation.tables import read_commits, read_table
@@ -46,20 +46,20 @@ class ClaimOnChangedMachine:
 class Tables:
     """Results of `python -m benchmarks.evaluation`."""
 
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[PolicyOutcome]
     algorithms: Sequence[AlgorithmResult]
     claims: Sequence[ClaimOnChangedMachine]
 
     @property
-    def by_model(self) -> dict[str, dict[str, Outcome]]:
+    def by_model(self) -> dict[str, dict[str, PolicyOutcome]]:
         """Outcomes by model and policy."""
-        models: dict[str, dict[str, Outcome]] = {}
+        models: dict[str, dict[str, PolicyOutcome]] = {}
         for outcome in self.outcomes:
             models.setdefault(outcome.model, {})[outcome.policy] = outcome
         return models
 
 
-CSV = {"throughput.csv": Outcome, "algorithms.csv": AlgorithmResult, "sensitivity.csv": ClaimOnChangedMachine}
+CSV = {"throughput.csv": PolicyOutcome, "algorithms.csv": AlgorithmResult, "sensitivity.csv": ClaimOnChangedMachine}
 
 
 def read_tables(folder: Path) -> Tables:
@@ -131,7 +131,7 @@ def _list_sizes() -> Iterator[str]:
         yield f"| {model.name} | {paper:.1f} | {here:.2f} | {here / paper - 1:+.1%} |"
 
 
-def _list_throughputs(outcomes: Mapping[str, Mapping[str, Outcome]]) -> Iterator[str]:
+def _list_throughputs(outcomes: Mapping[str, Mapping[str, PolicyOutcome]]) -> Iterator[str]:
     policies = list(dict.fromkeys(policy for own in outcomes.values() for policy in own))
     title = "Figures 8 and 9, and Table 3: throughput"
     yield from _start_table(title, f"model | {' | '.join(policies)}", "throughput.png")
@@ -140,7 +140,7 @@ def _list_throughputs(outcomes: Mapping[str, Mapping[str, Outcome]]) -> Iterator
     yield from ("", "Samples per second of 8 devices, the batch, and the share of the ideal. OOM: out of memory.")
 
 
-def _format_outcome(outcome: Outcome | None, ideal: Outcome) -> str:
+def _format_outcome(outcome: PolicyOutcome | None, ideal: PolicyOutcome) -> str:
     if outcome is None:
         return ""
     if not outcome.fits:

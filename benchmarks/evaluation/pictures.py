@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.evaluation.measure import AlgorithmResult
-from benchmarks.evaluation.policies import Outcome
+from benchmarks.evaluation.policies import PolicyOutcome
 from tofu.report.picture import new_figure
 
 
-def draw_throughput(outcomes: Mapping[str, Mapping[str, Outcome]], path: Path) -> None:
+def draw_throughput(outcomes: Mapping[str, Mapping[str, PolicyOutcome]], path: Path) -> None:
     """Draw Figures 8 and 9: the share of the ideal throughput of each policy, labelled with samples per second."""
     policies = [p for p in dict.fromkeys(policy for own in outcomes.values() for policy in own) if p != "ideal"]
     figure = new_figure(path, max(7, 0.9 * len(outcomes)), 4.5)

@@ -53,7 +53,7 @@ class Programs:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PolicyOutcome:
     """Throughput of a model trained in one way, in samples per second of all devices. It is 0 if no batch fits.
 
     `communication` is the share of the time that is not computation.
@@ -72,27 +72,27 @@ class Outcome:
         return self.throughput > 0
 
 
-def run_ideal(programs: Programs, batch: int, machine: Machine) -> Outcome:
+def run_ideal(programs: Programs, batch: int, machine: Machine) -> PolicyOutcome:
     """Simulate one device with unlimited memory, times 8."""
     program, needed = programs.one_device(batch)
-    return Outcome(programs.model, "ideal", batch, DEVICES * _get_throughput(program, machine), 0.0, needed)
+    return PolicyOutcome(programs.model, "ideal", batch, DEVICES * _get_throughput(program, machine), 0.0, needed)
 
 
-def run_small_batch(programs: Programs, batches: Sequence[int], machine: Machine) -> Outcome:
+def run_small_batch(programs: Programs, batches: Sequence[int], machine: Machine) -> PolicyOutcome:
     """Simulate one device at the largest batch that fits, times 8, without exchanging gradients."""
     for batch in batches:
         program, needed = programs.one_device(batch)
         if needed <= machine.usable_bytes:
             throughput = DEVICES * _get_throughput(program, machine)
-            return Outcome(programs.model, "small batch", batch, throughput, 0.0, needed)
-    return Outcome(programs.model, "small batch")
+            return PolicyOutcome(programs.model, "small batch", batch, throughput, 0.0, needed)
+    return PolicyOutcome(programs.model, "small batch")
 
 
 def _get_throughput(program: PlannedProgram, machine: Machine) -> float:
     return simulate(program, machine, states=STATES).throughput
 
 
-def run_partitioned(programs: Programs, batches: Sequence[int], machine: Machine) -> Outcome:
+def run_partitioned(programs: Programs, batches: Sequence[int], machine: Machine) -> PolicyOutcome:
     """Simulate the plan of Tofu's recursive search at the largest batch that fits."""
     for batch in batches:
         planned = programs.partition(batch, "recursive")
@@ -101,26 +101,30 @@ def run_partitioned(programs: Programs, batches: Sequence[int], machine: Machine
         program, needed = planned
         if max(needed) <= machine.usable_bytes:
             simulated = simulate(program, machine, states=STATES)
-            return Outcome(programs.model, "Tofu", batch, simulated.throughput, simulated.waiting_share, max(needed))
-    return Outcome(programs.model, "Tofu")
+            return PolicyOutcome(
+                programs.model, "Tofu", batch, simulated.throughput, simulated.waiting_share, max(needed)
+            )
+    return PolicyOutcome(programs.model, "Tofu")
 
 
-def run_swapping(programs: Programs, batches: Sequence[int], machine: Machine) -> Outcome:
+def run_swapping(programs: Programs, batches: Sequence[int], machine: Machine) -> PolicyOutcome:
     """Simulate devices that each train the whole model and swap with the host, at the fastest batch."""
     return max((_swap(programs, batch, machine) for batch in batches), key=lambda outcome: outcome.throughput)
 
 
-def _swap(programs: Programs, batch: int, machine: Machine) -> Outcome:
+def _swap(programs: Programs, batch: int, machine: Machine) -> PolicyOutcome:
     program, _ = programs.one_device(batch)
     tasks = make_tasks(program, machine, STATES)
     seconds = swap(program, tasks, machine.usable_bytes, machine.host / DEVICES, STATES)
     if seconds is None:
-        return Outcome(programs.model, "swapping")
+        return PolicyOutcome(programs.model, "swapping")
     communication = 1 - float(tasks.seconds.sum()) / seconds
-    return Outcome(programs.model, "swapping", batch, DEVICES * batch / seconds, communication, machine.usable_bytes)
+    return PolicyOutcome(
+        programs.model, "swapping", batch, DEVICES * batch / seconds, communication, machine.usable_bytes
+    )
 
 
-def run_placement(programs: Programs, batches: Sequence[int], machine: Machine) -> Outcome:
+def run_placement(programs: Programs, batches: Sequence[int], machine: Machine) -> PolicyOutcome:
     """Simulate layers on devices, round robin, with the time steps pipelined, at the largest batch that fits."""
     for batch in batches:
         program, _ = programs.one_device(batch)
@@ -130,5 +134,5 @@ def run_placement(programs: Programs, batches: Sequence[int], machine: Machine) 
             tasks = spread_tasks(program, devices, machine, STATES)
             seconds = float(run_tasks(tasks)[1].max())
             communication = 1 - float(tasks.seconds[~tasks.is_fetch].sum()) / DEVICES / seconds
-            return Outcome(programs.model, "operator placement", batch, batch / seconds, communication, needed)
-    return Outcome(programs.model, "operator placement")
+            return PolicyOutcome(programs.model, "operator placement", batch, batch / seconds, communication, needed)
+    return PolicyOutcome(programs.model, "operator placement")

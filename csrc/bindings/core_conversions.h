@@ -1,6 +1,6 @@
 /*!
  * \file core_conversions.h
- * \brief Between NumPy arrays and the core's vectors.
+ * \brief The parts of tofu._core, and conversions between NumPy arrays and the core's vectors.
  */
 #ifndef TOFU_BINDINGS_CORE_CONVERSIONS_H_
 #define TOFU_BINDINGS_CORE_CONVERSIONS_H_
@@ -19,7 +19,12 @@
 
 namespace tofu {
 
-/*! \brief One row of choices per operator or tensor: int32 [count, steps]. */
+void RegisterGraph(pybind11::module_* module);
+void RegisterGeometry(pybind11::module_* module);
+void RegisterSearch(pybind11::module_* module);
+void RegisterProgram(pybind11::module_* module);
+
+/*! \brief Choices of operators or tensors: int32 [count, steps]. */
 using ChoiceArray =
     pybind11::array_t<int32_t, pybind11::array::c_style | pybind11::array::forcecast>;
 
@@ -30,14 +35,13 @@ inline std::vector<std::vector<int>> ToChoices(const ChoiceArray& array, const c
   std::vector<std::vector<int>> choices(array.shape(0));
   const int32_t* row = array.data();
   for (auto& one : choices) {
-    one.assign(row, row + array.shape(1));  // no step at all where there is one worker
+    one.assign(row, row + array.shape(1));  // there are no steps with one worker
     row += array.shape(1);
   }
   return choices;
 }
 
-/*! \brief A plan, with the tensors whose fetched regions are kept, and those that are read again.
- */
+/*! \brief A plan, with its kept and its reread tensors. */
 inline Assignment ToAssignment(const Graph& graph, const ChoiceArray& operators,
                                const ChoiceArray& tensors, const std::vector<int>& kept,
                                const std::vector<int>& reread) {
@@ -50,7 +54,7 @@ inline Assignment ToAssignment(const Graph& graph, const ChoiceArray& operators,
           mark(reread)};
 }
 
-inline ChoiceArray FromChoices(const std::vector<std::vector<int>>& choices, int steps) {
+inline ChoiceArray FromChoices(const std::vector<std::vector<int>>& choices, size_t steps) {
   ChoiceArray array(
       {static_cast<pybind11::ssize_t>(choices.size()), static_cast<pybind11::ssize_t>(steps)});
   int32_t* out = array.mutable_data();
@@ -71,7 +75,7 @@ inline pybind11::array_t<int64_t> FromBoxes(const Boxes& boxes) {
   return array;
 }
 
-/*! \brief A one-dimensional array that owns the vector's memory. */
+/*! \brief A one-dimensional array that owns a vector. */
 template <typename T>
 pybind11::array_t<T> FromVector(std::vector<T> values) {
   auto* owned = new std::vector<T>(std::move(values));

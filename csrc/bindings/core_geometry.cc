@@ -1,6 +1,6 @@
 /*!
  * \file core_geometry.cc
- * \brief Python bindings of worker boxes, shards and feasible choices.
+ * \brief Bindings of worker boxes, shards and feasible choices.
  */
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "bindings/core_bindings.h"
 #include "bindings/core_conversions.h"
 #include "core/geometry/geometry.h"
 
@@ -19,42 +18,31 @@ namespace tofu {
 
 namespace {
 
-bool IsOperatorKind(const std::string& kind) {
-  if (kind != "operator" && kind != "tensor") {
+Subject ToSubject(const std::string& kind, int id) {
+  if (kind != "operator" && kind != "tensor")
     throw std::invalid_argument("kind '" + kind + "': must be 'operator' or 'tensor'");
-  }
-  return kind == "operator";
-}
-
-void CheckKindChoice(const Graph& graph, const WorkerGrid& grid, bool is_operator, int id,
-                     const std::vector<int>& choice) {
-  if (is_operator) {
-    CheckOperatorChoice(graph, grid, id, choice);
-  } else {
-    CheckTensorChoice(graph, grid, id, choice);
-  }
+  return {kind == "tensor", id};
 }
 
 std::vector<int> FeasibleChoices(const Graph& graph, const std::vector<int64_t>& factors,
                                  const std::string& kind, int id, const std::vector<int>& prefix) {
   const WorkerGrid grid(factors);
-  const bool is_operator = IsOperatorKind(kind);
+  const Subject subject = ToSubject(kind, id);
   if (prefix.size() >= factors.size()) {
     throw std::invalid_argument("a prefix of " + std::to_string(prefix.size()) +
                                 " choices leaves no step of " + std::to_string(factors.size()));
   }
-  CheckKindChoice(graph, grid, is_operator, id, prefix);
-  return is_operator ? FeasibleOperatorChoices(graph, grid, id, prefix)
-                     : TensorChoices(graph, grid, id, prefix);
+  CheckChoice(graph, grid, subject, prefix);
+  const int followed = subject.is_tensor ? -1 : graph.op(graph.ChoiceRoot(id)).follows_tensor;
+  return ListChoices(graph, grid, followed >= 0 ? Subject{true, followed} : subject, prefix);
 }
 
 py::array_t<int64_t> WorkerBoxes(const Graph& graph, const std::vector<int64_t>& factors,
                                  const std::string& kind, int id, const std::vector<int>& choice) {
   const WorkerGrid grid(factors);
-  const bool is_operator = IsOperatorKind(kind);
-  CheckKindChoice(graph, grid, is_operator, id, choice);
-  return FromBoxes(is_operator ? SplitAxes(graph, grid, id, choice)
-                               : SplitTensor(graph, grid, id, choice));
+  const Subject subject = ToSubject(kind, id);
+  CheckChoice(graph, grid, subject, choice);
+  return FromBoxes(SplitBoxes(ExtentsOf(graph, subject), grid, choice, graph.splits_equally()));
 }
 
 py::array_t<int64_t> Shards(const Graph& graph, const std::vector<int64_t>& factors, int tensor,
@@ -65,7 +53,7 @@ py::array_t<int64_t> Shards(const Graph& graph, const std::vector<int64_t>& fact
 py::array_t<int64_t> ScatteredShards(const Graph& graph, const std::vector<int64_t>& factors,
                                      int tensor, const std::vector<int>& layout) {
   const WorkerGrid grid(factors);
-  CheckKindChoice(graph, grid, false, tensor, layout);
+  CheckChoice(graph, grid, {true, tensor}, layout);
   return FromBoxes(ScatterShards(SplitTensor(graph, grid, tensor, layout),
                                  graph.tensor(tensor).shape, grid, layout));
 }

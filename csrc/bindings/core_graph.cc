@@ -1,6 +1,6 @@
 /*!
  * \file core_graph.cc
- * \brief Python bindings of the semantic graph.
+ * \brief Bindings of the semantic graph.
  */
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/core_bindings.h"
+#include "bindings/core_conversions.h"
 #include "core/graph/graph.h"
 
 namespace py = pybind11;
@@ -21,7 +21,7 @@ namespace tofu {
 namespace {
 
 using RowTuple = std::tuple<std::vector<std::pair<int, int64_t>>, int64_t, int64_t>;
-// The place of a tensor among the inputs, then the outputs; the dimension that it lacks; its row.
+// Position among the inputs, then the outputs; the dimension that the tensor lacks; its row.
 using AbsentTuple = std::tuple<size_t, int, RowTuple>;
 using OutputTuple = std::tuple<int, std::vector<RowTuple>, std::vector<int>>;
 

@@ -2,7 +2,7 @@
  * \file core_module.cc
  * \brief The extension module tofu._core: search, geometry and emission. Knows no MXNet.
  */
-#include "bindings/core_bindings.h"
+#include "bindings/core_conversions.h"
 
 PYBIND11_MODULE(_core, module) {
   module.doc() = "Search, geometry and execution programs of Tofu; see _core.pyi.";

@@ -1,6 +1,6 @@
 /*!
  * \file core_program.cc
- * \brief Python bindings of emission.
+ * \brief Bindings of emission.
  */
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -9,10 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/core_bindings.h"
 #include "bindings/core_conversions.h"
 #include "core/program/emit.h"
-#include "core/program/names.h"
 #include "core/program/program.h"
 #include "core/program/program_tables.h"
 

@@ -1,6 +1,6 @@
 /*!
  * \file core_search.cc
- * \brief Python bindings of the searches and of plan evaluation.
+ * \brief Bindings of searches and plan evaluation.
  */
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/core_bindings.h"
 #include "bindings/core_conversions.h"
 #include "core/cost/cost.h"
 #include "core/search/exact.h"
@@ -27,80 +26,41 @@ namespace {
 
 using FixedChoices = std::unordered_map<int, std::vector<int>>;
 
-/*! \brief SearchResult with its arrays made, so that each access gives the same ones. */
-struct PySearchResult {
-  ChoiceArray operators;
-  ChoiceArray tensors;
-  SearchResult result;
-};
-
-PySearchResult ToPython(SearchResult result, const WorkerGrid& grid) {
-  PySearchResult python_result;
-  python_result.operators = FromChoices(result.assignment.operators, grid.num_steps());
-  python_result.tensors = FromChoices(result.assignment.tensors, grid.num_steps());
-  python_result.result = std::move(result);
-  return python_result;
+/*! \brief Call `progress` if there is one. Raise KeyboardInterrupt after Ctrl-C. */
+template <typename... Values>
+void Report(const std::optional<py::function>& progress, const Values&... values) {
+  py::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  if (progress) (*progress)(values...);
 }
 
-PySearchResult Search(const Graph& graph, std::vector<int64_t> factors,
+SearchResult SearchStepByStep(const Graph& graph, std::vector<int64_t> factors,
+                              FixedChoices fixed_operators, FixedChoices fixed_tensors,
+                              const std::optional<py::function>& progress,
+                              std::vector<double> prices, std::vector<double> latencies) {
+  const WorkerGrid grid(std::move(factors), std::move(prices), std::move(latencies));
+  return SearchRecursive(graph, grid, {std::move(fixed_operators), std::move(fixed_tensors)},
+                         [&](int steps, int64_t bytes) { Report(progress, steps, bytes); });
+}
+
+SearchResult SearchGreedily(const Graph& graph, std::vector<int64_t> factors,
+                            FixedChoices fixed_operators, FixedChoices fixed_tensors) {
+  return SearchGreedy(graph, WorkerGrid(std::move(factors)),
+                      {std::move(fixed_operators), std::move(fixed_tensors)});
+}
+
+ExactResult SearchAll(const Graph& graph, std::vector<int64_t> factors,
                       FixedChoices fixed_operators, FixedChoices fixed_tensors,
-                      std::optional<py::function> progress, std::vector<double> prices,
+                      double time_budget_seconds, const std::optional<py::function>& progress,
+                      size_t max_table_entries, double max_bytes, std::vector<double> prices,
                       std::vector<double> latencies) {
   const WorkerGrid grid(std::move(factors), std::move(prices), std::move(latencies));
   const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
-  SearchProgress report;
-  if (progress) {
-    report = [&progress](int steps_done, int64_t bytes) {
-      py::gil_scoped_acquire acquire;
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      (*progress)(steps_done, bytes);
-    };
-  }
-  SearchResult result;
-  {
-    py::gil_scoped_release release;
-    result = SearchRecursive(graph, grid, hints, report);
-  }
-  return ToPython(std::move(result), grid);
-}
-
-PySearchResult SearchGreedily(const Graph& graph, std::vector<int64_t> factors,
-                              FixedChoices fixed_operators, FixedChoices fixed_tensors) {
-  const WorkerGrid grid(std::move(factors));
-  const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
-  SearchResult result;
-  {
-    py::gil_scoped_release release;
-    result = SearchGreedy(graph, grid, hints);
-  }
-  return ToPython(std::move(result), grid);
-}
-
-struct PyExactResult {
-  PySearchResult plan;
-  ExactResult exact;
-};
-
-PyExactResult SearchAll(const Graph& graph, std::vector<int64_t> factors,
-                        FixedChoices fixed_operators, FixedChoices fixed_tensors,
-                        double time_budget_seconds, std::optional<py::function> progress,
-                        size_t max_table_entries, double max_bytes, std::vector<double> prices,
-                        std::vector<double> latencies) {
-  const WorkerGrid grid(std::move(factors), std::move(prices), std::move(latencies));
-  const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
   const ExactLimits limits{time_budget_seconds, max_table_entries, 0, max_bytes};
-  const ExactProgress report = [&progress](const std::string& stage, int64_t best, int64_t bound) {
-    py::gil_scoped_acquire acquire;
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-    if (progress) (*progress)(stage, best, bound);
+  const ExactProgress report = [&](const std::string& stage, int64_t best, int64_t bound) {
+    Report(progress, stage, best, bound);
   };
-  PyExactResult python_result;
-  {
-    py::gil_scoped_release release;
-    python_result.exact = SearchExact(graph, grid, hints, limits, report);
-  }
-  python_result.plan = ToPython(std::move(python_result.exact.plan), grid);
-  return python_result;
+  return SearchExact(graph, grid, hints, limits, report);
 }
 
 PlanCost Evaluate(const Graph& graph, std::vector<int64_t> factors, const ChoiceArray& operators,
@@ -108,29 +68,23 @@ PlanCost Evaluate(const Graph& graph, std::vector<int64_t> factors, const Choice
                   const std::vector<int>& kept, const std::vector<int>& reread,
                   std::vector<double> latencies) {
   const WorkerGrid grid(std::move(factors), std::move(prices), std::move(latencies));
-  const Assignment assignment = ToAssignment(graph, operators, tensors, kept, reread);
-  py::gil_scoped_release release;
-  return EvaluatePlan(graph, grid, assignment);
+  return EvaluatePlan(graph, grid, ToAssignment(graph, operators, tensors, kept, reread));
 }
 
 std::pair<std::vector<int64_t>, std::vector<int64_t>> CountLevelsOf(
     const Graph& graph, std::vector<int64_t> factors, const ChoiceArray& operators,
     const ChoiceArray& tensors, const std::vector<int>& kept, const std::vector<int>& reread) {
-  const WorkerGrid grid(std::move(factors));
-  const Assignment assignment = ToAssignment(graph, operators, tensors, kept, reread);
-  py::gil_scoped_release release;
-  LevelCounts counts = CountLevels(graph, grid, assignment);
+  LevelCounts counts = CountLevels(graph, WorkerGrid(std::move(factors)),
+                                   ToAssignment(graph, operators, tensors, kept, reread));
   return {std::move(counts.bytes), std::move(counts.waits)};
 }
 
 std::vector<std::pair<int64_t, int64_t>> KeepingOf(const Graph& graph, std::vector<int64_t> factors,
                                                    const ChoiceArray& operators,
                                                    const ChoiceArray& tensors) {
-  const WorkerGrid grid(std::move(factors));
-  const Assignment assignment = ToAssignment(graph, operators, tensors, {}, {});
-  py::gil_scoped_release release;
   std::vector<std::pair<int64_t, int64_t>> pairs;
-  for (const Keeping& one : WeighKeeping(graph, grid, assignment))
+  for (const Keeping& one : WeighKeeping(graph, WorkerGrid(std::move(factors)),
+                                         ToAssignment(graph, operators, tensors, {}, {})))
     pairs.emplace_back(one.saved_bytes, one.held_bytes);
   return pairs;
 }
@@ -146,60 +100,51 @@ py::list ItemTuples(const PlanCost& cost) {
 }  // namespace
 
 void RegisterSearch(py::module_* module) {
-  py::class_<PySearchResult>(*module, "SearchResult")
-      .def_readonly("operators", &PySearchResult::operators)
-      .def_readonly("tensors", &PySearchResult::tensors)
-      .def_property_readonly("step_bytes",
-                             [](const PySearchResult& self) { return self.result.step_bytes; })
-      .def_property_readonly("num_variables",
-                             [](const PySearchResult& self) { return self.result.num_variables; })
-      .def_property_readonly("num_incidences",
-                             [](const PySearchResult& self) { return self.result.num_incidences; })
-      .def_property_readonly("num_tables",
-                             [](const PySearchResult& self) { return self.result.num_tables; })
-      .def_property_readonly("largest_table",
-                             [](const PySearchResult& self) { return self.result.largest_table; });
-  py::class_<PyExactResult>(*module, "ExactResult")
-      .def_readonly("plan", &PyExactResult::plan)
-      .def_property_readonly("lower_bound",
-                             [](const PyExactResult& self) { return self.exact.lower_bound; })
-      .def_property_readonly("is_optimal",
-                             [](const PyExactResult& self) { return self.exact.is_optimal; })
-      .def_property_readonly("recursive_bytes",
-                             [](const PyExactResult& self) { return self.exact.recursive_bytes; })
-      .def_property_readonly("table_entries",
-                             [](const PyExactResult& self) { return self.exact.table_entries; })
-      .def_property_readonly("held_bytes",
-                             [](const PyExactResult& self) { return self.exact.held_bytes; })
-      .def_property_readonly("num_sweeps",
-                             [](const PyExactResult& self) { return self.exact.num_sweeps; });
+  py::class_<SearchResult>(*module, "SearchResult")
+      .def_property_readonly("operators",
+                             [](const SearchResult& self) {
+                               return FromChoices(self.assignment.operators,
+                                                  self.step_bytes.size());
+                             })
+      .def_property_readonly("tensors",
+                             [](const SearchResult& self) {
+                               return FromChoices(self.assignment.tensors, self.step_bytes.size());
+                             })
+      .def_readonly("step_bytes", &SearchResult::step_bytes);
+  py::class_<ExactResult>(*module, "ExactResult")
+      .def_readonly("plan", &ExactResult::plan)
+      .def_readonly("lower_bound", &ExactResult::lower_bound)
+      .def_readonly("is_optimal", &ExactResult::is_optimal)
+      .def_readonly("recursive_bytes", &ExactResult::recursive_bytes)
+      .def_readonly("held_bytes", &ExactResult::held_bytes)
+      .def_readonly("num_sweeps", &ExactResult::num_sweeps);
   py::class_<PlanCost>(*module, "Cost")
       .def_readonly("total_bytes", &PlanCost::total_bytes)
       .def_readonly("step_bytes", &PlanCost::step_bytes)
       .def_property_readonly("items", &ItemTuples);
-  module->def("search_recursive", &Search, py::arg("graph"), py::arg("factors"),
-              py::arg("fixed_operators") = FixedChoices(),
-              py::arg("fixed_tensors") = FixedChoices(), py::arg("progress") = py::none(),
-              py::arg("prices") = std::vector<double>(),
-              py::arg("latencies") = std::vector<double>());
-  module->def("search_greedy", &SearchGreedily, py::arg("graph"), py::arg("factors"),
-              py::arg("fixed_operators") = FixedChoices(),
-              py::arg("fixed_tensors") = FixedChoices());
-  module->def(
-      "search_exact", &SearchAll, py::arg("graph"), py::arg("factors"),
-      py::arg("fixed_operators") = FixedChoices(), py::arg("fixed_tensors") = FixedChoices(),
-      py::arg("time_budget_seconds") = 60.0, py::arg("progress") = py::none(),
-      py::arg("max_table_entries") = ExactLimits().max_table_entries,
-      py::arg("max_bytes") = ExactLimits().max_bytes, py::arg("prices") = std::vector<double>(),
-      py::arg("latencies") = std::vector<double>());
-  module->def("evaluate", &Evaluate, py::arg("graph"), py::arg("factors"), py::arg("operators"),
-              py::arg("tensors"), py::arg("prices") = std::vector<double>(),
-              py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>(),
-              py::arg("latencies") = std::vector<double>());
-  module->def("count_levels", &CountLevelsOf, py::arg("graph"), py::arg("factors"),
-              py::arg("operators"), py::arg("tensors"), py::arg("kept") = std::vector<int>(),
-              py::arg("reread") = std::vector<int>());
-  module->def("weigh_keeping", &KeepingOf, py::arg("graph"), py::arg("factors"),
+  using Unlocked = py::call_guard<py::gil_scoped_release>;
+  const std::vector<double> no_numbers;
+  const std::vector<int> none;
+  const FixedChoices free;
+  module->def("search_recursive", SearchStepByStep, Unlocked(), py::arg("graph"),
+              py::arg("factors"), py::arg("fixed_operators") = free,
+              py::arg("fixed_tensors") = free, py::arg("progress") = py::none(),
+              py::arg("prices") = no_numbers, py::arg("latencies") = no_numbers);
+  module->def("search_greedy", SearchGreedily, Unlocked(), py::arg("graph"), py::arg("factors"),
+              py::arg("fixed_operators") = free, py::arg("fixed_tensors") = free);
+  module->def("search_exact", SearchAll, Unlocked(), py::arg("graph"), py::arg("factors"),
+              py::arg("fixed_operators") = free, py::arg("fixed_tensors") = free,
+              py::arg("time_budget_seconds") = 60.0, py::arg("progress") = py::none(),
+              py::arg("max_table_entries") = ExactLimits().max_table_entries,
+              py::arg("max_bytes") = ExactLimits().max_bytes, py::arg("prices") = no_numbers,
+              py::arg("latencies") = no_numbers);
+  module->def("evaluate", Evaluate, Unlocked(), py::arg("graph"), py::arg("factors"),
+              py::arg("operators"), py::arg("tensors"), py::arg("prices") = no_numbers,
+              py::arg("kept") = none, py::arg("reread") = none, py::arg("latencies") = no_numbers);
+  module->def("count_levels", CountLevelsOf, Unlocked(), py::arg("graph"), py::arg("factors"),
+              py::arg("operators"), py::arg("tensors"), py::arg("kept") = none,
+              py::arg("reread") = none);
+  module->def("weigh_keeping", KeepingOf, Unlocked(), py::arg("graph"), py::arg("factors"),
               py::arg("operators"), py::arg("tensors"));
 }
 

@@ -1,9 +1,8 @@
 /*!
  * \file cuda_library.cc
- * \brief csrc/cuda behind plain C functions, for programs without MXNet: benchmarks/multi_fetch.py
- * and tests.
+ * \brief csrc/cuda as C functions, for benchmarks/multi_fetch.py and tests without MXNet.
  *
- * Functions return 0, or -1 where TofuCudaError says why.
+ * Functions return 0, or -1 with a message in TofuCudaError.
  */
 #include <cstdint>
 #include <cstring>
@@ -28,7 +27,7 @@ std::string& LastError() {
   return error;
 }
 
-/*! \brief Reads the numbers of TofuFetchCreate. */
+/*! \brief Read the numbers of TofuFetchCreate. */
 FetchGeometry ReadGeometry(const int64_t* numbers, size_t size, int element_bytes,
                            std::vector<int>* devices) {
   tofu::ProgramReader reader(numbers, size);
@@ -59,7 +58,7 @@ int Guard(const Action& action) {
 
 TOFU_EXPORT const char* TofuCudaError() { return LastError().c_str(); }
 
-/*! \brief Name (127 characters at most) and compute capability of a GPU. */
+/*! \brief Return the name of a GPU (up to 127 characters) and its compute capability. */
 TOFU_EXPORT int TofuCudaDevice(int ordinal, char* name, int* capability) {
   return Guard([&] {
     const Device& device = Device::Get(ordinal);
@@ -68,8 +67,8 @@ TOFU_EXPORT int TofuCudaDevice(int ordinal, char* name, int* capability) {
   });
 }
 
-/*! \brief PTX of a kernel file where `as_ptx`, else machine code; valid until the thread's next
- * call. */
+/*! \brief Compile a kernel file to PTX if `as_ptx`, else to machine code. The result is valid until
+ * the thread's next call. */
 TOFU_EXPORT int TofuCudaCompile(const char* file, const char* type, int capability, int as_ptx,
                                 const char** image, size_t* bytes) {
   static thread_local std::string result;
@@ -82,10 +81,10 @@ TOFU_EXPORT int TofuCudaCompile(const char* file, const char* type, int capabili
 }
 
 /*!
- * \brief A fetch into the memory of GPU 0, prepared.
- * \param numbers shape of the region; number of inputs, for each its GPU and shape; the pieces as
- * an encoded program has them. All vectors have their length first
- * \param type the name of the element type
+ * \brief Prepare a fetch into the memory of GPU 0.
+ * \\param numbers shape of the region; number of inputs, and GPU and shape of each; pieces as in an
+ * encoded program. Each vector follows its length
+ * \\param type the name of the element type
  */
 TOFU_EXPORT int TofuFetchCreate(const int64_t* numbers, size_t size, const char* type,
                                 int element_bytes, void** fetch) {

@@ -1,6 +1,6 @@
 /*!
  * \file mxnet_autograd.cc
- * \brief Binding of calls that MXNet's autograd records.
+ * \brief Bindings of calls that MXNet's autograd records.
  */
 #include <memory>
 #include <optional>
@@ -18,7 +18,7 @@ namespace {
 namespace py = pybind11;
 using namespace nnvm_layer;  // NOLINT(build/namespaces)
 
-/*! \brief A Python function, called with the handles of new arrays that it has to free. */
+/*! \brief A Python function, called with handles of new arrays that it must free. */
 class PythonBackward : public RecordedBackward {
  public:
   explicit PythonBackward(py::function function) : function_(std::move(function)) {}
@@ -46,8 +46,8 @@ class PythonBackward : public RecordedBackward {
       failure = py::str(error.value());
       is_interrupted = error.matches(PyExc_KeyboardInterrupt);
     }
-    // MXNet hands an error of its own to whoever called backward. An interrupt is raised by Python
-    // once that has returned; the frames that it came through are gone now and cannot swallow it.
+    // MXNet passes its own errors to the caller of backward. Python raises an interrupt when that
+    // has returned: the frames in between cannot swallow it.
     if (is_interrupted) PyErr_SetInterrupt();
     if (failure) throw dmlc::Error(*failure);
   }

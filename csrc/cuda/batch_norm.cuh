@@ -1,7 +1,6 @@
 /*!
  * \file batch_norm.cuh
- * \brief The rules of BatchNorm's parts: what nnvm/parts/batch_norm.cc does on a CPU. A group is a
- * channel.
+ * \brief Rules of BatchNorm's parts, as in nnvm/parts/batch_norm.cc. A group is a channel.
  */
 #ifndef TOFU_CUDA_BATCH_NORM_CUH_
 #define TOFU_CUDA_BATCH_NORM_CUH_
@@ -11,8 +10,8 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief data, gamma, beta, sum, squares (or moving mean, moving variance where `kIsGlobal`)
- * -> out, mean, 1 / std; a gamma that is fixed becomes 1 in training. */
+/*! \brief data, gamma, beta, sum, squares (moving mean, moving variance if `kIsGlobal`) -> out,
+ * mean, 1 / std. A fixed gamma becomes 1 in training. */
 template <typename T, bool kIsGlobal>
 struct BatchNormApply : CellRule {
   typedef T Element;
@@ -66,7 +65,7 @@ struct BatchNormBackwardSums : TwoSumsRule {
 };
 
 /*! \brief d_out, data, mean, 1 / std, gamma, moving mean, moving variance, sums of d_out, sums of
- * d_out * normalised data -> d_data, d_gamma, d_beta; the moving statistics change in place. */
+ * d_out * normalised data -> d_data, d_gamma, d_beta. Changes the moving statistics in place. */
 template <typename T>
 struct BatchNormBackwardApply : CellRule {
   typedef T Element;

@@ -1,7 +1,7 @@
 /*!
  * \file by_position.cuh
- * \brief The rules of one_hot and SequenceMask in parts: what nnvm/parts/by_position.cc does on a
- * CPU. A group is a line along the dimension whose positions are compared.
+ * \brief Rules of one_hot and SequenceMask in parts, as in nnvm/parts/by_position.cc. A group is a
+ * line along the compared dimension.
  */
 #ifndef TOFU_CUDA_BY_POSITION_CUH_
 #define TOFU_CUDA_BY_POSITION_CUH_
@@ -17,7 +17,7 @@ struct OneHot : CellRule {
   typedef T Element;
   typedef typename RealType<T>::type Real;
   static constexpr int kStreams = 0;
-  typedef Index Group;  // the position that the line's index means
+  typedef Index Group;  // the position of the line's index
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const { return a.positions.Locate(a.tensors[0], line); }
@@ -32,7 +32,7 @@ struct SequenceMask : CellRule {
   typedef T Element;
   typedef typename RealType<T>::type Real;
   static constexpr int kStreams = 1;
-  typedef Index Group;  // how many positions of the line are kept
+  typedef Index Group;  // positions of the line that are kept
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {

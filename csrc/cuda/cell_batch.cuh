@@ -1,9 +1,9 @@
 /*!
  * \file cell_batch.cuh
- * \brief Where the cells of a group lie, and several of them read and written at once.
+ * \brief The elements of a group, several at once.
  *
- * A tensor is [outer][extent][inner], as in nnvm/parts/dimension_view.h. A group is either a
- * position of the middle dimension, with all its cells, or a line along that dimension.
+ * A tensor is [outer][extent][inner], as in nnvm/parts/dimension_view.h. A group is either all
+ * elements at a position of the middle dimension, or a line along it.
  */
 #ifndef TOFU_CUDA_CELL_BATCH_CUH_
 #define TOFU_CUDA_CELL_BATCH_CUH_
@@ -13,14 +13,14 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief Where a cell lies: in the tensor, and which line or which position it is of. */
+/*! \brief The place of an element. */
 struct Place {
   Index cell;
-  Index other;  // its line where a group is a position, its position where a group is a line
+  Index other;  // its line if groups are positions, its position if groups are lines
   Index outer;
 };
 
-/*! \brief The cells at one position of the dimension. */
+/*! \brief The elements at one position. */
 struct AtPosition {
   static TOFU_DEVICE Index NumGroups(const PartArguments& a) { return a.extent; }
 
@@ -47,7 +47,7 @@ struct AtPosition {
   Index group, o, i, step_o, step_i;
 };
 
-/*! \brief The cells of one line along the dimension. */
+/*! \brief The elements of one line. */
 struct OnLine {
   static TOFU_DEVICE Index NumGroups(const PartArguments& a) { return a.outer * a.inner; }
 
@@ -67,10 +67,10 @@ struct OnLine {
   Index outer, origin, position, step;
 };
 
-constexpr int kBytesOfBatch = 16;  // of neighbours that a thread takes at once
-constexpr int kCellsApart = 4;     // that it takes at once where they are none
+constexpr int kBytesOfBatch = 16;  // of neighbours that a thread accesses at once
+constexpr int kCellsApart = 4;     // elements that it accesses at once otherwise
 
-/*! \brief Whether 16 bytes can be read at once of the first inputs. */
+/*! \brief Return true if 16 bytes of the first inputs can be read at once. */
 template <int kStreams>
 TOFU_DEVICE bool AreAligned(const PartArguments& arguments) {
   typedef unsigned long long Number;  // NOLINT(runtime/int)
@@ -80,7 +80,7 @@ TOFU_DEVICE bool AreAligned(const PartArguments& arguments) {
   return bits % kBytesOfBatch == 0;
 }
 
-/*! \brief The cells that a thread takes at once, of each input that is read with them. */
+/*! \brief Elements that a thread processes at once, from all inputs that are read with them. */
 template <typename T, int kStreams, Packing kPacking>
 struct Batch {
   typedef typename RealType<T>::type Real;
@@ -90,7 +90,7 @@ struct Batch {
   static constexpr int kMembers = kPacking == Packing::kOfGroup ? kCells : 1;  // between batches
   static constexpr int kPlaces = kPacked ? 1 : kCells;
 
-  /*! \brief Takes the next cells. Neighbours are all inside. */
+  /*! \brief Take the next elements. Neighbours are all inside. */
   template <typename Members>
   TOFU_DEVICE void Locate(Members* at) {
     TOFU_UNROLL
@@ -107,13 +107,13 @@ struct Batch {
     return Place{places[0].cell + b, places[0].other + (kMembers == 1 ? 0 : b), places[0].outer};
   }
 
-  /*! \brief Reads neighbours at once where that is possible. */
+  /*! \brief Read elements, neighbours at once if `at_once`. */
   TOFU_DEVICE void Read(const PartArguments& arguments, bool at_once) {
     TOFU_UNROLL
     for (int s = 0; s < kStreams; ++s) ReadFrom(arguments.Input<T>(s), at_once, cells[s]);
   }
 
-  /*! \brief Writes the values, or adds them, to the first output; neighbours at once. */
+  /*! \brief Write or add values to the first output, neighbours at once. */
   TOFU_DEVICE void Write(const PartArguments& arguments, const Real* values) const {
     T* target = arguments.Output<T>(0);
     T results[kCells] = {};
@@ -146,9 +146,8 @@ struct Batch {
     }
   }
 
-  /*! \brief The cells of a tensor, each where `cell_of` finds that of a place; of neighbours the
-   * first is asked for. Where there is no cell, the first one is read again, so that no load waits
-   * for the question. */
+  /*! \brief Read elements of a tensor at cell_of(place); for neighbours, the place of the first.
+   * Missing elements are replaced by the first one, so that no load waits for a comparison. */
   template <typename CellOf>
   TOFU_DEVICE void ReadAs(const T* tensor, const CellOf& cell_of, T* found) const {
     if constexpr (kPacked) {
@@ -160,7 +159,7 @@ struct Batch {
     }
   }
 
-  /*! \brief The place of `b`; number by number, since a choice between objects would have them in
+  /*! \brief The place of `b`. Selected number by number, since selecting a struct would put it in
    * memory. */
   TOFU_DEVICE Place readable(int b) const {
     return Place{inside[b] ? places[b].cell : places[0].cell,
@@ -168,7 +167,7 @@ struct Batch {
                  inside[b] ? places[b].outer : places[0].outer};
   }
 
-  /*! \brief What the inputs hold at cell `b`. */
+  /*! \brief The inputs at element `b`. */
   TOFU_DEVICE void Gather(int b, T* streams) const {
     TOFU_UNROLL
     for (int s = 0; s < kStreams; ++s) streams[s] = cells[s][b];

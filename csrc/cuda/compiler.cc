@@ -25,7 +25,7 @@ namespace {
 
 using Program = void*;
 
-/*! \brief The functions of NVRTC that are used; names and arguments are nvrtc.h's. */
+/*! \brief The functions of NVRTC that are used, as in nvrtc.h. */
 struct Nvrtc {
   int (*nvrtcVersion)(int* major, int* minor);
   const char* (*nvrtcGetErrorString)(int status);
@@ -48,7 +48,7 @@ void* OpenNvrtc(std::string* path) {
   std::vector<std::string> candidates = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
                                          "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"};
   if (given != nullptr && *given != '\0') candidates = {given};
-  for (int mode : {RTLD_NOLOAD, 0}) {  // one that MXNet or CuPy uses comes before any other
+  for (int mode : {RTLD_NOLOAD, 0}) {  // prefer one that MXNet or CuPy uses
     for (const std::string& candidate : candidates) {
       *path = candidate;
       void* library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL | mode);
@@ -61,9 +61,9 @@ void* OpenNvrtc(std::string* path) {
                   "the path of libnvrtc.so");
 }
 
-/*! \brief Opens the library that NVRTC takes its own headers from, where it lies beside it: that of
- * CUDA 13.0 looks for it in the folders of the system alone, and a wheel's is elsewhere. It is no
- * error that there is none: others find it, or need none. */
+/*! \brief Open the library with NVRTC's own headers if it is beside it. NVRTC of CUDA 13.0 looks
+ * only in system folders, while a wheel has it elsewhere. Other versions find it or do not need it,
+ * so a missing one is no error. */
 void OpenBuiltins(const Nvrtc& nvrtc) {
   Dl_info library;
   int major = 0;
@@ -119,8 +119,7 @@ const std::string& SourceOf(const std::string& file) {
   throw CudaError("there is no kernel file " + file);
 }
 
-/*! \brief What NVRTC is told: the generation, real (sm_90) or virtual (compute_90), and the type.
- */
+/*! \brief Options of NVRTC: the generation, real (sm_90) or virtual (compute_90), and the type. */
 std::vector<std::string> Options(const std::string& architecture, const std::string& type) {
   return {"--gpu-architecture=" + architecture, "--std=c++17", "-DTOFU_TYPE=" + type};
 }
@@ -134,8 +133,8 @@ std::string ReadResult(Program program, int (*size_of)(Program, size_t*),
   return result;
 }
 
-/*! \brief Puts the locale of the thread back: NVRTC leaves its own, and with it the encoding in
- * which Python reads text files. */
+/*! \brief Restores the thread's locale, which NVRTC changes, and with it the encoding in which
+ * Python reads files. */
 class LocaleKeeper {
  public:
   LocaleKeeper() : locale_(uselocale(static_cast<locale_t>(nullptr))) {}
@@ -175,7 +174,7 @@ std::string Compile(const std::string& file, const std::string& type,
                  : ReadResult(raw, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX);
 }
 
-/*! \brief sm_90 where NVRTC knows 9.0; else the newest generation before it, as compute_80. */
+/*! \brief Return sm_90 if NVRTC knows 9.0, else the newest older generation, such as compute_80. */
 std::string ChooseArchitecture(ComputeCapability capability) {
   const Nvrtc& nvrtc = GetNvrtc();
   int count = 0;
@@ -193,7 +192,7 @@ std::string ChooseArchitecture(ComputeCapability capability) {
   return (best == capability ? "sm_" : "compute_") + std::to_string(best);
 }
 
-/*! \brief FNV-1a: the file that holds a result is called by what went into it. */
+/*! \brief FNV-1a, for names of cached files. */
 uint64_t Hash(const std::string& text, uint64_t hash) {
   for (unsigned char byte : text) hash = (hash ^ byte) * 1099511628211u;
   return hash;
@@ -219,7 +218,7 @@ void MakeFolder(const std::string& path) {
   mkdir(path.c_str(), 0777);
 }
 
-/*! \brief Where the result is kept; empty where there is no place. */
+/*! \brief The path of a cached result, or an empty text. */
 std::string CachePath(const std::string& file, const std::string& type,
                       const std::string& architecture) {
   const std::string folder = CacheFolder();
@@ -233,7 +232,7 @@ std::string CachePath(const std::string& file, const std::string& type,
   return name.str();
 }
 
-/*! \brief In one step, so that another process never sees a part of it. */
+/*! \brief Write a file in one step, so that no other process sees a part of it. */
 void WriteAtomically(const std::string& path, const std::string& content) {
   MakeFolder(path.substr(0, path.rfind('/')));
   const std::string part = path + "." + std::to_string(getpid());

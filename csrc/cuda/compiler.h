@@ -1,11 +1,9 @@
 /*!
  * \file compiler.h
- * \brief Kernels are compiled for the GPU that is there, by NVRTC, once: the result is kept on
- * disk.
+ * \brief Compilation of kernels for the GPU at hand by NVRTC. Results are cached on disk.
  *
- * NVRTC is found when it is first needed: TOFU_NVRTC, where it is set, or the library that is
- * loaded already or that the loader finds. Results are kept in TOFU_KERNEL_CACHE, by default
- * ~/.cache/tofu/kernels.
+ * NVRTC is loaded on first use: from TOFU_NVRTC if it is set, otherwise one that is already loaded
+ * or that the loader finds. The cache is TOFU_KERNEL_CACHE, by default ~/.cache/tofu/kernels.
  */
 #ifndef TOFU_CUDA_COMPILER_H_
 #define TOFU_CUDA_COMPILER_H_
@@ -17,27 +15,25 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief Name and text of every kernel file and header; written while building
- * (embed_sources.py). */
+/*! \brief Name and text of all kernel files and headers, written by embed_sources.py. */
 const std::vector<std::pair<std::string, std::string>>& KernelSources();
 
-/*! \brief A GPU's generation: 9.0 is 90. */
+/*! \brief A GPU's generation: 90 for 9.0. */
 using ComputeCapability = int;
 
 /*!
- * \brief A file of kernels for one element type, as an image that the driver loads.
+ * \brief Compile a file of kernels for one element type.
  *
- * Machine code where NVRTC knows the generation; else PTX of the newest one that it knows, which
+ * The result is machine code if NVRTC knows the generation, else PTX of the newest older one, which
  * the driver translates.
- * \param file "multi_fetch.cu", say
- * \param type "float32", say
- * \throw CudaError where there is no NVRTC, or with its messages
+ * \\param file such as "multi_fetch.cu"
+ * \\param type such as "float32"
+ * \\throw CudaError if there is no NVRTC, or with its messages
  */
 std::string CompileKernels(const std::string& file, const std::string& type,
                            ComputeCapability capability);
 
-/*! \brief The same, from the disk where it was compiled before. A disk that cannot be written to is
- * no error. */
+/*! \brief The same through the cache on disk. A read-only disk is no error. */
 std::string GetKernels(const std::string& file, const std::string& type,
                        ComputeCapability capability);
 
@@ -45,7 +41,7 @@ std::string GetKernels(const std::string& file, const std::string& type,
 std::string CompileToPtx(const std::string& file, const std::string& type,
                          ComputeCapability capability);
 
-/*! \brief NVRTC's version, 11.8 as 1108. */
+/*! \brief NVRTC's version: 1108 for 11.8. */
 int CompilerVersion();
 
 }  // namespace cuda

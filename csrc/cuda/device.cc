@@ -15,7 +15,7 @@ std::string NameOf(int ordinal) { return "gpu(" + std::to_string(ordinal) + ")";
 
 Device& Device::Get(int ordinal) {
   static std::mutex mutex;
-  // Never destroyed: arrays and executors may live longer than static objects.
+  // Never destroyed: arrays and executors may outlive static objects.
   static auto* devices = new std::map<int, std::unique_ptr<Device>>();
   const std::lock_guard<std::mutex> lock(mutex);
   std::unique_ptr<Device>& device = (*devices)[ordinal];
@@ -93,12 +93,12 @@ Address Device::Scratch(StreamHandle stream, size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   auto& [memory, size] = scratch_[stream];
   if (size < bytes) {
-    if (size > 0) {  // the stream may be at work in it
+    if (size > 0) {  // the stream may be using it
       const ContextScope scope(*this);
       CheckStatus(GetDriver().cuStreamSynchronize(stream), "waiting for " + NameOf(ordinal_));
     }
     size = 0;
-    memory = DeviceMemory();  // before there is more: the two need not fit beside each other
+    memory = DeviceMemory();  // free first: both may not fit
     memory = DeviceMemory(*this, bytes);
     size = bytes;
   }
@@ -128,7 +128,7 @@ DeviceMemory::DeviceMemory(const Device& device, const void* from, size_t bytes)
   const std::string action =
       "copying " + std::to_string(bytes) + " bytes to " + NameOf(device.ordinal());
   CheckStatus(GetDriver().cuMemcpyHtoD(address_, from, bytes), action);
-  // The copy returns when the driver has the bytes, and streams of others do not wait for its end.
+  // The copy returns when the driver has the bytes, and other streams do not wait for its end.
   CheckStatus(GetDriver().cuStreamSynchronize(nullptr), action);
 }
 
@@ -150,7 +150,8 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
 DeviceMemory::~DeviceMemory() {
   if (address_ == 0) return;
   ContextHandle context = device_->context();
-  if (GetDriver().cuCtxPushCurrent(context) != kSuccess) return;  // the process ends, and frees all
+  if (GetDriver().cuCtxPushCurrent(context) != kSuccess)
+    return;  // the process is ending and frees everything
   GetDriver().cuMemFree(address_);
   GetDriver().cuCtxPopCurrent(&context);
 }

@@ -1,9 +1,9 @@
 /*!
  * \file device.h
- * \brief A GPU: its context, its memory, its kernels, and whose memory it can read.
+ * \brief A GPU: its context, memory, kernels, and peers.
  *
- * The context is the primary one, which MXNet and CuPy use as well: addresses and streams are
- * theirs.
+ * The context is the primary one, as in MXNet and CuPy, so addresses and streams are shared with
+ * them.
  */
 #ifndef TOFU_CUDA_DEVICE_H_
 #define TOFU_CUDA_DEVICE_H_
@@ -28,7 +28,7 @@ class DeviceMemory {
   DeviceMemory() = default;
   DeviceMemory(const Device& device, size_t bytes);
   DeviceMemory(const Device& device, const void* from, size_t bytes);
-  /*! \brief Copies the first bytes to the host, once the default stream is done. */
+  /*! \brief Copy the first bytes to the host, after the default stream. */
   void CopyTo(void* to, size_t bytes) const;
   DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
   DeviceMemory& operator=(DeviceMemory&& other) noexcept;
@@ -41,10 +41,10 @@ class DeviceMemory {
   Address address_ = 0;
 };
 
-/*! \brief One GPU; all threads may use it. */
+/*! \brief A GPU. All its functions are thread-safe. */
 class Device {
  public:
-  /*! \brief The GPU with this number, as MXNet and CUDA count them. */
+  /*! \brief Return the GPU with this number, as counted by MXNet and CUDA. */
   static Device& Get(int ordinal);
 
   int ordinal() const { return ordinal_; }
@@ -53,25 +53,26 @@ class Device {
   int num_multiprocessors() const { return num_multiprocessors_; }
   ContextHandle context() const { return context_; }
 
-  /*! \brief Bytes that nobody has allocated. */
+  /*! \brief Free memory in bytes. */
   size_t FreeBytes() const;
 
-  /*! \brief A kernel of a file, compiled for this GPU where that has not been done yet.
-   * \param name without the type: "tofu_multi_fetch" */
+  /*!
+   * \brief Return a kernel of a file, compiled on first use.
+   * \\param name without the type: "tofu_multi_fetch"
+   */
   FunctionHandle FindKernel(const std::string& file, const std::string& type,
                             const std::string& name);
 
   /*!
-   * \brief Whether kernels of this GPU may read the memory of another one.
+   * \brief Return true if kernels of this GPU can read the memory of another one.
    *
-   * Access is enabled by the first question. A pair that has the hardware but no free slot (a GPU
-   * may be peer of 8 others) has no access.
+   * The first call enables access. A GPU can have 8 peers; beyond that there is no access.
    */
   bool CanRead(const Device& owner);
 
-  /*! \brief A stream's memory for what its next work alone needs, so many bytes at least. What runs
-   * on a stream runs in order, so one piece of memory serves all of it; two streams have two. One
-   * thread at a time gives work to a stream, as MXNet has it. */
+  /*! \brief Return at least `bytes` of memory for the next work on a stream. Work on a stream runs
+   * in order, so it shares one allocation. Only one thread may issue work to a stream at a time, as
+   * in MXNet. */
   Address Scratch(StreamHandle stream, size_t bytes);
 
  private:
@@ -86,11 +87,11 @@ class Device {
   ContextHandle context_ = nullptr;
   std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, ModuleHandle> modules_;  // by file and type
-  std::map<int, bool> can_read_;                                         // by the owner's number
+  std::map<int, bool> can_read_;                                         // by owner's number
   std::map<StreamHandle, std::pair<DeviceMemory, size_t>> scratch_;
 };
 
-/*! \brief Makes a GPU's context the current one of this thread, as long as it lives. */
+/*! \brief Makes a GPU's context current on this thread while it lives. */
 class ContextScope {
  public:
   explicit ContextScope(const Device& device);
@@ -99,7 +100,7 @@ class ContextScope {
   ContextScope& operator=(const ContextScope&) = delete;
 };
 
-/*! \brief One launch on a stream of the GPU. Arguments are copied. */
+/*! \brief A launch on a stream of the GPU. Arguments are copied. */
 struct KernelLaunch {
   FunctionHandle function = nullptr;
   unsigned blocks = 1;

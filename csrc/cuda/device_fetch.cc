@@ -31,14 +31,14 @@ DeviceFetch::DeviceFetch(FetchGeometry geometry, std::string type, int device,
       input_devices_(std::move(input_devices)),
       kernel_(device_.FindKernel("multi_fetch.cu", type_, "tofu_multi_fetch")),
       staged_(input_devices_.size()) {
-  const Records& records = RecordsFor(kLargestItem);  // what MXNet allocates is aligned to more
-  constexpr size_t kBoundary = 256;                   // that the driver's own memory begins at
+  const Records& records = RecordsFor(kLargestItem);  // MXNet's allocations are aligned to more
+  constexpr size_t kBoundary = 256;                   // alignment of the driver's allocations
   for (size_t i = 0; i < input_devices_.size(); ++i) {
     const ByteRange& read = records.table.read[i];
     staging_.push_back(scratch_bytes_);
     const bool is_near = !StagesAll() && device_.CanRead(Device::Get(input_devices_[i]));
     if (read.begin == read.end || is_near) continue;
-    // Staged bytes keep their place relative to the largest item.
+    // Staged bytes keep their offset modulo the largest item.
     staged_[i] = {read.begin / kLargestItem * kLargestItem, read.end};
     scratch_bytes_ += (staged_bytes(i) + kBoundary - 1) / kBoundary * kBoundary;
   }
@@ -82,8 +82,8 @@ void DeviceFetch::CheckOverlap(const FetchCall& call) const {
   }
 }
 
-/*! \brief Where the kernel finds cell 0 of an input, which may lie before the bytes that are
- * staged. */
+/*! \brief Copy the bytes that are read of an input, if it is staged. Return the address of its
+ * element 0, which may be before the staged bytes. */
 const void* DeviceFetch::Stage(size_t input, const FetchCall& call, Address to) const {
   if (staged_bytes(input) == 0) return call.inputs[input];
   const Device& owner = Device::Get(input_devices_[input]);

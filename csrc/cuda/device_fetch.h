@@ -17,46 +17,47 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief Whether TOFU_STAGE_FETCHES=1 has all that is read copied first: no GPU reads another's
- * memory then. */
+/*! \brief Return true if TOFU_STAGE_FETCHES=1: inputs are always copied first, and no GPU reads
+ * another's memory. */
 bool StagesAll();
 
 /*! \brief The arrays of one launch. */
 struct FetchCall {
   void* output = nullptr;
   std::vector<const void*> inputs;
-  double fill = 0;  // of cells in no piece
+  double fill = 0;  // outside all pieces
   bool adds = false;
   Reducer reducer = Reducer::kSum;
   StreamHandle stream = nullptr;
 };
 
 /*!
- * \brief What is made once for a fetch, when its graph is bound.
+ * \brief A fetch prepared for a GPU when its graph is bound.
  *
- * Inputs on GPUs whose memory the reader cannot read are staged: what the pieces read of them is
- * copied next to the output before the launch, on the same stream, into scratch memory of the
- * stream. So a fetch keeps nothing between two launches, and several graphs may launch it. With
- * StagesAll all inputs are staged, which one GPU can show as well.
+ * Inputs on GPUs that are no peers are staged: before the launch, the bytes that are read are
+ * copied to the stream's scratch memory. A fetch keeps nothing between launches, so several graphs
+ * may launch it.
  */
 class DeviceFetch {
  public:
   /*!
-   * \param type of the elements, as kernels name it
-   * \param device the GPU of the output
-   * \param input_devices the GPU of each input
+   * \param type of the elements, as named in kernels
+   * \\param device the GPU of the output
+   * \\param input_devices the GPU of each input
    */
   DeviceFetch(FetchGeometry geometry, std::string type, int device, std::vector<int> input_devices);
 
-  /*! \brief Assemble the region; returns before it is done.
-   * \throw CudaError where the output overlaps an input */
+  /*!
+   * \brief Launch the fetch. Returns before it has run.
+   * \\throw CudaError if the output overlaps an input
+   */
   void Launch(const FetchCall& call);
 
   const FetchGeometry& geometry() const { return geometry_; }
   int device() const { return device_.ordinal(); }
   const std::vector<int>& input_devices() const { return input_devices_; }
 
-  /*! \brief Bytes that are copied for input `i` in every launch; 0 where it is read directly. */
+  /*! \brief Bytes of input `i` that each launch copies; 0 if it is read directly. */
   int64_t staged_bytes(size_t i) const;
 
  private:
@@ -76,8 +77,8 @@ class DeviceFetch {
   Device& device_;
   std::vector<int> input_devices_;
   FunctionHandle kernel_;
-  std::vector<ByteRange> staged_;  // by input; empty where it is read directly
-  std::vector<size_t> staging_;    // by input: its place in the scratch memory of a stream
+  std::vector<ByteRange> staged_;  // by input; empty if it is read directly
+  std::vector<size_t> staging_;    // by input: offset in the scratch memory
   size_t scratch_bytes_ = 0;
   std::mutex mutex_;
   std::map<int, Records> records_;  // by alignment

@@ -25,7 +25,7 @@ Driver LoadDriver() {
                     "): install NVIDIA's driver, or use CPU contexts");
   }
   Driver driver;
-  // Names that end with _v2 are what cuda.h makes of the names in Driver.
+  // cuda.h maps names without _v2 to these.
   Find(library, path, "cuInit", &driver.cuInit);
   Find(library, path, "cuGetErrorString", &driver.cuGetErrorString);
   Find(library, path, "cuDeviceGet", &driver.cuDeviceGet);

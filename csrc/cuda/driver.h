@@ -1,10 +1,9 @@
 /*!
  * \file driver.h
- * \brief The CUDA driver, found when it is first needed.
+ * \brief The CUDA driver, loaded on first use.
  *
- * Nothing of CUDA is needed to build Tofu or to import it: the functions are looked up in
- * libcuda.so.1, which belongs to the driver of the machine. TOFU_CUDA_DRIVER names another library,
- * which is how the tests run this code without a GPU.
+ * Building and importing Tofu needs nothing of CUDA: functions are looked up in libcuda.so.1 of the
+ * machine's driver. Tests without a GPU set TOFU_CUDA_DRIVER to another library.
  */
 #ifndef TOFU_CUDA_DRIVER_H_
 #define TOFU_CUDA_DRIVER_H_
@@ -17,7 +16,7 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief What the driver or NVRTC refused, or that they are not there. */
+/*! \brief An error of the driver or of NVRTC, or one of them is missing. */
 class CudaError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -39,7 +38,7 @@ constexpr int kAttributeMultiprocessors = 16;
 constexpr int kAttributeMajor = 75;
 constexpr int kAttributeMinor = 76;
 
-/*! \brief The functions of the driver that are used; names and arguments are cuda.h's. */
+/*! \brief The functions of the driver that are used, as in cuda.h. */
 struct Driver {
   Status (*cuInit)(unsigned flags);
   Status (*cuGetErrorString)(Status status, const char** text);
@@ -68,15 +67,15 @@ struct Driver {
 };
 
 /*!
- * \brief The driver of this machine, initialised.
- * \throw CudaError where there is none
+ * \brief Return the initialised driver.
+ * \\throw CudaError if there is none
  */
 const Driver& GetDriver();
 
-/*! \throw CudaError that says what was tried, where a call failed */
+/*! \throw CudaError naming the action if a call failed */
 void CheckStatus(Status status, const std::string& action);
 
-/*! \brief A function of an open shared library; CudaError where it has none of this name. */
+/*! \brief Return a function of an open library. \throw CudaError if it is missing */
 void* FindSymbol(void* library, const std::string& path, const std::string& name);
 
 }  // namespace cuda

@@ -1,8 +1,8 @@
-"""Write the kernel files and their headers into a C++ source, so that the extension module carries them.
+"""Write the kernel files and their headers into a C++ source, as texts for the extension module.
 
     python embed_sources.py OUTPUT.cc FILE...
 
-The names of the files are what NVRTC knows them by.
+NVRTC finds them by their file names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ DELIMITER = "tofu_source"
 
 
 def embed(paths: list[Path]) -> str:
-    """A definition of `tofu::cuda::KernelSources`: pairs of a file's name and its text, in the order of the names."""
+    """Return a definition of `tofu::cuda::KernelSources`: pairs of file name and text, sorted by name."""
     entries = [
         f'      {{"{path.name}", R"{DELIMITER}({path.read_text()}){DELIMITER}"}},'
         for path in sorted(paths, key=lambda path: path.name)

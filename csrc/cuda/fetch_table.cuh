@@ -1,11 +1,10 @@
 /*!
  * \file fetch_table.cuh
- * \brief A fetch as the kernel reads it: records of plain numbers, made once (prepare_fetch.h), and
- * the arithmetic from the number of an item to its addresses.
+ * \brief A fetch as records for its kernel (made by prepare_fetch.h), and the addresses of items.
  *
- * An item is what a thread moves at once: 1, 2, 4, 8 or 16 bytes, one or more elements. A piece is
- * a box of fewer than 2^31 items, so that positions in it are computed in 32 bits; offsets are 64
- * bits and in bytes. Dimensions are counted from the innermost.
+ * An item is what a thread moves at once: 1, 2, 4, 8 or 16 bytes, one or more elements. A piece has
+ * fewer than 2^31 items, so positions in it are 32-bit numbers. Offsets are 64-bit numbers of
+ * bytes. Dimensions are counted from the innermost.
  */
 #ifndef TOFU_CUDA_FETCH_TABLE_CUH_
 #define TOFU_CUDA_FETCH_TABLE_CUH_
@@ -16,17 +15,16 @@ namespace tofu {
 namespace cuda {
 
 constexpr int kMaxDims = 6;
-constexpr int kMaxInputs =
-    256;  // their addresses are arguments of the kernel, which are 4 KiB at most
+constexpr int kMaxInputs = 256;  // their addresses are kernel arguments, which are limited to 4 KiB
 constexpr int kFetchThreads = 256;
 constexpr int kItemsPerThread = 4;
-constexpr unsigned kTileItems = kFetchThreads * kItemsPerThread;  // what a block moves
+constexpr unsigned kTileItems = kFetchThreads * kItemsPerThread;  // of a block
 
 /*!
- * \brief Division of numbers below 2^31 by a constant: a multiplication and a shift.
+ * \brief Division of numbers below 2^31 by a constant, as a multiplication and a shift.
  *
- * Granlund and Montgomery, "Division by invariant integers using multiplication" (1994), with a
- * multiplier of 33 bits whose highest is implied.
+ * Granlund and Montgomery, "Division by invariant integers using multiplication" (1994). The
+ * multiplier has 33 bits, of which the highest is implied.
  */
 struct Divider {
   unsigned divisor;
@@ -38,15 +36,14 @@ struct Divider {
   }
 };
 
-/*! \brief One input of a piece: where its first cell lies, and how far apart neighbours are. */
+/*! \brief An input of a piece: offset of its first element, and strides. */
 struct SourceRecord {
   Index offset;
   Index strides[kMaxDims];
   Index input;
 };
 
-/*! \brief A box of the output and the records of what it is made of; without any, it is filled. It
- * has one dimension or more. */
+/*! \brief A box of the output, of rank 1 or more, and its sources. Without sources it is filled. */
 struct PieceRecord {
   Index offset;
   Index strides[kMaxDims];
@@ -59,24 +56,24 @@ struct PieceRecord {
   int num_sources;
 };
 
-/*! \brief The argument of the kernels. Pieces stand in the order of their tiles. */
+/*! \brief The argument of the kernels. Pieces are ordered by their tiles. */
 struct FetchArguments {
   char* output;
   const PieceRecord* pieces;
   const SourceRecord* sources;
   double fill;
   int num_pieces;
-  int adds;     // to what the output holds
-  int reducer;  // of the sources, one of core's Reducer
+  int adds;     // to the content of the output
+  int reducer;  // of the sources: core's Reducer
   const char* inputs[kMaxInputs];
 };
 
 /*!
- * \brief Where items of a piece lie in the output or in a source, whose `first` offset and strides
- * are given: bytes from its beginning.
+ * \brief Locate items of a piece in the output or in a source: offsets in bytes, from the `first`
+ * offset and the strides.
  *
- * The items of a thread are located together, so that what the record says of a dimension is read
- * once for all of them, and a piece of few dimensions costs few instructions.
+ * The items of a thread are located together, so that each dimension's record is read once, and a
+ * piece of low rank costs few instructions.
  */
 template <int kCount>
 TOFU_DEVICE void LocateItems(const PieceRecord& piece, Index first, const Index* strides,
@@ -104,7 +101,7 @@ TOFU_DEVICE void LocateItems(const PieceRecord& piece, Index first, const Index*
   for (int i = 0; i < kCount; ++i) offsets[i] += rest[i] * stride;
 }
 
-/*! \brief The piece that a tile belongs to: the last one that does not begin after it. */
+/*! \brief Return the piece of a tile: the last one that does not begin after it. */
 TOFU_DEVICE int FindPiece(const PieceRecord* pieces, int num_pieces, unsigned tile) {
   int low = 0;
   for (int high = num_pieces; high - low > 1;) {

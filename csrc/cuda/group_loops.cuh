@@ -1,11 +1,11 @@
 /*!
  * \file group_loops.cuh
- * \brief Loops of the parts of lowered operators: over the cells of a tensor, group by group.
+ * \brief Loops over the elements of a tensor, group by group, for parts of lowered operators.
  *
- * A rule says what is done with a group and with each of its cells; it is made of the arguments.
- * Sums are taken in double precision, in an order that depends on the shape and the element's size
- * alone. The loops read the cells of the first `kStreams` inputs for the rule, a batch at once: so
- * many loads are under way that memory is busy, which one cell after the other does not achieve.
+ * A rule, made from the arguments, determines what is done with a group and with each element. Sums
+ * are in double precision, in an order that depends only on the shape and the element size. Loops
+ * read a batch of elements of the first `kStreams` inputs at once, so that enough loads are under
+ * way to saturate memory.
  */
 #ifndef TOFU_CUDA_GROUP_LOOPS_CUH_
 #define TOFU_CUDA_GROUP_LOOPS_CUH_
@@ -15,7 +15,7 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief What this thread does in its block: `lane` of the groups that have its `slot`. */
+/*! \brief The place of a thread in its block: `lane` of the groups in its `slot`. */
 struct ThreadPlace {
   TOFU_DEVICE explicit ThreadPlace(const PartLayout& layout)
       : slots(kPartThreads / layout.lanes),
@@ -43,14 +43,14 @@ struct SumPair {
   }
 };
 
-/*! \brief What a rule makes once of each group of a batch. */
+/*! \brief Prepare each group of a batch. */
 template <typename Cells, typename Rule>
 TOFU_DEVICE void PrepareGroups(const Rule& rule, Index group, typename Rule::Group* prepared) {
   TOFU_UNROLL
   for (int g = 0; g < Cells::kGroups; ++g) prepared[g] = rule.Prepare(group + g);
 }
 
-/*! \brief rule.Cell of a thread's cells, merged, for each group of its batches. */
+/*! \brief Merge rule.Cell of a thread's elements, for each group of its batches. */
 template <typename Members, typename Cells, typename Rule>
 TOFU_DEVICE void ReduceCells(const PartArguments& arguments, const Rule& rule, Index group,
                              Index lane, typename Rule::Result* results) {
@@ -73,7 +73,7 @@ TOFU_DEVICE void ReduceCells(const PartArguments& arguments, const Rule& rule, I
   }
 }
 
-/*! \brief What the blocks that share a group have found, merged by the group's lanes. */
+/*! \brief Merge the partial results of the blocks that share a group. */
 template <typename Result>
 TOFU_DEVICE void MergeShares(const PartLayout& layout, Index group, int lane, Result* result) {
   const Result* partials = static_cast<const Result*>(layout.partials) + group * layout.shares;
@@ -82,12 +82,12 @@ TOFU_DEVICE void MergeShares(const PartLayout& layout, Index group, int lane, Re
   }
 }
 
-/*! \brief Whether the lanes of each group are threads of one warp. */
+/*! \brief Return true if the lanes of each group are threads of one warp. */
 TOFU_DEVICE bool AreWithinWarp(const PartLayout& layout) {
   return !layout.neighbours_are_groups && layout.lanes <= kWarpThreads;
 }
 
-/*! \brief The results of a group's lanes, merged in `results[ThreadIndex()]` of the first lane. */
+/*! \brief Merge the results of a group's lanes into `results[ThreadIndex()]` of the first lane. */
 template <typename Result>
 TOFU_DEVICE void MergeLanes(const PartLayout& layout, const ThreadPlace& at, Result* results) {
   const int stride = layout.neighbours_are_groups ? at.slots : 1;
@@ -98,8 +98,8 @@ TOFU_DEVICE void MergeLanes(const PartLayout& layout, const ThreadPlace& at, Res
   }
 }
 
-/*! \brief rule.Cell(group, place, inputs) of all cells of a group, merged, goes to rule.Store.
- * Where several blocks share a group, a second launch merges what they found. */
+/*! \brief Merge rule.Cell(group, place, inputs) of all elements of a group and pass it to
+ * rule.Store. If several blocks share a group, a second launch merges their results. */
 template <typename Members, Packing kPacking, typename Rule>
 TOFU_DEVICE void ReduceGroups(const PartArguments& arguments, const Rule& rule) {
   typedef typename Rule::Result Result;
@@ -134,13 +134,13 @@ TOFU_DEVICE void ReduceGroups(const PartArguments& arguments, const Rule& rule) 
           rule.Store(group + g, all);
         }
       }
-      // Before the next results take their places.
+      // before they are overwritten
       if (layout.lanes > 1) SyncLanes(AreWithinWarp(layout));
     }
   }
 }
 
-/*! \brief What rules have in common that write each cell. */
+/*! \brief Base of rules that write each element. */
 struct CellRule {
   TOFU_DEVICE explicit CellRule(const PartArguments& arguments) : a(arguments) {}
   template <typename Group>
@@ -148,8 +148,8 @@ struct CellRule {
   const PartArguments& a;
 };
 
-/*! \brief rule.Cell of each cell of a batch. A rule may have more to do with a batch than with each
- * cell alone: take.cuh. */
+/*! \brief Compute rule.Cell of each element of a batch. Overloads in take.cuh process a batch as a
+ * whole. */
 template <typename Rule, typename Cells>
 TOFU_DEVICE void ComputeBatch(const Rule& rule, const typename Rule::Group* prepared,
                               const Cells& batch, typename Cells::Real* values) {
@@ -162,7 +162,7 @@ TOFU_DEVICE void ComputeBatch(const Rule& rule, const typename Rule::Group* prep
   }
 }
 
-/*! \brief Writes a thread's cells. */
+/*! \brief Write a thread's elements. */
 template <typename Members, typename Cells, typename Rule>
 TOFU_DEVICE void MapCells(const PartArguments& arguments, const Rule& rule,
                           const typename Rule::Group* prepared, Index group, Index lane,
@@ -179,11 +179,10 @@ TOFU_DEVICE void MapCells(const PartArguments& arguments, const Rule& rule,
 }
 
 /*!
- * \brief rule.Prepare(group) is done once for each thread of a group, then rule.Cell for each cell,
- * which goes to the first output. One thread of the group does rule.Finish: what is written once
- * for a group, and not read by Prepare.
+ * \brief Call rule.Prepare(group) on each thread of a group, then rule.Cell for each element of the
+ * first output. One thread per group calls rule.Finish, which may write what Prepare does not read.
  *
- * Neighbours that are written at once have to be so aligned.
+ * Neighbours that are written at once must be aligned.
  */
 template <typename Members, Packing kPacking, typename Rule>
 TOFU_DEVICE void MapGroups(const PartArguments& arguments, const Rule& rule) {
@@ -218,8 +217,8 @@ TOFU_DEVICE void MapGroups(const PartArguments& arguments, const Rule& rule) {
         arguments, tofu::cuda::__VA_ARGS__(arguments));                  \
   }
 
-/*! \brief Entry points, one for each packing: a loop over groups by a rule, for data of type
- * TOFU_TYPE. Each has the registers that it needs, and no more. */
+/*! \brief Entry points of a loop over groups by a rule, for data of type TOFU_TYPE: one for each
+ * packing, with no more registers than it needs. */
 #define TOFU_PART(name, loop, members, ...)                               \
   TOFU_PART_PACKED(name, loop, members, kApart, __VA_ARGS__)              \
   TOFU_PART_PACKED(name##_of_group, loop, members, kOfGroup, __VA_ARGS__) \

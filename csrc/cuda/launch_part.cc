@@ -11,13 +11,13 @@ namespace tofu {
 namespace cuda {
 namespace {
 
-// Blocks that keep a multiprocessor busy, and those that keep any GPU busy.
+// Blocks that saturate a multiprocessor, and those that saturate any GPU.
 constexpr Index kBlocksPerMultiprocessor = 16;
 constexpr Index kBlocksOfReduction = 1024;
-// Batches of a thread, where others could take some: as many as make up for what it does once.
+// Batches per thread that pay for its fixed work.
 constexpr Index kBatchesMapped = 4;
 constexpr Index kBatchesReduced = 8;
-constexpr Index kLeastLanes = 2;  // one alone reads what no neighbour has use for
+constexpr Index kLeastLanes = 2;  // a single lane reads data that its neighbours do not use
 constexpr Index kMostBlocks = 65535;
 constexpr Index kMostIndices = Index{1} << 31;
 constexpr size_t kBytesOfPartial = sizeof(SumPair);
@@ -36,14 +36,14 @@ bool LooksUp(PartLoop loop) { return loop == PartLoop::kLookUp || loop == PartLo
 
 Index DivideUp(Index a, Index b) { return (a + b - 1) / b; }
 
-/*! \brief The smallest power of two that is not below `number`, at least 1 and at most `most`. */
+/*! \brief The smallest power of two not below `number`, at least 1 and at most `most`. */
 Index PowerOfTwo(Index number, Index most) {
   Index power = 1;
   while (power < number && power < most) power *= 2;
   return power;
 }
 
-/*! \brief The groups of a tensor and their cells. */
+/*! \brief Numbers of groups and of their elements. */
 struct Groups {
   Groups(PartLoop loop, const PartArguments& a)
       : count(TakesLines(loop) ? a.outer * a.inner : a.extent),
@@ -52,31 +52,31 @@ struct Groups {
   Index members;
 };
 
-/*! \brief What threads take together: a group, or as many as a batch has. */
+/*! \brief Groups, or sets of groups that a batch spans. */
 Index Units(const PartLayout& layout, const Groups& groups, Index batch) {
   return layout.packing == Packing::kOfGroups ? groups.count / batch : groups.count;
 }
 
-/*! \brief Cells of a group in a batch. */
+/*! \brief Elements of a group in a batch. */
 Index MembersOfBatch(const PartLayout& layout, Index batch) {
   return layout.packing == Packing::kOfGroup ? batch : kCellsApart;
 }
 
-/*! \brief All cells are one line. */
+/*! \brief Treat all elements as one line. */
 PartArguments AsOneLine(PartArguments arguments) {
   arguments.extent *= arguments.outer * arguments.inner;
   arguments.outer = arguments.inner = 1;
   return arguments;
 }
 
-/*! \brief Whether 16 bytes can be read and written at once of all arrays. */
+/*! \brief Return true if 16 bytes of all arrays can be accessed at once. */
 bool AreAllAligned(const PartArguments& a) {
   uintptr_t bits = 0;
   for (const void* tensor : a.tensors) bits |= reinterpret_cast<uintptr_t>(tensor);
   return bits % kBytesOfBatch == 0;
 }
 
-/*! \brief Neighbours in memory: cells of one group, or of neighbouring groups. */
+/*! \brief Neighbours in memory: elements of one group, or of adjacent groups. */
 struct Runs {
   Runs(PartLoop loop, const PartArguments& a)
       : cells(TakesLines(loop) ? (a.inner == 1 ? a.extent : 1) : a.inner),
@@ -88,8 +88,8 @@ struct Runs {
   Index groups;
 };
 
-/*! \brief Threads for groups and cells; partial results are not placed. What is reduced is laid out
- * by the shape alone. */
+/*! \brief Assign threads to groups and elements, without a place for partial results. The layout of
+ * reductions depends only on the shape. */
 PartLayout LayOut(PartLoop loop, const PartArguments& a, int element_bytes) {
   const Groups groups(loop, a);
   const Runs runs(loop, a);
@@ -124,7 +124,7 @@ PartLayout LayOut(PartLoop loop, const PartArguments& a, int element_bytes) {
   return layout;
 }
 
-/*! \brief The kernel of this packing. */
+/*! \brief The kernel with this packing. */
 std::string NameOf(const PartKernel& kernel, Packing packing) {
   return std::string(kernel.name) + (packing == Packing::kOfGroup    ? "_of_group"
                                      : packing == Packing::kOfGroups ? "_of_groups"
@@ -135,7 +135,7 @@ unsigned BlocksFor(Index units, int lanes) {
   return static_cast<unsigned>(std::min(DivideUp(units, kPartThreads / lanes), kMostBlocks));
 }
 
-/*! \brief Blocks that share the cells of a group that are written. */
+/*! \brief Blocks that share the elements of a group when they are written. */
 unsigned SharesOfCells(const PartLayout& layout, const Groups& groups, Index batch, Index blocks,
                        int num_multiprocessors) {
   const Index shares = DivideUp(groups.members, layout.lanes * MembersOfBatch(layout, batch));
@@ -147,7 +147,7 @@ Index SizeOfKeys(const PartArguments& a) {
   return PowerOfTwo(std::max<Index>(a.positions.count, kSortSpan), kMostIndices);
 }
 
-/*! \brief The launches that sort indices by the rows that they mean. */
+/*! \brief The launches that sort indices by their rows. */
 std::vector<PartLaunch> LaunchesOfSort(PartArguments arguments) {
   Sorting& sorting = arguments.sorting;
   std::vector<PartLaunch> launches;

@@ -1,6 +1,6 @@
 /*!
  * \file launch_part.h
- * \brief Launches the kernels of lowered operators.
+ * \brief Launches of the kernels of lowered operators.
  */
 #ifndef TOFU_CUDA_LAUNCH_PART_H_
 #define TOFU_CUDA_LAUNCH_PART_H_
@@ -14,9 +14,8 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief How a kernel goes over the cells; as its entry point says (TOFU_PART). Lookups map
- * positions, and read other cells than they write; for some, indices are sorted by the rows that
- * they mean. */
+/*! \brief How a kernel loops, as in its entry point (TOFU_PART). Lookups map positions but read
+ * other elements than they write. Some need indices sorted by row. */
 enum class PartLoop {
   kReducePositions,
   kMapPositions,
@@ -27,39 +26,38 @@ enum class PartLoop {
   kLookUpSorted
 };
 
-/*! \brief A kernel of a part: "tofu_batch_norm_sum" of "batch_norm.cu", say. */
+/*! \brief A kernel of a part, such as "tofu_batch_norm_sum" of "batch_norm.cu". */
 struct PartKernel {
   const char* file;
   const char* name;
   PartLoop loop;
 };
 
-/*! \brief One of the launches that compute a part. */
+/*! \brief A launch of a part. */
 struct PartLaunch {
-  std::string name;  // of the kernel, in the part's file
+  std::string name;  // of the kernel in the part's file
   PartArguments arguments;
   unsigned blocks;
   unsigned blocks_y;
 };
 
-/*! \brief What a part's launches keep for each other, in bytes. */
+/*! \brief Bytes of temporary memory shared by the launches of a part. */
 size_t ScratchBytesOf(const PartKernel& kernel, const PartArguments& arguments, int element_bytes);
 
 /*!
- * \brief The launches of a part, in their order; none for a tensor without cells.
+ * \brief List the launches of a part in order. Empty for a tensor without elements.
  *
- * How cells are shared out depends on the tensor alone where they are reduced, so that sums are the
- * same on every GPU.
- * \param scratch so many bytes as ScratchBytesOf says, on the GPU
- * \throw CudaError where there are more indices or rows than a key holds
+ * Reductions depend only on the tensor, so sums are the same on every GPU.
+ * \\param scratch memory on the GPU with the bytes of ScratchBytesOf
+ * \\throw CudaError if there are more indices or rows than a key can hold
  */
 std::vector<PartLaunch> LaunchesOf(const PartKernel& kernel, const PartArguments& arguments,
                                    int element_bytes, int num_multiprocessors, void* scratch);
 
-/*! \brief Bytes of an element for whose type parts have kernels. */
+/*! \brief Bytes of an element type for which parts have kernels. */
 int BytesOfElement(const std::string& type);
 
-/*! \brief Issue a part on a stream of the GPU. */
+/*! \brief Launch a part on a stream of the GPU. */
 void LaunchPart(const PartKernel& kernel, const std::string& type, int device, StreamHandle stream,
                 const PartArguments& arguments);
 

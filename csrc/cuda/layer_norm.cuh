@@ -1,7 +1,6 @@
 /*!
  * \file layer_norm.cuh
- * \brief The rules of LayerNorm's parts: what nnvm/parts/layer_norm.cc does on a CPU. A group is a
- * line.
+ * \brief Rules of LayerNorm's parts, as in nnvm/parts/layer_norm.cc. A group is a line.
  */
 #ifndef TOFU_CUDA_LAYER_NORM_CUH_
 #define TOFU_CUDA_LAYER_NORM_CUH_
@@ -38,7 +37,7 @@ struct LayerNormApply : CellRule {
   }
 };
 
-/*! \brief What normalises a line. It is divided once: cells are many. */
+/*! \brief Normalisation of a line, with a single division. */
 template <typename Real>
 struct Deviation {
   Real mean, inverse_std;
@@ -48,7 +47,7 @@ struct Deviation {
   }
 };
 
-/*! \brief The line's, where inputs are d_out, data, gamma, mean, std. */
+/*! \brief The normalisation for inputs d_out, data, gamma, mean, std. */
 template <typename T>
 TOFU_DEVICE Deviation<typename RealType<T>::type> DeviationOf(const PartArguments& a, Index line) {
   typedef typename RealType<T>::type Real;
@@ -56,7 +55,7 @@ TOFU_DEVICE Deviation<typename RealType<T>::type> DeviationOf(const PartArgument
                          1 / static_cast<Real>(a.Input<T>(4)[line])};
 }
 
-/*! \brief d_out, data, gamma, mean, std -> sums of d_out * gamma, and of that times the normalised
+/*! \brief d_out, data, gamma, mean, std -> sums of d_out * gamma, and of d_out * gamma * normalised
  * data */
 template <typename T>
 struct LayerNormBackwardSums : TwoSumsRule {
@@ -73,8 +72,8 @@ struct LayerNormBackwardSums : TwoSumsRule {
   }
 };
 
-/*! \brief d_out, data, gamma, mean, std, both sums -> d_gamma, d_beta, which are outputs 1 and 2. A
- * group is a position. */
+/*! \brief d_out, data, gamma, mean, std, both sums -> d_gamma, d_beta (outputs 1 and 2). A group is
+ * a position. */
 template <typename T>
 struct LayerNormBackwardParameters : TwoSumsRule {
   typedef T Element;

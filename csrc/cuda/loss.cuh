@@ -1,7 +1,7 @@
 /*!
  * \file loss.cuh
- * \brief The rules of the parts of the gradients of losses: what nnvm/parts/loss.cc does on a
- * CPU. A group is all cells, or a position.
+ * \brief Rules of the gradients of losses, as in nnvm/parts/loss.cc. A group is all elements, or a
+ * position.
  */
 #ifndef TOFU_CUDA_LOSS_CUH_
 #define TOFU_CUDA_LOSS_CUH_
@@ -11,7 +11,7 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief data -> how many cells are above the threshold */
+/*! \brief data -> number of elements above the threshold */
 template <typename T>
 struct ValidCells : SumRule {
   typedef T Element;
@@ -24,7 +24,7 @@ struct ValidCells : SumRule {
   }
 };
 
-/*! \brief data, that number -> d_data, the same for every cell */
+/*! \brief data, that number -> d_data, which is constant */
 template <typename T>
 struct MakeLossGradient : CellRule {
   typedef T Element;
@@ -46,7 +46,7 @@ struct Scale : CellRule {
   typedef T Element;
   typedef typename RealType<T>::type Real;
   static constexpr int kStreams = 1;
-  typedef Real Group;  // what every cell is multiplied by
+  typedef Real Group;  // the factor
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index) const {

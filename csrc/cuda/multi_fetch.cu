@@ -1,6 +1,6 @@
 /*!
  * \file multi_fetch.cu
- * \brief Entry point of the fetch kernel for elements of type TOFU_TYPE. One block for each tile.
+ * \brief Entry point of the fetch kernel for elements of type TOFU_TYPE, with a block per tile.
  */
 #include "multi_fetch.cuh"
 

@@ -1,10 +1,9 @@
 /*!
  * \file multi_fetch.cuh
- * \brief The kernel of _tofu_multi_fetch: one launch assembles a region out of pieces that lie on
- * any number of devices, read through their addresses.
+ * \brief The kernel of _tofu_multi_fetch: one launch assembles a region from pieces on any devices.
  *
- * A block takes a tile of one piece, neighbouring threads neighbouring items, so that narrow rows
- * are read by neighbours as well: a row is not a unit of work, an item is.
+ * A block processes a tile of one piece. Adjacent threads take adjacent items, in narrow rows as
+ * well.
  */
 #ifndef TOFU_CUDA_MULTI_FETCH_CUH_
 #define TOFU_CUDA_MULTI_FETCH_CUH_
@@ -22,7 +21,7 @@ struct TakeSum {
   }
 };
 
-/*! \brief The larger one; no number if one of them is none. */
+/*! \brief The larger one, or NaN. */
 struct TakeMaximum {
   template <typename T>
   TOFU_DEVICE T operator()(T a, T b) const {
@@ -30,7 +29,7 @@ struct TakeMaximum {
   }
 };
 
-/*! \brief The smaller one; no number if one of them is none. */
+/*! \brief The smaller one, or NaN. */
 struct TakeMinimum {
   template <typename T>
   TOFU_DEVICE T operator()(T a, T b) const {
@@ -45,8 +44,8 @@ struct TakeProduct {
   }
 };
 
-/*! \brief The elements of an item, in the type of their sum. Items are handed over by value: read
- * at once, never byte by byte. */
+/*! \brief The elements of an item, in the type of their sum. Items are passed by value, so that
+ * they are read at once. */
 template <typename T, typename Item>
 struct Elements {
   typedef typename SumType<T>::type Sum;
@@ -84,15 +83,14 @@ struct Elements {
   Sum values[kCount];
 };
 
-/*! \brief A tile of a piece as its thread sees it: kItemsPerThread items, whose loads are under way
- * together. */
+/*! \brief A thread's items of a tile: kItemsPerThread, whose loads are under way together. */
 template <typename Item>
 struct Tile {
   TOFU_DEVICE Tile(const FetchArguments& arguments, const PieceRecord& piece)
       : arguments(arguments),
         piece(piece),
         first((BlockIndex(0) - piece.first_tile) * kTileItems + ThreadIndex()) {
-    // Items after the last one are read as the last one, and not written.
+    // Items beyond the end are read as the last one and not written.
     TOFU_UNROLL
     for (int i = 0; i < kItemsPerThread; ++i) at[i] = has(i) ? item(i) : piece.num_items - 1;
   }
@@ -131,7 +129,7 @@ struct Tile {
   unsigned at[kItemsPerThread];
 };
 
-/*! \brief One source, written as it is. */
+/*! \brief Copy one source. */
 template <typename Item>
 TOFU_DEVICE void CopyTile(const Tile<Item>& tile) {
   Item items[kItemsPerThread];
@@ -145,7 +143,7 @@ TOFU_DEVICE void MergeItems(const Item* items, Combine combine, Elements<T, Item
   for (int i = 0; i < kItemsPerThread; ++i) results[i].Merge(items[i], combine);
 }
 
-/*! \brief The sources, put together in the order in which they stand. */
+/*! \brief Combine the sources in order. */
 template <typename T, typename Item, typename Combine>
 TOFU_DEVICE void CombineSources(const Tile<Item>& tile, Combine combine,
                                 Elements<T, Item>* results) {
@@ -160,7 +158,7 @@ TOFU_DEVICE void CombineSources(const Tile<Item>& tile, Combine combine,
   }
 }
 
-/*! \brief Any number of sources, or none, written or added. */
+/*! \brief Combine any number of sources, or fill, and write or add the result. */
 template <typename T, typename Item>
 TOFU_DEVICE void CombineTile(const Tile<Item>& tile) {
   const FetchArguments& arguments = tile.arguments;
@@ -188,7 +186,7 @@ TOFU_DEVICE void CombineTile(const Tile<Item>& tile) {
   tile.Write(items);
 }
 
-/*! \brief Items that are larger than an element, or as large. */
+/*! \brief Tiles of items that are not smaller than an element. */
 template <typename T, typename Item, bool kFits = (sizeof(Item) >= sizeof(T))>
 struct TileOf {
   static TOFU_DEVICE void Compute(const FetchArguments& arguments, const PieceRecord& piece) {

@@ -1,6 +1,6 @@
 /*!
  * \file numbers.cuh
- * \brief MXNet's element types in kernels, and the types in which they are summed.
+ * \brief MXNet's element types in kernels, and the types of their sums.
  */
 #ifndef TOFU_CUDA_NUMBERS_CUH_
 #define TOFU_CUDA_NUMBERS_CUH_
@@ -19,7 +19,7 @@ TOFU_DEVICE To BitsAs(const From& from) {
   return to;
 }
 
-/*! \brief A float in half precision, rounded to the nearest, ties to even. */
+/*! \brief Convert a float to half precision, to nearest even. */
 TOFU_DEVICE unsigned short HalfBits(float value) {  // NOLINT(runtime/int)
 #ifdef __CUDACC__
   unsigned short bits;  // NOLINT(runtime/int)
@@ -27,7 +27,7 @@ TOFU_DEVICE unsigned short HalfBits(float value) {  // NOLINT(runtime/int)
   return bits;
 #else
   constexpr unsigned kInfinity = 0x7f800000u;
-  constexpr unsigned kTooLarge = 0x477ff000u;     // from here on the nearest is infinity
+  constexpr unsigned kTooLarge = 0x477ff000u;     // rounds to infinity from here on
   constexpr unsigned kFirstNormal = 0x38800000u;  // 2^-14
   const unsigned all = BitsAs<unsigned>(value);
   const unsigned sign = (all >> 16) & 0x8000u;
@@ -38,7 +38,7 @@ TOFU_DEVICE unsigned short HalfBits(float value) {  // NOLINT(runtime/int)
   } else if (bits >= kTooLarge) {
     half = 0x7c00u;
   } else if (bits < kFirstNormal) {
-    // Adding 1/2 leaves the last bit of a float where that of a subnormal half is.
+    // Adding 1/2 aligns the last bit with the last bit of a subnormal half.
     half = BitsAs<unsigned>(BitsAs<float>(bits) + 0.5f) - BitsAs<unsigned>(0.5f);
   } else {
     half = (bits - ((127u - 15u) << 23) + 0xfffu + ((bits >> 13) & 1u)) >> 13;
@@ -56,13 +56,13 @@ TOFU_DEVICE float HalfValue(unsigned short bits) {  // NOLINT(runtime/int)
   const unsigned sign = (bits & 0x8000u) << 16;
   const unsigned magnitude = bits & 0x7fffu;
   if (magnitude >= 0x7c00u) return BitsAs<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
-  // Read as a float the exponent is too small by 112; so are subnormal numbers.
+  // As a float, the exponent is too small by 112, also for subnormal numbers.
   const float value = BitsAs<float>(magnitude << 13) * BitsAs<float>((127u + 112u) << 23);
   return BitsAs<float>(sign | BitsAs<unsigned>(value));
 #endif
 }
 
-/*! \brief IEEE half precision; arithmetic is done in float. */
+/*! \brief IEEE half precision. Arithmetic is in float. */
 struct Half {
   Half() = default;
   TOFU_DEVICE explicit Half(float value) : bits(HalfBits(value)) {}
@@ -71,7 +71,7 @@ struct Half {
   unsigned short bits;  // NOLINT(runtime/int)
 };
 
-/*! \brief The upper half of a float; the rest is cut off, as MXNet does. */
+/*! \brief The upper half of a float, truncated as in MXNet. */
 struct Bfloat16 {
   Bfloat16() = default;
   TOFU_DEVICE explicit Bfloat16(float value)
@@ -82,7 +82,7 @@ struct Bfloat16 {
   unsigned short bits;  // NOLINT(runtime/int)
 };
 
-/*! \brief The type in which elements of type T are added up and compared. */
+/*! \brief The type in which elements of type T are summed and compared. */
 template <typename T>
 struct SumType {
   typedef T type;
@@ -99,10 +99,8 @@ struct SumType<Bfloat16> {
 }  // namespace cuda
 }  // namespace tofu
 
-/*!
- * \brief A kernel file is compiled once for each element type. TOFU_TYPE is one of the names below,
- * and ends the names of the entry points: tofu_multi_fetch_float32.
- */
+/*! \brief A kernel file is compiled once per element type. TOFU_TYPE is a name below, and a suffix
+ * of entry points: tofu_multi_fetch_float32. */
 #define TOFU_JOIN_NAMES(name, type) name##_##type
 #define TOFU_TYPED_NAME(name, type) TOFU_JOIN_NAMES(name, type)
 #define TOFU_TYPED(name) TOFU_TYPED_NAME(name, TOFU_TYPE)

@@ -1,6 +1,6 @@
 /*!
  * \file part_arguments.cuh
- * \brief What kernels of the parts of lowered operators are given.
+ * \brief Arguments of the kernels of lowered operators' parts.
  */
 #ifndef TOFU_CUDA_PART_ARGUMENTS_CUH_
 #define TOFU_CUDA_PART_ARGUMENTS_CUH_
@@ -14,11 +14,11 @@ constexpr int kPartThreads = 256;
 constexpr int kMaxPartTensors = 12;
 constexpr int kMaxPartOutputs = 3;
 
-// MXNet's codes of what an output is asked for.
+// MXNet's codes of requests.
 constexpr int kNothingAsked = 0;
 constexpr int kAdditionAsked = 3;
 
-/*! \brief Which cells along a dimension a window has; see nnvm/parts/pooling.cc. */
+/*! \brief The elements of a window along a dimension; see nnvm/parts/pooling.cc. */
 struct Window {
   Index kernel;
   Index stride;
@@ -27,7 +27,7 @@ struct Window {
   Index end;
   Index first;
 
-  /*! \brief How many cells count in the window of a position; 1 where there are none. */
+  /*! \brief Count the elements of the window at a position; 1 if there are none. */
   TOFU_DEVICE Index CountCells(Index position) const {
     const Index start = (first + position) * stride - pad;
     const Index stop = start + kernel;
@@ -36,47 +36,46 @@ struct Window {
   }
 };
 
-/*! \brief What SoftmaxOutput makes of a label; see nnvm/parts/softmax_output.cc. */
+/*! \brief Attributes of SoftmaxOutput's labels; see nnvm/parts/softmax_output.cc. */
 struct Labels {
   float scale;
   float smoothing;
   int ignored;
   int are_ignored;
   Index classes;
-  Index first;  // class of a part
+  Index first;  // class of this part
 
-  /*! \brief What smoothing expects of each other class. */
+  /*! \brief The target of each other class after smoothing. */
   TOFU_DEVICE float SharePerClass() const {
     return smoothing == 0 ? 0 : smoothing / static_cast<float>(classes - 1);
   }
 };
 
-/*! \brief What the cells are that a thread takes at once: a few anywhere, or 16 bytes of neighbours
- * in memory, which are cells of one group, or of as many neighbouring groups. */
+/*! \brief Elements that a thread accesses at once: a few anywhere, or 16 bytes of neighbours in one
+ * group or in as many adjacent groups. */
 enum class Packing : int { kApart, kOfGroup, kOfGroups };
 
-/*! \brief How the threads of a launch share groups and cells; launch_part.cc chooses. */
+/*! \brief How the threads of a launch share groups and elements, set by launch_part.cc. */
 struct PartLayout {
   Packing packing;
-  int lanes;                  // threads that share a group, a power of two
-  int neighbours_are_groups;  // neighbouring threads take neighbouring groups, else cells of one
-  int waits;                  // threads of a block wait for each other
-  int merges;                 // the partial results are what is reduced
-  Index shares;               // blocks that share the reduction of a group
-  void* partials;             // their results, [group][share]; null where there is one share
+  int lanes;                  // threads per group, a power of two
+  int neighbours_are_groups;  // adjacent threads take adjacent groups, else elements of one group
+  int waits;                  // threads of a block synchronise
+  int merges;                 // merges partial results
+  Index shares;               // blocks per group in a reduction
+  void* partials;             // partial results [group][share], or null for one share
 };
 
-/*! \brief Indices sorted by the row that they mean; see sort_positions.cuh. */
+/*! \brief Indices sorted by row; see sort_positions.cuh. */
 struct Sorting {
-  Index* keys;    // row and number of each index
-  Index* begins;  // of each row's keys, and of those of no row
-  Index size;     // of the keys, a power of two
-  Index span;     // of what is sorted by the next step
-  Index stride;   // between keys that it compares
+  Index* keys;    // (row, number) of each index
+  Index* begins;  // first key of each row, and of no row
+  Index size;     // number of keys, a power of two
+  Index span;     // sorted by the next step
+  Index stride;   // distance of the compared keys
 };
 
-/*! \brief The argument of the kernels: the operator's tensors and attributes (lowered_operator.h).
- */
+/*! \brief The argument of the kernels: tensors and attributes (lowered_operator.h). */
 struct PartArguments {
   void* tensors[kMaxPartTensors];  // inputs, then outputs
   int num_inputs;
@@ -115,7 +114,7 @@ struct RealType {
   typedef typename SumType<T>::type type;
 };
 
-/*! \brief Element `i` of output `output`, as it is asked for. */
+/*! \brief Write or add element `i` of output `output`, as requested. */
 template <typename T, typename Value>
 TOFU_DEVICE void StoreElement(const PartArguments& arguments, int output, Index i, Value value) {
   if (arguments.requests[output] == kNothingAsked) return;

@@ -16,9 +16,9 @@ namespace tofu {
 namespace cuda {
 namespace {
 
-constexpr int64_t kWords = 1 << 18;  // 1 MiB: more than one page of any size but the largest
+constexpr int64_t kWords = 1 << 18;  // 1 MiB: more than one page of most sizes
 
-/*! \brief Words that no other pair has at the same places. */
+/*! \brief Words that differ from those of all other pairs at each place. */
 std::vector<uint32_t> PatternOf(int reader, int owner) {
   std::vector<uint32_t> words(kWords);
   uint32_t word = 2654435761u * static_cast<uint32_t>(reader * 64 + owner + 1);

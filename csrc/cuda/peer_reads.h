@@ -1,6 +1,6 @@
 /*!
  * \file peer_reads.h
- * \brief Whether what a GPU reads of another one's memory is what is there.
+ * \brief A test of reads from another GPU's memory.
  */
 #ifndef TOFU_CUDA_PEER_READS_H_
 #define TOFU_CUDA_PEER_READS_H_
@@ -9,11 +9,10 @@ namespace tofu {
 namespace cuda {
 
 /*!
- * \brief Has one GPU fetch a pattern from the memory of another one, as it will fetch tensors; asks
- * once for each pair.
+ * \brief Fetch a pattern from another GPU's memory and compare it, once per pair.
  *
- * An IOMMU that translates between the two can have a read return other bytes, without an error.
- * \throw CudaError that names the pair where the bytes differ
+ * An IOMMU between GPUs can silently return wrong bytes.
+ * \\throw CudaError naming the pair if the bytes differ
  */
 void CheckPeerReads(int reader, int owner);
 

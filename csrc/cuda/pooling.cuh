@@ -1,7 +1,6 @@
 /*!
  * \file pooling.cuh
- * \brief The rule of average pooling's part: what nnvm/parts/pooling.cc does on a CPU. A group is a
- * position.
+ * \brief The rule of average pooling's part, as in nnvm/parts/pooling.cc. A group is a position.
  */
 #ifndef TOFU_CUDA_POOLING_CUH_
 #define TOFU_CUDA_POOLING_CUH_
@@ -11,13 +10,13 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief data -> data / cells of the window */
+/*! \brief data -> data / elements of the window */
 template <typename T>
 struct DivideByWindow : CellRule {
   typedef T Element;
   typedef typename RealType<T>::type Real;
   static constexpr int kStreams = 1;
-  typedef Real Group;  // how many cells the window has
+  typedef Real Group;  // elements of the window
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index position) const {

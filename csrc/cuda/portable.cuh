@@ -1,9 +1,9 @@
 /*!
  * \file portable.cuh
- * \brief What kernels are written with, so that the same source is compiled by NVRTC for a GPU and
- * by a C++ compiler for the tests, which run it thread by thread.
+ * \brief Definitions with which kernels compile both by NVRTC for a GPU and by a C++ compiler for
+ * tests, which run them thread by thread.
  *
- * No header of CUDA and none of the standard library: NVRTC has neither.
+ * Kernels include no headers of CUDA or the standard library, which NVRTC lacks.
  */
 #ifndef TOFU_CUDA_PORTABLE_CUH_
 #define TOFU_CUDA_PORTABLE_CUH_
@@ -11,7 +11,7 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief Sizes and offsets; the 64 bits of int64_t, which NVRTC does not know. */
+/*! \brief Sizes and offsets: int64_t, which NVRTC does not know. */
 typedef long long Index;  // NOLINT(runtime/int)
 
 constexpr int kWarpThreads = 32;  // that run together
@@ -39,7 +39,7 @@ TOFU_DEVICE unsigned BlockThreads() { return blockDim.x; }
 TOFU_DEVICE unsigned BlockIndex(int dimension) { return dimension == 0 ? blockIdx.x : blockIdx.y; }
 TOFU_DEVICE unsigned NumBlocks(int dimension) { return dimension == 0 ? gridDim.x : gridDim.y; }
 TOFU_DEVICE void SyncThreads() { __syncthreads(); }
-/*! \brief Waits for the threads that share this thread's work, who may all be of its warp. */
+/*! \brief Wait for the threads that share this thread's groups. */
 TOFU_DEVICE void SyncLanes(bool are_within_warp) {
   if (are_within_warp) {
     __syncwarp();
@@ -49,15 +49,15 @@ TOFU_DEVICE void SyncLanes(bool are_within_warp) {
 }
 TOFU_DEVICE unsigned MultiplyHigh(unsigned a, unsigned b) { return __umulhi(a, b); }
 TOFU_DEVICE void CopyBytes(void* to, const void* from, unsigned bytes) { memcpy(to, from, bytes); }
-/*! \brief 2^power to 22 bits: one instruction, where `exp` takes ten. */
+/*! \brief 2^power to 22 bits, in one instruction; `exp` takes ten. */
 TOFU_DEVICE float RoughPowerOfTwo(float power) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(power));
   return result;
 }
 TOFU_DEVICE Words4 ReadWords(const void* from) { return *static_cast<const Words4*>(from); }
-/*! \brief Writes 16 bytes by one instruction: left to itself the compiler takes words that came
- * about one by one apart again. */
+/*! \brief Write 16 bytes by one instruction. Otherwise the compiler splits words that were computed
+ * one by one. */
 TOFU_DEVICE void WriteWords(void* to, const Words4& words) {
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words.x), "r"(words.y),
                "r"(words.z), "r"(words.w)
@@ -69,7 +69,7 @@ TOFU_DEVICE void WriteWords(void* to, const Words4& words) {
 
 #else
 
-#include <math.h>  // with the overloads for float, unlike <cmath>, outside of std
+#include <math.h>  // has float overloads outside of std, unlike <cmath>
 
 #include <cstdlib>
 #include <cstring>
@@ -83,7 +83,7 @@ TOFU_DEVICE void WriteWords(void* to, const Words4& words) {
 namespace tofu {
 namespace cuda {
 
-/*! \brief 8 and 16 bytes that a thread reads and writes at once. */
+/*! \brief 8 and 16 bytes that a thread accesses at once. */
 struct alignas(8) Words2 {
   unsigned words[2];
 };
@@ -91,7 +91,7 @@ struct alignas(16) Words4 {
   unsigned words[4];
 };
 
-/*! \brief Where the emulation stands: the thread that runs now. */
+/*! \brief The emulated thread that is running. */
 struct EmulatedThread {
   unsigned thread = 0;
   unsigned block_threads = 1;
@@ -112,7 +112,7 @@ inline unsigned MultiplyHigh(unsigned a, unsigned b) {
 }
 inline void CopyBytes(void* to, const void* from, unsigned bytes) { std::memcpy(to, from, bytes); }
 inline float RoughPowerOfTwo(float power) { return exp2(power); }
-/*! \brief A GPU stops where 16 bytes are not at a multiple of 16. */
+/*! \brief Abort, as a GPU does, if 16 bytes are not aligned. */
 inline void CheckAlignment(const void* address) {
   if (reinterpret_cast<unsigned long long>(address) % sizeof(Words4) != 0) std::abort();  // NOLINT
 }

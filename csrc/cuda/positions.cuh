@@ -1,6 +1,6 @@
 /*!
  * \file positions.cuh
- * \brief Indices that are data: where in a part of a dimension the position lies that one means.
+ * \brief Indices into a dimension, and the places of their positions in a part of it.
  */
 #ifndef TOFU_CUDA_POSITIONS_CUH_
 #define TOFU_CUDA_POSITIONS_CUH_
@@ -10,24 +10,24 @@
 namespace tofu {
 namespace cuda {
 
-// What an index means: out of range, the next position, or counted on from the other end, or none;
-// or the last one of as many positions.
+// Meanings of an index out of range: the nearest position, modulo the extent, or none. kLength: the
+// last of this many positions.
 constexpr int kClipped = 0;
 constexpr int kWrapped = 1;
 constexpr int kExact = 2;
 constexpr int kLength = 3;
 
-/*! \brief A part of a dimension, and what indices into the whole of it are. */
+/*! \brief A part of a dimension, and indices into the whole. */
 struct Positions {
   Index first;   // where the part begins
   Index extent;  // of the part
   Index whole;   // of the dimension
-  Index count;   // how many indices there are
+  Index count;   // number of indices
   int meaning;   // of an index
-  int type;      // of the indices, in MXNet's numbers
-  Index lines;   // neighbouring ones that share an index, where lines have indices
+  int type;      // MXNet's type code of the indices
+  Index lines;   // adjacent lines that share an index
 
-  /*! \brief Where in the part the position lies that index `i` means; -1 if in another part. */
+  /*! \brief Return the place of index `i` in the part, or -1 in another part. */
   TOFU_DEVICE Index Locate(const void* indices, Index i) const {
     Index index = Read(indices, i);
     if (meaning == kWrapped) {
@@ -41,7 +41,7 @@ struct Positions {
     return index >= first && index < first + extent ? index - first : -1;
   }
 
-  /*! \brief Index `i`, of which no fraction counts. */
+  /*! \brief Read index `i`, without its fraction. */
   TOFU_DEVICE Index Read(const void* indices, Index i) const {
     switch (type) {
       case 0:
@@ -66,7 +66,7 @@ struct Positions {
     return Locate(indices, line / lines);
   }
 
-  /*! \brief How many positions of the part lie before the one that index `i` counts to. */
+  /*! \brief Count the positions of the part before the one that index `i` counts to. */
   TOFU_DEVICE Index CountBefore(const void* indices, Index i) const {
     return Read(indices, i) - first;
   }

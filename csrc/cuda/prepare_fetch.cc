@@ -17,31 +17,31 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
-constexpr int64_t kWideRow = 4096;       // bytes; narrower rows of several pieces share lines
+constexpr int64_t kWideRow = 4096;       // bytes; below, rows of several pieces share cache lines
 constexpr int64_t kBandBytes = 2 << 20;  // of the output: half the cache of a small GPU
-constexpr int64_t kMostBands = 1024;     // of an output; beyond, bands are larger
+constexpr int64_t kMostBands = 1024;     // of an output
 
-/*! \brief A piece, or a part of one, in items and bytes instead of elements. */
+/*! \brief A piece, or a part of one, in items and bytes. */
 struct PiecePart : StridedPiece {
   std::vector<int64_t> inputs;  // of the sources
   int64_t item_bytes;
 
   int64_t num_items() const { return num_cells(); }
 
-  /*! \brief Bytes of the output from the first to behind the last one. */
+  /*! \brief Bytes of the output from the first to the last item. */
   int64_t span() const {
     return dimensions.empty() ? item_bytes
                               : dimensions.back().extent * dimensions.back().strides[0];
   }
 
-  /*! \brief Bytes of the output that the innermost dimension writes without a gap. */
+  /*! \brief Bytes of the output that are contiguous in the innermost dimension. */
   int64_t row_bytes() const {
     if (dimensions.empty() || dimensions.front().strides[0] != item_bytes) return item_bytes;
     return dimensions.front().extent * item_bytes;
   }
 };
 
-/*! \brief The largest power of two that divides all of a list and `bound`, a power of two. */
+/*! \brief The largest power of two that divides `bound`, a power of two, and all numbers. */
 int64_t CommonPower(int64_t bound, const std::vector<int64_t>& numbers) {
   for (int64_t number : numbers) {
     while (number % bound != 0) bound /= 2;
@@ -49,13 +49,13 @@ int64_t CommonPower(int64_t bound, const std::vector<int64_t>& numbers) {
   return bound;
 }
 
-/*! \brief Counts the innermost dimension in items instead of elements. */
+/*! \brief Count the innermost dimension in items instead of elements. */
 void ChooseItem(int64_t element_bytes, int64_t alignment, PiecePart* piece) {
   piece->item_bytes = element_bytes;
   if (piece->dimensions.empty()) return;
   StridedDimension& row = piece->dimensions.front();
   for (int64_t stride : row.strides) {
-    if (stride != element_bytes) return;  // neighbours are apart: one by one
+    if (stride != element_bytes) return;  // not contiguous: element by element
   }
   int64_t bytes = CommonPower(std::min<int64_t>(kLargestItem, alignment), piece->offsets);
   bytes = CommonPower(bytes, {row.extent * element_bytes});
@@ -65,7 +65,7 @@ void ChooseItem(int64_t element_bytes, int64_t alignment, PiecePart* piece) {
   piece->item_bytes = std::max(bytes, element_bytes);
   row.extent = row.extent * element_bytes / piece->item_bytes;
   for (int64_t& stride : row.strides) stride = piece->item_bytes;
-  MergeDimensions(&piece->dimensions);  // the row may be one item now
+  MergeDimensions(&piece->dimensions);  // the row may be a single item
 }
 
 PiecePart MakePart(const FetchGeometry& geometry, const Piece& piece, int alignment) {
@@ -107,10 +107,10 @@ void AppendRecord(const PiecePart& piece, FetchTable* table) {
   table->pieces.push_back(record);
 }
 
-/*! \brief What a part of a piece may be. */
+/*! \brief Limits of a part of a piece. */
 struct PartLimits {
   int64_t items;
-  int64_t band_bytes;  // of the output, where rows are narrow
+  int64_t band_bytes;  // of the output, if rows are narrow
 
   bool Allow(const PiecePart& piece) const {
     return piece.num_items() <= items && piece.dimensions.size() <= kMaxDims &&
@@ -118,7 +118,7 @@ struct PartLimits {
   }
 };
 
-/*! \brief Halves the outermost dimension until each part is within the limits. */
+/*! \brief Halve the outermost dimension until all parts are within the limits. */
 void Cut(PiecePart piece, const PartLimits& limits, std::vector<PiecePart>* parts) {
   if (piece.num_items() == 0) return;
   if (limits.Allow(piece)) {
@@ -138,7 +138,7 @@ void Cut(PiecePart piece, const PartLimits& limits, std::vector<PiecePart>* part
   }
 }
 
-/*! \brief The cells of the region that lie in no piece, as disjoint boxes without sources. */
+/*! \brief Elements of the region outside all pieces, as disjoint boxes without sources. */
 std::vector<Piece> FindFilled(const FetchGeometry& geometry) {
   std::vector<Box> filled = {WholeBox(geometry.shape)};
   for (const Piece& piece : geometry.pieces) {
@@ -151,7 +151,7 @@ std::vector<Piece> FindFilled(const FetchGeometry& geometry) {
   return pieces;
 }
 
-/*! \brief Widens the range of each input that a piece reads. */
+/*! \brief Extend the range of each input that a piece reads. */
 void NoteRead(const PiecePart& piece, std::vector<ByteRange>* read) {
   for (size_t s = 0; s < piece.inputs.size(); ++s) {
     ByteRange& range = read->at(piece.inputs[s]);
@@ -194,8 +194,8 @@ FetchTable PrepareFetch(const FetchGeometry& geometry, int alignment, int64_t ma
   for (const Piece& piece : FindFilled(geometry)) {
     Cut(MakePart(geometry, piece, alignment), limits, &parts);
   }
-  // Neighbours in the output are written one after the other, so that the lines of memory that
-  // several pieces share are whole when they leave the cache.
+  // Adjacent parts of the output are written one after the other, so that cache lines shared by
+  // several pieces are complete when they are evicted.
   std::sort(parts.begin(), parts.end(),
             [](const PiecePart& a, const PiecePart& b) { return a.offsets[0] < b.offsets[0]; });
   for (const PiecePart& part : parts) AppendRecord(part, &table);

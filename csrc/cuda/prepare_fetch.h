@@ -1,6 +1,6 @@
 /*!
  * \file prepare_fetch.h
- * \brief From the boxes of a fetch to the records that its kernel reads.
+ * \brief Preparation of a fetch's records.
  */
 #ifndef TOFU_CUDA_PREPARE_FETCH_H_
 #define TOFU_CUDA_PREPARE_FETCH_H_
@@ -14,27 +14,27 @@
 namespace tofu {
 namespace cuda {
 
-constexpr int kLargestItem = 16;  // bytes that a thread reads or writes at once
+constexpr int kLargestItem = 16;  // bytes that a thread accesses at once
 
-/*! \brief What is fetched. Boxes in elements, tensors row-major; pieces disjoint. */
+/*! \brief A fetch: boxes in elements, row-major tensors, disjoint pieces. */
 struct FetchGeometry {
   std::vector<int64_t> shape;                // of the region
-  std::vector<std::vector<int64_t>> inputs;  // their shapes
+  std::vector<std::vector<int64_t>> inputs;  // shapes
   std::vector<Piece> pieces;
   int element_bytes = 4;
 };
 
-/*! \brief The bytes [begin, end) of an input that the pieces read. */
+/*! \brief The bytes [begin, end) of an input that pieces read. */
 struct ByteRange {
   int64_t begin = 0;
   int64_t end = 0;
 };
 
 /*!
- * \brief The records of a fetch, in the order of their places in the output.
+ * \brief The records of a fetch, ordered by place in the output.
  *
- * Pieces of narrow rows are cut into bands, since several of them may share a line of memory: what
- * lies together is then written together.
+ * Pieces with narrow rows are cut into bands, since several of them may share a cache line and
+ * should be written together.
  */
 struct FetchTable {
   std::vector<PieceRecord> pieces;
@@ -46,11 +46,11 @@ struct FetchTable {
 Divider MakeDivider(uint32_t divisor);
 
 /*!
- * \brief Merge dimensions, choose the size of items, cut pieces into bands, and put them in order.
+ * \brief Merge dimensions, choose item sizes, cut pieces into bands, and order them.
  *
- * \param alignment in bytes, of the addresses of the output and of all inputs: a power of two
- * \param max_items a piece has no more; smaller in tests
- * \throw std::invalid_argument where there are more inputs or tiles than a launch may have
+ * \\param alignment of all addresses in bytes, a power of two
+ * \\param max_items of a piece; smaller in tests
+ * \\throw std::invalid_argument for too many inputs or tiles
  */
 FetchTable PrepareFetch(const FetchGeometry& geometry, int alignment,
                         int64_t max_items = (int64_t{1} << 31) - 1);

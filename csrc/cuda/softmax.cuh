@@ -1,7 +1,6 @@
 /*!
  * \file softmax.cuh
- * \brief The rules of the parts of softmax and log_softmax: what nnvm/parts/softmax.cc does on a
- * CPU. A group is a line.
+ * \brief Rules of softmax and log_softmax in parts, as in nnvm/parts/softmax.cc. A group is a line.
  */
 #ifndef TOFU_CUDA_SOFTMAX_CUH_
 #define TOFU_CUDA_SOFTMAX_CUH_
@@ -11,7 +10,7 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief The largest number; keeps what is no number. */
+/*! \brief The maximum; keeps NaN. */
 template <typename Real>
 struct Largest {
   Real value;
@@ -20,7 +19,7 @@ struct Largest {
   }
 };
 
-/*! \brief data -> the largest of each line */
+/*! \brief data -> maximum of each line */
 template <typename T>
 struct SoftmaxMaximum {
   typedef T Element;
@@ -42,21 +41,20 @@ struct SoftmaxMaximum {
   const PartArguments& a;
 };
 
-/*! \brief A cell over the temperature, which is 1 nearly always: then there is nothing to divide.
- */
+/*! \brief Divide by the temperature, unless it is 1. */
 template <typename Real>
 TOFU_DEVICE Real OverTemperature(const PartArguments& a, Real value) {
   return a.temperature == 1 ? value : value / static_cast<Real>(a.temperature);
 }
 
-/*! \brief (cell - largest of the line) / temperature */
+/*! \brief (element - maximum of the line) / temperature */
 template <typename T, typename Real>
 TOFU_DEVICE Real ScaledCell(const PartArguments& a, const T& cell, Real largest) {
   return OverTemperature(a, static_cast<Real>(cell) - largest);
 }
 
-/*! \brief exp(value) for data of type T. Halves have 11 bits: they are served by a power of two of
- * 22, where what `exp` computes beyond those took longer than memory. */
+/*! \brief exp(value) for data of type T. For halves, with 11 bits, a power of two to 22 bits
+ * suffices; `exp` would take longer than memory. */
 template <typename T, typename Real>
 TOFU_DEVICE Real Exponential(Real value) {
   if constexpr (sizeof(T) < sizeof(Real)) {
@@ -66,11 +64,11 @@ TOFU_DEVICE Real Exponential(Real value) {
   }
 }
 
-/*! \brief data, largest -> sum of exp((data - largest) / temperature) */
+/*! \brief data, maximum -> sum of exp((data - maximum) / temperature) */
 template <typename T>
 struct SoftmaxSum : SumRule {
   typedef T Element;
-  typedef typename RealType<T>::type Group;  // the largest
+  typedef typename RealType<T>::type Group;  // the maximum
   static constexpr int kStreams = 1;
   using SumRule::SumRule;
   TOFU_DEVICE Group Prepare(Index line) const { return static_cast<Group>(a.Input<T>(1)[line]); }
@@ -79,7 +77,7 @@ struct SoftmaxSum : SumRule {
   }
 };
 
-/*! \brief data, largest, sum -> softmax, or log_softmax where `kIsLog` */
+/*! \brief data, maximum, sum -> softmax, or log_softmax if `kIsLog` */
 template <typename T, bool kIsLog>
 struct SoftmaxApply : CellRule {
   typedef T Element;
@@ -102,7 +100,7 @@ struct SoftmaxApply : CellRule {
   }
 };
 
-/*! \brief d_out, out -> sum of d_out * out; of d_out alone, the only input, where `kIsLog` */
+/*! \brief d_out, out -> sum of d_out * out; of d_out, the only input, if `kIsLog` */
 template <typename T, bool kIsLog>
 struct SoftmaxBackwardSum : SumRule {
   typedef T Element;

@@ -1,7 +1,7 @@
 /*!
  * \file softmax_output.cuh
- * \brief The rules of the parts of SoftmaxOutput's gradient: what nnvm/parts/softmax_output.cc does
- * on a CPU. A group is all labels, or a line of classes.
+ * \brief Rules of SoftmaxOutput's gradient in parts, as in nnvm/parts/softmax_output.cc. A group is
+ * all labels, or a line of classes.
  */
 #ifndef TOFU_CUDA_SOFTMAX_OUTPUT_CUH_
 #define TOFU_CUDA_SOFTMAX_OUTPUT_CUH_
@@ -11,13 +11,13 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief The class that a label stands for. */
+/*! \brief The class of a label. */
 template <typename T>
 TOFU_DEVICE int ClassOf(const T& label) {
   return static_cast<int>(static_cast<typename RealType<T>::type>(label));
 }
 
-/*! \brief label -> how many are not to be ignored */
+/*! \brief label -> number of labels that are not ignored */
 template <typename T>
 struct ValidLabels : SumRule {
   typedef T Element;
@@ -28,15 +28,14 @@ struct ValidLabels : SumRule {
   }
 };
 
-/*! \brief out, label -> d_data; divided by the number of valid labels where that is a third input
- */
+/*! \brief out, label -> d_data, divided by the number of valid labels if that is the third input */
 template <typename T>
 struct SoftmaxOutputGradient : CellRule {
   typedef T Element;
   typedef typename RealType<T>::type Real;
   static constexpr int kStreams = 1;
   struct Group {
-    Index wanted;  // the class of the line's label, counted from the first one here
+    Index wanted;  // class of the line's label, relative to the first one here
     Real scale;
   };
   using CellRule::CellRule;

@@ -1,10 +1,10 @@
 /*!
  * \file sort_positions.cuh
- * \brief Which indices mean a row: a bitonic sort of all indices by row and number.
+ * \brief Bitonic sort of indices by row and number.
  *
  * K. E. Batcher, "Sorting networks and their applications" (1968). All keys differ, so the result
- * is one whatever the order in which threads run. What lies within a block's span is sorted in the
- * block's shared memory; wider steps are launches of their own.
+ * does not depend on the order of threads. Keys within a block's span are sorted in shared memory.
+ * Wider steps are separate launches.
  */
 #ifndef TOFU_CUDA_SORT_POSITIONS_CUH_
 #define TOFU_CUDA_SORT_POSITIONS_CUH_
@@ -14,20 +14,21 @@
 namespace tofu {
 namespace cuda {
 
-constexpr int kSortSpan = 1024;  // keys that a block sorts; more blocks are better than fewer steps
+constexpr int kSortSpan = 1024;  // keys per block; more blocks pay more than fewer steps
 
-/*! \brief Row and number of an index; keys compare as pairs do. */
+/*! \brief Row and number of an index, compared in this order. */
 TOFU_DEVICE Index KeyOf(Index row, Index number) { return (row << 32) | number; }
 TOFU_DEVICE Index IndexOfKey(Index key) { return key & 0xffffffffLL; }
 
-/*! \brief The key of index `n`: of no row of this part, after all others; nor is what fills up. */
+/*! \brief The key of index `n`. Indices without a row in this part come after all others, then the
+ * padding. */
 TOFU_DEVICE Index MakeKey(const PartArguments& a, Index n) {
   if (n >= a.positions.count) return KeyOf(a.positions.extent + 1, n);
   const Index row = a.positions.Locate(a.tensors[1], n);
   return KeyOf(row < 0 ? a.positions.extent : row, n);
 }
 
-/*! \brief Puts two keys in order: the smaller one first where keys rise. */
+/*! \brief Order two keys, ascending if `rises`. */
 TOFU_DEVICE void OrderKeys(Index* first, Index* second, bool rises) {
   const Index a = *first;
   const Index b = *second;
@@ -36,14 +37,14 @@ TOFU_DEVICE void OrderKeys(Index* first, Index* second, bool rises) {
   *second = a;
 }
 
-/*! \brief Where pair `pair` of a step begins; `stride` is a power of two, so nothing is divided. */
+/*! \brief The first key of pair `pair`. `stride` is a power of two, so no division is needed. */
 TOFU_DEVICE Index LowOfPair(Index pair, Index stride) {
   const Index within = pair & (stride - 1);
   return ((pair - within) << 1) | within;
 }
 
-/*! \brief Steps of spans up to a block's, from indices on where `sorting.span` is 0; else the steps
- * within a block of that span. */
+/*! \brief Sort all spans up to a block's, starting from indices, if `sorting.span` is 0. Otherwise
+ * run the steps of that span within a block. */
 TOFU_DEVICE void SortBlocks(const PartArguments& a) {
   TOFU_SHARED Index keys[kSortSpan];
   const Index first = BlockIndex(0) * static_cast<Index>(kSortSpan);
@@ -68,10 +69,11 @@ TOFU_DEVICE void SortBlocks(const PartArguments& a) {
   }
 }
 
-/*! \brief Steps of that stride and of half of it go together, where both lie apart. */
+/*! \brief Return true if a step runs together with the one of half its stride, which also exceeds a
+ * block's span. */
 TOFU_DEVICE bool TakesTwoStrides(Index stride) { return stride / 2 >= kSortSpan; }
 
-/*! \brief A step between keys that lie further apart than a block's span, or two. */
+/*! \brief Run one or two steps between keys that are further apart than a block's span. */
 TOFU_DEVICE void SortApart(const PartArguments& a) {
   const Sorting& sorting = a.sorting;
   const Index threads = static_cast<Index>(NumBlocks(0)) * kPartThreads;
@@ -98,7 +100,7 @@ TOFU_DEVICE void SortApart(const PartArguments& a) {
   }
 }
 
-/*! \brief Where each row's keys begin, and where those of no row do. */
+/*! \brief Find the first key of each row, and of no row. */
 TOFU_DEVICE void FindRows(const PartArguments& a) {
   const Index threads = static_cast<Index>(NumBlocks(0)) * kPartThreads;
   for (Index row = static_cast<Index>(BlockIndex(0)) * kPartThreads + ThreadIndex();

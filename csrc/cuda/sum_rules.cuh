@@ -1,7 +1,7 @@
 /*!
  * \file sum_rules.cuh
- * \brief Sums over groups, and those that BatchNorm and LayerNorm share: of the data, and of
- * squares around the mean. `count` is the number of cells of the whole tensor in each group.
+ * \brief Sums over groups, including those that BatchNorm and LayerNorm share: of data, and of
+ * squares around the mean. `count` is the number of elements of the whole tensor per group.
  */
 #ifndef TOFU_CUDA_SUM_RULES_CUH_
 #define TOFU_CUDA_SUM_RULES_CUH_
@@ -11,9 +11,9 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief What rules have in common that hand out sums of each group. */
+/*! \brief Base of rules that compute a sum of each group. */
 struct SumRule {
-  typedef Sum Result;  // unless a rule says otherwise, and prepares something for a group
+  typedef Sum Result;  // for rules that prepare nothing for a group
   typedef Index Group;
   TOFU_DEVICE explicit SumRule(const PartArguments& arguments) : a(arguments) {}
   TOFU_DEVICE Sum Nothing() const { return Sum{0}; }
@@ -24,7 +24,7 @@ struct SumRule {
   const PartArguments& a;
 };
 
-/*! \brief The same for two sums. */
+/*! \brief Base of rules that compute two sums. */
 struct TwoSumsRule : SumRule {
   typedef SumPair Result;
   using SumRule::SumRule;

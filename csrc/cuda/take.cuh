@@ -1,7 +1,7 @@
 /*!
  * \file take.cuh
- * \brief The rules of lookups in a part of a table: what nnvm/parts/take.cc does on a CPU. A group
- * is an index, a row of the table, or a line of the data.
+ * \brief Rules of lookups in a part of a table, as in nnvm/parts/take.cc. A group is an index, a
+ * row of the table, or a line of the data.
  */
 #ifndef TOFU_CUDA_TAKE_CUH_
 #define TOFU_CUDA_TAKE_CUH_
@@ -11,12 +11,12 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief Where a row of a tensor of so many rows has the cell of a place of the view. */
+/*! \brief The element of row `row` at a place of the view, in a tensor with `rows` rows. */
 TOFU_DEVICE Index CellOfRow(const PartArguments& a, Index rows, Index row, const Place& at) {
   return (at.outer * rows + row) * a.inner + (at.other - at.outer * a.inner);
 }
 
-/*! \brief table, indices -> the rows that they mean, zeros for those of other parts */
+/*! \brief table, indices -> rows, zeros for rows of other parts */
 template <typename T>
 struct Take : CellRule {
   typedef T Element;
@@ -27,7 +27,7 @@ struct Take : CellRule {
   TOFU_DEVICE Group Prepare(Index index) const { return a.positions.Locate(a.tensors[1], index); }
 };
 
-/*! \brief The cells of a row that are written together lie together in the table. */
+/*! \brief Elements of a row that are written together are adjacent in the table. */
 template <typename T, typename Cells>
 TOFU_DEVICE void ComputeBatch(const Take<T>& rule, const Index* prepared, const Cells& batch,
                               typename Cells::Real* values) {
@@ -44,8 +44,8 @@ TOFU_DEVICE void ComputeBatch(const Take<T>& rule, const Index* prepared, const 
   for (int b = 0; b < Cells::kCells; ++b) values[b] = static_cast<Real>(cells[b]);
 }
 
-/*! \brief d_out, indices -> d_table. The indices that mean a row are known from their sorting, in
- * their own order, so that additions have one order. */
+/*! \brief d_out, indices -> d_table. Sorting determines the indices of each row and the order of
+ * additions. */
 template <typename T>
 struct TakeBackward : CellRule {
   typedef T Element;
@@ -62,7 +62,7 @@ struct TakeBackward : CellRule {
   }
 };
 
-/*! \brief The sums of a batch grow together: what one index means is read for all of its cells. */
+/*! \brief All sums of a batch are computed together, so each index is read once. */
 template <typename T, typename Cells>
 TOFU_DEVICE void ComputeBatch(const TakeBackward<T>& rule,
                               const typename TakeBackward<T>::Group* prepared, const Cells& batch,
@@ -80,12 +80,12 @@ TOFU_DEVICE void ComputeBatch(const TakeBackward<T>& rule,
   }
 }
 
-/*! \brief data, an index for lines -> the cells that they mean, zeros for those of other parts.
- * The view is of what is picked, [outer][1][inner]. */
+/*! \brief data, an index per line -> elements, zeros for those of other parts. The view is of the
+ * result, [outer][1][inner]. */
 template <typename T>
 struct Pick : CellRule {
   typedef T Element;
-  typedef Index Group;  // there is one alone
+  typedef Index Group;  // there is only one
   static constexpr int kStreams = 0;
   using CellRule::CellRule;
 
@@ -98,7 +98,7 @@ struct Pick : CellRule {
   }
 };
 
-/*! \brief d_out, an index for lines -> d_data */
+/*! \brief d_out, an index per line -> d_data */
 template <typename T>
 struct PickBackward : CellRule {
   typedef T Element;

@@ -7,16 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tofu.tdl import (
-    Any,
-    Description,
-    Sum,
-    describe,
-    merge,
-    output,
-    scatter,
-    unread,
-)
+from tofu.tdl import Any, Description, Sum, describe, merge, output, scatter, unread
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
     python -m tests.campaigns.jax_equality --summary
 
 A case is a model, a type and a number of workers. It runs the searched plan for 20 steps, then random plans, which no search would choose,
-for 2 steps, on virtual devices in a separate process. Results are kept in a file, and a run continues where the last one stopped.
+for 2 steps, on virtual devices in a separate process. EqualityResults are kept in a file, and a run continues where the last one stopped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FLOAT32_FACTOR, FLOAT32_FLOOR = 4.0, 1e-6
 
 
 @dataclass(frozen=True)
-class Case:
+class EqualityCase:
     """Plans of a model: the searched one for `default_steps`, if requested, then random ones of these seeds for `steps`."""
 
     model: str
@@ -60,8 +60,8 @@ class Case:
 
 
 @dataclass
-class Result:
-    """Results of a case. `error` is the largest error, relative to the largest number of its array.
+class EqualityResult:
+    """EqualityResults of a case. `error` is the largest error, relative to the largest number of its array.
 
     `excused` is the largest number of arrays of a plan with an error that a rounding explains.
     """
@@ -74,12 +74,12 @@ class Result:
     problems: list[str] = field(default_factory=list)
 
 
-Results = dict[str, tuple[Case, Result]]
+EqualityResults = dict[str, tuple[EqualityCase, EqualityResult]]
 
 
-def run_case(case: Case) -> tuple[Case, Result]:
+def run_case(case: EqualityCase) -> tuple[EqualityCase, EqualityResult]:
     """Run all plans of a case. Errors are recorded as problems."""
-    started, result = time.perf_counter(), Result()
+    started, result = time.perf_counter(), EqualityResult()
     try:
         _run_plans(case, result)
     except Exception as error:  # the other cases continue
@@ -88,14 +88,14 @@ def run_case(case: Case) -> tuple[Case, Result]:
     return case, result
 
 
-def run_alone(case: Case) -> tuple[Case, Result]:
+def run_alone(case: EqualityCase) -> tuple[EqualityCase, EqualityResult]:
     """Run a case in a new process, with as many devices as it needs."""
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={case.workers} {COMPILED_FAST}"
     os.environ["JAX_PLATFORMS"] = "cpu"
     return run_case(case)
 
 
-def _run_plans(case: Case, result: Result) -> None:
+def _run_plans(case: EqualityCase, result: EqualityResult) -> None:
     import jax
 
     import tofu.jax
@@ -189,23 +189,25 @@ def _measure(array: Any, exact: Any) -> tuple[float, float]:
     return distance, float(np.max(np.abs(exact[np.isfinite(exact)]), initial=0.0))
 
 
-def list_cases(models: list[str], workers: list[int], plans: int, steps: int, default_steps: int) -> Iterator[Case]:
+def list_cases(
+    models: list[str], workers: list[int], plans: int, steps: int, default_steps: int
+) -> Iterator[EqualityCase]:
     """Yield cases by seeds, then by models, so that an interrupted run has some plans of every model."""
     for first in range(0, max(plans, 1), CHUNK):
         seeds = tuple(range(first, min(first + CHUNK, plans)))
         for count in workers:
             for model in models:
                 for dtype in ("float64",) if "." in model else ("float64", "float32"):
-                    yield Case(model, dtype, count, seeds, first == 0, steps, default_steps)
+                    yield EqualityCase(model, dtype, count, seeds, first == 0, steps, default_steps)
 
 
-def print_errors(results: Results, console: Console) -> None:
+def print_errors(results: EqualityResults, console: Console) -> None:
     """Print a row for each model and type: the largest error of all plans and numbers of workers."""
     table = Table(
         *("model", "type", "workers", "plans", "error", "excused", "one device", "problems", "seconds"),
         title="Largest errors against one device in float64, relative to the largest number of an array, without excused ones",
     )
-    rows: dict[tuple[str, str], list[tuple[Case, Result]]] = {}
+    rows: dict[tuple[str, str], list[tuple[EqualityCase, EqualityResult]]] = {}
     for case, result in results.values():
         rows.setdefault((case.model, case.dtype), []).append((case, result))
     for names, found in sorted(rows.items()):
@@ -249,8 +251,8 @@ def main(
         chosen = choose_names(models, load_models())
         counts = [int(count) for count in workers.split(",")]
         cases = list(list_cases(chosen, counts, plans, steps, default_steps))
-        run_waiting(run_alone, cases, Result, jobs, path, console, cases_of_a_process=1)
-    results = read_results(path, Case, Result)
+        run_waiting(run_alone, cases, EqualityResult, jobs, path, console, cases_of_a_process=1)
+    results = read_results(path, EqualityCase, EqualityResult)
     print_errors(results, console)
     sys.exit(not print_problems(results, console))
 

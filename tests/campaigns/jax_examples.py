@@ -52,7 +52,7 @@ PLANS = ("2 free", "3 searched", "4 random", "8 searched")
 
 
 @dataclass(frozen=True)
-class Case:
+class ExampleCase:
     """An example under some plans."""
 
     model: str
@@ -70,7 +70,7 @@ class Case:
 
 
 @dataclass
-class Result:
+class ExampleResult:
     """Number type, largest error by plan, and how many arrays were compared and excused."""
 
     dtype: str = ""
@@ -80,7 +80,7 @@ class Result:
     problems: list[str] = field(default_factory=list)
 
 
-def run(case: Case) -> tuple[Case, Result]:
+def run(case: ExampleCase) -> tuple[ExampleCase, ExampleResult]:
     """Build the example, and compare its steps under each plan."""
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {COMPILED_FAST}"
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -89,7 +89,7 @@ def run(case: Case) -> tuple[Case, Result]:
 
     from tests.campaigns.jax_examples_zoo.models import load_examples
 
-    result = Result()
+    result = ExampleResult()
     try:
         example = load_examples()[case.model]
         result.dtype = example.dtype
@@ -106,7 +106,7 @@ def run(case: Case) -> tuple[Case, Result]:
 class Training:
     """Steps of an example on one device, to compare plans with."""
 
-    def __init__(self, result: Result, step: Any, arguments: tuple[Any, ...]) -> None:
+    def __init__(self, result: ExampleResult, step: Any, arguments: tuple[Any, ...]) -> None:
         self._result, self._step, self._arguments = result, step, arguments
         self._whole = _compile(step, arguments)
         self._expected = _train(self._whole, *arguments)
@@ -178,7 +178,7 @@ def _train(step: Any, state: Any, *others: Any) -> list[Any]:
     return as_numbers((state, results))
 
 
-def make_table(results: dict[str, tuple[Case, Result]]) -> Table:
+def make_table(results: dict[str, tuple[ExampleCase, ExampleResult]]) -> Table:
     """Return a table with the largest error of each example under each plan."""
     plans = sorted({plan for _, result in results.values() for plan in result.errors})
     table = Table("example", "type", *plans, "arrays", "excused", box=box.SIMPLE)
@@ -188,13 +188,13 @@ def make_table(results: dict[str, tuple[Case, Result]]) -> Table:
     return table
 
 
-def _show(case: Case, result: Result, plan: str) -> str:
+def _show(case: ExampleCase, result: ExampleResult, plan: str) -> str:
     if plan in result.errors:
         return f"{result.errors[plan]:.1e}"
     return "failed" if plan in case.plans.split(",") else ""
 
 
-def write_page(results: dict[str, tuple[Case, Result]]) -> None:
+def write_page(results: dict[str, tuple[ExampleCase, ExampleResult]]) -> None:
     """Write docs/jax-examples.md: the table and the failures."""
     failed = [f"- {case}: {'; '.join(result.problems)}" for case, result in results.values() if result.problems]
     failures = ["", "Failures:", "", *(line.replace("\n", " ") for line in failed)] if failed else []
@@ -216,9 +216,9 @@ def main(source: str | None, models: str | None, plans: str, jobs: int, path: Pa
             raise click.UsageError("--source must name the folder of the repositories.")
         from tests.campaigns.jax_examples_zoo.models import load_examples
 
-        cases = [Case(name, plans, source) for name in choose_names(models, load_examples(), ";")]
-        run_waiting(run, cases, Result, jobs, path, console, cases_of_a_process=1)
-    results = read_results(path, Case, Result)
+        cases = [ExampleCase(name, plans, source) for name in choose_names(models, load_examples(), ";")]
+        run_waiting(run, cases, ExampleResult, jobs, path, console, cases_of_a_process=1)
+    results = read_results(path, ExampleCase, ExampleResult)
     console.print(make_table(results))
     if write:
         write_page(results)

@@ -51,7 +51,7 @@ LIMIT = {"float64": 1e-8, "float32": 1e-4}  # of the largest number of each arra
 
 
 @dataclass(frozen=True)
-class Case:
+class MxnetExampleCase:
     """A model over some workers."""
 
     model: str
@@ -69,7 +69,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Result:
+class MxnetExampleResult:
     """Number type, largest error, the error that a rounding explains, and how many tensors were compared and excused."""
 
     dtype: str = ""
@@ -80,7 +80,7 @@ class Result:
     problems: list[str] = field(default_factory=list)
 
 
-def run(case: Case) -> tuple[Case, Result]:
+def run(case: MxnetExampleCase) -> tuple[MxnetExampleCase, MxnetExampleResult]:
     """Build the model, and compare a step of it."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     warnings.simplefilter("ignore")  # the examples are older than their libraries
@@ -91,11 +91,11 @@ def run(case: Case) -> tuple[Case, Result]:
         symbol = example.build_symbol(Path(case.source))
         found = tofu.partition(symbol, case.workers).verify(values=dict(example.values) or None, **example.shapes)
     except Exception as error:
-        return case, Result(problems=[f"{type(error).__name__}: {str(error).strip()[:400]}"])
+        return case, MxnetExampleResult(problems=[f"{type(error).__name__}: {str(error).strip()[:400]}"])
     error = 0.0 if found.worst is None else found.worst.error
     problems = [] if found.agrees and (error <= LIMIT[found.dtype] or error <= found.tolerance) else [str(found)[:400]]
     compared = len(found.training) + len(found.inference)
-    return case, Result(found.dtype, error, found.tolerance, compared, len(found.excused), problems)
+    return case, MxnetExampleResult(found.dtype, error, found.tolerance, compared, len(found.excused), problems)
 
 
 def load_examples() -> dict[str, Any]:
@@ -107,7 +107,7 @@ def load_examples() -> dict[str, Any]:
     return EXAMPLES | GLUON_MODELS
 
 
-def make_table(results: dict[str, tuple[Case, Result]]) -> Table:
+def make_table(results: dict[str, tuple[MxnetExampleCase, MxnetExampleResult]]) -> Table:
     """Return a table with the largest error of each model at each number of workers."""
     counts = sorted({case.workers for case, _ in results.values()})
     table = Table(
@@ -128,7 +128,7 @@ def make_table(results: dict[str, tuple[Case, Result]]) -> Table:
     return table
 
 
-def _show(result: Result) -> str:
+def _show(result: MxnetExampleResult) -> str:
     return "failed" if result.error is None else f"{result.error:.1e}"
 
 
@@ -150,9 +150,9 @@ def main(
         if any(examples[name].path for name in chosen) and (source is None or not Path(source).is_dir()):
             raise click.UsageError("--source must name MXNet's folder example/, of version 1.9.1.")
         installed = [name for name in chosen if models or find_spec(examples[name].library)]
-        cases = [Case(name, int(count), source or "") for name in installed for count in workers.split(",")]
-        run_waiting(run, cases, Result, jobs, path, console, cases_of_a_process=12)
-    results = read_results(path, Case, Result)
+        cases = [MxnetExampleCase(name, int(count), source or "") for name in installed for count in workers.split(",")]
+        run_waiting(run, cases, MxnetExampleResult, jobs, path, console, cases_of_a_process=12)
+    results = read_results(path, MxnetExampleCase, MxnetExampleResult)
     table = make_table(results)
     console.print(table)
     if write:

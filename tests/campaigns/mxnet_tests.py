@@ -40,7 +40,7 @@ HOW_TO_GET_TESTS = f"""\
 
 
 @dataclass(frozen=True)
-class Run:
+class SuiteRun:
     """The tests of a file, partitioned in one way."""
 
     file: str
@@ -56,7 +56,7 @@ class Run:
 Errors = dict[str, str | None]  # test -> the first line of its error; None if it passed
 
 
-def run_file(source: Path, run: Run, only: str, seconds: float) -> None:
+def run_file(source: Path, run: SuiteRun, only: str, seconds: float) -> None:
     """Run the tests of a file in a process that xdist replaces if it dies."""
     path = (source / FOLDER / f"{run.file}.py").resolve()
     results = run.path.absolute()
@@ -69,7 +69,7 @@ def run_file(source: Path, run: Run, only: str, seconds: float) -> None:
     subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def read_errors(run: Run) -> Errors:
+def read_errors(run: SuiteRun) -> Errors:
     """Return the results of a run. Skipped tests are left out."""
     errors: Errors = {}
     for case in ElementTree.parse(run.path).iter("testcase") if run.path.exists() else ():
@@ -81,14 +81,14 @@ def read_errors(run: Run) -> Errors:
     return errors
 
 
-def print_table(results: dict[Run, Errors], console: Console) -> list[str]:
+def print_table(results: dict[SuiteRun, Errors], console: Console) -> list[str]:
     """Print a row for each run, and the failures of tests that pass on one device. Return the failures without a reason."""
     table = Table("file", "way", "workers", "passed", "failed", "as one device", "explained", "unexplained", box=None)
     failures = Table("file", "test", "way", "workers", "error, or the reason", box=None)
     unexplained = []
     for run, errors in results.items():
-        alone = results.get(Run(run.file, ONE_DEVICE, 1), {})
-        double = results.get(Run(run.file, GLUON_IN_DOUBLE, run.workers), {}) if run.way == GLUON else {}
+        alone = results.get(SuiteRun(run.file, ONE_DEVICE, 1), {})
+        double = results.get(SuiteRun(run.file, GLUON_IN_DOUBLE, run.workers), {}) if run.way == GLUON else {}
         failed = {test: error for test, error in errors.items() if error is not None}
         new = [test for test in failed if run.way != ONE_DEVICE and not alone.get(test)]
         reasons = {
@@ -108,12 +108,12 @@ def print_table(results: dict[Run, Errors], console: Console) -> list[str]:
     return unexplained
 
 
-def list_runs(files: Iterable[str], ways: Iterable[str], workers: Iterable[int]) -> list[Run]:
+def list_runs(files: Iterable[str], ways: Iterable[str], workers: Iterable[int]) -> list[SuiteRun]:
     """Return the runs of each file: one device first, then each way over each number of workers."""
     return [
         run
         for file in files
-        for run in (Run(file, ONE_DEVICE, 1), *(Run(file, way, count) for way in ways for count in workers))
+        for run in (SuiteRun(file, ONE_DEVICE, 1), *(SuiteRun(file, way, count) for way in ways for count in workers))
     ]
 
 

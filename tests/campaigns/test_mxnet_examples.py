@@ -5,7 +5,7 @@ import pytest
 from tests.campaigns import mxnet_examples
 from tests.campaigns.example_zoo import models
 from tests.campaigns.example_zoo.loading import load_definitions
-from tests.campaigns.mxnet_examples import Case, Result, make_table, run
+from tests.campaigns.mxnet_examples import MxnetExampleCase, MxnetExampleResult, make_table, run
 
 SCRIPT = """
 from collections import namedtuple
@@ -28,7 +28,7 @@ def source(tmp_path, monkeypatch):
     (tmp_path / "family").mkdir()
     (tmp_path / "family/script.py").write_text(SCRIPT)
     (tmp_path / "family/neighbour.py").write_text("WIDTH = 6")
-    example = models.Example("family/script.py", lambda defined: defined.get_symbol(2), {"data": (4, 8)})
+    example = models.MxnetExample("family/script.py", lambda defined: defined.get_symbol(2), {"data": (4, 8)})
     monkeypatch.setitem(models.EXAMPLES, "mine", example)
     return tmp_path
 
@@ -43,7 +43,7 @@ def test_definitions_are_loaded_and_nothing_is_run(source):
 
 
 def test_model_is_compared_with_one_device(source, monkeypatch):
-    case, result = run(Case("mine", 2, str(source)))
+    case, result = run(MxnetExampleCase("mine", 2, str(source)))
     assert (result.dtype, result.problems, result.compared) == ("float64", [], 4)
     assert 0 <= result.error < 1e-12
     assert f"{result.error:.1e}" in "".join(make_table({case.key: (case, result)}).columns[2]._cells)
@@ -60,13 +60,13 @@ def test_feed_describes_data_and_label():
 
 def test_error_is_a_problem(source, monkeypatch):
     monkeypatch.setitem(
-        models.EXAMPLES, "mine", models.Example("family/script.py", lambda defined: defined.nothing, {})
+        models.EXAMPLES, "mine", models.MxnetExample("family/script.py", lambda defined: defined.nothing, {})
     )
-    _, result = run(Case("mine", 2, str(source)))
+    _, result = run(MxnetExampleCase("mine", 2, str(source)))
     assert result.problems[0].startswith("AttributeError")
-    assert "failed" in make_table({"": (Case("mine", 2, ""), Result())}).columns[2]._cells
+    assert "failed" in make_table({"": (MxnetExampleCase("mine", 2, ""), MxnetExampleResult())}).columns[2]._cells
 
 
 def test_model_of_the_zoo_is_compared_with_one_device():
-    _, result = run(Case("squeezenet1.0", 2, ""))
+    _, result = run(MxnetExampleCase("squeezenet1.0", 2, ""))
     assert (result.dtype, result.problems) == ("float64", [])

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from tests.campaigns import mxnet_tests
 from tests.campaigns.mxnet_suite import reasons
-from tests.campaigns.mxnet_tests import FOLDER, Run, main, print_table, read_errors, run_file
+from tests.campaigns.mxnet_tests import FOLDER, SuiteRun, main, print_table, read_errors, run_file
 
 SUITE = """
 import os, time
@@ -61,7 +61,7 @@ def run_suite(tmp_path, monkeypatch):
 
     def run_suite(text, way):
         (tmp_path / FOLDER / "test_all.py").write_text(text)
-        run = Run("test_all", way, 2)
+        run = SuiteRun("test_all", way, 2)
         run_file(tmp_path, run, "", 20)
         return read_errors(run)
 
@@ -89,7 +89,7 @@ def test_blocks_are_partitioned_when_hybridized_or_called(run_suite, way, passed
 
 
 def test_passing_in_double_precision_explains_a_failure():
-    single, double = Run("test_file", "gluon", 2), Run("test_file", "gluon, float64", 2)
+    single, double = SuiteRun("test_file", "gluon", 2), SuiteRun("test_file", "gluon, float64", 2)
     console = mxnet_tests.Console(quiet=True)
     assert print_table({single: {"a": "boom"}, double: {"a": None}}, console) == []
     assert print_table({single: {"a": "boom"}, double: {"a": "boom"}}, console) == ["test_file::a"] * 2
@@ -98,8 +98,8 @@ def test_passing_in_double_precision_explains_a_failure():
 def test_failures_of_one_device_and_known_ones_are_not_counted(monkeypatch):
     monkeypatch.setattr(reasons, "REASONS", {("test_file", "b", ""): "known"})
     results = {
-        Run("test_file", "one device", 1): {"a": "boom", "b": None, "c": None, "d": None},
-        Run("test_file", "symbol", 2): {"a": "boom", "b": "boom", "c": "boom", "d": None},
+        SuiteRun("test_file", "one device", 1): {"a": "boom", "b": None, "c": None, "d": None},
+        SuiteRun("test_file", "symbol", 2): {"a": "boom", "b": "boom", "c": "boom", "d": None},
     }
     assert print_table(results, mxnet_tests.Console(quiet=True)) == ["test_file::c"]
 

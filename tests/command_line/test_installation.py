@@ -43,7 +43,7 @@ def test_doctor_runs_without_mxnet(monkeypatch):
     monkeypatch.setattr(doctor, "_find_version", lambda *packages: doctor.NOT_INSTALLED)
     result = run("doctor")
     assert result.exit_code == 0
-    assert "MXNet   not installed: the planner" in result.output
+    assert "MXNet   not installed; the planner" in result.output
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def run_in(root, *arguments):
     ("arguments", "is_broken", "printed"),
     [
         (["--version"], False, tofu.__version__),
-        (["--help"], False, "doctor  Say what is installed"),
-        (["doctor"], False, r"core +is not there\n +-> Tofu's native code is not built .*: make build"),
+        (["--help"], False, "doctor  Check the installation"),
+        (["doctor"], False, r"core +missing\n +-> Tofu's native code is not built .*: make build"),
         (["diff", "a.json", "b.json"], False, r"Error: Tofu's native code is not built .*: make build, or pip install"),
         (
             ["diff", "a.json", "b.json"],
@@ -92,7 +92,7 @@ def test_diff_lists_differences_of_plans(tmp_path):
         (tmp_path / f"{number}.json").write_text(plan.to_json())
     result = run("diff", *files)
     assert result.exit_code == 1
-    assert "bytes that move: " in result.output
+    assert "bytes moved: " in result.output
     assert re.search(r"^operator fc1: \w+ -> b$", result.output, re.M)
     assert re.search(r"^tensor out_weight: \d -> -$", result.output, re.M)
     assert run("diff", files[0], files[0]).output == "The plans are equal.\n"

@@ -51,7 +51,7 @@ def test_ops_as_json_has_the_totals():
         (("Convolutoin", "--shape", "4,6"), ["no operator Convolutoin", "Convolution"]),
         (("FullyConnected", "--shape", "4,6"), ["num_hidden"]),
         (("FullyConnected", "--shape", "4,6", "--attribute", "num_hiden=5"), ["Cannot find argument 'num_hiden'"]),
-        (("tanh", "--attribute", "a=3"), ["--attribute is of one signature"]),
+        (("tanh", "--attribute", "a=3"), ["--attribute belongs to one signature"]),
         (("Custom",), ["no built-in case of Custom", "--shape", "--module"]),
         (("FullyConnected", "--shape", "4x6", "--attribute", "num_hidden=5"), ["D0,D1", "4x6"]),
         (("FullyConnected", "--shape", "4,6", "--attribute", "num_hidden"), ["NAME=VALUE"]),

@@ -3,6 +3,7 @@
  * \brief Elimination compared with exhaustive search, its order on wide joins, and its limit.
  */
 #include <algorithm>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -15,9 +16,16 @@ namespace {
 using namespace tofu;  // NOLINT(build/namespaces)
 using tofu_test::Random;
 
-EliminationProblem DrawProblem(uint64_t seed) {
+void AddPair(int first, int second, Random* random, PairwiseProblem* problem) {
+  const size_t rows = problem->unary[first].size(), columns = problem->unary[second].size();
+  ByteMatrix table{rows, columns, std::vector<int64_t>(rows * columns)};
+  for (int64_t& bytes : table.entries) bytes = random->Draw(-3, 9);
+  problem->pairs.push_back({first, second, std::make_shared<ByteMatrix>(std::move(table))});
+}
+
+PairwiseProblem DrawProblem(uint64_t seed) {
   Random random(seed);
-  EliminationProblem problem;
+  PairwiseProblem problem;
   const int size = static_cast<int>(random.Draw(1, 7));
   for (int v = 0; v < size; ++v) {
     problem.unary.emplace_back();
@@ -26,45 +34,32 @@ EliminationProblem DrawProblem(uint64_t seed) {
     }
   }
   for (int64_t pair = random.Draw(0, 2 * size); pair > 0 && size > 1; --pair) {
-    PairFactor factor;
-    factor.first = static_cast<int>(random.Draw(0, size - 1));
-    factor.second = static_cast<int>((factor.first + random.Draw(1, size - 1)) % size);
-    factor.bytes.resize(problem.unary[factor.first].size() * problem.unary[factor.second].size());
-    for (int64_t& bytes : factor.bytes) bytes = random.Draw(-3, 9);
-    problem.pairs.push_back(factor);
+    const int first = static_cast<int>(random.Draw(0, size - 1));
+    const int second = static_cast<int>((first + random.Draw(1, size - 1)) % size);
+    AddPair(first, second, &random, &problem);
   }
   return problem;
 }
 
-Weight Evaluate(const EliminationProblem& problem, const std::vector<int>& values) {
-  Weight weight = 0;
-  for (size_t v = 0; v < values.size(); ++v) weight += problem.unary[v][values[v]];
-  for (const PairFactor& pair : problem.pairs) {
-    const size_t columns = problem.unary[pair.second].size();
-    weight += MakeWeight(pair.bytes[values[pair.first] * columns + values[pair.second]], 0);
-  }
-  return weight;
-}
-
-Weight FindLeast(const EliminationProblem& problem) {
+Weight FindLeast(const PairwiseProblem& problem) {
   std::vector<int> values(problem.unary.size(), 0);
-  Weight least = Evaluate(problem, values);
+  Weight least = EvaluatePairwise(problem, values);
   while (true) {
     size_t v = 0;
     while (v < values.size() && ++values[v] == static_cast<int>(problem.unary[v].size())) {
       values[v++] = 0;
     }
     if (v == values.size()) return least;
-    least = std::min(least, Evaluate(problem, values));
+    least = std::min(least, EvaluatePairwise(problem, values));
   }
 }
 
 void TestAgainstExhaustiveSearch() {
   for (uint64_t seed = 1; seed <= 2000; ++seed) {
-    const EliminationProblem problem = DrawProblem(seed);
+    const PairwiseProblem problem = DrawProblem(seed);
     const EliminationResult result = Eliminate(problem);
     CHECK(result.weight == FindLeast(problem));
-    CHECK(Evaluate(problem, result.values) == result.weight);
+    CHECK(EvaluatePairwise(problem, result.values) == result.weight);
   }
 }
 
@@ -72,41 +67,40 @@ void TestAgainstExhaustiveSearch() {
 void TestLargeTablesAgainstExhaustiveSearch() {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Random random(seed);
-    EliminationProblem problem;
+    PairwiseProblem problem;
     for (int v = 0; v < 4; ++v) {
       problem.unary.emplace_back();
       for (int64_t x = random.Draw(13, 16); x > 0; --x)
         problem.unary.back().push_back(MakeWeight(random.Draw(0, 5), random.Draw(0, 1000)));
       for (int u = 0; u < v; ++u) {
-        PairFactor factor{v, u, {}};
-        if (random.Draw(0, 1) == 1) std::swap(factor.first, factor.second);
-        factor.bytes.resize(problem.unary[u].size() * problem.unary[v].size());
-        for (int64_t& bytes : factor.bytes) bytes = random.Draw(-3, 9);
-        problem.pairs.push_back(factor);
+        const bool turns = random.Draw(0, 1) == 1;
+        AddPair(turns ? u : v, turns ? v : u, &random, &problem);
       }
     }
     const EliminationResult result = Eliminate(problem);
     CHECK(result.largest_table > 2048);
     CHECK(result.weight == FindLeast(problem));
-    CHECK(Evaluate(problem, result.values) == result.weight);
+    CHECK(EvaluatePairwise(problem, result.values) == result.weight);
   }
 }
 
 void TestDominatedValuesDoNotMatter() {
   for (uint64_t seed = 0; seed < 400; ++seed) {
-    const EliminationProblem problem = DrawProblem(seed);
+    const PairwiseProblem problem = DrawProblem(seed);
     const EliminationResult found = EliminateUndominated(problem);
     CHECK(found.weight == FindLeast(problem));
-    CHECK(Evaluate(problem, found.values) == found.weight);
+    CHECK(EvaluatePairwise(problem, found.values) == found.weight);
   }
 }
 
-EliminationProblem MakeProblem(const std::vector<std::pair<int, int>>& edges, int size,
-                               int domain) {
-  EliminationProblem problem;
+PairwiseProblem MakeProblem(const std::vector<std::pair<int, int>>& edges, int size, int domain) {
+  PairwiseProblem problem;
   problem.unary.assign(size, std::vector<Weight>(domain, 0));
+  const size_t values = domain;
+  const auto ones = std::make_shared<ByteMatrix>(
+      ByteMatrix{values, values, std::vector<int64_t>(values * values, 1)});
   for (const auto& [a, b] : edges) {
-    problem.pairs.push_back({a, b, std::vector<int64_t>(domain * domain, 1)});
+    problem.pairs.push_back({a, b, ones});
   }
   return problem;
 }

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "check.h"
-#include "core/geometry/coverage.h"
 #include "core/geometry/geometry.h"
 
 namespace {

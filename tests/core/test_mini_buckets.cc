@@ -11,7 +11,6 @@
 #include "check.h"
 #include "core/bounds/bound.h"
 #include "core/bounds/mini_buckets.h"
-#include "core/bounds/repetition.h"
 #include "core/elimination/pairwise.h"
 #include "draw_pairwise.h"
 

@@ -82,7 +82,7 @@ def test_problems_of_gpus_are_reported_at_bind(run_emulated):
         "gpu(9) is Emulated GPU (9.0). Use GPUs up to the generations Ampere and Ada, or contexts=[mx.cpu(0), ...]."
     )
     assert said["unknown"] == said["unknown at bind"] == [message]
-    assert said["mixed"] == ["Workers are on GPUs or on CPUs, not on both: cpu(1) stands beside gpu(0)."]
+    assert said["mixed"] == ["Workers run on GPUs or on CPUs, not on both: the contexts include cpu(1) and gpu(0)."]
     (full,) = said["full"]
     assert full.startswith(
         "There is not enough memory for binding the model: gpu(0) has 100 B free, and the plan needs "

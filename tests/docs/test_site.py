@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tofu
+from tofu.command_line.main import FILES
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,9 +24,9 @@ def site():
 def test_the_navigation_lists_the_documents(site):
     named = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     documents = {str(path.relative_to(ROOT)) for path in site.list_documents()}
-    assert set(named) <= documents | set(site.REFERENCE)
+    assert set(named) <= documents | {*site.REFERENCE, site.COMMANDS}
     assert {name for name in documents if re.fullmatch(r"docs/[^/]+\.md", name)} <= set(named)
-    assert set(site.REFERENCE) <= set(named)
+    assert {*site.REFERENCE, site.COMMANDS} <= set(named)
 
 
 def test_the_reference_lists_every_public_name(site):
@@ -38,3 +39,9 @@ def test_the_reference_lists_every_public_name(site):
         *tofu.gluon.__all__,
         *tofu.mod.__all__,
     }
+
+
+def test_the_reference_has_every_command(site):
+    page = site.write_commands()
+    assert [name for name in FILES if f"\n## {name}\n" not in page] == []
+    assert "--memory-limit SIZE" in page

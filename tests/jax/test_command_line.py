@@ -65,7 +65,7 @@ def test_plan_prints_and_saves_plans_for_more_devices_than_exist(file):
     assert result.output.startswith("32 workers (2 x 2 x 2 x 2 x 2)")
     assert "arguments of" in result.output
     shown = "".join(result.output.split())  # lines break anywhere in a long path
-    assert re.search(rf"{re.escape(product)},splitateverystepalong.*Itisat\S*train\.py:\d+\.", shown)
+    assert re.search(rf"{re.escape(product)},splitineveryroundalong.*Itisat\S*train\.py:\d+\.", shown)
     assert re.search(r"strategies +\d", result.output)
     assert "<title>train.py:step: 32 workers</title>" in page.read_text()
     plan = Plan.from_json(saved.read_text())
@@ -148,15 +148,9 @@ def test_help_without_mxnet():
 @pytest.mark.skipif(not find_spec("mxnet"), reason="MXNet is not installed")
 def test_options_of_other_models_are_refused(file):
     for arguments, message in (
-        (["plan", file, "--shape", "x:3"], "--shape: this is for an MXNet symbol, and"),
-        (
-            ["memory", "model-symbol.json", "--donate", 0],
-            "--donate: this is for a step for JAX, and model-symbol.json is",
-        ),
-        (
-            ["compare", "model-symbol.json", "--batch", 3],
-            "--batch: this is for a step for JAX, and model-symbol.json is",
-        ),
+        (["plan", file, "--shape", "x:3"], "--shape: for an MXNet symbol only, and"),
+        (["memory", "model-symbol.json", "--donate", 0], "--donate: for a step for JAX only, and model-symbol.json is"),
+        (["compare", "model-symbol.json", "--batch", 3], "--batch: for a step for JAX only, and model-symbol.json is"),
         (["frontier", file], "frontier is for an MXNet symbol, and"),
         (["plan", "nothing.json"], "There is no file nothing.json. MODEL is a symbol that MXNet saved"),
     ):

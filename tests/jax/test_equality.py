@@ -28,10 +28,7 @@ def small(monkeypatch):
 
 
 def test_differences_are_reported_and_saved(small, monkeypatch, tmp_path):
-    path, arguments = (
-        tmp_path / "results.jsonl",
-        ["--models", "one_product", "--workers", "2", "--plans", "1"],
-    )
+    path, arguments = (tmp_path / "results.jsonl", ["--models", "one_product", "--workers", "2", "--plans", "1"])
     monkeypatch.setattr(jax_equality, "LIMIT", -1.0)  # nothing is near enough
     monkeypatch.setattr(
         campaigns, "run_cases", lambda run, cases, kind, jobs, path, *_, **__: run_in_this_process(cases, path)

@@ -80,14 +80,14 @@ def test_page_and_table_explain_the_plan(tmp_path):
     assert "<title>step: 2 workers</title>" in page
     assert "arguments per worker, at most" in page
     assert "memory per worker" not in page
-    assert "<h2>How long</h2>" in page
+    assert "<h2>Time</h2>" in page
     assert "<th>memory</th>" in page  # of the simulation, with what a step holds for a while
     moved = [int(count) for count in re.findall(r'data-bytes="(\d+)"', page)]
     assert sum(moved) == made.plan.communication_bytes
     operator = max(made.plan.operators, key=len)
     table = made.why(operator)
     shown = " ".join(table.split())  # it may be broken into lines
-    assert shown.startswith(f"{operator}, split at every step along")
+    assert shown.startswith(f"{operator}, split in every round along")
     assert re.search(r"It is at \S+plain\.py:\d+\.$", shown)
     assert "(as planned)" in table
 
@@ -131,7 +131,7 @@ def test_donated_arguments_are_counted_from_either_end(argument):
     step, state, data = STEPS["perceptron"](jnp.float32)
     made = tofu.jax.partition(step, np.int64(2), (state, data), donate_argnums=argument)
     placed = made.place(state)
-    assert_close(made(placed, data), jax.jit(step)(state, data))
+    assert_close(made(placed, data), jax.jit(step)(state, data), 1e-4, 1e-4)
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(placed))
 
 
@@ -224,7 +224,7 @@ def test_arguments_may_be_placed_on_another_mesh():
     placed = jax.device_put(data, split)
     made = tofu.jax.partition(step, mesh, (state, placed))
     assert made.plan == tofu.jax.partition(step, 8, (state, data)).plan
-    assert_close(made(state, placed), expected)
+    assert_close(made(state, placed), expected, 1e-4, 1e-4)
 
 
 @pytest.mark.parametrize("double", [False, True])

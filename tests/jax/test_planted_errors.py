@@ -32,7 +32,7 @@ def test_a_missing_collective_is_found(monkeypatch, kind):
         "recognize",
         lambda *given: tuple(collective for collective in recognize(*given) if not isinstance(collective, kind)),
     )
-    with pytest.raises(InternalError, match="are not its transfer"):
+    with pytest.raises(InternalError, match="differ from its transfer"):
         partition()(X, W)
 
 
@@ -46,7 +46,7 @@ def test_a_collective_along_the_wrong_axis_is_found(monkeypatch):
         )
 
     monkeypatch.setattr(spmd, "recognize", turn)
-    with pytest.raises(InternalError, match="are not its transfer"):
+    with pytest.raises(InternalError, match="differ from its transfer"):
         partition()(X, W)
 
 

@@ -56,11 +56,7 @@ CALLS = [
     (lambda: partition(uneven="all"), UnsupportedError, "uneven is 'all', and not one of 'none', 'needed'"),
     (lambda: partition(static_argnums=0), UnsupportedError, r"static_argnums= \(.*static by themselves"),
     (lambda: partition(in_shardings=0), UnsupportedError, r"in_shardings= \(.*hints= fixes some"),
-    (
-        lambda: partition(donate_argnums=(2,)),
-        UnsupportedError,
-        "donate_argnums has 2; the step has arguments 0 to 1",
-    ),
+    (lambda: partition(donate_argnums=(2,)), UnsupportedError, "donate_argnums has 2; the step has arguments 0 to 1"),
     (lambda: partition(donate_argnums=-3), UnsupportedError, "donate_argnums has -3"),
     (lambda: partition(donate_argnums="state"), UnsupportedError, "donate_argnums has 's'"),
     (lambda: partition(donate_argnums=[None]), UnsupportedError, "donate_argnums has None"),

@@ -55,7 +55,7 @@ def test_a_plan_for_one_worker_moves_nothing(tmp_path):
     made.save_report(tmp_path / "plan.html")
     page = (tmp_path / "plan.html").read_text()
     assert "Planned for 1 worker.<" in page.replace("\n", "")
-    assert "Step by step" not in page
+    assert "Round by round" not in page
     told = print_to_text(lambda console: print_partition(console, made.partition, None))
     assert told.startswith("1 worker: 0 B move per training step\n")
 

@@ -21,11 +21,7 @@ def run(program, **environment):
 
 @pytest.mark.parametrize(
     ("environment", "expected"),
-    [
-        ({}, "64"),
-        ({"NPROC": "3"}, "3"),
-        ({"XLA_FLAGS": "", "JAX_NUM_CPU_DEVICES": "100"}, "800"),
-    ],
+    [({}, "64"), ({"NPROC": "3"}, "3"), ({"XLA_FLAGS": "", "JAX_NUM_CPU_DEVICES": "100"}, "800")],
 )
 def test_the_number_of_threads_follows_the_devices(environment, expected):
     assert run("import os, tofu.jax; print(os.environ.get('NPROC'))", **environment) == expected

@@ -41,11 +41,7 @@ def partition(workers, **options):
     return tofu.jax.partition(train, workers, ((WEIGHT, BIAS, jnp.int32(3)), (BATCH, LABELS)), **options)
 
 
-@pytest.mark.parametrize(
-    ("workers", "options"),
-    [(8, {}), (3, {"donate_argnums": 0, "uneven": "free"})],
-    ids=str,
-)
+@pytest.mark.parametrize(("workers", "options"), [(8, {}), (3, {"donate_argnums": 0, "uneven": "free"})], ids=str)
 def test_gradients_equal_one_device(workers, options):
     made = partition(workers, **options)
     for transform in (

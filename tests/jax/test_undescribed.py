@@ -67,7 +67,7 @@ def test_plans_report_replicated_operators_and_their_cost(made):
 def test_pages_and_reasons_name_undescribed_operators(made, tmp_path):
     made.save_report(tmp_path / "plan.html")
     page = (tmp_path / "plan.html").read_text()
-    assert "<h2>Not described</h2>" in page
+    assert "<h2>Without a description</h2>" in page
     assert "1.5 MiB</td></tr>" in page
     assert 'and undescribed="replicate" has every worker compute all of it' in " ".join(made.why("cumsum").split())
 

@@ -48,11 +48,7 @@ def test_the_command_verifies_a_file(tmp_path):
 def test_a_wrong_number_fails_the_command(tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text(FILE)
     run = SpmdProgram.compile
-    monkeypatch.setattr(
-        SpmdProgram,
-        "compile",
-        lambda *given: spoil(run(*given)),
-    )
+    monkeypatch.setattr(SpmdProgram, "compile", lambda *given: spoil(run(*given)))
     result = CliRunner().invoke(main, ["verify", str(tmp_path / "train.py"), "--workers", "4"])
     assert result.exit_code == 1
     assert result.output.startswith("WRONG: result result/0/table differs by 1.0e-0"), result.output

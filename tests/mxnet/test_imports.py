@@ -89,11 +89,11 @@ def without(module, name):
         ),
         (
             without("tofu._core", "search_exact"),
-            r"Tofu's native code was built from other sources than its Python code \(tofu._core has no search_exact\): make build",
+            r"Tofu's native code does not match its Python code \(tofu._core has no search_exact\): make build",
         ),
         (
             without("tofu._mxnet", "array_version"),
-            r"Tofu's native code was built from other sources than its Python code \(tofu._mxnet has no array_version\): make build",
+            r"Tofu's native code does not match its Python code \(tofu._mxnet has no array_version\): make build",
         ),
         (
             "import importlib.metadata; importlib.metadata.version = lambda package: '1.9.1'",

@@ -10,7 +10,7 @@ from tests.nnvm.graphs import cnn, count_copies, emit, mlp, training_graph
 from tests.shared.json_graph import bind
 from tests.shared.programs import ProgramWriter
 from tofu import _mxnet
-from tofu.mxnet.check.tables import read_tables
+from tofu.mxnet.check.traffic import read_tables
 
 
 def test_nodes_are_named_by_worker_and_placed_there():

@@ -16,7 +16,7 @@ from mxnet.base import _LIB, check_call
 
 from tests.shared.json_graph import JsonGraph, bind, pieces_text
 from tofu import _mxnet
-from tofu.mxnet.check.tables import read_tables
+from tofu.mxnet.check.traffic import read_tables
 
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6, "bool": 7}
 DEVICES = 3

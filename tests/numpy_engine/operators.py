@@ -56,10 +56,7 @@ def tanh_backward(d_out, out):
 PADDED = {"bound": {"pad": lambda local: 0 if local.is_split("x") else local.attributes["pad"]}, "pads": ("x",)}
 
 
-@operator(
-    lambda data, weight, pad: [(data[0], weight[0], data[2] + 2 * pad - weight[2] + 1)],
-    **PADDED,
-)
+@operator(lambda data, weight, pad: [(data[0], weight[0], data[2] + 2 * pad - weight[2] + 1)], **PADDED)
 def convolve(data, weight, *, pad=0):
     return lambda n, co, x: Sum(lambda ci, d: data[n, ci, x + d - pad] * weight[co, ci, d])
 

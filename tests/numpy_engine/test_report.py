@@ -42,11 +42,7 @@ def test_wrong_result_sizes_are_found():
     execution = made.training
     check_program(execution.program, made.plan.communication_bytes)
     wrong = type(execution)(
-        execution.graph,
-        execution.program,
-        execution.attributes,
-        execution.boxes,
-        execution.result_boxes[::-1],
+        execution.graph, execution.program, execution.attributes, execution.boxes, execution.result_boxes[::-1]
     )
     with pytest.raises(InternalError, match="The shards of a result have the shapes"):
         NUMPY.backend.check(wrong, made.choices)

@@ -219,11 +219,7 @@ def test_wrong_moves_of_an_exchange_are_found():
 
 def test_replicas_of_a_sum_add_in_one_order():
     reads = [Read(0, owner, (0,), (0,)) for owner in (2, 0, 1)]
-    pieces = [
-        Piece(3, (0,), (4,), (reads[1],)),
-        Piece(0, (0,), (4,), tuple(reads)),
-        Piece(1, (0,), (4,), tuple(reads)),
-    ]
+    pieces = [Piece(3, (0,), (4,), (reads[1],)), Piece(0, (0,), (4,), tuple(reads)), Piece(1, (0,), (4,), tuple(reads))]
     rounds = find_rounds(pieces)
     for reader in (0, 1):
         assert [first.moves[reader][0] for first in rounds if reader in first.moves] == [2, 0, 1]

@@ -10,8 +10,7 @@ from tests.models.plain import mlp, plain_cnn, residual_cnn
 from tofu import _mxnet
 from tofu.graph import TensorKind
 from tofu.mxnet.backend.buffers import worker_variables
-from tofu.mxnet.memory.account import count_rounding
-from tofu.mxnet.memory.gpu_pool import round_up
+from tofu.mxnet.memory.account import count_rounding, round_up
 from tofu.mxnet.memory.plot import plot_memory
 from tofu.program import worker_group
 from tofu.search.geometry import find_shards
@@ -131,7 +130,7 @@ def test_tables_and_plots(tmp_path):
         assert part in text
     plot_memory(report, tmp_path / "memory.png")
     assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(tofu.TofuError, match=r"memory.xyz: the ending .* one of .*\.png, .*\.svg"):
+    with pytest.raises(tofu.TofuError, match=r"memory.xyz: unknown picture format. Use one of .*\.png, .*\.svg"):
         plot_memory(report, tmp_path / "memory.xyz")
 
 

@@ -84,7 +84,7 @@ def test_alternatives_of_unknown_operators_are_refused(partition):
 
 def test_the_page_lists_simulated_machines(partition):
     text = render_page(partition, "a model")
-    part = text.partition("<h2>How long</h2>")[2].partition("<h2>")[0]
+    part = text.partition("<h2>Time</h2>")[2].partition("<h2>")[0]
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(<td>.*?)</tr>", part, re.DOTALL)]
     found = {row[0]: row for row in rows}
     assert list(found) == [worker["machine"] for worker in describe_durations(partition, untracked)]

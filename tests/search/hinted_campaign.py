@@ -120,11 +120,7 @@ def split_family(family, fixed):
 def search(problem, graph, fixed):
     costs = problem.arrangement.nanoseconds
     return _core.search_exact(
-        graph,
-        list(problem.factors),
-        *fixed,
-        prices=costs["prices"],
-        latencies=costs["latencies"],
+        graph, list(problem.factors), *fixed, prices=costs["prices"], latencies=costs["latencies"]
     )
 
 

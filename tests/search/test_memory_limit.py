@@ -26,10 +26,7 @@ def mlp(layers, batch, width):
     return Model("mlp", mx.sym.LinearRegressionOutput(net, name="loss"), {"data": (batch, width)})
 
 
-MODELS = {
-    "transformer": transformer(1, 256, 8, 8, length=64, vocabulary=512),
-    "mlp": mlp(4, 1024, 256),
-}
+MODELS = {"transformer": transformer(1, 256, 8, 8, length=64, vocabulary=512), "mlp": mlp(4, 1024, 256)}
 
 
 class ReplicatingModel(CellModel):
@@ -172,14 +169,7 @@ def test_limits_of_given_plans_and_baselines():
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [
-        (1000, 1000),
-        (12e9, 12 * 10**9),
-        ("12GB", 12 * 10**9),
-        ("1.5 KiB", 1536),
-        ("2g", 2 * 10**9),
-        ("7", 7),
-    ],
+    [(1000, 1000), (12e9, 12 * 10**9), ("12GB", 12 * 10**9), ("1.5 KiB", 1536), ("2g", 2 * 10**9), ("7", 7)],
 )
 def test_sizes_are_parsed(value, expected):
     assert read_bytes(value) == expected

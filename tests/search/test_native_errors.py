@@ -51,7 +51,7 @@ MALFORMED = {
     "operator 1 of axes [4, 8] follows tensor 0 of shape [4, 6]: they must be equal": {"follows": 0},
     "operator 1 of axes [4, 8] shares the choice of operator 0 of axes [4, 8, 6]": {"same_as": 0},
     "operator 1 of axes [4, 8] is in group 0 with operator 0 of axes [4, 8, 6]: operators that share": {"group": 0},
-    "operator 1 is fetched along axis 5: it has 2 axes": {"fetched": [5]},
+    "operator 1 is fetched along axis 5: ": {"fetched": [5]},
     "operator 1, input 0: tensor 2 of rank 2 lacks dimension 0: no copy of an operator adds one, only fetches do": {
         "reads": [Read(2, IDENTITY, absent=(0, row(0)))]
     },

@@ -93,13 +93,7 @@ def test_user_defined_cells_are_coalesced(zeros):
     assert frozenset(f"{names['hidden', t]}_output" for t in range(STEPS)) in tied
 
 
-DIFFERENCES = (
-    "one more operator",
-    "one more at the end",
-    "another attribute",
-    "another weight",
-    "swapped",
-)
+DIFFERENCES = ("one more operator", "one more at the end", "another attribute", "another weight", "swapped")
 
 
 @pytest.mark.parametrize(("different", "special"), [*zip(DIFFERENCES, (1, 3, 1, 3, 1), strict=True)])

@@ -35,7 +35,7 @@ def test_scaling_changes_one_number(name):
 def test_unknown_machines_are_refused():
     with pytest.raises(TofuError, match=r"no machine '9xH100'.*8xH100.*tofu calibrate"):
         read_machine("9xH100")
-    with pytest.raises(TofuError, match=r"not 8\. Known are"):
+    with pytest.raises(TofuError, match=r"not 8\. Known machines are"):
         read_machine(8)
 
 
@@ -52,7 +52,7 @@ WRONG = {
         {"links": [{"parts": 8, "bytes_per_second": 1e9, "microsecond": 6}]},
         "one of the links has a field 'microsecond', which is unknown (did you mean microseconds?)",
     ),
-    "more reserved than there is": ({"reserved_bytes": 85899345920}, "not a whole number from 0 to 85899345919"),
+    "more reserved than there is": ({"reserved_bytes": 85899345920}, "not an integer from 0 to 85899345919"),
     "a text for a truth value": ({"fetches_overlap": "false"}, "fetches_overlap is 'false', neither true nor false"),
 }
 RATES = {
@@ -70,6 +70,6 @@ def test_broken_files_are_refused(defect, tmp_path):
     path, whole = tmp_path / "machine.json", json.loads((FOLDER / "8xH100.json").read_text())
     change, message = WRONG.get(defect) or ({"rates": {**whole["rates"], **RATES[defect][0]}}, RATES[defect][1])
     path.write_text(json.dumps({**whole, **change}))
-    with pytest.raises(TofuError, match="is no machine") as raised:
+    with pytest.raises(TofuError, match="is not a machine") as raised:
         read_machine(path)
     assert message in str(raised.value)

@@ -169,10 +169,10 @@ def test_too_many_workers_are_refused_before_any_search():
 
 WRONG_NUMBERS = {
     "one number": ({"workers": 4}, "workers is 4, not a list"),
-    "none": ({"workers": [0]}, "workers is 0, not a whole number from 2"),
-    "a fraction": ({"workers": [2.0]}, r"workers is 2\.0, not a whole number from 2"),
-    "states less than none": ({"states": -1}, "it was given -1"),
-    "an optimizer's name": ({"states": "adam"}, "it was given 'adam'"),
+    "none": ({"workers": [0]}, "workers is 0, not an integer from 2"),
+    "a fraction": ({"workers": [2.0]}, r"workers is 2\.0, not an integer from 2"),
+    "states less than none": ({"states": -1}, "not -1"),
+    "an optimizer's name": ({"states": "adam"}, "not 'adam'"),
 }
 
 
@@ -193,7 +193,7 @@ def test_symbols_are_simulated_with_their_shapes():
     assert (found.workers, partitioned.plan) == (4, plan)
     assert tofu.simulate(model.symbol, "8xV100", **model.shapes).workers == 1
     assert tofu.advise(model.symbol, "8xV100", workers=[2], **model.shapes).options
-    with pytest.raises(PlanError, match="give them by name"):
+    with pytest.raises(PlanError, match="pass them by name"):
         tofu.simulate(model.symbol, "8xV100")
     with pytest.raises(ArgumentTypeError, match=r"lacks 'machine'\. Write tofu\.simulate\(symbol, \"8xH100\""):
         tofu.simulate(model.symbol, **model.shapes)

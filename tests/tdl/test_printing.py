@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.tdl import (
-    Any,
-    Max,
-    Opaque,
-    Random,
-    Sum,
-    describe,
-    exp,
-    scatter,
-    trace,
-    unread,
-    unwritten,
-    where,
-)
+from tofu.tdl import Any, Max, Opaque, Random, Sum, describe, exp, scatter, trace, unread, unwritten, where
 
 
 def print_description(function, inputs, ranks, attributes=None):

@@ -57,10 +57,7 @@ def test_uncorrected_local_size_is_caught(replace_description):
     right = DESCRIPTIONS["_backward_SoftmaxOutput"]
     replace_description("_backward_SoftmaxOutput", right.function, corrects=right.corrects)
     found = find_problems(
-        "SoftmaxOutput",
-        {"normalization": "batch"},
-        [(5, 7), np.arange(5.0)],
-        description_tolerance=1e-6,
+        "SoftmaxOutput", {"normalization": "batch"}, [(5, 7), np.arange(5.0)], description_tolerance=1e-6
     )
     assert any(problem.startswith("_backward_SoftmaxOutput, split b0: the parts are off") for problem in found)
 

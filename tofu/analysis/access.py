@@ -16,7 +16,7 @@ MOST_REASONS = 3  # in a message
 
 
 class Combine(IntEnum):
-    """How the parts of an output are combined when an axis is split."""
+    """Combination of the parts of an output when an axis is split."""
 
     CONCAT = 0  # the axis moves the region, and the parts are disjoint
     REDUCE = 1  # the parts are partial results, which the output's reducer combines

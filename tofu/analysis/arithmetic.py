@@ -107,7 +107,7 @@ def _count_sum(body: Value, scope: Variables, variables: Variables, reducer: str
 def _find_absent(value: Value, scope: Variables) -> tuple[Variables, ...]:
     """Return the variables of `scope` that each factor of a product in `value` lacks; empty without a product of two reads."""
     for node in walk(value):
-        if isinstance(node, Reduction):  # what is inside is counted with it
+        if isinstance(node, Reduction):  # counted with its body
             break
         if isinstance(node, Call) and node.function == "multiply":
             factors = [_list_variables(argument) for argument in node.arguments]
@@ -135,12 +135,10 @@ def _is_zero(value: Value) -> bool:
 
 
 def _list_positions(value: Value) -> frozenset[str]:
-    """Return the index variables whose positions a value computes with."""
     return frozenset().union(*(node.index.variables for node in walk(value) if isinstance(node, Position)))
 
 
 def _list_variables(value: Value) -> frozenset[str]:
-    """Return the index variables by which a value reads tensors."""
     found: set[str] = set()
     for node in walk(value):
         read: list[Element | Slice] = [node] if isinstance(node, Element) else []
@@ -152,7 +150,6 @@ def _list_variables(value: Value) -> frozenset[str]:
 
 
 def _join(operations: Iterator[Operations] | list[Operations]) -> tuple[Operations, ...]:
-    """Merge operations at the same points, and drop those that cancel out."""
     counts: dict[tuple[Variables, tuple[Variables, ...], Variables], int] = {}
     for counted in operations:
         key = counted.variables, counted.absent, counted.depth

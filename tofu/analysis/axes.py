@@ -40,8 +40,6 @@ class Signature:
 
 
 class _Evaluation:
-    """Analysis of one signature at one set of shapes."""
-
     def __init__(self, signature: Signature, input_shapes: Shapes, output_shapes: Shapes) -> None:
         self.pattern = signature.pattern
         self.evaluator = signature.evaluator
@@ -108,7 +106,6 @@ class _Evaluation:
                 )
 
     def _find_bound(self) -> set[str]:
-        """Return the index variables whose extents bound attributes name or ask for."""
         description = self.pattern.trace.description
         bound: set[str] = set()
         for attribute, rule in description.bound.items():
@@ -315,6 +312,5 @@ def _span(index: IndexNumbers, extents: Mapping[str, int], left_out: Container[s
 
 
 def _size(indices: Sequence[IndexNumbers], extents: dict[str, int]) -> int:
-    """Return the number of elements that all accesses of a dimension span together."""
     spans = [_span(index, extents) for index in indices]
     return max(high for _, high in spans) - min(low for low, _ in spans) + 1

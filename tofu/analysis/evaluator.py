@@ -145,7 +145,6 @@ def _in_order(pattern: Pattern) -> list[str]:
 
 
 def _print(expression: sympy.Expr, names: Mapping[ExtentSymbol, str]) -> str:
-    """Return Python text for an expression of extents, exact in integers."""
     if expression.is_Integer:
         return str(int(expression))
     if expression in names:

@@ -158,7 +158,6 @@ def find_moved_elements(value: Value) -> tuple[MovedElement, ...] | None:
 
 
 def _read_choice(condition: Value) -> tuple[str, int] | None:
-    """Return v and n of `position(v) == n`."""
     if not (isinstance(condition, Call) and condition.function == "equal"):
         return None
     place, number = condition.arguments

@@ -79,7 +79,6 @@ def _match(
 
 
 def _list_indices(evaluator: Evaluator, numbers: Numbers, shapes: Shapes) -> list[list[Indices]]:
-    """Return the indices of each dimension of each tensor."""
     dimensions = zip(evaluator.dimensions, numbers.dimensions, strict=True)
     rest = iter([None if dimension.is_whole else indices for dimension, indices in dimensions])
     return [[next(rest) for _ in shape] for shape in shapes]

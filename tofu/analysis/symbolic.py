@@ -338,7 +338,6 @@ def _find_moved(trace: Trace, inputs: tuple[InputPattern, ...]) -> tuple[tuple[M
 
 
 def _find_choosing(trace: Trace, moved: tuple[tuple[MovedElement, ...], ...] | None) -> frozenset[str]:
-    """Return the variables whose positions choose moved elements."""
     chosen = [one.chosen for cells in moved or () for one in cells if one.chosen is not None]
     return frozenset(name for name, _ in chosen)
 

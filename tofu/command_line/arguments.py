@@ -1,4 +1,4 @@
-"""What is written on the command line, read: shapes, hints, sizes, optimizers. TofuErrors show how to write them."""
+"""Arguments of the command line: shapes, hints, sizes, optimizers. TofuErrors show how to write them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from tofu.errors import TofuError
 from tofu.search.topology import Topology, read_topology
 
-MOST_DIGITS = 9  # of a dimension's number; longer ones are no axes' names either, and are refused as such
+MOST_DIGITS = 9  # of a dimension; longer numbers are refused as unknown axes
 
 
 def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """`data:64,3,224,224` -> {"data": (64, 3, 224, 224)}; TofuError for anything else."""
+    """Return {"data": (64, 3, 224, 224)} for `data:64,3,224,224`. Raises TofuError for anything else."""
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name, _, extents = text.rpartition(":")
-        wrong = f"--shape {text!r} is not NAME:D0,D1,... with positive whole numbers, for example data:64,3,224,224."
+        wrong = f"--shape {text!r} is not NAME:D0,D1,... with positive integers, for example data:64,3,224,224."
         if not name:
             raise TofuError(wrong)
         _refuse_twice("--shape", name, shapes)
@@ -26,7 +26,7 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def read_bandwidths(text: str | None) -> Topology | None:
-    """`10e9,50e9` -> two levels; anything that is not numbers is the path of a JSON file."""
+    """Return a topology of two levels for `10e9,50e9`. Anything but numbers is the path of a JSON file."""
     if text is None:
         return None
     try:
@@ -38,21 +38,21 @@ def read_bandwidths(text: str | None) -> Topology | None:
 
 
 def read_hints(texts: Sequence[str]) -> dict[str, Any]:
-    """`fc1_weight=0` -> {"fc1_weight": 0}, `conv2=b,co` -> {"conv2": ("b", "co")}; TofuError for anything else."""
+    """Return {"fc1_weight": 0} for `fc1_weight=0`, and {"conv2": ("b", "co")} for `conv2=b,co`. Raises TofuError for anything else."""
     hints: dict[str, Any] = {}
     for text in texts:
         name, equals, choice = text.partition("=")
         if not name or not equals or not choice:
             raise TofuError(f"--hint {text!r} is not NAME=CHOICE, for example fc1_weight=0 or conv2=co.")
         _refuse_twice("--hint", name, hints)
-        steps = tuple(_read_choice(step.strip()) for step in choice.split(","))
-        hints[name] = steps if len(steps) > 1 else steps[0]
+        rounds = tuple(_read_choice(text.strip()) for text in choice.split(","))
+        hints[name] = rounds if len(rounds) > 1 else rounds[0]
     return hints
 
 
 def _refuse_twice(option: str, name: str, known: Collection[str]) -> None:
     if name in known:
-        raise TofuError(f"{option} is given twice for {name}. Leave one of them out.")
+        raise TofuError(f"{option} occurs twice for {name}. Leave one of them out.")
 
 
 def _read_choice(text: str) -> Any:
@@ -62,7 +62,7 @@ def _read_choice(text: str) -> Any:
 
 
 def read_optimizer(text: str) -> tuple[str | None, dict[str, Any]]:
-    """`sgd,momentum=0.9` -> ("sgd", {"momentum": 0.9}), `none` -> (None, {}); TofuError for anything else."""
+    """Return ("sgd", {"momentum": 0.9}) for `sgd,momentum=0.9`, and (None, {}) for `none`. Raises TofuError for anything else."""
     name, *arguments = text.split(",")
     parameters: dict[str, Any] = {}
     for argument in arguments:
@@ -77,7 +77,7 @@ def read_optimizer(text: str) -> tuple[str | None, dict[str, Any]]:
 
 
 def read_attribute(text: str) -> tuple[str, str]:
-    """`num_filter=8` -> ("num_filter", "8"); TofuError for another form."""
+    """Return ("num_filter", "8") for `num_filter=8`. Raises TofuError for anything else."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise TofuError(f"--attribute {text!r} is not NAME=VALUE, for example num_filter=8.")
@@ -85,7 +85,7 @@ def read_attribute(text: str) -> tuple[str, str]:
 
 
 def read_extents(text: str, otherwise: str) -> tuple[int, ...]:
-    """`64,3` -> (64, 3); TofuError with the text `otherwise` for anything but positive whole numbers."""
+    """Return (64, 3) for `64,3`. Raises TofuError with the text `otherwise` for anything but positive integers."""
     try:
         extents = tuple(int(extent) for extent in text.strip("()").rstrip(",").split(","))
     except ValueError as error:

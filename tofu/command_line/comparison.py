@@ -1,4 +1,4 @@
-"""`python -m tofu compare`: plans of a model beside those that people write by hand."""
+"""`python -m tofu compare`: plans of a model compared with hand-made ones."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from tofu.report.console import make_console
     "--batch",
     type=click.IntRange(1),
     metavar="N",
-    help="JAX: the extent of the batch, which the peers split; by default what most arguments after the first begin with.",
+    help="JAX: extent of the batch dimension. Default: the most frequent first dimension of arguments after the first.",
 )
 def compare(request: ModelRequest, batch: int | None) -> None:
-    """Compare plans of MODEL with those that people write by hand: bytes that move, and bytes that each device holds.
+    """Compare plans of MODEL with hand-made ones.
 
-    Of an MXNet symbol these are data parallelism and Megatron's plan. Of a step for JAX they are data parallelism and FSDP (ZeRO-3). Each
-    is compiled by XLA, for devices of the CPU where there are too few others, and nothing is run.
+    Prints the bytes moved in a training step, and the bytes held by each device. For an MXNet symbol the hand-made
+    plans are data parallelism and Megatron's plan. For a JAX step they are data parallelism and FSDP (ZeRO-3),
+    compiled by XLA. Nothing runs; virtual CPU devices replace missing ones.
 
-    "Tofu within" a peer is the best plan that holds no more than that peer does. A plan given by --plan stands beside the others.
+    "Tofu within" a hand-made plan is the best plan that holds no more memory. --plan adds a plan to the comparison.
 
     \b
-    Examples
+    Examples:
         python -m tofu compare resnet-symbol.json --shape data:64,3,224,224 --workers 8
         python -m tofu compare train.py:step --workers 8
         python -m tofu compare train.py:step --workers 4 --batch 64

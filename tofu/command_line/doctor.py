@@ -1,4 +1,4 @@
-"""`python -m tofu doctor`: what is installed, whether it fits together, and what to do where it does not."""
+"""`python -m tofu doctor`: installed packages, whether they fit together, and remedies."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NVRTC = (
     "libnvrtc.so.11.2",
     "libnvrtc.so",
     "/usr/local/cuda/lib64/libnvrtc.so",
-)  # as csrc/cuda/compiler.cc looks for it
+)  # the search order of csrc/cuda/compiler.cc
 
 
 class Finding(NamedTuple):
-    """What was found of one thing; `remedy` says what to do, and is empty where nothing is to be done."""
+    """Result of one check. `remedy` is empty if nothing has to be done."""
 
     subject: str
     found: str
@@ -36,10 +36,10 @@ class Finding(NamedTuple):
 
 @click.command()
 def doctor() -> None:
-    """Say what is installed, whether it fits together, and what to do. Status 1 where something does not fit.
+    """Check the installation, and suggest remedies. The exit status is 1 if something does not fit.
 
     \b
-    Example
+    Example:
         python -m tofu doctor
     """  # noqa: D301  click reads the escape
     findings = list(examine())
@@ -52,14 +52,14 @@ def doctor() -> None:
 
 
 def examine() -> Iterator[Finding]:
-    """Everything that is looked at, one after the other; a check that fails is a finding."""
+    """Yield a finding for each check. A failed check is a finding, too."""
     yield Finding("Tofu", f"{__version__} in {os.path.dirname(import_module('tofu').__file__ or '')}")
     yield Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield Finding("NumPy", _find_version("numpy"))
     failure = _try(partial(import_native, "_core"))
-    yield Finding("core", "is not there" if failure else "fits this Python", failure)
+    yield Finding("core", "missing" if failure else "fits this Python", failure)
     if _find_version("mxnet", "mxnet-cu112") == NOT_INSTALLED:
-        yield Finding("MXNet", f"{NOT_INSTALLED}: the planner, and Tofu for JAX, need none")
+        yield Finding("MXNet", f"{NOT_INSTALLED}; the planner and Tofu for JAX do not need it")
     else:
         yield from _examine_mxnet()
     yield Finding("JAX", _find_version("jax"))
@@ -112,7 +112,7 @@ def _examine_gpus(gpus: int) -> Iterator[Finding]:
 
 
 def _try(check: Callable[[], object]) -> str:
-    """What a check raises, in one line; empty where it passes."""
+    """Return the error of a check on one line; "" if it passes."""
     try:
         check()
     except (ImportError, OSError, RuntimeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""`python -m tofu frontier`: what a model moves, against what each worker holds."""
+"""`python -m tofu frontier`: communication against memory of each worker."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from tofu.sizes import format_limit
 
 @click.command()
 @takes_model(only=MXNET)
-@click.option("--plot", type=OUTPUT, help="Draw it into this file (.png, .svg).")
-@click.option("--csv", "csv_path", type=OUTPUT, help="Write it to this file.")
+@click.option("--plot", type=OUTPUT, help="Draw the frontier to this file (.png, .svg).")
+@click.option("--csv", "csv_path", type=OUTPUT, help="Write the frontier to this CSV file.")
 def frontier(request: Any, plot: Path | None, csv_path: Path | None) -> None:
-    """What MODEL moves per training step against what each worker holds: from everything but small tensors split
-    to data parallelism.
+    """Trade communication of MODEL against memory.
+
+    Prints plans from everything split to data parallelism, with the memory of each worker.
+
+    tofu.partition(..., memory_limit="12GB") uses the plan that fits; --memory-limit shows which row it is. --plan
+    adds a plan to the comparison.
 
     \b
-    Examples
+    Examples:
         python -m tofu frontier resnet-symbol.json --shape data:64,3,224,224 --workers 8 --plot frontier.png
         python -m tofu frontier resnet-symbol.json --shape data:64,3,224,224 --workers 8 --memory-limit 12GB
-
-    tofu.partition(..., memory_limit="12GB") takes the plan that fits; --memory-limit says which row that is. --plan adds a plan to
-    compare with.
     """  # noqa: D301  click reads the escape
     check_plot(plot)
     check_folder("--csv", csv_path)

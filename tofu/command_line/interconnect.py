@@ -19,15 +19,16 @@ from tofu.report.console import make_console
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("topology.json"),
     show_default=True,
-    help="Where the levels are written.",
+    help="File for the levels.",
 )
 def topology(path: Path) -> None:
-    """Measure the bandwidth between all pairs of GPUs, and write the levels that topology= takes.
+    """Measure the bandwidth between all pairs of GPUs.
 
-    Needs two GPUs or more, and CuPy. The file lists the GPUs in the order in which the workers should use them.
+    Writes the levels for --topology. Needs two GPUs or more, and CuPy. The file lists the GPUs in the order in
+    which workers should use them.
 
     \b
-    Examples
+    Examples:
         python -m tofu topology
         python -m tofu plan resnet-symbol.json --shape data:64,3,224,224 --topology topology.json
     """  # noqa: D301  click reads the escape

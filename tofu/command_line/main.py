@@ -1,7 +1,7 @@
-"""The command line: plans from shapes alone, and what the operator descriptions cover.
+"""The command line: plans from shapes alone, and the coverage of operator descriptions.
 
-Plain functions of the engines and of `tofu.report` behind click; an error that the user can mend is one message and exit code 1. A
-command's file is loaded when it is asked for, and with it the framework that it needs.
+Commands are thin wrappers around the engines and `tofu.report`. An error that the user can correct is one message and
+exit code 1. A command's module, and with it the framework that it needs, is imported on first use.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ FILES = {
     "verify --jax": "primitives",
     "verify-model": "models",
 }
-"""Command -> the file that it is in, in this folder."""
+"""Command -> its module in this folder."""
 NEED_MXNET = {"calibrate", "frontier", "ops", "topology", "verify"}
 
 
 class _Commands(click.Group):
-    """The commands of `FILES`, whose TofuErrors are shown as a message, without a traceback."""
+    """Commands of `FILES`. TofuErrors are shown as messages without a traceback."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        """Those that have what they need, native code and a framework; any can be asked for, and says what it lacks."""
+        """Return the commands whose native code and framework are installed. Others can be called, and report what is missing."""
         try:
             import_native("_core")
         except ImportError:
@@ -50,12 +50,12 @@ class _Commands(click.Group):
         return [name for name in FILES if has_mxnet or name not in NEED_MXNET]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """A command, from its file."""
+        """Return a command from its module."""
         if name not in FILES:
             return None
         try:
             if name in NEED_MXNET:
-                import_module("tofu.mxnet")  # which says what to install where MXNet is not
+                import_module("tofu.mxnet")  # its error explains how to install MXNet
             module = import_module(f"tofu.command_line.{FILES[name]}")
             command: click.Command = getattr(module, name.replace(" --", "_").replace("-", "_"))
         except ImportError as error:
@@ -65,7 +65,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is asked for. `verify` of a model is `verify-model`; version 0.3 had `jax` before some commands."""
+        """Return the requested command. `verify` of a model is `verify-model`; version 0.3 had `jax` before some commands."""
         if arguments[:1] == ["jax"]:
             arguments = arguments[1:] or ["--help"]
             click.echo(f"python -m tofu {' '.join(arguments[:1])} is for JAX, too: leave out jax.", err=True)
@@ -73,7 +73,7 @@ class _Commands(click.Group):
                 arguments = ["plan", *arguments]
         if arguments[:1] == ["verify"] and "--jax" in arguments:
             arguments = ["verify --jax", *(text for text in arguments[1:] if text != "--jax")]
-        if arguments[:1] == ["verify"] and any(one.reads(text) for one in ENGINES for text in arguments[1:]):
+        if arguments[:1] == ["verify"] and any(engine.reads(text) for engine in ENGINES for text in arguments[1:]):
             arguments = ["verify-model", *arguments[1:]]
         if arguments and not arguments[0].startswith("-") and arguments[0] not in FILES:
             near = suggest(arguments[0], FILES) or self._suggest_option(context, arguments[0])
@@ -81,7 +81,7 @@ class _Commands(click.Group):
         return super().resolve_command(context, arguments)
 
     def _suggest_option(self, context: click.Context, name: str) -> str:
-        """What to add about a name that is an option of commands: why, say, of `plan`."""
+        """Return an addition to an error about a name that is an option of commands, such as `why` of `plan`."""
         having = []
         for each in self.list_commands(context):
             command = self.get_command(context, each)
@@ -103,9 +103,9 @@ class _Commands(click.Group):
 def main() -> None:
     """Tofu trains a model that was written for one device on several.
 
-    These commands look at models and operators; nothing is trained. To train, add one line to your script:
+    These commands plan, compare and verify models; they train nothing. To train, add one line to your script:
 
     \b
-        symbol = tofu.partition(symbol, ngpus=4)                  # MXNet
-        step = tofu.jax.partition(step, 4, (state, batch))        # JAX
+        symbol = tofu.partition(symbol, ngpus=4)             # MXNet
+        step = tofu.jax.partition(step, 4, (state, batch))   # JAX
     """  # noqa: D301  click reads the escape

@@ -1,4 +1,4 @@
-"""`python -m tofu verify MODEL`: a model on several workers, held against one device."""
+"""`python -m tofu verify MODEL`: a model on several workers compared with one device."""
 
 from __future__ import annotations
 
@@ -19,41 +19,42 @@ TYPES = ("float64", "float32")
 
 @click.command("verify-model")
 @takes_model(needs_devices=True)
-@click.option("--inference", is_flag=True, help="MXNet: compare the forward graph alone.")
+@click.option("--inference", is_flag=True, help="MXNet: compare only the forward graph.")
 @click.option(
     "--dtype",
     type=click.Choice(TYPES),
-    help="Left out: float64; where MXNet has no kernels for it, float32; where a step does not take it, its own types.",
+    help="Type of the numbers. Default: float64; float32 if MXNet lacks float64 kernels; a step's own types if it rejects float64.",
 )
 @click.option(
     "--input",
     "path",
     type=FILE,
-    help="MXNet: an .npz file with numbers of inputs, parameters or states, by name; the others are drawn.",
+    help="MXNet: .npz file with inputs, parameters or states by name. Others are drawn at random.",
 )
 @click.option(
     "--grad-req",
     type=click.Choice(("write", "add")),
     default="write",
     show_default=True,
-    help="MXNet: of all parameters.",
+    help="MXNet: gradient request of all parameters.",
 )
-@click.option("--seed", default=0, show_default=True, help="Of what is drawn.")
+@click.option("--seed", default=0, show_default=True, help="Seed of random numbers.")
 def verify_model(
     request: ModelRequest, inference: bool, dtype: str | None, path: Path | None, grad_req: str, seed: int
 ) -> None:
-    """Run MODEL on one device and on --workers, and compare.
+    """Compare MODEL on several workers with one device.
 
-    Of an MXNet symbol every output, gradient and auxiliary state is compared. Numbers are drawn where --input has none: labels and tokens
-    within the bounds of what reads them. A batch that does not fit into the memory of this machine is halved until it does.
+    For an MXNet symbol every output, gradient and auxiliary state is compared. Inputs that --input lacks are drawn
+    at random; labels and tokens stay within the bounds of their readers. A batch that exceeds this machine's memory
+    is halved until it fits.
 
-    Of a step for JAX every result is compared. Numbers are drawn for arguments that are shapes: whole numbers from 0 to 7. Where there are
-    too few devices, those of the CPU stand in for them.
+    For a JAX step every result is compared. Arguments that are shapes get random numbers; integers are from 0 to 7.
+    Virtual CPU devices replace missing ones.
 
-    The exit status is 1 where a number differs, or the bytes of a fetch.
+    The exit status is 1 if a number or the bytes of a fetch differ.
 
     \b
-    Examples
+    Examples:
         python -m tofu verify resnet-symbol.json --shape data:8,3,64,64 --workers 4
         python -m tofu verify lm-symbol.json --shape data:32,35 --workers 8 --plan plan.json
         python -m tofu verify ssd-symbol.json --shape data:4,3,128,128 --shape label:4,3,5 --input batch.npz
@@ -72,5 +73,5 @@ def _read_values(path: Path) -> Mapping[str, Any]:
             return dict(arrays)
     except (OSError, ValueError, BadZipFile, TypeError) as error:
         raise TofuError(
-            f"--input {path} is no .npz file of arrays, as numpy.savez(path, data=...) writes it: {error}."
+            f"--input {path} is not an .npz file of arrays, as numpy.savez(path, data=...) writes: {error}."
         ) from error

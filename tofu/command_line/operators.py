@@ -1,4 +1,4 @@
-"""`python -m tofu ops` and `python -m tofu verify`: what the descriptions cover, and whether they are true."""
+"""`python -m tofu ops` and `python -m tofu verify`: coverage of the descriptions, and their verification."""
 
 from __future__ import annotations
 
@@ -25,11 +25,20 @@ from tofu.command_line.running import collect, measure_resources
 from tofu.errors import TofuError
 from tofu.mxnet.verify import Case, load_cases, verify_operator
 from tofu.mxnet.verify.campaign import CaseResult, verify_cases
-from tofu.mxnet.verify.coverage import NOT_DESCRIBED, count_coverage, count_kinds, count_lines, read_operator_sets
+from tofu.mxnet.verify.coverage import (
+    NOT_DESCRIBED,
+    count_coverage,
+    count_kinds,
+    count_lines,
+    coverage_lines,
+    coverage_rows,
+    kinds_line,
+    read_operator_sets,
+    results_table,
+)
 from tofu.mxnet.verify.kernels import compose, describe_refusal
 from tofu.mxnet.verify.nodes import list_operators
 from tofu.mxnet.verify.record import Entry, make_entries, read_record, write_record
-from tofu.mxnet.verify.tables import coverage_lines, coverage_rows, kinds_line, results_table
 from tofu.report.console import make_console
 
 
@@ -37,15 +46,17 @@ from tofu.report.console import make_console
 @click.argument("names", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print the table and the totals as JSON.")
 def ops(names: tuple[str, ...], as_json: bool) -> None:
-    """List the operators that are described, and so can be split; with NAMES, those whose names contain one of them, or match a
-    pattern such as "conv*", and their inputs.
+    """List the operators that can be split.
 
-    `verified` is what python -m tofu verify --record compared with MXNet's kernels, for descriptions that have not changed since: the
-    description's numbers; a relation between what a random operator reads and writes; of one whose numbers are not described, the
-    kernel's parts with its whole; or that it leaves its outputs unwritten. Where nothing was compared it says no.
+    NAMES select those whose names contain one of them, or match a pattern such as "conv*".
+
+    The column "verified" shows what `python -m tofu verify --record` compared with MXNet's kernels, for
+    descriptions that have not changed since: numbers; a relation between inputs and outputs of a random operator;
+    parts with the whole, if the description has no numbers; or outputs that stay unwritten. "no" means that nothing
+    was compared.
 
     \b
-    Examples
+    Examples:
         python -m tofu ops
         python -m tofu ops conv pool
         python -m tofu ops "*_update"
@@ -58,7 +69,7 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
     if unmatched := [asked for asked in names if not any(_matches(name, asked) for name in known)]:
         near = get_close_matches(unmatched[0], DESCRIPTIONS, n=3)
         raise TofuError(
-            f"No operator that is described has {' or '.join(unmatched)} in its name"
+            f"No described operator has {' or '.join(unmatched)} in its name"
             + (f"; did you mean {', '.join(near)}?" if near else ".")
         )
     coverage = {name: count_coverage(operators, entries) for name, operators in sets.items()}
@@ -87,27 +98,37 @@ def _matches(name: str, asked: str) -> bool:
     type=click.IntRange(0),
     default=10,
     show_default=True,
-    help="Other sizes and attributes drawn for each built-in case.",
+    help="Number of random sizes and attributes for each built-in case.",
 )
-@click.option("--seed", default=0, show_default=True, help="Of what is drawn.")
+@click.option("--seed", default=0, show_default=True, help="Seed of random numbers.")
 @click.option(
-    "--missing/--no-missing", default=True, show_default=True, help="Search strategies that the analysis did not find."
+    "--missing/--no-missing", default=True, show_default=True, help="Search for strategies that the analysis missed."
 )
-@click.option("--shape", "shapes", multiple=True, metavar="D0,D1,...", help="Instead: shape of each input in turn.")
-@click.option("--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="With --shape: as in the model.")
+@click.option(
+    "--shape", "shapes", multiple=True, metavar="D0,D1,...", help="Verify one signature: shape of each input in turn."
+)
+@click.option(
+    "--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="With --shape: an attribute of the operator."
+)
 @click.option("--parts", default="2,3,4", show_default=True, help="With --shape: numbers of parts.")
-@click.option("--module", "modules", multiple=True, help="Import this first: descriptions of your own, and its CASES.")
+@click.option("--module", "modules", multiple=True, help="Module with your own descriptions and their CASES.")
 @click.option(
     "--record",
     is_flag=True,
-    help="Write down what was verified, for python -m tofu ops; without OPERATOR, what changed.",
+    help="Record the verification for `python -m tofu ops`; without OPERATOR, of changed descriptions.",
 )
-@click.option("--all", "everything", is_flag=True, help="With --record: all, changed or not.")
+@click.option("--all", "everything", is_flag=True, help="With --record: all descriptions.")
 @click.option(
-    "--jobs", type=click.IntRange(1), default=os.cpu_count(), show_default="one for each core", help="Cases at a time."
+    "--jobs",
+    type=click.IntRange(1),
+    default=os.cpu_count(),
+    show_default="number of cores",
+    help="Number of parallel processes.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
-@click.option("--jax", "_jax", is_flag=True, help="Instead: JAX's primitives. See python -m tofu verify --jax --help.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@click.option(
+    "--jax", "_jax", is_flag=True, help="Verify JAX's primitives instead; see `python -m tofu verify --jax --help`."
+)
 def verify(
     names: tuple[str, ...],
     examples: int,
@@ -123,20 +144,26 @@ def verify(
     as_json: bool,
     _jax: bool,
 ) -> None:
-    """Compare descriptions with MXNet's own kernels, in float64: all of them, or those of each OPERATOR and its gradient.
+    """Compare descriptions with MXNet's own kernels.
 
-    Three things are checked. (a) The description, evaluated with NumPy, has the kernel's numbers. (b) The operator split by each of its
-    strategies, in 2, 3 and 4 uneven parts, has the numbers of the whole. (c) No way to split the kernel is missing.
+    This verifies all descriptions, or those of each OPERATOR and its gradient, in float64.
 
-    Of a model, `python -m tofu verify model-symbol.json` or `train.py:step` compares several workers with one device. It takes --workers
-    and other options: see python -m tofu verify-model --help.
-
-    Beginning with the built-in cases, other sizes and attributes are drawn. What fails is shrunk to the smallest signature and printed
-    with the lines of Python that repeat it; the exit status is 1 then. Signatures that MXNet refuses, or a description says that it
-    does not cover, are counted as refused.
+    For a model, `python -m tofu verify model-symbol.json` or `train.py:step` compares several workers with one
+    device; see `python -m tofu verify-model --help`.
 
     \b
-    Examples
+    Three things are checked:
+      (a) The description, computed with NumPy, has the kernel's numbers.
+      (b) The operator split by each strategy, in 2, 3 and 4 uneven parts, has the
+          numbers of the whole.
+      (c) No way to split the kernel is missing.
+
+    Built-in cases come first, then other sizes and attributes are drawn at random. A failure is shrunk to the
+    smallest signature, and printed with Python code that reproduces it; the exit status is then 1. Signatures that
+    MXNet or a description refuses are counted.
+
+    \b
+    Examples:
         python -m tofu verify
         python -m tofu verify Convolution softmax --examples 100
         python -m tofu verify dot --shape 6,8 --shape 8,5
@@ -144,17 +171,15 @@ def verify(
         python -m tofu verify my_operator --module my_descriptions
         python -m tofu verify --record --all
     """  # noqa: D301  click reads the escape
-    os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")  # MXNet announces its backend for each graph that it binds
-    os.environ.setdefault(
-        "OMP_NUM_THREADS", "1"
-    )  # of the processes to come: kernels on small inputs, several at a time
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the processes that it started end with it
+    os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")  # otherwise MXNet announces its backend for each bound graph
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the worker processes, which run small kernels in parallel
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: worker processes end, too
     began = time.monotonic()
     if record and modules:
-        raise TofuError("--record is of the built-in descriptions; leave --module out.")
+        raise TofuError("--record is for the built-in descriptions. Leave --module out.")
     own = [case for module in modules for case in _import_cases(module)]
     if attributes and not shapes:
-        raise TofuError("--attribute is of one signature: give the --shape of each input as well.")
+        raise TofuError("--attribute belongs to one signature. Add --shape for each input.")
     if shapes:
         _verify_signature(names, shapes, attributes, parts)
         return
@@ -184,25 +209,24 @@ def verify(
 
 
 def _import_cases(module: str) -> list[Case]:
-    """The cases of a module with descriptions."""
     try:
         return list(getattr(import_module(module), "CASES", []))
     except ImportError as error:
         raise TofuError(
-            f"--module {module} cannot be imported: {error}. Give the name of a module on Python's path, without .py; the folder "
-            "that you are in is on it with python -m tofu."
+            f"--module {module} cannot be imported: {error}. Pass the name of a module on Python's path, without .py. `python -m tofu` "
+            "also finds modules in the working directory."
         ) from error
 
 
 def _find_cases(names: Collection[str], cases: Sequence[Case]) -> list[Case]:
-    """The cases in which the operators `names` occur, themselves or in a gradient."""
+    """Return the cases in which the operators `names` occur, directly or in a gradient."""
     operators = [_list_operators(case) for case in cases]
     unknown = sorted(set(names).difference(*operators))
     if unknown:
         near = get_close_matches(unknown[0], DESCRIPTIONS, n=3)
         raise TofuError(
             f"There is no built-in case of {', '.join(unknown)}{'; did you mean ' + ', '.join(near) + '?' if near else '.'} "
-            "Give --shape and --attribute, or a --module with its CASES."
+            "Pass --shape and --attribute, or a --module with CASES."
         )
     return [case for case, occurring in zip(cases, operators, strict=True) if not occurring.isdisjoint(names)]
 
@@ -222,15 +246,13 @@ def _print_results(console: Console, results: Sequence[CaseResult], entries: Map
         console.print(f"\n[bold red]{failure.case}[/]")
         console.print(repr(failure), markup=False, soft_wrap=True)
     for headline, found in (
-        ("Strategies that the analysis did not find:", [f"{m.op}: {m.cut}" for r in results for m in r.missing]),
-        ("Exact cuts that are no strategies:", [f"{m.op}: {m.cut}: {why}" for r in results for m, why in r.explained]),
+        ("Strategies that the analysis missed:", [f"{m.op}: {m.cut}" for r in results for m in r.missing]),
+        ("Exact cuts that are not strategies:", [f"{m.op}: {m.cut}: {why}" for r in results for m, why in r.explained]),
     ):
         if found:
             console.print("\n".join([f"\n{headline}", *(f"- {text}" for text in dict.fromkeys(found))]), markup=False)
     uncompared = [
-        f"{name}: {entry.reason or 'no output is asked for'}"
-        for name, entry in entries.items()
-        if not entry.is_verified
+        f"{name}: {entry.reason or 'no output is needed'}" for name, entry in entries.items() if not entry.is_verified
     ]
     if uncompared:
         console.print("\n".join(["\nNot compared with anything:", *(f"- {text}" for text in uncompared)]), markup=False)
@@ -258,7 +280,7 @@ def _summarise(results: Sequence[CaseResult], entries: Mapping[str, Entry]) -> d
 
 def _verify_signature(names: Sequence[str], shapes: Sequence[str], attributes: Sequence[str], parts: str) -> None:
     if len(names) != 1:
-        raise TofuError("--shape is of one operator: python -m tofu verify OPERATOR --shape D0,D1,...")
+        raise TofuError("--shape is for one operator: python -m tofu verify OPERATOR --shape D0,D1,...")
     values = dict(read_attribute(text) for text in attributes)
     given = [read_extents(text, f"--shape {text!r} is not D0,D1,..., for example 4,6,9,9.") for text in shapes]
     counts = read_extents(parts, f"--parts {parts!r} is not a list of numbers, for example 2,3,4.")
@@ -272,15 +294,15 @@ def _verify_signature(names: Sequence[str], shapes: Sequence[str], attributes: S
 def complete_shapes(
     operator: str, attributes: Mapping[str, str], given: Sequence[tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
-    """The shapes of all inputs of an operator, states included, from those of the first ones; by MXNet's inference."""
+    """Return the shapes of all inputs of an operator, states included, inferred by MXNet from the first ones."""
     try:
         symbol = compose(operator, attributes, len(given))
-        with redirect_stdout(StringIO()):  # MXNet prints what it was given
+        with redirect_stdout(StringIO()):  # MXNet prints its arguments
             inferred = symbol.infer_shape(**{f"input{i}": shape for i, shape in enumerate(given)})
     except mx.base.MXNetError as error:
         shapes = ", ".join(map(str, given))
         raise TofuError(
-            f"{operator} does not take the shapes {shapes} with these attributes. Give others by --shape and --attribute. "
+            f"{operator} does not take the shapes {shapes} with these attributes. Change --shape or --attribute. "
             f"MXNet says: {describe_refusal(error)}"
         ) from error
     if inferred[0] is None:

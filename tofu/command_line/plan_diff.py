@@ -1,4 +1,4 @@
-"""`python -m tofu diff`: where two saved plans differ."""
+"""`python -m tofu diff`: differences of two saved plans."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ NAMED = ("inputs", "operators", "tensors")
 @click.argument("first", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("second", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def diff(first: Path, second: Path) -> None:
-    """Show where the plans in two files differ: what moves, memory, and how each operator and tensor is split.
+    """Show the differences of two saved plans.
+
+    Prints bytes moved, memory, and the split of each operator and tensor. The files are from --save of `python -m
+    tofu plan`, or from Plan.to_json(). The exit status is 1 if the plans differ.
 
     \b
-    Example
+    Example:
         python -m tofu plan lenet-symbol.json --shape data:64,1,28,28 --workers 4 --save a.json
         python -m tofu plan lenet-symbol.json --shape data:64,1,28,28 --workers 4 --algorithm recursive --save b.json
         python -m tofu diff a.json b.json
-
-    A file is one that --save of `python -m tofu plan` wrote, or Plan.to_json(). Status 1 where the plans differ.
     """  # noqa: D301  click reads the escape
     lines = list(compare_plans(read_plan(first), read_plan(second)))
     click.echo("\n".join(lines) if lines else "The plans are equal.")
@@ -36,13 +37,13 @@ def diff(first: Path, second: Path) -> None:
 
 
 def compare_plans(first: Plan, second: Plan) -> Iterator[str]:
-    """A line for each thing in which two plans differ."""
-    for name, one, other in (
-        ("bytes that move", first.communication_bytes, second.communication_bytes),
+    """Yield a line for each difference of two plans."""
+    for name, before, after in (
+        ("bytes moved", first.communication_bytes, second.communication_bytes),
         ("memory of the fullest worker", max(first.worker_bytes), max(second.worker_bytes)),
     ):
-        if one != other:
-            yield f"{name}: {format_bytes(one)} -> {format_bytes(other)} ({(other - one) / max(one, 1):+.1%})"
+        if before != after:
+            yield f"{name}: {format_bytes(before)} -> {format_bytes(after)} ({(after - before) / max(before, 1):+.1%})"
     for name in SCALARS:
         if getattr(first, name) != getattr(second, name):
             yield f"{name}: {_show(getattr(first, name))} -> {_show(getattr(second, name))}"
@@ -52,9 +53,9 @@ def compare_plans(first: Plan, second: Plan) -> Iterator[str]:
 
 def _compare_named(kind: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[str]:
     for name in dict.fromkeys((*first, *second)):
-        one, other = (_show(plan[name]) if name in plan else "not there" for plan in (first, second))
-        if one != other:
-            yield f"{kind} {name}: {one} -> {other}"
+        before, after = (_show(plan[name]) if name in plan else "missing" for plan in (first, second))
+        if before != after:
+            yield f"{kind} {name}: {before} -> {after}"
 
 
 def _show(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What the command `plan` shows of a plan and writes about it, whichever engine it is for."""
+"""Output of the command `plan`, for all engines."""
 
 from __future__ import annotations
 
@@ -24,28 +24,32 @@ T = TypeVar("T")
 
 SHOWN: tuple[Decorator, ...] = (
     click.option(
-        "--rows", type=click.IntRange(0), default=60, show_default=True, help="Longest table of layers; 0 shows all."
+        "--rows",
+        type=click.IntRange(0),
+        default=60,
+        show_default=True,
+        help="Most rows of the table of layers; 0 for all.",
     ),
     click.option(
         "--why",
         multiple=True,
         metavar="LAYER",
-        help="Say what the plan would move if LAYER were split along each of its axes; may be given several times.",
+        help="Show what the plan would move if LAYER were split along each of its axes. May be repeated.",
     ),
     click.option(
         "--report",
         "page",
         type=OUTPUT,
-        help="Write a page for a browser: what is cut how, what moves, and why not otherwise: plan.html.",
+        help="Write an HTML page for a browser: splits, transfers, and alternatives.",
     ),
-    click.option("--save", "--json", "saved", type=OUTPUT, help="Write the plan to this file, as JSON."),
-    click.option("--timings", is_flag=True, help="Say how long each pass took."),
+    click.option("--save", "--json", "saved", type=OUTPUT, help="Write the plan to this JSON file."),
+    click.option("--timings", is_flag=True, help="Print the time of each pass."),
 )
 
 
 @dataclass
 class _CheckingLayers(Observer):
-    """Refuses `layers` that the model does not have as soon as it is read: the search comes afterwards, and may take long."""
+    """Observer that rejects unknown `layers` once the model is read, before a search that may take long."""
 
     layers: tuple[str, ...] = ()
 
@@ -67,7 +71,7 @@ def show_plan(
     timings: bool,
     lines: bool = False,
 ) -> None:
-    """Make a partition and show it, as the options of `SHOWN` say."""
+    """Make a partition and show it, by the options of `SHOWN`."""
     check_folder("--save", saved)
     check_folder("--report", page)
     observe = _CheckingLayers(observe_by_environment().shown, layers=tuple(why))

@@ -1,4 +1,4 @@
-"""The options that say how something is planned, whichever engine runs it: those of `partition`, as the command line spells them."""
+"""Options of planning for all engines: those of `partition`, in the spelling of the command line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _spell(name: str) -> str:
 
 
 def _make_option(name: str, option: Option) -> Decorator:
-    """An option of `tofu.partition` as one of the command line."""
+    """Return an option of `tofu.partition` as an option of the command line."""
     return click.option(
         _spell(name),
         type=click.Choice(option.choices) if option.choices else None,
@@ -43,17 +43,17 @@ PLANNING: tuple[Decorator, ...] = (
         "--ngpus",
         "workers",
         type=click.IntRange(1),
-        help=f"Number of devices; that of --plan where it is given, or {DEFAULT_WORKERS}.",
+        help=f"Number of devices. Default: the number of --plan, or {DEFAULT_WORKERS}.",
     ),
     click.option(
         "--hint",
         "hints",
         multiple=True,
         metavar="NAME=CHOICE",
-        help="Pin a part of the plan: a tensor's dimension or an operator's axis, or one for each step, separated by "
-        "commas; '-' is replicated, '...' is free.",
+        help="Fix a part of the plan: a tensor's dimension, or an axis of an operator or layer; or one for each round, separated by "
+        "commas. '-' is replicated, '...' is free. May be repeated.",
     ),
-    click.option("--plan", type=FILE, help="Take the plan in this file, as the command plan writes it."),
+    click.option("--plan", type=FILE, help="Apply the plan in this file, written by --save of the command plan."),
     *(_make_option(name, option) for name, option in OPTIONS.items() if option.help),
 )
 """The options of planning, for all engines."""
@@ -67,7 +67,7 @@ SPELLED = {
     "unroll": "--unroll",
     **{name: _spell(name) for name, option in OPTIONS.items() if option.help},
 }
-# How texts of the command line become what `tofu.partition` is given, where that is something else.
+# Conversions of command line texts to arguments of `tofu.partition`.
 READERS: dict[str, Callable[[Any], Any]] = {
     "hints": lambda texts: read_hints(texts) or None,
     "topology": read_bandwidths,
@@ -75,7 +75,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def takes(options: tuple[Decorator, ...]) -> Decorator:
-    """Give a command these options, in their order."""
+    """Return a decorator that gives a command these options, in their order."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         return reduce(lambda decorated, option: option(decorated), reversed(options), command)
@@ -84,8 +84,9 @@ def takes(options: tuple[Decorator, ...]) -> Decorator:
 
 
 def pop_planning(given: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
-    """Take the options of planning out of what a command is called with: the number of workers, None for that of the plan, and the others,
-    as `partition` is given them.
+    """Take the options of planning out of a command's arguments.
+
+    Returns the number of workers, or None for the plan's own, and the other options as arguments of `partition`.
     """
     workers = given.pop("workers")
     asked = {name: given.pop(name) for name in OPTIONS if name in given}
@@ -94,19 +95,19 @@ def pop_planning(given: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
 
 
 def check_folder(option: str, path: Path | None) -> None:
-    """Raise TofuError where a file cannot be written, before anything is searched."""
+    """Raise TofuError if a file cannot be written, before any search."""
     if path is not None and not path.absolute().parent.is_dir():
         raise TofuError(f"{option} {path}: there is no folder {path.absolute().parent}. Make it first.")
 
 
 def check_plot(path: Path | None) -> None:
-    """Raise TofuError where a picture cannot be written, before anything is searched."""
+    """Raise TofuError if a picture cannot be written, before any search."""
     check_folder("--plot", path)
     if path is not None:
         check_picture(path)
 
 
-BARE = [name for name in SPELLED if "_" in name]  # no words of English: they are spelled without a value, too
+BARE = [name for name in SPELLED if "_" in name]  # not English words, so they are replaced without a value, too
 ARGUMENT = re.compile(
     rf"\b({'|'.join(SPELLED)})=(?:['\"]([^'\"]+)['\"]|\[([^\]]+)\]|([\w.]*\w))?"  # with a value, or without
     rf"|\b(ngpus|{'|'.join(BARE)}|plan(?= says))\b"
@@ -114,7 +115,7 @@ ARGUMENT = re.compile(
 
 
 def spell_as_options(message: str) -> str:
-    """An error message of the library, whose remedies are arguments of Python, for the command line.
+    """Return an error message of the library with Python arguments spelled as options.
 
     >>> spell_as_options("describe it, or undescribed='replicate'; leave plan= out")
     'describe it, or --undescribed replicate; leave --plan out'

@@ -1,4 +1,4 @@
-"""`python -m tofu verify --jax`: whether the descriptions of JAX's primitives are true. MXNet is not needed."""
+"""`python -m tofu verify --jax`: verification of the descriptions of JAX's primitives. MXNet is not needed."""
 
 from __future__ import annotations
 
@@ -17,31 +17,42 @@ from tofu.report.console import make_console
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[PRIMITIVE]...")
-@click.option("--seed", default=0, show_default=True, help="Of the numbers that the primitives are given.")
+@click.option("--seed", default=0, show_default=True, help="Seed of random numbers.")
 @click.option(
-    "--missing/--no-missing", default=True, show_default=True, help="Search strategies that the analysis did not find."
+    "--missing/--no-missing", default=True, show_default=True, help="Search for strategies that the analysis missed."
 )
 @click.option(
-    "--jobs", type=click.IntRange(1), default=os.cpu_count(), show_default="one for each core", help="Cases at a time."
+    "--jobs",
+    type=click.IntRange(1),
+    default=os.cpu_count(),
+    show_default="number of cores",
+    help="Number of parallel processes.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_json: bool) -> None:
-    """Compare descriptions with JAX's own primitives, in float64 on the CPU: all of them, or those of each PRIMITIVE.
+    """Compare descriptions with JAX's own primitives.
 
-    Four things are checked, of every equation of the built-in cases and of their gradients. (a) The description, evaluated with NumPy,
-    has the primitive's numbers: floating-point ones to 1e-10 of the largest, integers, booleans and bits exactly. A description that says
-    only how its operands are cut, as that of an eigenvalue decomposition, is compared by its parts alone. (b) The primitive split by each
-    of its strategies, in 2 and 3 parts that need not be equal, has the numbers of the whole; each part runs as a worker runs it. (c) So
-    has the primitive split by each pair of its strategies, 2 by 2. (d) No way to split the primitive is missing: every combination of
-    dimensions of its operands is tried, with borders that overlap too.
-
-    XLA compiles without optimization where XLA_FLAGS is not set, since nearly all of the time is compilation.
-
-    The table has a row for each primitive; below it stands what disagrees. The exit status is 1 then, and if a described primitive was
-    compared with nothing.
+    This verifies all descriptions, or those of each PRIMITIVE, on the CPU.
 
     \b
-    Examples
+    Four things are checked for every equation of the built-in cases and of their
+    gradients:
+      (a) The description, computed with NumPy, has the primitive's numbers:
+          floating-point numbers to 1e-10 of the largest, others exactly. A
+          description of the splits alone, as of an eigenvalue decomposition, is
+          compared by its parts.
+      (b) The primitive split by each strategy, in 2 and 3 parts, has the numbers
+          of the whole. Each part runs as on a worker.
+      (c) So has the primitive split by each pair of strategies, 2 by 2.
+      (d) No way to split the primitive is missing. All combinations of dimensions
+          are tried, with overlapping borders, too.
+
+    XLA compiles without optimization unless XLA_FLAGS is set, because compilation takes nearly all of the time.
+
+    The exit status is 1 if something disagrees, or a described primitive was compared with nothing.
+
+    \b
+    Examples:
         python -m tofu verify --jax
         python -m tofu verify --jax dot_general conv_general_dilated
         python -m tofu verify --jax --no-missing --seed 1 --json
@@ -80,7 +91,7 @@ def _print_results(results: Sequence[Any], table: Any, totals: Any) -> None:
     explained = [f"{one.op}: {one.cut}: {why}" for result in results for one, why in result.explained]
     for headline, found in (
         ("What disagrees, by case:", problems),
-        ("Exact cuts that are no strategies:", explained),
+        ("Exact cuts that are not strategies:", explained),
         ("Compared with nothing:", totals.uncompared),
     ):
         if found:

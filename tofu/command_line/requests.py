@@ -1,4 +1,4 @@
-"""What commands are asked: a model in a file, and how its user wants it planned. The model decides which engine reads it."""
+"""Requests of commands: a model in a file, and the user's options for its plan. The file determines the engine."""
 
 from __future__ import annotations
 
@@ -26,18 +26,22 @@ OF_ONE_ENGINE = {
     MXNET: ("shapes", "unroll", "inference", "optimizer", "memory_plot", "states", "path", "grad_req"),
     JAX: ("arguments", "uneven", "donated", "lines", "batch"),
 }
-"""Options, by the names of their parameters, that are for the models of one engine alone."""
+"""Options for models of one engine only, by the names of their parameters."""
 
 MODEL: Decorator = click.argument("model", metavar="MODEL")
 SHAPE: Decorator = click.option(
-    "--shape", "shapes", multiple=True, metavar="NAME:D0,D1,...", help="MXNet: the shape of each input of the symbol."
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME:D0,D1,...",
+    help="MXNet: shape of an input of the symbol. May be repeated.",
 )
 UNROLL: Decorator = click.option(
     "--unroll",
     type=click.Choice(("never", "cheaper", "always")),
     default="never",
     show_default=True,
-    help="MXNet: when an RNN operator runs as its cells, which are split by hidden units too: where that moves fewer bytes, say.",
+    help="MXNet: when to run an RNN operator as cells, which can be split by hidden units: cheaper, if that moves fewer bytes.",
 )
 ARGS: Decorator = click.option(
     "--args",
@@ -45,7 +49,7 @@ ARGS: Decorator = click.option(
     default="example_args",
     show_default=True,
     metavar="NAME",
-    help="JAX: what returns the example arguments of the step, a function in FILE.py without parameters, or a tuple.",
+    help="JAX: function in FILE.py that returns example arguments of the step, or a tuple of them.",
 )
 STORING: tuple[Decorator, ...] = (
     click.option(
@@ -53,8 +57,8 @@ STORING: tuple[Decorator, ...] = (
         type=click.Choice(UNEVEN),
         default="needed",
         show_default=True,
-        help="JAX: which arguments may be stored in overlapping shards if workers cannot share them equally: none, those that each "
-        "worker would hold all of otherwise, or all.",
+        help="JAX: arguments that may be stored in overlapping shards if they cannot be split equally: none, those that would "
+        "otherwise be replicated, or all.",
     ),
     click.option(
         "--donate",
@@ -62,13 +66,13 @@ STORING: tuple[Decorator, ...] = (
         multiple=True,
         type=click.IntRange(0),
         metavar="N",
-        help="JAX: the step may write over its argument N, as donate_argnums= of tofu.jax.partition says; may be given several times.",
+        help="JAX: donate argument N, like donate_argnums= of tofu.jax.partition. May be repeated.",
     ),
 )
 
 
 class ModelRequest(Protocol):
-    """A model that was read from a file, and the settings for its plan. Each engine's `commands.py` has one."""
+    """Model from a file, and the settings for its plan. Each engine's `commands.py` implements it."""
 
     @property
     def name(self) -> str:
@@ -80,37 +84,37 @@ class ModelRequest(Protocol):
 
     @property
     def states(self) -> int:
-        """Tensors that an optimizer keeps for each weight, unless the user says otherwise."""
+        """The default number of arrays that an optimizer keeps for each weight."""
 
     def read(self) -> Task:
-        """Return the model before anything is decided."""
+        """Return the model without a plan."""
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Return the partition; `observe` is told of every pass."""
+        """Return the partition. `observe` is called with every pass."""
 
     def over(self, workers: int) -> ModelRequest:
         """Return the request for another number of workers."""
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Return the ways to train on a machine, simulated. `report` is told of each before it is planned."""
+        """Return the options for training on a machine. `report` is called with each before it is planned."""
 
     def verify(self, dtype: str | None, seed: int, **own: Any) -> Agreement:
-        """Run the model on one device and on all, and compare. `own` are options of the engine's."""
+        """Run the model on one device and on all, and compare. `own` are options of the engine."""
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return what prints plans beside those that people write by hand. `report` is told of each before it is made."""
+        """Return a function that prints plans beside hand-made ones. `report` is called with each before it is made."""
 
     def report_memory(self, **options: Any) -> Report:
-        """Return what a step needs on one device and on every worker. `options` are the engine's."""
+        """Return the memory of a step on one device and on every worker. `options` are the engine's."""
 
 
 def takes_model(
     *, only: Registration | None = None, stores: bool = True, **context: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Pass a command the argument MODEL and the options of planning, as a `ModelRequest`, and its own options.
+    """Return a decorator that passes a command a `ModelRequest` for the argument MODEL and the options of planning.
 
-    `only` is the engine that the command is for; it may be any if left out. If not `stores`, options that say how the arguments of a
-    step are stored are left out. `context` is passed to what reads the model.
+    `only` is the engine of the command; by default any. Without `stores`, options for the storage of a step's arguments
+    are left out. `context` is passed to the reader of the model.
     """
     options: tuple[Decorator, ...] = (MODEL, *PLANNING) if only == JAX else (MODEL, SHAPE, *PLANNING, UNROLL)
     if only != MXNET:
@@ -136,7 +140,7 @@ def takes_model(
 
 
 def _refuse_others(model: str, engine: Registration) -> None:
-    """Raise TofuError for options that were given and are for models of another engine."""
+    """Raise TofuError for options that only apply to models of another engine."""
     context = click.get_current_context()
     spelled = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     for other, names in OF_ONE_ENGINE.items():
@@ -146,6 +150,4 @@ def _refuse_others(model: str, engine: Registration) -> None:
             if name in spelled and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         ]
         if given and other != engine:
-            raise TofuError(
-                f"{', '.join(given)}: this is for {other.model}, and {model} is {engine.model}. Leave it out."
-            )
+            raise TofuError(f"{', '.join(given)}: for {other.model} only, and {model} is {engine.model}. Leave it out.")

@@ -1,4 +1,4 @@
-"""What runs for long and has a result for each of many cases: a bar meanwhile, problems as they are found, and what it took."""
+"""Long runs over many cases: a progress bar, problems when they are found, and resources used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.progress import track
 
 
 class HasProblems(Protocol):
-    """What was found out about one case."""
+    """Result of one case."""
 
     @property
     def case(self) -> Any:
@@ -20,14 +20,14 @@ class HasProblems(Protocol):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that has to be mended."""
+        """Everything that has to be fixed."""
 
 
 Result = TypeVar("Result", bound=HasProblems)
 
 
 def collect(running: Iterator[Result], count: int) -> list[Result]:
-    """The results of `count` cases, with a bar meanwhile, and a line for each problem as it is found."""
+    """Return the results of `count` cases, with a progress bar and a line for each problem."""
     console, results = Console(stderr=True, highlight=False), list[Result]()
     for result in track(running, "verifying", total=count, console=console, transient=True):
         results.append(result)
@@ -37,6 +37,6 @@ def collect(running: Iterator[Result], count: int) -> list[Result]:
 
 
 def measure_resources(began: float) -> dict[str, float]:
-    """The seconds since `began` by the monotonic clock, and the memory of the largest process: this one, or one that it waited for."""
+    """Return the seconds since `began` on the monotonic clock, and the memory of the largest process: this one, or a finished child."""
     largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {"seconds": round(time.monotonic() - began, 1), "peak_memory_gib": round(largest / 2**20, 2)}

@@ -1,4 +1,4 @@
-"""`python -m tofu simulate`, `advise` and `calibrate`: how long a training step takes, on which devices, before there are any."""
+"""`python -m tofu simulate`, `advise` and `calibrate`: predicted time of a training step, and advice on devices."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ takes_machine = click.option(
     "--machine",
     required=True,
     metavar="NAME|FILE",
-    help=f"One of {', '.join(list_machines())}, or a file that `python -m tofu calibrate` wrote.",
+    help=f"One of {', '.join(list_machines())}, or a file written by `python -m tofu calibrate`.",
 )
 takes_states = click.option(
     "--states",
     type=click.IntRange(0),
     default=None,
     show_default="1",
-    help="MXNet: tensors that the optimizer keeps for each weight: 1 for a momentum, 2 for Adam.",
+    help="MXNet: tensors that the optimizer keeps for each weight (1 for a momentum, 2 for Adam).",
 )
 
 
@@ -37,22 +37,23 @@ takes_states = click.option(
 @takes_model()
 @takes_machine
 @takes_states
-@click.option("--trace", type=OUTPUT, help="Write the timeline to this file, for chrome://tracing or Perfetto: t.json.")
-@click.option("--plot", type=OUTPUT, help="Draw the timeline into this file (.png, .svg).")
+@click.option("--trace", type=OUTPUT, help="Write the timeline to this JSON file, for chrome://tracing or Perfetto.")
+@click.option("--plot", type=OUTPUT, help="Draw the timeline to this file (.png, .svg).")
 def simulate(request: ModelRequest, machine: str, states: int | None, trace: Path | None, plot: Path | None) -> None:
-    """Predict what a training step of MODEL takes on a machine: seconds, samples per second, and what the workers wait for.
+    """Predict the time of a training step on a machine.
 
-    The program that would run is simulated, kernel by kernel and fetch by fetch. --workers 1 simulates one device.
+    Prints seconds, samples per second, and what workers wait for. The simulation runs the program of all workers,
+    kernel by kernel and fetch by fetch. --workers 1 simulates one device. docs/simulation.md describes the model
+    and its accuracy.
 
     \b
-    Examples
+    Examples:
         python -m tofu simulate resnet-symbol.json --shape data:64,3,224,224 --workers 8 --machine 8xH100
-        python -m tofu simulate resnet-symbol.json --shape data:64,3,224,224 --workers 8 --machine 8xV100 --trace step.json --plot step.png
+        python -m tofu simulate resnet-symbol.json --shape data:64,3,224,224 --workers 8 --machine 8xV100 --trace
+        step.json --plot step.png
         python -m tofu simulate train.py:step --workers 8 --machine 8xH100
         python -m tofu calibrate --output here.json
         python -m tofu simulate lenet-symbol.json --shape data:64,1,28,28 --workers 2 --machine here.json
-
-    docs/simulation.md says what is modelled, and how far predictions were from measurements.
     """  # noqa: D301  click reads the escape
     check_folder("--trace", trace)
     check_plot(plot)
@@ -81,22 +82,26 @@ def simulate(request: ModelRequest, machine: str, states: int | None, trace: Pat
     multiple=True,
     type=click.IntRange(2),
     metavar="K",
-    help="Numbers of workers to try; the powers of 2 that the machine has where none are given.",
+    help="Number of workers to try. May be repeated. Default: the powers of 2 that the machine has.",
 )
 @click.option(
-    "--save", type=OUTPUT, help="Write the plan of the fastest that fits to this file, for tofu.partition(plan=...)."
+    "--save",
+    type=OUTPUT,
+    help="Write the plan of the fastest option that fits to this file, for tofu.partition(plan=...).",
 )
 def advise(request: ModelRequest, machine: str, states: int | None, counts: tuple[int, ...], save: Path | None) -> None:
-    """Say on how many devices of a machine to train MODEL, and by which plan: all are simulated, the fastest that fits comes first.
+    """Recommend a number of devices and a plan for MODEL.
 
-    The advice is to take fewer devices where more gain less than 5 %. Beside the default plan stand the plan that keeps as much whole as a
-    device's memory allows, data parallelism, and one device. "range" is where the machine computes 30 % faster than its file says and
-    moves data 30 % slower, and the other way.
+    All options on a machine are simulated, and the fastest that fits comes first: the default plan, the plan that
+    replicates as much as memory allows, data parallelism, and one device. Fewer devices are recommended if more
+    gain less than 5 %. The range of a time assumes a machine that computes 30 % faster and moves data 30 % slower
+    than its file says, and the reverse.
 
     \b
-    Examples
+    Examples:
         python -m tofu advise resnet-symbol.json --shape data:64,3,224,224 --machine 8xH100
-        python -m tofu advise lm-symbol.json --shape data:32,512 --machine 8xV100 --states 2 --over 4 --over 8 --save plan.json
+        python -m tofu advise lm-symbol.json --shape data:32,512 --machine 8xV100 --states 2 --over 4 --over 8 --save
+        plan.json
         python -m tofu advise train.py:step --machine 8xH100
     """  # noqa: D301  click reads the escape
     _refuse_decided(request)
@@ -115,38 +120,36 @@ def advise(request: ModelRequest, machine: str, states: int | None, counts: tupl
 
 
 DECIDED = ("workers", "plan", "topology", "memory_limit")
-"""Options of planning that `advise` tries by itself."""
+"""Options of planning that `advise` chooses itself."""
 for decided in advise.params:
     if isinstance(decided, click.Option):
         decided.hidden = decided.name in DECIDED
 
 
 def _refuse_decided(request: ModelRequest) -> None:
-    """Raise TofuError for what `advise` decides, which a user may know from other commands."""
+    """Raise TofuError for options that `advise` chooses itself."""
     context = click.get_current_context()
     given = [SPELLED[name] for name in DECIDED if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     hints = request.settings.hints or {}
-    given += [f"--hint {name}=.. for single steps" for name, hint in hints.items() if isinstance(hint, tuple)]
+    given += [f"--hint {name}=.. for single rounds" for name, hint in hints.items() if isinstance(hint, tuple)]
     if given:
         raise TofuError(
-            f"advise plans for several numbers of workers, by the machine's links and memory, so it does not take {', '.join(given)}. "
-            "Leave this out; --over 4 tries 4 workers, and `python -m tofu simulate` simulates one plan."
+            f"advise tries several numbers of workers with the machine's links and memory, so it does not take {', '.join(given)}. "
+            "Leave it out. --over 4 tries 4 workers, and `python -m tofu simulate` simulates one plan."
         )
 
 
 @click.command()
-@click.option(
-    "--output", "-o", type=OUTPUT, default="machine.json", show_default=True, help="Where to write the machine."
-)
-@click.option("--name", default="this machine", show_default=True, help="What to call it.")
+@click.option("--output", "-o", type=OUTPUT, default="machine.json", show_default=True, help="File for the machine.")
+@click.option("--name", default="this machine", show_default=True, help="Name of the machine.")
 def calibrate(output: Path, name: str) -> None:
-    """Measure this machine's processors, as devices for simulations. It takes a minute; let nothing else run.
+    """Measure this machine for simulations.
 
-    Small models run with one thread; what each kind of kernel takes is fitted to its arithmetic and its bytes. What simulate says of
-    other models on this machine can then be compared with what they take.
+    This takes a minute, in which nothing else should run. Small models run with one thread, and the time of each
+    kind of kernel is fitted to its arithmetic and bytes.
 
     \b
-    Example
+    Example:
         python -m tofu calibrate --output here.json
     """  # noqa: D301  click reads the escape
     check_folder("--output", output)

@@ -60,7 +60,7 @@ def relative_error(found: Array, expected: Array, least: float = TINIEST) -> flo
 def compare_numbers(found: Numbers, expected: Numbers, cancelled: float = CANCELLED) -> tuple[Difference, ...]:
     """Return the difference of every tensor in `expected`.
 
-    Some gradients are zero but for rounding, such as that of a bias before a batch normalisation. A gradient below the
+    Some gradients are rounding errors, such as the gradient of a bias before a batch normalisation. A gradient below the
     share `cancelled` of the model's largest one is compared relative to that one.
     """
     magnitudes = {name: float(np.abs(gradient).max()) for name, gradient in expected.gradients.items()}

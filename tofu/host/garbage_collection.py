@@ -12,7 +12,7 @@ OBJECTS = 50_000
 
 @contextmanager
 def collect_rarely() -> Iterator[None]:
-    """Collect garbage after every `OBJECTS` new objects at most. Rarer collection, or none, stays as it is. Also a decorator."""
+    """Collect garbage after every `OBJECTS` new objects at most. Keeps a rarer setting, or none. Also a decorator."""
     before = gc.get_threshold()
     if not 0 < before[0] < OBJECTS:
         yield

@@ -22,10 +22,12 @@ from tofu.jax.frontend.versions import find_body, in_precision
 from tofu.pipeline import Partition
 from tofu.report.memory import Report
 
-LEGEND = """
-Arguments, constants and results are exact. Temporaries are predicted for XLA's fusion and order of operations on CPUs. Never read:
-arguments that jax.jit drops from the program. Results over donated arguments are counted as arguments.
-"""
+LEGEND = {
+    "": "Arguments, constants and results are exact.",
+    "temporaries": "Temporaries are predicted for XLA's fusion and order of operations on CPUs.",
+    "  never read": "Never read: arguments that jax.jit leaves out of the program.",
+    "  over donated arguments": "Results written over donated arguments are counted with the arguments.",
+}
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,8 @@ class StepMemory(Report):
         return "memory of a step"
 
     @property
-    def legend(self) -> str:
-        """Legend of the rows."""
+    def legend(self) -> dict[str, str]:
+        """Explanations of the rows."""
         return LEGEND
 
     @property

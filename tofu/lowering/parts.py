@@ -1,6 +1,6 @@
 """Lowerings of operators: the parts that replace one operator of the semantic graph.
 
-Parts are ordinary operators with descriptions of their own, so search and program treat them like any others. The front
+Parts are ordinary operators with descriptions, so search and program treat them like any others. The front
 end has a table of the operators with a lowering.
 """
 
@@ -126,7 +126,7 @@ def _always(operator: Operator, inputs: Inputs) -> bool:
 
 @dataclass(frozen=True)
 class Lowering:
-    """Lowering of one of the framework's operators.
+    """Lowering of an operator.
 
     Attributes
     ----------

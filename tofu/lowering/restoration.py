@@ -89,7 +89,6 @@ def _restore(
 
 
 def _resolve_names(problem: Problem, named: NamedChoices) -> Choices:
-    """Return choices by number. All inner parts of an operator take its choice."""
     graph = problem.graph
     operators = [
         [

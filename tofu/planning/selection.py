@@ -228,7 +228,6 @@ def _name_orders(problems: Sequence[Problem], planned: int | None = None) -> str
 
 
 def _free(problem: Problem) -> Problem:
-    """Return the problem in which tensors of any size may be replicated."""
     return problem.hold(price=0.0)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tofu.errors import PlanError, UnsupportedError, raise_together
+from tofu.errors import PlanError, TofuError, UnsupportedError, raise_together
 from tofu.plan import Plan
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, find_algorithm
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS, read_seconds
@@ -83,24 +83,10 @@ def read_plan(plan: Any) -> Plan:
         raise PlanError(f"{plan}: {error}") from error
 
 
-def _read_undescribed(treatment: Any) -> str:
-    if treatment not in UNDESCRIBED:
-        raise UnsupportedError(f"undescribed= is one of {', '.join(map(repr, UNDESCRIBED))}, not {show(treatment)}.")
-    return str(treatment)
-
-
-def _read_on_infeasible(treatment: Any) -> str:
-    if treatment not in ON_INFEASIBLE:
-        raise UnsupportedError(
-            f"on_infeasible= is one of {', '.join(map(repr, ON_INFEASIBLE))}, not {show(treatment)}."
-        )
-    return str(treatment)
-
-
-def _read_replicate(what: Any) -> str:
-    if what not in REPLICATE:
-        raise PlanError(f"replicate= is one of {', '.join(map(repr, REPLICATE))}, not {show(what)}.")
-    return str(what)
+def _read_word(name: str, words: Sequence[str], error: type[TofuError], value: Any) -> str:
+    if value not in words:
+        raise error(f"{name}= is one of {', '.join(map(repr, words))}, not {show(value)}.")
+    return str(value)
 
 
 def _read_switch(name: str, value: Any) -> bool:
@@ -252,18 +238,18 @@ OPTIONS: Mapping[str, Option] = {
         help='Memory of each worker, in bytes or like "12GB". The search finds a plan that fits.',
     ),
     "replicate": Option(
-        _read_replicate,
+        partial(_read_word, "replicate", REPLICATE, PlanError),
         is_of_search=True,
         choices=REPLICATE,
         help="Tensors that may be replicated: small ones, or any if that saves communication; these need the memory.",
     ),
     "undescribed": Option(
-        _read_undescribed,
+        partial(_read_word, "undescribed", UNDESCRIBED, UnsupportedError),
         choices=UNDESCRIBED,
         help="Treatment of operators without a description: an error, or every worker computes them whole.",
     ),
     "on_infeasible": Option(
-        _read_on_infeasible,
+        partial(_read_word, "on_infeasible", ON_INFEASIBLE, UnsupportedError),
         choices=ON_INFEASIBLE,
         help="Treatment of more workers than the model can feed: an error, or several workers compute the same.",
     ),

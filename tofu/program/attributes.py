@@ -50,7 +50,6 @@ def worker_attributes(choices: Choices, phases: Sequence[Phase]) -> tuple[list[d
 
 
 def _copy_attributes(problem: Problem, position: int, box: Box) -> dict[str, str]:
-    """Return the attributes that the copy computing `box` changes."""
     operator, access = problem.graph.operators[position], problem.accesses[position]
     tensors = problem.graph.tensors
     inputs = [

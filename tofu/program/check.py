@@ -68,7 +68,6 @@ def _find_wrong_numbers(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_other_operators(tables: ProgramTables, graph: Graph) -> Column:
-    """Return copies with other inputs, outputs or another phase than their operator."""
     copies = _where(tables.node_kind == NodeKind.OPERATOR)
     count = len(tables.node_kind)
     found = (
@@ -106,7 +105,6 @@ def _find_early_reads(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_remote_inputs(tables: ProgramTables, graph: Graph) -> Column:
-    """Return copies of operators that read from another worker."""
     reader, writer = tables.read_node, tables.entry_node[tables.read_entry]
     is_remote = tables.node_worker[reader] != tables.node_worker[writer]
     return _pick(reader, is_remote & (tables.node_kind[reader] != NodeKind.FETCH))
@@ -127,7 +125,6 @@ def _find_sources_outside(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
-    """Return fetches from their own tensor that put an element in another place."""
     first_entry = tables.entry_node.searchsorted(tables.source_node)
     there = tables.entry_begin[tables.source_entry] + tables.source_begin
     here = tables.entry_begin[first_entry] + tables.piece_begin[tables.source_piece]
@@ -179,7 +176,6 @@ def _find_overlaps(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_unlike_sources(tables: ProgramTables, graph: Graph) -> Column:
-    """Return fetches from tensors whose elements have another size."""
     sizes = _column(tensor.item_bytes for tensor in graph.tensors)
     read = sizes[_find_tensors(tables, graph)[tables.source_entry]]
     return _pick(tables.source_node, read != sizes[tables.node_id[tables.source_node]])

@@ -120,7 +120,6 @@ def _list_reduced(one: Collective) -> tuple[int, ...]:
 
 
 def _list_group(worker: int, axis: int, program: Lockstep, digits: Sequence[tuple[int, ...]]) -> list[int]:
-    """Return the workers of a worker's group along an axis, in order."""
     stride = int(np.prod(program.factors[axis + 1 :], dtype=int))
     first = worker - digits[worker][axis] * stride
     return [first + n * stride for n in range(program.factors[axis])]

@@ -240,7 +240,7 @@ def find_scatters(held: Sequence[int], target: Layout) -> list[tuple[int, int]]:
 
 
 def find_chain(held: Layout, wanted: Layout, factors: Sequence[int]) -> list[Slice | AllGather | AllToAll] | None:
-    """Return the collectives from layout to layout, one axis at a time, slices first and gathers last; None if there are none."""
+    """Return the collectives from layout to layout, one axis at a time, slices first and gathers last; None without such a chain."""
     now, chain = list(held), list[Slice | AllGather | AllToAll]()
     while tuple(now) != wanted:
         found: list[Slice | AllGather | AllToAll] = []

@@ -51,7 +51,6 @@ def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgra
 
 
 def _find_reducers(problem: Problem) -> dict[int, str]:
-    """Return the reducers of tensors whose partial results are not summed."""
     return {
         tensor: written.reducer
         for operator, access in zip(problem.graph.operators, problem.accesses, strict=True)

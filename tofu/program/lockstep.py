@@ -164,8 +164,6 @@ Entries: TypeAlias = "tuple[Entry | None, ...]"
 
 
 class _Cut(NamedTuple):
-    """Piece whose sources are not yet resolved to values."""
-
     reader: int
     begin: Shape
     extent: Shape
@@ -223,7 +221,6 @@ class _Aligner:
         return {tensor: tuple(entries) for tensor, entries in found.items()}
 
     def _list_copies(self) -> dict[int, list[int]]:
-        """Return the nodes of each operator's copies, by worker."""
         found: dict[int, list[int]] = {}
         for number, node in enumerate(self.nodes):
             if node.kind is NodeKind.OPERATOR:
@@ -351,7 +348,6 @@ class _Aligner:
         )
 
     def _find_offset(self, entry: Entry, boxes: Sequence[Box]) -> Shape:
-        """Return where an entry begins in its worker's array of these boxes."""
         node = self.nodes[entry.node]
         return tuple(n - begin for n, (begin, _) in zip(node.begins[0], boxes[node.worker], strict=True))
 
@@ -363,7 +359,6 @@ class _Aligner:
             yield _Cut(node.worker, begin, piece.extent, sources)
 
     def _find_inputs(self, tensor: int, pieces: Sequence[_Cut]) -> tuple[tuple[int, ...], list[TransferPiece]]:
-        """Return the values that pieces read, and the resolved pieces."""
         fetched: dict[tuple[int, int], list[Entry]] = {}
         keys: dict[Entry, tuple[str, int, int]] = {}
         for entry in (entry for piece in pieces for entry, _, _ in piece.sources):

@@ -118,7 +118,6 @@ def _list_pieces(tables: ProgramTables, shapes: list[tuple[Shape, ...]]) -> list
 
 
 def _gather(count: int, owners: Iterable[int], values: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Return the values of each of `count` owners, in order."""
     found: list[list[Any]] = [[] for _ in range(count)]
     for owner, value in zip(owners, values, strict=True):
         found[owner].append(value)

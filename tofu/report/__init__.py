@@ -1,1 +1,1 @@
-"""What people look at: progress, tables, plots and reports."""
+"""Tables, pictures and pages of plans."""

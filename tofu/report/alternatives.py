@@ -1,4 +1,4 @@
-"""Why a layer is split as it is: the best plans in which it is split otherwise."""
+"""Alternatives to the split of a layer: the best plans in which it is split otherwise."""
 
 from __future__ import annotations
 
@@ -6,35 +6,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tofu.errors import PlanError, TofuError, find_near
-from tofu.graph import Graph
+from tofu.graph import Graph, name_layers
 from tofu.pipeline import Partition
 from tofu.plan import AxisChoice
-from tofu.report.layers import Layer, explain_axis, name_layers
+from tofu.report.layers import Layer, explain_axis
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate, price
 from tofu.search.solve import Effort
 from tofu.validation import show_with_type
 
 EFFORT_SECONDS = 0.5
-MOST_NAMES = 5
-"""So many operators are named to one who asks for one that is not there."""
+MOST_NAMES = 5  # operators in an error about an unknown one
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """The best plan found in which an operator is split along one axis at every step, everything else as is best then.
+    """Best plan found in which every round splits an operator along one axis.
 
     Attributes
     ----------
     axis, meaning
-        The axis, and what it is of the operator's result.
+        The axis, and its role in the operator's result.
     communication_bytes
-        What that plan moves in a training step; None where there is no such plan.
+        Bytes that the plan moves in a training step; None if there is no such plan.
     change
-        What the search minimises (bytes, or seconds on an interconnect of several levels), over that of the plan at hand: 0.05 is
-        5 % more. Below 0 where the plan at hand is not the best of those that split whatever can be split.
+        Relative change of the search's objective (bytes, or seconds on an interconnect of several levels): 0.05 is 5 %
+        more. Negative if the present plan is not the best of those that split whatever can be split.
     remark
-        How good that plan is known to be, or why there is none.
+        How good the plan is known to be, or why no such plan exists.
     """
 
     axis: str
@@ -45,9 +44,9 @@ class Alternative:
 
 
 def check_layer(layer: str, graph: Graph) -> None:
-    """Raise PlanError for what is no name, or one that no operator has."""
+    """Raise PlanError for anything but the name of an operator or layer."""
     if not isinstance(layer, str):
-        raise PlanError(f"The name of an operator is asked for, a text, and {show_with_type(layer)} was given.")
+        raise PlanError(f"Expected the name of an operator, not {show_with_type(layer)}.")
     operators = graph.operator_index
     if layer not in operators and layer in name_layers(graph).values():
         return
@@ -56,9 +55,9 @@ def check_layer(layer: str, graph: Graph) -> None:
         readers = [operator.name for operator in graph.operators if tensor in operator.inputs]
         more = f" and {len(readers) - MOST_NAMES} more" if len(readers) > MOST_NAMES else ""
         raise PlanError(
-            f"{layer!r} is a tensor, and the name of an operator is asked for; it is read by {', '.join(readers[:MOST_NAMES])}{more}."
+            f"{layer!r} is a tensor, not an operator. Its readers are {', '.join(readers[:MOST_NAMES])}{more}."
             if readers
-            else f"{layer!r} is a tensor, which no operator reads, and the name of an operator is asked for."
+            else f"{layer!r} is a tensor that no operator reads, not an operator."
         )
     if layer not in operators:
         near = find_near(layer, operators)
@@ -69,10 +68,10 @@ def check_layer(layer: str, graph: Graph) -> None:
 
 
 def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:
-    """One for each axis of the operator `layer`, the best first, each by a search with that axis pinned, whose effort is `seconds`.
+    """Return an alternative for each axis of the operator `layer`, the best first. Each takes a search of `seconds` effort.
 
-    They have the plan's own order of steps; neither the hints nor the memory limit under which it was made hold for them. Raises
-    PlanError where the model has no such operator.
+    They keep the plan's order of rounds, and ignore its hints and memory limit. Raises PlanError if the model has no
+    such operator.
     """
     check_layer(layer, partition.graph)
     problem, exact = partition.searched.problem, ALGORITHMS["exact"]
@@ -91,11 +90,11 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
         cost, moved = price(solution.choices), evaluate(solution.choices).total_bytes
         change = (cost - paid) / paid if paid else 0.0
         found.append(Alternative(axis, meaning, moved, change, exact.describe_optimality(solution, cost)))
-    return sorted(found, key=lambda one: (one.change is None, one.change or 0.0, one.axis))
+    return sorted(found, key=lambda plan: (plan.change is None, plan.change or 0.0, plan.axis))
 
 
 def choose_layers(layers: Sequence[Layer], most: int) -> list[Layer]:
-    """The layers that move most, of those that are alike in shapes and split one, in the model's order."""
+    """Return the layers that move most, one of each kind with equal shapes and splits, in the model's order."""
     kinds: dict[tuple[object, ...], Layer] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):
         if layer.moved_bytes:

@@ -1,4 +1,4 @@
-"""Plans of a model beside each other: what each moves, and what each worker holds."""
+"""Comparison of plans of a model: bytes moved, and bytes held by each worker."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from tofu.report.console import print_legend
 
 NOT_THERE = "-"
 LEGEND = """
-Moved: in a step, by all workers together. Held: by the worker that holds most. "Tofu within" a plan holds no more than that one does.
+Moved: by all workers together in a training step. Held: by the worker that holds most. "Tofu within" a plan: the best plan that holds no
+more than that plan.
 """
 
 
 @dataclass(frozen=True)
 class ComparedPlan:
-    """A plan by its name, or why there is none."""
+    """Plan with its name, or the reason for its absence."""
 
     name: str
     partition: Partition | None
@@ -30,16 +31,16 @@ class ComparedPlan:
 
     @property
     def held_bytes(self) -> int | None:
-        """The bytes that the worker that holds most holds."""
+        """The bytes of the worker that holds most."""
         return None if self.partition is None else max(self.partition.plan.worker_bytes)
 
 
 def compare_plans(
     settings: Settings, make: Callable[[Settings], Partition], report: Callable[[str], None] = lambda stage: None
 ) -> Iterator[ComparedPlan]:
-    """Yield the plan that is asked for, if it is not the default, and those of searches, of data parallelism and of Megatron.
+    """Yield the requested plan if it is not the default, and plans of the searches, data parallelism and Megatron.
 
-    `make` plans what settings ask for. `report` is told of each plan before it is made.
+    `make` returns the partition for settings. `report` is called with each plan's name before it is made.
     """
     base = replace(
         settings, plan=None, memory_limit=None, **{name: DEFAULTS[name] for name in ("algorithm", "replicate")}
@@ -70,14 +71,17 @@ def print_plans(console: Console, title: str, plans: list[ComparedPlan]) -> None
     table.add_column("plan")
     table.add_column("moved", justify="right")
     table.add_column("held", justify="right")
-    table.add_column("known of it", style="dim")
-    for one in plans:
-        if one.partition is None:
-            table.add_row(one.name, NOT_THERE, NOT_THERE, one.refusal)
+    table.add_column("guarantee", style="dim")
+    for compared in plans:
+        if compared.partition is None:
+            table.add_row(compared.name, NOT_THERE, NOT_THERE, compared.refusal)
         else:
-            plan = one.partition.plan
+            plan = compared.partition.plan
             table.add_row(
-                one.name, format_bytes(plan.communication_bytes), format_bytes(one.held_bytes or 0), plan.optimality
+                compared.name,
+                format_bytes(plan.communication_bytes),
+                format_bytes(compared.held_bytes or 0),
+                plan.optimality,
             )
     console.print(table)
     print_legend(console, LEGEND)

@@ -1,4 +1,4 @@
-"""How long a partition's step takes on the machines that Tofu knows, by simulation."""
+"""Simulated step times of a partition on the machines that come with Tofu."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ TRACKED = "simulating machines"
 def describe_durations(
     partition: Partition, track: Callable[[Sequence[Any], str], Iterable[Any]]
 ) -> list[dict[str, Any]]:
-    """A row for each machine that has devices enough, the fastest first."""
+    """Return a row for each machine with enough devices, the fastest first."""
     machines = [machine for machine in map(read_machine, list_machines()) if machine.devices >= partition.plan.workers]
     program, needed = partition.program, measure_partition(partition)
     found = [simulate(program, machine, worker_bytes=needed) for machine in track(machines, TRACKED)]
-    return [_describe(one) for one in sorted(found, key=lambda one: one.seconds)]
+    return [_describe(simulation) for simulation in sorted(found, key=lambda simulation: simulation.seconds)]
 
 
 def _describe(found: Simulation) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The model's own layers in a partition: how each is split, and what of it moves between workers."""
+"""Layers of a partition: the split of each, and the bytes that it transfers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from pathlib import PurePath
 from typing import NamedTuple
 
 from tofu.analysis import OperatorAccess
-from tofu.graph import Graph, Operator, Phase, TensorKind
+from tofu.graph import Operator, Phase, TensorKind, choose_main_operator, find_layers, is_backward, name_layers
 from tofu.pipeline import Partition
 from tofu.plan import AxisChoice, DimensionChoice
 from tofu.search.cost import evaluate
@@ -19,7 +18,7 @@ from tofu.search.cost import evaluate
 class Transfer(NamedTuple):
     """Bytes of a tensor that workers read from each other in one phase of a training step.
 
-    `is_result`: a layer's parts of it are brought to where it is kept, partial results added up; else a layer reads it.
+    `is_result` is True if parts of a layer's result are stored or reduced, False if a layer reads the tensor.
     """
 
     phase: Phase
@@ -29,7 +28,7 @@ class Transfer(NamedTuple):
 
 
 class LaidTensor(NamedTuple):
-    """A tensor as a whole, and its dimension split at each step of the plan; None where that step leaves it whole."""
+    """Tensor with its shape, and the dimension that each round splits; None for a round in which it is replicated."""
 
     name: str
     shape: tuple[int, ...]
@@ -38,26 +37,24 @@ class LaidTensor(NamedTuple):
 
 @dataclass(frozen=True)
 class Layer:
-    """A part of the model as its user sees it.
-
-    It is a forward operator with its gradient. If the program's lines are known, it is all that a line computes in one part of the model.
+    """Layer of a model (`tofu.graph.layers`) in a partition.
 
     Attributes
     ----------
     name
-        Of the operator, or the part of the model and the line: `block_0 train.py:60`.
+        The name of the operator, or the part of the model and the line: `block_0 train.py:60`.
     operator
-        The operator that stands for all: of several the one that computes most.
+        The operator that represents the layer: the forward operator that computes most.
     line
         The line of the program, or "".
     result
         The first output of that operator.
     forward, backward
-        The axis split at each step; `backward` is that of the backward operator that computes most, or of the first one.
+        The axis that each round splits; `backward` is of the backward operator that computes most, or of the first one.
     parameters
-        Those that it is the first to read.
+        Parameters that the layer is the first to read.
     transfers
-        What its operators and the updates of its parameters read from other workers in one training step.
+        Reads from other workers in a training step, by its operators and the updates of its parameters.
     """
 
     name: str
@@ -76,13 +73,13 @@ class Layer:
 
 
 def list_layers(partition: Partition) -> list[Layer]:
-    """The layers of a partition in the model's order; their `moved_bytes` sum to the plan's communication_bytes.
+    """Return the layers of a partition in the model's order. Their `moved_bytes` sum to the plan's communication_bytes.
 
-    Operators that the model itself has not (sums of several gradients, zeros for what no kernel writes) are listed where they move
-    something.
+    Operators that the model lacks (sums of several gradients, zeros that no kernel writes) are listed only if they move
+    bytes.
     """
     graph, plan = partition.graph, partition.plan
-    parts = _find_parts(graph)
+    parts = find_layers(graph)
     members: dict[int, list[Operator]] = {}
     for position, operator in enumerate(graph.operators):
         members.setdefault(parts[position], []).append(operator)
@@ -105,9 +102,8 @@ def list_layers(partition: Partition) -> list[Layer]:
             graph.operators[part].phase is not Phase.FORWARD or graph.operators[part].is_added
         ):
             continue
-        backward = [one for one in operators if one.forward is not None or one.is_gradient]
-        forward = [one for one in operators if one.forward is None and not one.is_gradient] or operators
-        main = max(forward, key=count_points) if len(forward) > 1 else forward[0]
+        backward = list(filter(is_backward, operators))
+        main = choose_main_operator(operators, count_points)
         gradient = next(iter(backward), main)
         if gradient.is_gradient:
             gradient = max(backward, key=count_points)
@@ -126,44 +122,15 @@ def list_layers(partition: Partition) -> list[Layer]:
     return layers
 
 
-def _find_parts(graph: Graph) -> list[int]:
-    """Return, for each operator, the position of the operator that its layer begins with."""
-    parts: list[int] = []
-    first: dict[tuple[str, str], int] = {}
-    for position, operator in enumerate(graph.operators):
-        if operator.find_line is None:
-            parts.append(position if operator.forward is None else operator.forward)
-        else:
-            line = operator.line
-            parts.append(first.setdefault((operator.scope, line), position) if line or operator.scope else position)
-    return parts
-
-
-def name_layers(graph: Graph) -> dict[int, str]:
-    """Return the names of layers, by the position of the operator that each begins with."""
-    found = {position: graph.operators[position] for position in dict.fromkeys(_find_parts(graph))}
-    short = {
-        position: " ".join(filter(None, (one.scope, PurePath(one.line).name))) if one.find_line else one.name
-        for position, one in found.items()
-    }
-    counts = Counter(short.values())
-    names = {}
-    for position, name in short.items():
-        one = found[position]
-        is_one = counts[name] == 1 and name
-        names[position] = name if is_one else " ".join(filter(None, (one.scope, one.line))) if one.line else one.name
-    return names
-
-
 def find_operator(partition: Partition, name: str) -> str:
-    """Return the operator of a name, or the one that stands for a layer of this name."""
+    """Return the operator of a name, or the operator that represents the layer of this name."""
     if name in partition.graph.operator_index:
         return name
     return next(layer.operator for layer in list_layers(partition) if layer.name == name)
 
 
 def _find_transfers(partition: Partition, parts: Sequence[int]) -> dict[int, tuple[Transfer, ...]]:
-    """The operator that a layer begins with -> what moves for the layer, by phase, the largest first."""
+    """Return the transfers of each layer, by its first operator, in order of phase and size."""
     owners, tensors = _find_owners(partition), partition.problem.graph.tensors
     moved: dict[int, Counter[tuple[Phase, str, bool]]] = {}
     for group, tensor, phase, count, is_output in evaluate(partition.choices).items:
@@ -177,7 +144,7 @@ def _find_transfers(partition: Partition, parts: Sequence[int]) -> dict[int, tup
 
 
 def _first_readers(partition: Partition) -> dict[int, list[int]]:
-    """Operator -> the parameters that it is the first to read."""
+    """Return operators -> the parameters that each is the first to read."""
     graph = partition.graph
     seen: set[int] = set()
     readers: dict[int, list[int]] = {}
@@ -190,7 +157,7 @@ def _first_readers(partition: Partition) -> dict[int, list[int]]:
 
 
 def _find_owners(partition: Partition) -> dict[int, int]:
-    """Cost group, of the graph that is emitted -> the model's operator that it is counted with."""
+    """Return cost groups of the emitted graph -> the model's operator that each is counted with."""
     graph, emitted = partition.graph, partition.problem.graph
     owners = {}
     for position, named in enumerate(emitted.named_parts):
@@ -201,17 +168,17 @@ def _find_owners(partition: Partition) -> dict[int, int]:
             owners[len(emitted.operators) + tensor] = owner
     for variable, tensor in graph.updates:
         group = len(emitted.operators) + emitted.tensor_index[graph.tensors[variable].name]
-        if group not in owners:  # a state of the step's own: where it is read, or made anew
-            users = (o for o, one in enumerate(graph.operators) if variable in one.inputs or tensor in one.outputs)
+        if group not in owners:  # a state of the step: count it where it is read or written
+            users = (n for n, o in enumerate(graph.operators) if variable in o.inputs or tensor in o.outputs)
             owners[group] = next(users, 0)
     return owners
 
 
 def explain_axes(partition: Partition) -> str:
-    """What the axes that operators are split by are of their results: `b: dimension 0; co, h: dimension 1; k0: summed over`."""
+    """Return the meaning of the axes in operators' results: `b: dimension 0; co, h: dimension 1; k0: summed over`."""
     meanings: dict[str, dict[str, None]] = {}
     operators = partition.problem.graph.operators
-    # Forward operators first: of a backward operator's several results each may say another thing.
+    # Forward operators first: a backward operator's results may give an axis several meanings.
     for position in sorted(range(len(operators)), key=lambda p: operators[p].forward is not None):
         access = partition.problem.accesses[position]
         for axis in partition.plan.operators.get(operators[position].name, ()):
@@ -224,7 +191,7 @@ def explain_axes(partition: Partition) -> str:
 
 
 def explain_axis(access: OperatorAccess, axis: int) -> str:
-    """What an axis is of the operator's first result: "dimension 1", or "summed over"."""
+    """Return the meaning of an axis in the operator's first result: "dimension 1", or "summed over"."""
     rows = access.outputs[0].rows
     dimensions = [d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)]
     return f"dimension {dimensions[0]}" if dimensions else "summed over"

@@ -1,10 +1,11 @@
-"""The memory of a training step as a table: its parts as rows, devices as columns; and whether it fits into a device."""
+"""Memory of a training step as a table: parts as rows, devices as columns; and whether it fits into a device."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from itertools import groupby
+from typing import Protocol, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -13,25 +14,27 @@ from tofu.plan import format_bytes
 from tofu.report.console import print_legend, print_to_text
 from tofu.sizes import format_limit, read_bytes
 
+T = TypeVar("T")
+
 
 class Device(Protocol):
-    """What one device needs for a step, as each engine counts it."""
+    """Memory of one device for a step, as each engine counts it."""
 
     @property
     def name(self) -> str:
-        """Which device it is: "one device" or "worker 3"."""
+        """The name of the device: "one device" or "worker 3"."""
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """The bytes of each part, by its title. Those of parts that no device has are not shown."""
+        """The bytes of each part, by its title. Rows of zeros are not shown."""
 
     @property
     def total(self) -> tuple[str, int]:
-        """What the parts amount to: what it is called, and bytes."""
+        """The title and the bytes of the sum of the parts."""
 
     @property
     def facts(self) -> Mapping[str, int | str]:
-        """What else there is to say, bytes or text, by its title."""
+        """Further rows, bytes or text, by title."""
 
     @property
     def needed_bytes(self) -> int:
@@ -39,7 +42,7 @@ class Device(Protocol):
 
 
 class Report(ABC):
-    """The memory of one device that runs the whole step, and of the workers."""
+    """Memory of one device that runs the whole step, and of the workers."""
 
     @property
     @abstractmethod
@@ -49,12 +52,12 @@ class Report(ABC):
     @property
     @abstractmethod
     def heading(self) -> str:
-        """What the table shows: the title of its first column."""
+        """The title of the first column."""
 
     @property
     @abstractmethod
-    def legend(self) -> str:
-        """What the rows mean."""
+    def legend(self) -> Mapping[str, str]:
+        """Explanation of each row, by its title, for rows that are shown; of the whole table by ""."""
 
     @property
     @abstractmethod
@@ -67,11 +70,11 @@ class Report(ABC):
         """The worker that needs most, or the one device."""
 
     def fits(self, device_bytes: float | str) -> bool:
-        """Return True if so many bytes, or a size like "12GB", are enough for every worker. Raise PlanError for anything else."""
+        """Return True if every worker fits into that many bytes, or a size like "12GB". Raises PlanError for anything else."""
         return self.largest.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def describe_fit(self, device_bytes: int) -> str:
-        """Return whether one device and the workers have enough with so many bytes each."""
+        """Return sentences on whether one device and the workers fit into that many bytes each."""
         devices = {device.name: device for device in (self.columns[0][1], self.largest)}
         return "\n".join(
             f"{name} needs {format_bytes(device.needed_bytes)}: it "
@@ -83,30 +86,53 @@ class Report(ABC):
         return print_to_text(lambda console: print_report(console, self))
 
 
-def make_table(report: Report) -> Table:
-    """Return the table: parts as rows, devices as columns, with the share of the single device's bytes."""
+def make_table(report: Report) -> tuple[Table, str]:
+    """Return the table, with parts as rows and devices as columns, and the legend of its rows."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column(report.heading)
     for title, _ in report.columns:
         table.add_column(title, justify="right", overflow="fold")
-    devices = [device for _, device in report.columns]
+    devices, shown = [device for _, device in report.columns], [""]
+
+    def add_row(title: str, values: Sequence[int | str]) -> None:
+        if any(values):
+            shown.append(title)
+            table.add_row(title, *(value if isinstance(value, str) else format_bytes(value) for value in values))
+
     for part in devices[0].parts:
-        counts = [device.parts[part] for device in devices]
-        if any(counts):
-            table.add_row(part, *map(format_bytes, counts))
+        add_row(part, [device.parts[part] for device in devices])
     table.add_section()
     name, whole = devices[0].total
     table.add_row(name, *(format_bytes(device.total[1]) for device in devices), style="bold")
     table.add_row("of one device", *(f"{device.total[1] / max(whole, 1):.1%}" for device in devices))
     for title in devices[0].facts:
-        facts = [device.facts[title] for device in devices]
-        table.add_row(title, *(fact if isinstance(fact, str) else format_bytes(fact) for fact in facts))
-    return table
+        add_row(title, [device.facts[title] for device in devices])
+    return table, " ".join(text for title, text in report.legend.items() if title in shown)
 
 
 def print_report(console: Console, report: Report) -> None:
-    """Print the headline, the table and what it means."""
+    """Print the headline, the table and its legend."""
     if report.headline:
         console.print(f"{report.headline}\n")
-    console.print(make_table(report))
-    print_legend(console, report.legend)
+    table, legend = make_table(report)
+    console.print(table)
+    print_legend(console, legend)
+
+
+def name_workers(numbers: Sequence[int]) -> str:
+    """Return a title for workers.
+
+    >>> name_workers([2]), name_workers([0, 1]), name_workers([1, 3, 4, 5])
+    ('worker 2', 'workers 0, 1', 'workers 1, 3 to 5')
+    """
+    runs = ([n for _, n in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]))
+    texts = (f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    return f"worker{'s' if len(numbers) > 1 else ''} {', '.join(texts)}"
+
+
+def group_workers(values: Sequence[T]) -> list[tuple[str, T]]:
+    """Return the distinct values of workers, each with a title of its workers."""
+    found: dict[T, list[int]] = {}
+    for number, value in enumerate(values):
+        found.setdefault(value, []).append(number)
+    return [(name_workers(numbers), value) for value, numbers in found.items()]

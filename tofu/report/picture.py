@@ -1,4 +1,4 @@
-"""Figures of byte counts: what all pictures share. matplotlib, which draws them, is looked for when there is one to draw."""
+"""Figures of byte counts. matplotlib is imported on first use."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def new_figure(path: str | Path, width: float, height: float) -> Any:
-    """An empty matplotlib Figure for a picture in `path`, in inches. Raises TofuError without matplotlib, or for an ending that it does
-    not know.
+    """Return an empty matplotlib Figure for a picture in `path`, of this size in inches.
+
+    Raises TofuError without matplotlib, or for an unknown file ending.
     """
     try:
         from matplotlib.figure import Figure
@@ -23,17 +24,17 @@ def new_figure(path: str | Path, width: float, height: float) -> Any:
     figure = Figure(figsize=(width, height), layout="constrained")
     endings = [f".{name}" for name in sorted(figure.canvas.get_supported_filetypes())]
     if Path(path).suffix.lower() not in endings:
-        raise TofuError(f"{path}: the ending of a picture says its format, one of {', '.join(endings)}.")
+        raise TofuError(f"{path}: unknown picture format. Use one of {', '.join(endings)}.")
     return figure
 
 
 def check_picture(path: str | Path) -> None:
-    """Raise the TofuError that drawing into `path` would raise, before anything is worked out for it."""
+    """Raise the TofuError that drawing to `path` would raise, before any computation."""
     new_figure(path, 1, 1)
 
 
 def choose_unit(counts: Iterable[float]) -> tuple[str, int]:
-    """The unit in which the largest of some byte counts is shown in tables, and its bytes: for the scale of an axis.
+    """Return the unit, and its bytes, in which the largest of some byte counts is shown: for the scale of an axis.
 
     >>> choose_unit([3, 5000])
     ('KiB', 1024)

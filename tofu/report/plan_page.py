@@ -1,12 +1,12 @@
-"""A partition as a page for a browser: how each tensor is cut, what moves for each layer, and what other splits would cost.
+"""Page of a partition for a browser: the split of each tensor, the transfers of each layer, and the cost of other splits.
 
-The page is one file that asks for nothing else.
+The page is one file without external resources.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby, product
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -20,28 +20,29 @@ from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.data_parallel import describe_data_parallel, plan_data_parallel
 from tofu.report.durations import describe_durations
 from tofu.report.layers import LaidTensor, Layer, explain_axes, list_layers
-from tofu.report.plan_table import WHOLE, format_change, format_shape, format_steps
+from tofu.report.memory import group_workers
+from tofu.report.plan_table import NO_PLAN, format_change, format_shape, format_steps
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate
 
 EXPLAINED_LAYERS = 8
 SHOWN_INPUTS = 4
-MOST_COLOURS = 64  # of workers; beyond, a cut tensor is no longer told by its colours
+MOST_COLOURS = 64  # workers; more cannot be distinguished by colour
 WIDTH, HEIGHT, GAP = 64.0, 32.0, 1.5
-MOVES = {False: "is read", True: "is put together"}
+MOVES = {False: "is read", True: "is gathered or reduced"}
 
 Track = Callable[[Sequence[Any], str], Iterable[Any]]
-"""Shows the progress over a sequence, for which it has words."""
+"""Returns the items of a sequence, and shows the progress over them under a title."""
 
 
 def untracked(items: Sequence[Any], _: str) -> Iterable[Any]:
-    """Shows nothing."""
+    """Return the items without showing progress."""
     return items
 
 
 def render_page(partition: Partition, title: str, track: Track = untracked) -> str:
-    """The page as HTML, with the alternatives of the `EXPLAINED_LAYERS` that move most, each a search of a moment for each axis."""
+    """Return the page as HTML, with alternatives for the `EXPLAINED_LAYERS` that move most. Each axis takes a short search."""
     environment = Environment(
         loader=PackageLoader("tofu", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -57,13 +58,13 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
     for layer in track([layer for layer in shown if layer["name"] in explained], "searching alternatives"):
         layer["alternatives"] = [
             {
-                "axis": one.axis,
-                "meaning": one.meaning,
-                "moved": WHOLE if one.communication_bytes is None else format_bytes(one.communication_bytes),
-                "change": "" if one.change is None else format_change(one.change),
-                "remark": one.remark,
+                "axis": plan.axis,
+                "meaning": plan.meaning,
+                "moved": NO_PLAN if plan.communication_bytes is None else format_bytes(plan.communication_bytes),
+                "change": "" if plan.change is None else format_change(plan.change),
+                "remark": plan.remark,
             }
-            for one in find_alternatives(partition, layer["operator"])
+            for plan in find_alternatives(partition, layer["operator"])
         ]
     axes = explain_axes(partition)
     return {
@@ -78,23 +79,23 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
         "facts": _list_facts(partition),
         "compared": _compare(partition),
         "steps": _bars(
-            [(f"step {n + 1}, {plan.factors[n]} parts", count, "") for n, count in enumerate(plan.step_bytes)]
+            [(f"round {n + 1}, {plan.factors[n]} parts", count, "") for n, count in enumerate(plan.step_bytes)]
         ),
         "measured": partition.task.engine.backend.measured.capitalize(),
         "data_parallel": describe_data_parallel(partition),
         "memory": _describe_memory(partition),
         "durations": describe_durations(partition, track),
         "held": "memory" + (", with a momentum" if partition.graph.updated else ""),
-        "axes": f"Axes, of an operator's result: {axes}." if axes else "",
+        "axes": f"Axes of operators' results: {axes}." if axes else "",
         "undescribed": [
             {
                 "name": name,
                 "line": shorten_line(plan.lines.get(name, "")),
-                "reason": one.reason,
-                "work": f"{one.work_share:.1%}",
-                "fetched": format_bytes(one.fetched_bytes),
+                "reason": cost.reason,
+                "work": f"{cost.work_share:.1%}",
+                "fetched": format_bytes(cost.fetched_bytes),
             }
-            for name, one in plan.undescribed.items()
+            for name, cost in plan.undescribed.items()
         ],
         "explained": explained,
         "has_lines": any(layer["line"] for layer in shown),
@@ -124,14 +125,14 @@ def _list_facts(partition: Partition) -> list[tuple[str, str]]:
 
 
 def _compare(partition: Partition) -> list[dict[str, Any]]:
-    """The plan beside those that take a moment to find: the paper's recursion and data parallelism, where they apply."""
+    """Return rows for this plan and plans that are found quickly: the paper's recursion and data parallelism, if they apply."""
     moved = partition.plan.communication_bytes
     rows = [("this plan", moved, "")]
     for name, find, remark in COMPARED:
         try:
             count = evaluate(find(partition.searched.problem)).total_bytes
         except TofuError:
-            continue  # it does not apply to this model
+            continue  # does not apply to this model
         share = format_change((count - moved) / moved) if moved else ""
         rows.append((name, count, ", ".join(filter(None, (share, remark)))))
     return _bars(rows)
@@ -143,19 +144,16 @@ def _plan_recursively(problem: Problem) -> Choices:
 
 COMPARED = (
     ("the recursion alone", _plan_recursively, ""),
-    ("data parallelism", plan_data_parallel, "parameters whole on every worker"),
+    ("data parallelism", plan_data_parallel, "parameters replicated on every worker"),
 )
 
 
 def _describe_memory(partition: Partition) -> list[dict[str, Any]]:
-    """One device, then runs of workers that need the same."""
+    """Return rows for one device, and for each group of workers with equal memory."""
     single, workers = partition.measure_whole(), partition.plan.worker_bytes
-    rows, first = [("one device", single, "")], 0
-    for count, run in groupby(workers):
-        last = first + len(list(run)) - 1
-        name = f"worker {first}" if first == last else f"workers {first} to {last}"
+    rows = [("one device", single, "")]
+    for name, count in group_workers(workers):
         rows.append((name, count, f"{count * len(workers) / single:.0%} of an even share"))
-        first = last + 1
     return _bars(rows)
 
 
@@ -168,7 +166,7 @@ def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
 
 
 def _describe_layer(layer: Layer, most: int, drawings: _Drawings) -> dict[str, Any]:
-    """A layer in words; `most` bytes are a whole bar."""
+    """Return a layer as text; `most` bytes fill a bar."""
     largest = max(layer.parameters, key=lambda parameter: prod(parameter.shape), default=None)
     by_phase = {phase: sum(t.num_bytes for t in layer.transfers if t.phase is phase) for phase in Phase}
     return {
@@ -182,7 +180,7 @@ def _describe_layer(layer: Layer, most: int, drawings: _Drawings) -> dict[str, A
         "forward": format_steps(layer.forward),
         "backward": "" if layer.backward is None else format_steps(layer.backward),
         "moved_bytes": layer.moved_bytes,
-        "moved": format_bytes(layer.moved_bytes) if layer.moved_bytes else WHOLE,
+        "moved": format_bytes(layer.moved_bytes),
         "shares": [(phase.name.lower(), count / most) for phase, count in by_phase.items() if count],
         "transfers": [
             {
@@ -206,7 +204,7 @@ def _describe_tensor(tensor: LaidTensor, drawings: _Drawings) -> dict[str, str]:
 
 
 class _Drawings:
-    """Pictures of cut tensors, each way of cutting drawn once: dimension 0 from top to bottom, all others from left to right."""
+    """Pictures of split tensors, one for each way to split: dimension 0 from top to bottom, all others from left to right."""
 
     def __init__(self, factors: Sequence[int]) -> None:
         self.factors = factors
@@ -214,7 +212,7 @@ class _Drawings:
         self._names: dict[DimensionChoice, str] = {}
 
     def draw(self, steps: DimensionChoice) -> str:
-        """The name of the picture of a tensor with these dimensions cut; empty where there are too many workers to tell apart."""
+        """Return the name of the picture of a tensor with these splits; "" if there are too many workers to distinguish."""
         if prod(self.factors) > MOST_COLOURS:
             return ""
         if steps not in self._names:
@@ -223,7 +221,7 @@ class _Drawings:
         return self._names[steps]
 
     def _draw_cells(self, steps: DimensionChoice) -> list[dict[str, Any]]:
-        """Rectangles: the parts of the tensor, each striped by the workers that hold it."""
+        """Return rectangles: the shards of the tensor, each striped by the workers that hold it."""
         down = prod(factor for factor, dimension in zip(self.factors, steps, strict=True) if dimension == 0)
         across = prod(
             factor for factor, dimension in zip(self.factors, steps, strict=True) if dimension not in (0, None)
@@ -245,7 +243,7 @@ class _Drawings:
         ]
 
     def _find_part(self, digits: Sequence[int], steps: DimensionChoice) -> tuple[int, int]:
-        """Row and column of the part of the worker with these digits: earlier steps cut into the larger pieces."""
+        """Return row and column of a worker's shard. Earlier rounds cut into larger parts."""
         part, dimensions = [0, 0], sorted({dimension for dimension in steps if dimension is not None})
         for dimension in dimensions:
             side = 0 if dimension == 0 else 1

@@ -1,6 +1,6 @@
-"""A partition as tables for people: how each layer is split, what it moves, and what every worker holds.
+"""Tables of a partition: the split of each layer, the bytes that it moves, and the memory of every worker.
 
-`str(plan)` lists everything; these tables show the model's own layers, each with its backward operators and its
+`str(plan)` lists everything. These tables show the model's own layers, each with its backward operators and its
 parameters.
 """
 
@@ -15,20 +15,23 @@ from rich.table import Table
 from tofu.pipeline import Partition
 from tofu.plan import format_bytes, format_seconds, format_workers, shorten_line
 from tofu.report.alternatives import check_layer, find_alternatives
+from tofu.report.console import print_legend
 from tofu.report.layers import Layer, explain_axes, find_operator, list_layers
+from tofu.report.memory import group_workers
 
-WHOLE = "-"
-LEGEND = """
-A step is a factor of the number of workers. Operators: the axis split at each step. Parameters: the dimension.
-"-": whole on every worker. Moved: forward, backward and update, all workers together.\
-"""
+REPLICATED, NO_PLAN = "-", "no plan"
+LEGEND = (
+    "Each round splits over one factor of the number of workers. Operators: the axis that each round splits. Parameters: the dimension. "
+    '"-": replicated. Moved: by all workers together, in forward, backward and update.'
+)
 
-CAPTION = "Everything else is split as is best then; hints and a memory limit do not hold for these plans."
+CAPTION = "All other choices are the best for this split. These plans ignore hints and the memory limit."
 
 
 def layer_table(partition: Partition, max_rows: int | None = None, has_lines: bool = False) -> Table:
-    """One row per layer, with the line of the program if asked for. Beyond `max_rows`, layers that neither move bytes nor have parameters
-    go, then the middle.
+    """Return a table with a row for each layer, and the line of the program if requested.
+
+    Beyond `max_rows`, layers that neither move bytes nor have parameters are dropped first, then the middle.
     """
     layers = list_layers(partition)
     shown = layers
@@ -39,7 +42,7 @@ def layer_table(partition: Partition, max_rows: int | None = None, has_lines: bo
         head, tail = shown[: max_rows // 2], shown[-(max_rows - max_rows // 2) :]
     factors = " x ".join(map(str, partition.plan.factors))
     table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("layer", overflow="fold")  # this and the parameters make way first
+    table.add_column("layer", overflow="fold")  # shrinks first, with the parameters
     table.add_column("result", style="dim", no_wrap=True)
     table.add_column(f"forward\n{factors}", no_wrap=True)
     table.add_column("backward", no_wrap=True)
@@ -64,13 +67,12 @@ def _cells(layer: Layer, has_lines: bool) -> list[str]:
         format_steps(layer.forward),
         "" if layer.backward is None else format_steps(layer.backward),
         _describe_parameters(layer),
-        format_bytes(layer.moved_bytes) if layer.moved_bytes else WHOLE,
+        format_bytes(layer.moved_bytes),
         *([shorten_line(layer.line)] if has_lines else []),
     ]
 
 
 def _describe_parameters(layer: Layer) -> str:
-    """The largest parameter, and how many smaller ones there are."""
     if not layer.parameters:
         return ""
     name, shape, steps = max(layer.parameters, key=lambda parameter: prod(parameter.shape))
@@ -84,25 +86,25 @@ def format_shape(shape: Sequence[int]) -> str:
 
 
 def format_steps(steps: Sequence[object]) -> str:
-    """The choice at each step, "-" where it leaves whole: b, -, co."""
-    return ", ".join(WHOLE if step is None else str(step) for step in steps)
+    """Return the choice of each round, "-" if replicated: b, -, co."""
+    return ", ".join(REPLICATED if step is None else str(step) for step in steps)
 
 
 def alternatives_table(partition: Partition, layer: str) -> Table:
-    """What the whole plan moves with one layer split otherwise; searched now, a moment for each axis."""
+    """Return a table of plans that split one layer otherwise, each found by a short search."""
     check_layer(layer, partition.graph)
     layer = find_operator(partition, layer)
     alternatives, plan = find_alternatives(partition, layer), partition.plan
     position = partition.searched.problem.graph.operator_index[layer]
     operator = partition.searched.problem.graph.operators[position]
-    title = f"{operator.name}, split at every step along"
+    title = f"{operator.name}, split in every round along"
     table = Table(header_style="bold", box=None, pad_edge=False, title=title, title_justify="left")
     table.caption, table.caption_justify = CAPTION, "left"
     table.add_column("axis")
-    table.add_column("of its result", style="dim")
+    table.add_column("in its result", style="dim")
     table.add_column("the plan moves", justify="right")
     table.add_column("more" if plan.communication_seconds is None else "more time", justify="right")
-    table.add_column("known of it", style="dim")
+    table.add_column("guarantee", style="dim")
     planned = f"{format_steps(plan.operators[layer])} [dim](as planned)[/dim]"
     table.add_row(planned, "", format_bytes(plan.communication_bytes), "", plan.optimality)
     if not alternatives:
@@ -110,14 +112,15 @@ def alternatives_table(partition: Partition, layer: str) -> Table:
         table.caption = f"It cannot be split: {reason}."
     if operator.line:
         table.caption = f"{table.caption} It is at {operator.line}."
-    for one in alternatives:
-        moved = WHOLE if one.communication_bytes is None else format_bytes(one.communication_bytes)
-        table.add_row(one.axis, one.meaning, moved, "" if one.change is None else format_change(one.change), one.remark)
+    for other in alternatives:
+        moved = NO_PLAN if other.communication_bytes is None else format_bytes(other.communication_bytes)
+        change = "" if other.change is None else format_change(other.change)
+        table.add_row(other.axis, other.meaning, moved, change, other.remark)
     return table
 
 
 def timings_table(seconds: Mapping[str, float]) -> Table:
-    """The passes of the pipeline, and what each took."""
+    """Return a table of the time of each pass of the pipeline."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("pass")
     table.add_column("seconds", justify="right")
@@ -128,49 +131,49 @@ def timings_table(seconds: Mapping[str, float]) -> Table:
 
 
 def format_change(change: float) -> str:
-    """A share more or less, as a person reads it: +12 %, +0.3 %, 0 %."""
+    """Return a relative change as text: +12 %, +0.3 %, 0 %."""
     return "0 %" if change == 0 else f"{100 * change:+.2g} %" if abs(change) < 0.1 else f"{100 * change:+.0f} %"
 
 
 def memory_table(partition: Partition) -> Table:
-    """Planned memory of every worker, beside that of one device for the same model."""
+    """Return a table of the planned memory of the workers, and of one device for the same model."""
     single = partition.measure_whole()
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column(f"{partition.task.engine.backend.measured} of")
     table.add_column("bytes", justify="right")
     table.add_column("of one device", justify="right")
     table.add_row("one device", format_bytes(single), "100%")
-    for worker, count in enumerate(partition.plan.worker_bytes):
-        table.add_row(f"worker {worker}", format_bytes(count), f"{count / single:.0%}")
+    for workers, count in group_workers(partition.plan.worker_bytes):
+        table.add_row(workers, format_bytes(count), f"{count / single:.0%}")
     return table
 
 
 def print_partition(console: Console, partition: Partition, max_rows: int | None, has_lines: bool = False) -> None:
-    """The plan's headline and its two tables."""
-    made = partition.plan
-    steps = f" ({' + '.join(map(format_bytes, made.step_bytes))}, step by step)" if made.step_bytes else ""
+    """Print the plan's summary and its tables."""
+    plan = partition.plan
+    rounds = f" ({' + '.join(map(format_bytes, plan.step_bytes))}, round by round)" if plan.step_bytes else ""
     what = "training step" if partition.graph.is_training else "inference"
     console.print(
-        f"[bold]{format_workers(made.factors)}[/bold]: "
-        f"[bold]{format_bytes(made.communication_bytes)}[/bold] move per {what}{steps}"
+        f"[bold]{format_workers(plan.factors)}[/bold]: "
+        f"[bold]{format_bytes(plan.communication_bytes)}[/bold] moved per {what}{rounds}"
     )
-    if made.communication_seconds is not None:
+    if plan.communication_seconds is not None:
         levels = " + ".join(
             f"{format_bytes(count)} at {format_bytes(bandwidth)}/s"
-            for count, bandwidth in zip(made.level_bytes, made.bandwidths, strict=True)
+            for count, bandwidth in zip(plan.level_bytes, plan.bandwidths, strict=True)
         )
-        late = zip(made.level_waits, made.latencies, strict=True)
+        late = zip(plan.level_waits, plan.latencies, strict=True)
         waits = "".join(f" + {count} fetches of {format_seconds(1e-6 * latency)}" for count, latency in late if latency)
         console.print(
-            f"[bold]{format_seconds(made.communication_seconds)}[/bold] on this interconnect ({levels}{waits}, from the top)"
+            f"[bold]{format_seconds(plan.communication_seconds)}[/bold] on this interconnect ({levels}{waits}, from the top)"
         )
-    held = f", {format_bytes(made.search_bytes)} of tables" if made.search_bytes else ""
-    console.print(f"{made.algorithm} search, {made.optimality}; {made.search_seconds:.2f} s{held}\n", style="dim")
-    if made.undescribed:
-        console.print(f"{made.describe_undescribed()}\n", soft_wrap=True, markup=False)
+    held = f", {format_bytes(plan.search_bytes)} of tables" if plan.search_bytes else ""
+    console.print(f"{plan.algorithm} search, {plan.optimality}; {plan.search_seconds:.2f} s{held}\n", style="dim")
+    if plan.undescribed:
+        console.print(f"{plan.describe_undescribed()}\n", soft_wrap=True, markup=False)
     console.print(layer_table(partition, max_rows, has_lines))
-    console.print(LEGEND, style="dim")
+    print_legend(console, LEGEND)
     if axes := explain_axes(partition):
-        console.print(f"Axes, of an operator's result: {axes}.", style="dim", soft_wrap=True)
+        console.print(f"Axes of operators' results: {axes}.", style="dim", soft_wrap=True)
     console.print()
     console.print(memory_table(partition))

@@ -1,4 +1,4 @@
-"""A simulated step as a picture: what each worker computes and fetches, over time."""
+"""Picture of a simulated step: the kernels and fetches of each worker over time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS = {"kernels": ("#2e7d8c", 0.0), "updates": ("#e9a23b", 0.0), "fetches": ("#
 
 
 def plot_timeline(found: Simulation, path: str | Path) -> None:
-    """Write the picture; the ending of `path` says in which format. Raises TofuError without matplotlib, or for another ending."""
+    """Write the picture in the format of the ending of `path`. Raises TofuError without matplotlib, or for an unknown ending."""
     figure = new_figure(path, 11, 1.2 + 0.5 * found.workers)
     axes = figure.add_subplot()
     updates = is_update(found.tasks.work)

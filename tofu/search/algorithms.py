@@ -1,6 +1,6 @@
 """Table of algorithms: functions that find plans, and the guarantees of their plans.
 
-To add one, write a function in a file of its own, a line in this table, and a test. The command line, the docstring of
+To add one, write a function in a new file, a line in this table, and a test. The command line, the docstring of
 `tofu.partition` and the errors read the table.
 """
 

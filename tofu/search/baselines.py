@@ -1,7 +1,7 @@
 """Partition algorithms that the paper compares with (section 7.3), on the same graph and with the same cost.
 
-allrow-greedy   splits every tensor along its first dimension, and each operator as is best then
-spartan         takes the largest tensor first, then the operators around it, each as is cheapest so far
+allrow-greedy   splits every tensor along its first dimension, and each operator in the best way for that
+spartan         takes the largest tensor first, then the operators around it, each in the cheapest way so far
 (csrc/core/search/greedy.h)
 equalchop       runs one round of section 5.2: everything is split along one dimension, over all workers at once
 icml18          finds the best plan without partial results that are reduced

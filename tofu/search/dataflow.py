@@ -86,7 +86,6 @@ def trace_wiring(graph: Graph) -> Wiring:
 def _link_forward(
     graph: Graph, producers: list[tuple[int, int]], readers: list[list[tuple[int, int]]]
 ) -> dict[str, dict[int, tuple[int, ...]]]:
-    """Return the fields `forward` and `followers`."""
     is_linked = any(operator.forward is not None for operator in graph.operators)
     chosen = {o for o, operator in enumerate(graph.operators) if operator.phase is Phase.FORWARD or not is_linked}
     forward, followers = {}, {}

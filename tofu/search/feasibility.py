@@ -84,12 +84,10 @@ def _explain(choices: Choices, number: int) -> str:
 
 
 def _show(problem: Problem, operator: str) -> str:
-    """Return the name of an operator with the line of the user's program."""
     return problem.graph.operators[problem.graph.operator_index[operator]].full_name
 
 
 def _say_workers(count: int) -> str:
-    """Return a number of workers in words that users of each engine know."""
     return f"{count} workers" if count > 1 else "one device"
 
 
@@ -112,7 +110,7 @@ def _axes_left(choices: Choices, rounds: int) -> Iterator[tuple[int, str, str, b
 
 
 def _grows_with_batch(problem: Problem) -> bool:
-    """Return True if an operator has an axis along the first dimension of one of the model's inputs."""
+    """Return True if an operator has an axis along the first dimension of a model's input."""
     tensors = problem.graph.tensors
     return any(
         tensors[tensor].kind is TensorKind.INPUT and read.rows and read.rows[0].terms

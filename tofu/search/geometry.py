@@ -15,11 +15,6 @@ def find_shards(problem: Problem, tensor: int, layout: Sequence[int]) -> _core.I
     return _core.shards(problem.native, list(problem.factors), tensor, list(layout))
 
 
-def find_scattered_shards(problem: Problem, tensor: int, layout: Sequence[int]) -> _core.Int64Array:
-    """Return the boxes of `find_shards`, with replicas cut among the workers that hold them, as a reduce-scatter does. Some are empty."""
-    return _core.scattered_shards(problem.native, list(problem.factors), tensor, list(layout))
-
-
 def count_state_bytes(choices: Choices, states: int) -> tuple[int, ...]:
     """Return the bytes that each worker holds of an optimizer's states: `states` arrays of the shape and type of each weight."""
     problem = choices.problem

@@ -43,7 +43,7 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effor
     if not batch:
         shapes = ", ".join(f"{tensor.name}: {tensor.shape}" for tensor in inputs.values())
         raise InfeasibleError(
-            f"Data parallelism over {workers} workers splits dimension 0 of the inputs, and none is that long ({shapes}). "
+            f"Data parallelism over {workers} workers splits dimension 0 of the inputs, and each is shorter ({shapes}). "
             "Use fewer workers, a larger batch, or hints= that name the batch dimension of an input."
         )
     followed = follow(problem, batch, guessed=[t for t in batch if inputs[t].name not in hints])
@@ -179,7 +179,7 @@ def _find_pairs(problem: Problem) -> _Pairs:
     if not split or not behind.isdisjoint(products):
         named = problem.graph.operators
         raise InfeasibleError(
-            f"Megatron's plan over {prod(problem.factors)} workers needs every product with a weight, but for the last ones, in a pair: "
+            f"Megatron's plan over {prod(problem.factors)} workers needs every product with a weight, except the last ones, in a pair: "
             "the columns of one lead to the rows of the next, as in a Transformer whose attention runs over (head, batch)."
             + "; ".join(
                 f" The columns of {named[o].full_name} end at {named[stop].full_name}"
@@ -193,7 +193,6 @@ def _find_pairs(problem: Problem) -> _Pairs:
 
 
 def _list_forward_readers(graph: Graph) -> Readers:
-    """Return the forward operators that read each tensor, in the graph's order."""
     readers: dict[int, list[int]] = defaultdict(list)
     for position, operator in enumerate(graph.operators):
         if operator.phase is Phase.FORWARD:
@@ -218,7 +217,6 @@ def _find_products(problem: Problem) -> dict[int, _Product]:
 
 
 def _axes_of_others(problem: Problem, operator: int, tensor: int) -> set[int]:
-    """Return the axes along which the operator's other inputs move."""
     reads = zip(problem.graph.operators[operator].inputs, problem.accesses[operator].inputs, strict=True)
     return {axis for t, read in reads if t != tensor for row in read.rows for axis, _ in row.terms}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from tofu import _core
 from tofu.errors import PlanError, find_near, raise_together
-from tofu.graph import Graph, Operator, Tensor, TensorKind
+from tofu.graph import Graph, Operator, Tensor, TensorKind, choose_main_operator, list_members
 from tofu.plan import Plan
 from tofu.search.choices import FREE, REPLICATED, Choices, Fixed, make_choices
 from tofu.search.problem import Problem
@@ -53,6 +54,8 @@ def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: Fix
     special = [choice for choice in rounds if isinstance(choice, str) and choice in SPECIAL]
     if special:
         return f"{name}: {special[0]!r} is text; write {SPECIAL[special[0]]}, without quotes"
+    if name not in graph.operator_index and name not in graph.tensor_index and (members := list_members(graph, name)):
+        name = choose_main_operator(members, partial(_count_points, problem)).name
     if name not in graph.operator_index and name not in graph.tensor_index:
         near = find_near(name, [*graph.tensor_index, *graph.operator_index])
         some = ", ".join([tensor.name for tensor in graph.tensors if tensor.kind in GIVEN][:3])
@@ -70,6 +73,10 @@ def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: Fix
         return _find_infeasible(problem, "tensor", position, fixed.tensors[position])
     except PlanError as error:
         return f"{_show_name(graph, 'operator' if is_operator else 'tensor', position)}: {error}"
+
+
+def _count_points(problem: Problem, operator: Operator) -> int:
+    return prod(problem.accesses[problem.graph.operator_index[operator.name]].extents)
 
 
 def _show_name(graph: Graph, kind: Kind, position: int) -> str:

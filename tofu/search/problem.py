@@ -103,7 +103,7 @@ class Problem:
     def ties(self) -> str:
         """The plans that a search covers, in words; "" if it covers all.
 
-        The body of a loop is planned once, and its carries have one layout. Unrolled, each step has layouts of its own.
+        The body of a loop is planned once, and its carries have one layout. Unrolled, each step has separate layouts.
         """
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""

@@ -62,7 +62,6 @@ def follow(
 def _follow_once(
     problem: Problem, seeds: Mapping[int, int], gathered: Collection[int], guessed: Collection[int]
 ) -> Followed:
-    """Follow splits through all operators once."""
     followed = Followed(tensors=dict(seeds))
     marked = ChainMap(followed.tensors, followed.short)
     for position, operator in enumerate(problem.graph.operators):
@@ -128,7 +127,6 @@ def _enter_loops(problem: Problem, followed: Followed, known: Collection[int]) -
 
 
 def _leave_loops(problem: Problem, followed: Followed, seeds: Mapping[int, int]) -> set[int]:
-    """Return the carries of loops whose body does not preserve the split."""
     return {
         tensor
         for carry in problem.graph.carries

@@ -131,7 +131,6 @@ class _Spread:
         return self.key_of
 
     def _identify(self, key: Key) -> int:
-        """Return a short number for a key, so that keys do not grow."""
         return self.ids.setdefault(key, len(self.ids))
 
     def _key(self, producer: int) -> Key | None:
@@ -225,7 +224,6 @@ class _Spread:
 
 
 def _tie_tensors(wiring: Wiring, families: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the results of corresponding operators, and their corresponding inputs from outside."""
     graph = wiring.graph
     tied: list[list[int]] = []
     is_member = {operator for family in families for operator in family}
@@ -245,7 +243,6 @@ def _is_outside(wiring: Wiring, tensor: int, members: set[int]) -> bool:
 
 
 def _join(sets: list[list[int]]) -> tuple[tuple[int, ...], ...]:
-    """Merge sets that share a member."""
     parent: dict[int, int] = {}
 
     def root(member: int) -> int:

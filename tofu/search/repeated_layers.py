@@ -1,4 +1,4 @@
-"""Repeated layers: blocks of equal operators with parameters of their own, one after the other, as in a Transformer.
+"""Repeated layers: blocks of equal operators with separate parameters, one after the other, as in a Transformer.
 
 Deciding for each of 96 equal layers takes 96 times as long, for a plan that treats nearly all of them alike. So equal
 layers share one choice, every second one, because the best plan for a chain of equal products may alternate between two
@@ -99,7 +99,6 @@ def _refine(wiring: Wiring, seeds: Mapping[int, object]) -> Colours:
 
 
 def _describe_nodes(wiring: Wiring, seeds: Mapping[int, object]) -> list[object]:
-    """Return what distinguishes operators and tensors before their neighbours do."""
     graph = wiring.graph
     results = {*graph.outputs, *graph.next_values.values()}
     operators = [seeds.get(o, ("operator", kind)) for o, kind in enumerate(wiring.kinds)]
@@ -126,7 +125,6 @@ def _list_edges(graph: Graph) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int
 
 
 def _mix(values: Colours) -> Colours:
-    """Return one round of a mixing hash, element by element."""
     mixed = (values + np.uint64(0x632BE59BD9B4E019)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -38,7 +38,6 @@ def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[Operat
 
 
 def _group(graph: Graph) -> list[list[int]]:
-    """Return the operators by shared choice, in the graph's order."""
     first: list[int] = []
     members: dict[int, list[int]] = {}
     for position, operator in enumerate(graph.operators):

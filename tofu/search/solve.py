@@ -1,4 +1,4 @@
-"""Searches of the native core: the best choices for a problem, with some of them fixed."""
+"""Searches of the native core: the best choices for a problem, given fixed ones."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def solve_greedily(problem: Problem, fixed: Fixed) -> Solution:
 
 
 def complete(problem: Problem, fixed: Fixed, *, exactly: bool = False) -> Choices:
-    """Return choices with these fixed, found round by round, or the cheapest of all. Raises PlanError if there are none.
+    """Return choices with these fixed, found round by round, or the cheapest of all. Raises PlanError if no choices exist.
 
     Unlike a search, this ignores ties of equal parts, and counts bytes on any interconnect.
     """

@@ -81,7 +81,6 @@ def _candidate_anchors(wiring: Wiring) -> list[list[int]]:
 
 
 def _find_depths(wiring: Wiring) -> dict[int, int]:
-    """Return the length of the longest path to each forward operator."""
     depths: dict[int, int] = {}
     for position, sources in wiring.forward.items():
         depths[position] = max((depths[source] for source in sources), default=0) + 1
@@ -147,7 +146,7 @@ def _trace_chain(wiring: Wiring, family: list[int], taken: set[int]) -> Chain | 
             return None
         before = _count_before(wiring, family)
     after = _count_after(wiring, family)
-    # An operator of the same kind with another parameter, in line between the anchors, begins a step of its own.
+    # An operator of the same kind with another parameter, in line between the anchors, begins another step.
     kind, total = wiring.kinds[family[0]], len(family)
     others = [
         o for o in before if wiring.kinds[o] == kind and o not in family and 0 < before[o] == total - after[o] < total
@@ -179,8 +178,6 @@ def _add_preparations(wiring: Wiring, steps: dict[int, int], candidates: list[in
 
 
 class _Comparison:
-    """Comparison of the steps of one chain."""
-
     def __init__(self, wiring: Wiring, chain: Chain, taken: set[int]) -> None:
         self.wiring = wiring
         self.chain = chain
@@ -313,7 +310,6 @@ class _Comparison:
         return [self._restrict(equal, steps) for steps in parts.values()]
 
     def _slots(self, equal: EqualSteps) -> list[tuple[int, int]]:
-        """Return the input slots that all steps of a class have."""
         common = set.intersection(*(set(image) for image in equal.images.values()))
         return [(x, slot) for x in sorted(common) for slot in range(len(self.wiring.graph.operators[x].inputs))]
 

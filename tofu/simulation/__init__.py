@@ -1,4 +1,4 @@
-"""How long a training step takes on a machine that need not be at hand: a discrete-event simulation of the workers' program."""
+"""Predicted time of a training step: discrete-event simulation of the workers' program on a machine that need not exist."""
 
 from tofu.simulation.machine import Machine, list_machines, read_machine
 from tofu.simulation.simulate import simulate

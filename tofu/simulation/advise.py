@@ -1,4 +1,4 @@
-"""On how many devices a model should train, and by which plan: every way to, simulated, the fastest that fits first."""
+"""Advice on the number of devices and the plan for a model: every way to train, simulated, the fastest that fits first."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tofu.simulation.simulate import DEFAULT_STATES, check_devices, simulate, si
 from tofu.simulation.timeline import Simulation
 from tofu.validation import read_integer, read_list
 
-UNCERTAINTY = 1.3  # of a machine's numbers against each other, by which the range of a time is found
-LEAST_GAIN = 1.05  # in throughput: less is not worth more devices
+UNCERTAINTY = 1.3  # factor between a machine's numbers, for the range of a predicted time
+LEAST_GAIN = 1.05  # smallest gain in throughput that is worth more devices
 ONE_DEVICE, DEFAULT, WITHIN_MEMORY, DATA_PARALLEL, FREE = (
     "one device",
     "everything split",
@@ -33,11 +33,17 @@ BASELINE = "data-parallel"
 
 @dataclass(frozen=True)
 class TrainingOption:
-    """One way to train: so many workers, by a kind of plan.
+    """Number of workers and kind of plan to train with.
 
-    `low` and `high`: seconds of a step where the machine computes that much faster than its description says and moves data that much
-    slower, or the other way. `plan`: what `tofu.partition(plan=...)` applies; none for one device. `refusal`: why there is no such plan;
-    nothing was simulated then.
+    Attributes
+    ----------
+    low, high
+        Range of the step time in seconds: the machine computes faster than described and moves data slower, or the
+        other way.
+    plan
+        The plan for `tofu.partition(plan=...)`; None for one device.
+    refusal
+        The reason why there is no such plan. Nothing was simulated then.
     """
 
     workers: int
@@ -50,25 +56,25 @@ class TrainingOption:
 
     @property
     def fits(self) -> bool:
-        """Whether it can run."""
+        """True if it can run."""
         return self.simulation is not None and self.simulation.fits
 
     @property
     def throughput(self) -> float:
-        """Samples per second; 0 for what cannot run."""
+        """Samples per second; 0 if it cannot run."""
         return self.simulation.throughput if self.simulation is not None and self.fits else 0.0
 
 
 @dataclass(frozen=True)
 class Advice:
-    """All ways, those that fit by their throughput first."""
+    """All options, those that fit first, by throughput."""
 
     machine: Machine
     options: tuple[TrainingOption, ...]
 
     @property
     def best(self) -> TrainingOption | None:
-        """The fastest that fits: the one with fewer workers where more gain next to nothing. None where nothing fits."""
+        """The fastest option that fits, or one with fewer workers that is nearly as fast; None if nothing fits."""
         fitting = [option for option in self.options if option.fits]
         if not fitting:
             return None
@@ -103,7 +109,7 @@ class Advice:
 
     @property
     def verdict(self) -> str:
-        """What to do, in a sentence or two."""
+        """The recommendation in a sentence or two."""
         best = self.best
         if best is None:
             return f"Nothing fits on {self.machine}: use more devices, a smaller batch, or devices with more memory."
@@ -131,12 +137,13 @@ def advise(
     report: Callable[[str], None] = lambda stage: None,
     make: Callable[[Task], Partition] = lambda task: make_partition(task, Observer()),
 ) -> Advice:
-    """Simulate a training step of a model on one device and on these numbers of workers (the powers of 2 that the machine has, where none
-    are given), for each the plan that the task asks for, the plan that keeps as much whole as memory allows, and data parallelism.
-    `report` is told of each before it is planned, and `make` plans it.
+    """Simulate a training step on one device and on these numbers of workers, by default the powers of 2 that the machine has.
 
-    Raises TofuError for more workers than the machine has devices, and the error that refused all plans, where one has to be mended: a
-    hint that nothing fits, say. A model that cannot be split is left on one device.
+    For each number there are the task's own plan, the plan that replicates as much as memory allows, and data
+    parallelism. `report` is called with each option's name before `make` plans it.
+
+    Raises TofuError for more workers than devices. Raises the error that refused all plans if the user has to correct
+    something, such as a hint that matches nothing. A model that cannot be split stays on one device.
     """
     powers = (1 << power for power in range(1, machine.devices.bit_length()))
     counts = read_counts(workers) or [count for count in powers if count <= machine.devices]
@@ -151,22 +158,23 @@ def advise(
 
 
 def read_counts(workers: Any) -> tuple[int, ...]:
-    """Numbers of workers to try, each once; none where nothing is said. Raises TofuError for what is no list of such numbers."""
+    """Return numbers of workers to try, without repetitions. Raises TofuError for anything but a list of such numbers."""
     if isinstance(workers, Iterable) and not isinstance(workers, str):
         workers = [int(count) if isinstance(count, np.integer) else count for count in workers]
     try:
         return tuple(dict.fromkeys(read_list(workers, "workers", partial(read_integer, least=2))))
     except ValueError as error:
         raise TofuError(
-            f"workers= lists the numbers of workers to try, each 2 or more, for example workers=[2, 4]: {error}. "
-            "One device is tried besides."
+            f"workers= is a list of numbers of workers to try, each 2 or more, for example workers=[2, 4]: {error}. "
+            "One device is always tried."
         ) from error
 
 
 def _check_planned(options: Sequence[TrainingOption]) -> None:
-    """Raise what refused the plans that were asked for, where none was made; data parallelism was not asked for."""
+    """Raise the error that refused the requested plans if none was made. Data parallelism was not requested."""
     asked = [option for option in options if option.name not in (ONE_DEVICE, DATA_PARALLEL)]
-    wrong = [one.refusal for one in asked if one.refusal is not None and not isinstance(one.refusal, InfeasibleError)]
+    refusals = [option.refusal for option in asked if option.refusal is not None]
+    wrong = [refusal for refusal in refusals if not isinstance(refusal, InfeasibleError)]
     if wrong and not any(option.plan for option in asked):
         raise wrong[0]
 
@@ -190,8 +198,9 @@ def _list_options(
 
 
 def _list_settings(base: Settings, machine: Machine) -> dict[str, Settings]:
-    """What is planned for a number of workers, by names that are true of it. A baseline says by itself what is whole, so memory leaves it
-    no choice; data parallelism is what it is without the user's hints and replicas.
+    """Return the settings to plan for a number of workers, by name.
+
+    Baselines have no choice under a memory limit. Data parallelism ignores the user's hints and replicas.
     """
     name = FREE if base.replicate == "free" else DEFAULT if base.algorithm == DEFAULT_ALGORITHM else base.algorithm
     within = {WITHIN_MEMORY: replace(base, memory_limit=machine.usable_bytes)} if base.algorithm in SEARCHES else {}

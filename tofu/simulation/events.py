@@ -1,8 +1,8 @@
-"""The discrete events: tasks start when what they wait for has ended and their stream is free, first ready, first served.
+"""Discrete events: a task starts when its inputs are ready and its stream is free, first ready, first served.
 
-A stream runs one task at a time. Tasks that share resources run as fast as the most crowded of theirs allows: where the shares of a
-resource that are asked for come to more than its capacity, all of its tasks are slowed down alike. Their ends are worked out anew when one
-of them starts or ends; those of all others are known at their start, and wait in a heap.
+A stream runs one task at a time. A task runs as fast as the most crowded of its resources allows: if the demand for a
+resource exceeds its capacity, all of its tasks slow down alike. The ends of tasks that share resources are recomputed
+whenever one of them starts or ends. All other ends are known at the start, and wait in a heap.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ NEVER = float("inf")
 
 
 def run_tasks(tasks: Tasks) -> tuple[Floats, Floats]:
-    """When each task starts and ends, in seconds from the first. O((n + dependencies) log n), and for each task that shares resources
-    as much as there are streams.
+    """Return when each task starts and ends, in seconds from the first.
+
+    Takes O((n + dependencies) log n) time, and O(streams) more for each task that shares resources.
     """
     events = _Events(tasks)
     events.run()
@@ -35,8 +36,8 @@ class _Events:
         self._waiting = [len(before) for before in tasks.waits_for]
         self._readers: list[list[int]] = [[] for _ in range(len(tasks))]
         for task, before in enumerate(tasks.waits_for):
-            for one in before:
-                self._readers[one].append(task)
+            for needed in before:
+                self._readers[needed].append(task)
         streams = 1 + max(self._stream, default=0)
         self._queues: list[list[tuple[float, int]]] = [[] for _ in range(streams)]
         self._is_free = [True] * streams
@@ -46,7 +47,7 @@ class _Events:
         self.end = [0.0] * len(tasks)
 
     def run(self) -> None:
-        """Until all tasks have ended."""
+        """Run until all tasks have ended."""
         for task in [task for task, count in enumerate(self._waiting) if count == 0]:
             self._make_ready(task, 0.0)
         self._start_all(0.0, range(len(self._queues)))
@@ -66,7 +67,6 @@ class _Events:
             self._start_all(now, touched)
 
     def _finish(self, task: int, now: float) -> list[int]:
-        """The streams at which something is ready because of it."""
         self.end[task] = now
         touched = []
         for reader in self._readers[task]:
@@ -79,7 +79,7 @@ class _Events:
         if self._seconds[task] > 0:
             heapq.heappush(self._queues[self._stream[task]], (now, task))
             return [self._stream[task]]
-        self.start[task] = now  # what takes no time keeps no stream busy
+        self.start[task] = now  # a task without duration occupies no stream
         return self._finish(task, now)
 
     def _start_all(self, now: float, streams: Sequence[int] | set[int] | range) -> None:
@@ -97,7 +97,7 @@ class _Events:
 
 
 class _Crowd:
-    """The tasks that run and share resources: what is left of each, and how fast it goes."""
+    """Running tasks that share resources: the remaining work and the pace of each."""
 
     def __init__(self, capacity: Sequence[float]) -> None:
         self._capacity = capacity
@@ -110,7 +110,7 @@ class _Crowd:
         self._next = NEVER
 
     def add(self, task: int, seconds: float, shares: tuple[Share, ...], now: float) -> None:
-        """A task starts."""
+        """Start a task."""
         self._advance(now)
         self.running[task] = shares
         self._left[task] = seconds
@@ -120,17 +120,19 @@ class _Crowd:
 
     @property
     def next_end(self) -> float:
-        """When the next of them ends, if nothing else starts before."""
+        """The time at which the next task ends, if no other starts before."""
         if not self._is_current:
             slow = [max(1.0, asked / capacity) for asked, capacity in zip(self._asked, self._capacity, strict=True)]
-            self._pace = {task: 1 / max(slow[one] for one, _ in shares) for task, shares in self.running.items()}
+            self._pace = {
+                task: 1 / max(slow[resource] for resource, _ in shares) for task, shares in self.running.items()
+            }
             waits = (self._left[task] / self._pace[task] for task in self.running)
             self._next = self._now + min(waits, default=NEVER)
             self._is_current = True
         return self._next
 
     def pop_ended(self, now: float) -> list[int]:
-        """Those that have ended, by then."""
+        """Return the tasks that have ended by then."""
         self._advance(now)
         least = min(self._left[task] / self._pace[task] for task in self.running)
         ended = [task for task in self.running if self._left[task] / self._pace[task] <= least + 1e-12]
@@ -145,6 +147,6 @@ class _Crowd:
         passed, self._now = now - self._now, now
         if passed > 0 and self.running:
             if not self._is_current:
-                raise AssertionError("paces are worked out before time passes")
+                raise AssertionError("paces are computed before time passes")
             for task in self.running:
                 self._left[task] -= passed * self._pace[task]

@@ -1,7 +1,7 @@
-"""Kernels that were measured, as rates, by least squares, none of them negative.
+"""Rates of measured kernels, fitted by least squares without negative rates.
 
-The square of an error counts in units of the seconds that the kernel took, between that of seconds, which would fit the longest alone,
-and that of relative errors, which would fit the many that are over at once.
+Squared errors are weighted by 1 / seconds of the kernel. This is between absolute errors, which would only fit the
+longest kernels, and relative errors, which would only fit the many short ones.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ Floats = npt.NDArray[np.float64]
 
 
 class Sample(NamedTuple):
-    """One kernel: its kind, contracted operations (of a fetch, bytes that it adds to others), other operations (of a fetch, runs of cells),
-    bytes, and the seconds that it took.
+    """Measured kernel: its kind, contracted operations, other operations, bytes, and seconds.
+
+    For a fetch these are the bytes that it adds to others, and its runs of contiguous elements.
     """
 
     kind: str
@@ -34,7 +35,7 @@ class Sample(NamedTuple):
 
 
 def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRates]:
-    """The rates of each kind. `cache`: bytes that lie near a processor.
+    """Return the rates of each kind. `cache` is the size in bytes of the cache near a processor.
 
     >>> made = [Sample("add", 0, n, 12 * n, 1e-6 + 12e-9 * n) for n in (10, 1000, 5000)]
     >>> fit_kernels(made, 1 << 20)["add"].error < 1e-6
@@ -47,11 +48,12 @@ def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRat
 
 
 def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
-    """The rates that come closest to the samples of one kind, without those that take several times as long as the others: a kernel of
-    another kind, for odd sizes or numbers near zero.
+    """Return the best rates for the samples of one kind, without outliers.
+
+    An outlier takes several times as long as predicted: usually another kernel, for odd sizes or numbers near zero.
     """
-    features = np.array([[1, *one[1:4], max(0, one.size - cache)] for one in samples], np.float64)
-    seconds = np.array([max(one.seconds, 1e-7) for one in samples])
+    features = np.array([[1, *sample[1:4], max(0, sample.size - cache)] for sample in samples], np.float64)
+    seconds = np.array([max(sample.seconds, 1e-7) for sample in samples])
     rates = _solve(features, seconds)
     near = np.abs(np.log(np.maximum(features @ rates, 1e-9) / seconds)) < np.log(OUTLIER)
     if 2 * near.sum() > len(seconds):
@@ -63,7 +65,7 @@ def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
 
 
 def _solve(features: Floats, seconds: Floats) -> Floats:
-    """The least squares solution without negative numbers: the best of those with some of them zero."""
+    """Return the least squares solution without negative numbers: the best solution with some of them zero."""
     weights = np.sqrt(seconds)
     features, wanted = features / weights[:, None], seconds / weights
     scale = np.maximum(np.abs(features).max(axis=0), 1e-300)

@@ -1,7 +1,8 @@
-"""Machines as data: devices, what connects them, and where the numbers come from.
+"""Machines as data: devices, their interconnect, and the sources of the numbers.
 
-A machine is a JSON file, one of those in `machines/` or one that `python -m tofu calibrate` wrote. Devices are numbered from 0; the
-levels of the interconnect, from the top, divide them as the steps of a plan divide workers, and worker w runs on device w.
+A machine is a JSON file in `machines/`, or one that `python -m tofu calibrate` wrote. Devices are numbered from 0. The
+levels of the interconnect, from the top, divide them as the rounds of a plan divide workers, and worker w runs on
+device w.
 """
 
 from __future__ import annotations
@@ -35,10 +36,16 @@ NO_LIMIT = 1 << 62
 
 @dataclass(frozen=True)
 class Link:
-    """One level of the interconnect: it divides the level above into `parts`.
+    """Level of the interconnect, which divides the level above into `parts`.
 
-    `bytes_per_second`: what one part can read across the level, and what the others can read from it at the same time. `seconds`: what
-    a fetch waits before its first byte. `shared`: what all parts together can move, where that is less.
+    Attributes
+    ----------
+    bytes_per_second
+        Bandwidth at which one part reads across the level, and at which the others read from it at the same time.
+    seconds
+        Latency before the first byte of a fetch.
+    shared
+        Bandwidth of all parts together, if it is lower.
     """
 
     parts: int
@@ -49,30 +56,32 @@ class Link:
 
 @dataclass(frozen=True)
 class Machine:
-    """Devices of one kind, and what connects them.
+    """Devices of one kind, and their interconnect.
 
     Attributes
     ----------
     devices
-        How many there are.
+        The number of devices.
     memory_bytes, reserved_bytes
-        Memory of a device, and what the framework and its kernels take of it before a model does.
+        Memory of a device, and its share that the framework and its kernels use before a model does.
     rates
-        What a device does in a second.
+        The speed of a device.
     links
-        The levels of the interconnect, from the top; none where devices read each other's memory as their own.
+        The levels of the interconnect, from the top; empty if devices read each other's memory as their own.
     host
-        Bytes per second between all devices and the host's memory, together; 0 where devices are the host.
+        Bytes per second between all devices and the host's memory, together; 0 if devices are the host.
     fetches_overlap
-        Whether a device computes while it fetches.
+        True if a device computes while it fetches.
     processors
-        How many processors run the devices, where there are fewer than devices: a device takes one of them at most. 0: each has its own.
+        The number of processors that run the devices, if there are fewer; a device uses one at a time. With 0 each has
+        its own.
     step
         Seconds of a step before its first kernel.
     slowdown, slowdown_of_several
-        What kernels take longer in a training step than alone, where they were measured alone: on one device, and beside other devices.
+        Factor by which kernels are slower in a training step than measured alone: on one device, and beside other
+        devices.
     sources
-        Where the numbers come from.
+        The sources of the numbers.
     """
 
     name: str
@@ -91,11 +100,11 @@ class Machine:
 
     @property
     def usable_bytes(self) -> int:
-        """Memory of a device that a model can have."""
+        """Memory of a device for a model."""
         return self.memory_bytes - self.reserved_bytes
 
     def level_of(self, a: int, b: int) -> int:
-        """The level that lies between two devices: the first at which they are in different parts."""
+        """Return the level between two devices: the first at which they are in different parts."""
         below = self.devices
         for level, link in enumerate(self.links):
             below //= link.parts
@@ -104,11 +113,11 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """The part of a level that a device is in, counted over the whole machine."""
+        """Return the part of a level that a device is in, counted over the whole machine."""
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:
-        """The same machine with one of its rates so many times as high: "arithmetic", "memory", "call", "links", "latency" or "host"."""
+        """Return the machine with one rate scaled: "arithmetic", "memory", "call", "links", "latency" or "host"."""
         rates = self.rates
         if name == "arithmetic":
             rates = replace(
@@ -137,12 +146,12 @@ class Machine:
 
 
 def list_machines() -> tuple[str, ...]:
-    """The names of the machines that come with Tofu."""
+    """Return the names of the machines that come with Tofu."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
 
 
 def read_machine(given: Any) -> Machine:
-    """A machine by its name, or of a JSON file. Raises TofuError for what is neither.
+    """Return a machine by its name, or from a JSON file. Raises TofuError for anything else.
 
     >>> read_machine("8xH100").devices
     8
@@ -165,15 +174,15 @@ def read_machine(given: Any) -> Machine:
     except (ValueError, KeyError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise TofuError(
-            f"{path} is no machine: {reason}. docs/simulation.md lists the fields of one. {_list_known()}"
+            f"{path} is not a machine: {reason}. docs/simulation.md lists its fields. {_list_known()}"
         ) from error
 
 
 def _list_known() -> str:
-    return f"Known are {', '.join(list_machines())}; `python -m tofu calibrate` measures the one at hand."
+    return f"Known machines are {', '.join(list_machines())}; `python -m tofu calibrate` measures this one."
 
 
-FIELDS = {"format", "name", "devices", "memory_bytes", "rates"} | {  # what a machine needs, and what it may have
+FIELDS = {"format", "name", "devices", "memory_bytes", "rates"} | {  # required, and optional
     *("reserved_bytes", "links", "host_bytes_per_second", "fetches_overlap", "processors"),
     *("slowdown", "slowdown_of_several", "step_microseconds", "sources"),
 }
@@ -184,7 +193,7 @@ RATE_FIELDS = {
 
 
 def read_fields(value: Any) -> Machine:
-    """A machine as its JSON file has it. Raises ValueError or KeyError for what is none."""
+    """Return the machine of a parsed JSON file. Raises ValueError or KeyError for wrong fields."""
     value = read_object(value, "the machine", FIELDS)
     devices = read_integer(value["devices"], "devices", least=1)
     memory_bytes = read_integer(value["memory_bytes"], "memory_bytes", least=1)

@@ -1,8 +1,8 @@
-"""What the memory plan adds to the order of tasks: who writes into a buffer waits for all who read what was there before.
+"""Order of tasks that the memory plan adds: a task that writes to a buffer waits for all readers of its previous content.
 
-Backends pack what is computed into buffers by lifetimes in the program's order (section 6 of the paper). Here each entry takes the
-smallest free buffer of its worker that is large enough, or a new one. So a fetch cannot run as early as its sources would let it: its
-buffer is still somebody's.
+Backends pack results into buffers by lifetimes in the program's order (section 6). Here each entry takes the smallest
+free buffer of its worker that is large enough, or a new one. So a fetch cannot run as early as its sources allow,
+because its buffer is still in use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
 
 
 def order_by_memory(program: Program) -> list[list[int]]:
-    """For each node, the nodes that it waits for since it takes the buffer of what they read. O(n log n)."""
+    """Return, for each node, the nodes whose inputs its buffer held before, in O(n log n) time."""
     tables = program.tables
     size = program.entry_bytes
     count = len(tables.node_kind)
@@ -33,7 +33,7 @@ def order_by_memory(program: Program) -> list[list[int]]:
             written[node].append(entry)
     waits: list[list[int]] = [[] for _ in range(count)]
     free: dict[int, Free] = defaultdict(list)
-    left: list[list[int]] = []  # by buffer, who reads what was in it last
+    left: list[list[int]] = []  # by buffer, the readers of its last content
     freed: list[list[tuple[int, int, int]]] = [
         [] for _ in range(count)
     ]  # by node: worker, bytes and number of a buffer

@@ -1,4 +1,4 @@
-"""`simulate`: a partition, or the same model on one device, on a machine."""
+"""Simulation of a partition, or of the same model on one device, on a machine."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tofu.simulation.tasks import make_tasks
 from tofu.simulation.timeline import Simulation
 from tofu.validation import read_integer, show
 
-DEFAULT_STATES = 1  # of an optimizer for each weight: a momentum, say
+DEFAULT_STATES = 1  # arrays that an optimizer keeps for each weight, such as a momentum
 
 
 def read_states(states: Any) -> int:
-    """How many tensors an optimizer keeps for each weight. Raises TofuError for what is no such number."""
+    """Return the number of arrays that an optimizer keeps for each weight. Raises TofuError for anything else."""
     try:
         return read_integer(int(states) if isinstance(states, np.integer) else states, "states")
     except ValueError as error:
         raise TofuError(
-            f"states= is the number of tensors that the optimizer keeps for each weight, 1 for a momentum and 2 for Adam; it was given "
-            f"{show(states)}."
+            f"states= is the number of tensors that the optimizer keeps for each weight (1 for a momentum, 2 for Adam), "
+            f"not {show(states)}."
         ) from error
 
 
@@ -42,10 +42,10 @@ def simulate(
     worker_bytes: tuple[int, ...] = (),
     with_fetches: bool = True,
 ) -> Simulation:
-    """A training step of a program on a machine, with the update of the weights by an optimizer that keeps so many `states` for each.
+    """Simulate a training step of a program on a machine, including the weight updates of an optimizer with `states` arrays per weight.
 
-    Without fetches, these take no time: what is left is computation, as section 7.3 of the paper measures it.
-    Raises TofuError where the machine has too few devices.
+    Without fetches, communication takes no time, as in section 7.3 of the paper. Raises TofuError if the machine has
+    too few devices.
     """
     workers = program.workers
     check_devices(workers, machine)
@@ -58,33 +58,33 @@ def simulate(
 
 
 def check_devices(workers: int, machine: Machine) -> None:
-    """Raise TofuError where a machine has fewer devices than a plan has workers."""
+    """Raise TofuError if a machine has fewer devices than a plan has workers."""
     if workers > machine.devices:
         raise TofuError(
-            f"{machine} has {machine.devices} devices, and the plan {workers} workers. Plan for fewer, or name a larger machine."
+            f"{machine} has {machine.devices} devices, and the plan {workers} workers. Plan for fewer, or choose a larger machine."
         )
 
 
 def simulate_partition(partition: Partition, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
-    """A partition, with the memory of its workers, the states of the optimizer included."""
+    """Simulate a partition, with the memory of its workers, optimizer states included."""
     needed = measure_partition(partition, states)
     return simulate(partition.program, machine, states=states, worker_bytes=needed)
 
 
 def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tuple[int, ...]:
-    """The bytes that each worker needs at most at any time, the states of the optimizer included."""
+    """Return the peak bytes of each worker, optimizer states included."""
     held = count_state_bytes(partition.choices, states)
     peak = partition.task.engine.backend.predict_peak(partition.training) or partition.plan.worker_bytes
     return tuple(own + more for own, more in zip(peak, held, strict=True))
 
 
 def simulate_one_device(task: Task, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
-    """The model on one device of a machine, as its framework runs it there."""
+    """Simulate the model on one device of a machine, as its framework runs it."""
     return simulate(emit_one_device(task), machine, states=states, worker_bytes=(measure_one_device(task, states),))
 
 
 def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
-    """The bytes that the model needs on one device at most at any time, the states of the optimizer included."""
+    """Return the peak bytes of the model on one device, optimizer states included."""
     graph = task.source.graph
     return task.engine.backend.predict_whole_peak(task.source) + states * sum(
         tensor.size_bytes for position, tensor in enumerate(graph.tensors) if position in graph.updated
@@ -92,7 +92,7 @@ def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
 
 
 def emit_one_device(task: Task) -> PlannedProgram:
-    """The program of a single worker, whose operators are whole."""
+    """Return the program of a single worker with whole operators."""
     problem = task.problem.arrange(Arrangement(()))
     graph = problem.graph
     operators, tensors = len(graph.operators) + len(graph.updates), len(graph.tensors)
@@ -101,6 +101,6 @@ def emit_one_device(task: Task) -> PlannedProgram:
 
 
 def count_samples(graph: Graph) -> int:
-    """The first dimension of the model's first input; 1 where it has none."""
+    """Return the first dimension of the model's first input; 1 without one."""
     inputs = [tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT]
     return next((shape[0] for shape in inputs if shape), 1)

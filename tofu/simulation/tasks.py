@@ -1,4 +1,4 @@
-"""A program as tasks of a machine: seconds, what each waits for, and what it shares with others while it runs."""
+"""Tasks of a program on a machine: their seconds, dependencies, and shared resources."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from tofu.simulation.machine import Machine
 from tofu.simulation.memory_order import order_by_memory
 from tofu.simulation.work import Column, Floats, Work, count_sources, find_work, list_updates
 
-Share = tuple[int, float]  # a resource, and the part of its capacity that a task takes where nothing else runs
+Share = tuple[int, float]  # a resource, and the part of its capacity that a task alone would use
 
 
 @dataclass(frozen=True)
 class Tasks:
-    """What runs, in the order in which it is issued; task n is node n of the program, weight updates follow.
+    """Tasks in the order in which they are issued. Task n is node n of the program; weight updates follow.
 
     Attributes
     ----------
     seconds
-        What a task takes where it shares nothing.
+        The duration of a task that shares nothing.
     stream
-        Where it runs: one task of a stream at a time, those that are ready first, first.
+        The stream of a task. A stream runs one task at a time, first ready, first served.
     waits_for
-        The tasks that come before each, as a list for each.
+        The tasks before each task.
     shares
-        Of tasks that share resources with others, what they take of each.
+        The resources that a task shares, and its demand for each.
     capacity
-        Of each resource, in parts of itself that run at full speed.
+        The capacity of each resource.
     is_fetch, worker
-        Of each task.
+        Properties of each task.
     work
-        What the tasks do.
+        The work of the tasks.
     """
 
     seconds: Floats
@@ -53,15 +53,11 @@ class Tasks:
 
 
 def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares_buffers: bool = True) -> Tasks:
-    """The tasks of a program on a machine, with weight updates of an optimizer that keeps so many `states`.
-
-    `shares_buffers`: False where everything has memory of its own, so that nothing waits for it. Nothing does where a compiler fuses
-    kernels, and packs memory in an order that it chooses.
-    """
+    """Return the tasks of a program on a machine. With `shares_buffers`, buffers are reused as backends do."""
     tables = program.tables
     work = find_work(program, states)
     updates = list_updates(program)
-    worker = np.concatenate([tables.node_worker, np.array([one.worker for one in updates], np.int64)])
+    worker = np.concatenate([tables.node_worker, np.array([update.worker for update in updates], np.int64)])
     is_fetch = np.concatenate([tables.node_kind == NodeKind.FETCH, np.zeros(len(updates), bool)])
     waits: list[list[int]] = [[] for _ in range(len(worker))]
     reads = zip(tables.read_node.tolist(), tables.entry_node[tables.read_entry].tolist(), strict=True)
@@ -94,7 +90,7 @@ def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares
 
 
 class _Crossing:
-    """What tasks share: the links that fetches cross, and processors."""
+    """Resources that tasks share: links that fetches cross, and processors."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -103,19 +99,19 @@ class _Crossing:
         self.shares: dict[int, list[Share]] = defaultdict(list)
 
     def share_processors(self, seconds: Floats, processors: float) -> None:
-        """Every task runs on one of the processors."""
+        """Let every task run on one of the processors."""
         number = self._resource(("processors",), processors)
         for task in np.flatnonzero(seconds).tolist():
             self.shares[task].append((number, 1.0))
 
     def issue_updates(self, seconds: Floats, work: Work, call: float) -> None:
-        """The host calls one update after the other."""
+        """Let the host call one update after the other."""
         number = self._resource(("host",))
         for task in np.flatnonzero(is_update(work)).tolist():
             self.shares[task].append((number, call / float(seconds[task])))
 
     def slow_down(self, program: PlannedProgram, seconds: Floats, work: Work) -> None:
-        """Fetches take as long as the slowest of the links that they cross, after its latency."""
+        """Set the duration of fetches to that of the slowest link that they cross, after its latency."""
         sources, tables = count_sources(program), program.tables
         moved: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         reader = tables.node_worker[sources.node]
@@ -128,10 +124,10 @@ class _Crossing:
             waited, busy = self._cross(int(tables.node_worker[node]), sizes)
             took = max(waited * times + max(busy.values()) * times, float(seconds[node]))
             seconds[node] = took
-            self.shares[node] += [(resource, one * times / took) for resource, one in busy.items()]
+            self.shares[node] += [(resource, occupied * times / took) for resource, occupied in busy.items()]
 
     def _cross(self, reader: int, sizes: dict[int, int]) -> tuple[float, dict[int, float]]:
-        """The latency of a fetch, and the seconds that it keeps each resource busy."""
+        """Return the latency of a fetch, and the seconds for which it occupies each resource."""
         busy: dict[int, float] = defaultdict(float)
         waited = 0.0
         for owner, size in sizes.items():
@@ -153,5 +149,5 @@ class _Crossing:
 
 
 def is_update(work: Work) -> npt.NDArray[np.bool_]:
-    """Which tasks update weights."""
+    """Return a mask of the tasks that update weights."""
     return np.asarray(work.kind == work.kinds.index(UPDATE)) if UPDATE in work.kinds else np.zeros(len(work.kind), bool)

@@ -1,4 +1,4 @@
-"""The result of a simulation: when every task ran, what a step takes, and what its seconds are spent on."""
+"""Result of a simulation: when every task ran, and how the seconds of a step are spent."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tofu.simulation.work import Floats
 
 @dataclass(frozen=True)
 class Simulation:
-    """A training step of a program on a machine, simulated.
+    """Simulated training step of a program on a machine.
 
     Attributes
     ----------
     machine, workers
-        Where it runs.
+        The machine and the number of workers.
     samples
-        How many samples a step takes: the first dimension of the model's first input.
+        The samples of a step: the first dimension of the model's first input.
     start, end
-        Of each task, in seconds.
+        Start and end of each task, in seconds.
     worker_bytes
         The memory that each worker needs.
     """
@@ -44,7 +44,7 @@ class Simulation:
 
     @property
     def seconds(self) -> float:
-        """What a step takes."""
+        """Seconds of a step."""
         return float(self.end.max(initial=0.0))
 
     @property
@@ -54,7 +54,7 @@ class Simulation:
 
     @property
     def fits(self) -> bool:
-        """Whether each worker's memory is enough."""
+        """True if each worker's memory is large enough."""
         return max(self.worker_bytes, default=0) <= self.machine.usable_bytes
 
     @cached_property
@@ -67,22 +67,22 @@ class Simulation:
 
     @property
     def fetch_seconds(self) -> Floats:
-        """By worker, how long fetches run."""
+        """Seconds of fetches, by worker."""
         return self._sum_by_worker(self.tasks.is_fetch)
 
     @property
     def compute_seconds(self) -> Floats:
-        """By worker, how long kernels run, updates among them."""
+        """Seconds of kernels, by worker, updates included."""
         return self._sum_by_worker(~self.tasks.is_fetch)
 
     @property
     def update_seconds(self) -> Floats:
-        """By worker, how long weights are updated."""
+        """Seconds of weight updates, by worker."""
         return self._sum_by_worker(is_update(self.tasks.work))
 
     @property
     def waiting_share(self) -> float:
-        """The part of a step in which a worker computes nothing, the mean of all."""
+        """Mean share of a step in which a worker computes nothing."""
         return max(0.0, 1 - float(self.compute_seconds.mean()) / max(self.seconds, 1e-30))
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ class Simulation:
         return "\n".join(lines)
 
     def to_trace(self) -> str:
-        """The timeline as JSON for chrome://tracing and Perfetto: a process for each worker, with a row for kernels and one for fetches."""
+        """Return the timeline as JSON for chrome://tracing and Perfetto: a process for each worker, with rows for kernels and fetches."""
         events: list[dict[str, Any]] = [
             {"ph": "M", "name": "process_name", "pid": worker, "args": {"name": f"worker {worker}"}}
             for worker in range(self.workers)

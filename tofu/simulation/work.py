@@ -1,4 +1,4 @@
-"""What each node of a program does, as numbers: arithmetic from descriptions, bytes from the program's own entries."""
+"""Work of each node of a program, as numbers: arithmetic from descriptions, bytes from the program's entries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Column = npt.NDArray[np.int64]
 
 
 class Contraction(NamedTuple):
-    """A contraction of one copy: its operations, the cells of its result and the products that each adds up."""
+    """Contraction of one copy: its operations, the elements of its result and the products in each."""
 
     operations: int
     cells: int
@@ -31,9 +31,7 @@ class Contraction(NamedTuple):
 
 @dataclass(frozen=True)
 class Computed:
-    """The arithmetic of one copy of an operator. `is_thin`: it is a product of which one factor is used once, as that of a matrix and one
-    column, for which libraries have other kernels.
-    """
+    """Arithmetic of one copy of an operator. `is_thin`: a product of which one factor is used once, such as a matrix and one column."""
 
     contractions: tuple[Contraction, ...] = ()
     other: int = 0
@@ -41,28 +39,28 @@ class Computed:
 
     @property
     def contracted(self) -> int:
-        """Operations of all contractions."""
-        return sum(one.operations for one in self.contractions)
+        """The operations of all contractions."""
+        return sum(contraction.operations for contraction in self.contractions)
 
 
 @dataclass(frozen=True)
 class Work:
-    """What every node does; weight updates follow the program's nodes.
+    """Work of every node. Weight updates follow the program's nodes.
 
     Attributes
     ----------
     kinds, kind
         `kinds[kind[n]]` is the kind of node n's kernel, or "fetch" or "update".
     computed, arithmetic, dtype
-        `computed[arithmetic[n]]` is its arithmetic, `dtype[n]` the type of its results.
+        `computed[arithmetic[n]]` is its arithmetic, and `dtype[n]` the type of its results.
     size
         Bytes that it reads and writes.
     rows, added
-        Of a fetch, the runs of cells that lie together in both memories, and the bytes that it adds to others.
+        Of a fetch: runs of elements that are contiguous in both memories, and bytes that it adds to others.
     times
         How often it runs in a step.
     is_computed_elsewhere
-        Whether it is part of the kernels that read it, and so is no call of its own.
+        True if it is part of the kernels that read it, and not a call of its own.
     """
 
     kinds: tuple[str, ...]
@@ -77,10 +75,10 @@ class Work:
     is_computed_elsewhere: npt.NDArray[np.bool_]
 
     def take_seconds(self, rates: Rates, workers: int) -> Floats:
-        """What each node takes on a device that runs nothing else and reads all memory as its own; `workers`: that run the program."""
+        """Return the duration of each node on a device that runs nothing else and has all memory. `workers` run the program."""
         call = np.where(self.is_computed_elsewhere, 0.0, rates.call if workers == 1 else rates.call_of_several)
         contracted, other = (
-            self._look_up([getattr(one, name) for one in self.computed]) for name in ("contracted", "other")
+            self._look_up([getattr(computed, name) for computed in self.computed]) for name in ("contracted", "other")
         )
         roofline = call + np.maximum(self._compute(rates), self.size / rates.memory)
         seconds = np.where(contracted + other + self.size > 0, roofline, 0.0)
@@ -102,11 +100,11 @@ class Work:
         return np.asarray(np.asarray(numbers, np.float64)[self.arithmetic])
 
     def _compute(self, rates: Rates) -> Floats:
-        """Seconds of arithmetic alone."""
         seconds = np.zeros(len(self.kind))
         for dtype in set(self.dtype.tolist()):
             of_type = [
-                sum(rates.contract(*one, dtype) for one in computed.contractions) + rates.compute(computed.other, dtype)
+                sum(rates.contract(*contraction, dtype) for contraction in computed.contractions)
+                + rates.compute(computed.other, dtype)
                 for computed in self.computed
             ]
             rows = self.dtype == dtype
@@ -115,7 +113,7 @@ class Work:
 
 
 def find_work(program: PlannedProgram, states: int) -> Work:
-    """The work of a program's nodes, and of the updates of weights by an optimizer that keeps so many `states` for each."""
+    """Return the work of a program's nodes, and of the weight updates of an optimizer with `states` arrays for each weight."""
     problem = program.problem
     tables, graph = program.tables, problem.graph
     entry_bytes, entry_tensor = program.entry_bytes, program.entry_tensor
@@ -177,7 +175,7 @@ def _with_updates(step: Work, program: PlannedProgram, states: int) -> Work:
 
 
 class Update(NamedTuple):
-    """A worker's update of its shard of a parameter, which reads one entry of the program."""
+    """Update of a worker's shard of a parameter, which reads one entry of the program."""
 
     parameter: int
     worker: int
@@ -186,7 +184,7 @@ class Update(NamedTuple):
 
 
 def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
-    """The updates of all shards of the parameters that an optimizer updates after the step."""
+    """Return the updates of all shards of the parameters that an optimizer updates after the step."""
     graph, tables = program.graph, program.tables
     of_gradient = {
         output.tensor: number for number, output in enumerate(program.outputs) if number >= program.n_model_outputs
@@ -203,9 +201,7 @@ def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
 
 
 class Sources(NamedTuple):
-    """What fetches read, a row for each box: the fetch, the worker that has it, bytes, runs of cells that lie together, and the bytes that
-    are added to those of a box before.
-    """
+    """Sources of fetches, a row for each box: the fetch, the owner, bytes, contiguous runs, and bytes that are added to another box."""
 
     node: Column
     owner: Column
@@ -215,7 +211,7 @@ class Sources(NamedTuple):
 
 
 def count_sources(program: PlannedProgram) -> Sources:
-    """The boxes that the fetches of a program read."""
+    """Return the boxes that the fetches of a program read."""
     tables = program.tables
     node = tables.source_node
     owner = tables.node_worker[tables.entry_node[tables.source_entry]]
@@ -227,7 +223,7 @@ def count_sources(program: PlannedProgram) -> Sources:
 
 
 def _count_rows(tables: ProgramTables, node: Column, extent: Column) -> Column:
-    """In how many runs of cells, which lie together where they are read and where they are written, each box is copied."""
+    """Return the number of runs of elements, contiguous in both memories, in which each box is copied."""
     written = tables.entry_shape[np.searchsorted(tables.entry_node, node)]
     read = tables.entry_shape[tables.source_entry]
     run, is_whole = np.ones(len(node), np.int64), np.ones(len(node), bool)
@@ -238,8 +234,6 @@ def _count_rows(tables: ProgramTables, node: Column, extent: Column) -> Column:
 
 
 class _Counting:
-    """The arithmetic of all copies, each distinct one counted once."""
-
     def __init__(self, program: PlannedProgram) -> None:
         tables = program.tables
         self._problem, self._choices = program.problem, program.choices
@@ -253,7 +247,7 @@ class _Counting:
         self.arithmetic = np.zeros(len(tables.node_kind), np.int64)
 
     def kinds(self, is_fetch: npt.NDArray[np.bool_]) -> tuple[tuple[str, ...], Column]:
-        """The kinds by number, and each node's."""
+        """Return the kinds by number, and the number of each node."""
         return (*self._names, FETCH), np.where(is_fetch, len(self._names), self._ops)
 
     def add(self, node: int, operator: int, worker: int) -> None:
@@ -278,7 +272,7 @@ class _Counting:
     def _count(
         self, graph: Graph, position: int, access: OperatorAccess, box: Column, used: tuple[bool, ...]
     ) -> Computed:
-        if not access.variable_extents:  # it has no description, or one without variables
+        if not access.variable_extents:  # no description, or one without variables
             return Computed()
         if id(access) not in self._known:
             operator = graph.operators[position]
@@ -301,6 +295,6 @@ class _Counting:
 
 
 def _find_read(program: PlannedProgram) -> frozenset[int]:
-    """The tensors that somebody reads, or that are results: kernels leave gradients alone that nobody asks for."""
+    """Return the tensors that are read or are results. Kernels skip gradients that nothing reads."""
     read = {t for operator in program.graph.operators for t in operator.inputs}
     return frozenset(read) | program.graph.results

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import Any as Anything
 
 import sympy
 
@@ -45,79 +46,28 @@ def extent_symbol(name: str) -> ExtentSymbol:
     return ExtentSymbol(name, integer=True, positive=True)
 
 
+def _operator(function: str, is_reflected: bool = False) -> Callable[..., Anything]:
+    def apply(*operands: Operand) -> Value:
+        return call(function, *(reversed(operands) if is_reflected else operands))
+
+    return apply
+
+
 class Operators:
     """Python's operators, which build values. `Index` overrides those that return an index."""
 
     __hash__ = object.__hash__
-
-    def __add__(self, other: Operand) -> Value | Index:
-        return call("add", self, other)
-
-    def __radd__(self, other: Operand) -> Value | Index:
-        return call("add", other, self)
-
-    def __sub__(self, other: Operand) -> Value | Index:
-        return call("subtract", self, other)
-
-    def __rsub__(self, other: Operand) -> Value | Index:
-        return call("subtract", other, self)
-
-    def __mul__(self, other: Operand) -> Value | Index:
-        return call("multiply", self, other)
-
-    def __rmul__(self, other: Operand) -> Value | Index:
-        return call("multiply", other, self)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return call("divide", self, other)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return call("divide", other, self)
-
-    def __floordiv__(self, other: Operand) -> Value | Index:
-        return call("floor_divide", self, other)
-
-    def __mod__(self, other: Operand) -> Value | Index:
-        return call("mod", self, other)
-
-    def __pow__(self, other: Operand) -> Value:
-        return call("power", self, other)
-
-    def __rpow__(self, other: Operand) -> Value:
-        return call("power", other, self)
-
-    def __neg__(self) -> Value | Index:
-        return call("negative", self)
-
-    def __abs__(self) -> Value:
-        return call("absolute", self)
-
-    def __lt__(self, other: Operand) -> Value:
-        return call("less", self, other)
-
-    def __le__(self, other: Operand) -> Value:
-        return call("less_equal", self, other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return call("greater", self, other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return call("greater_equal", self, other)
-
-    def __eq__(self, other: Operand) -> Value:  # type: ignore[override]
-        return call("equal", self, other)
-
-    def __ne__(self, other: Operand) -> Value:  # type: ignore[override]
-        return call("not_equal", self, other)
-
-    def __and__(self, other: Operand) -> Value:
-        return call("logical_and", self, other)
-
-    def __or__(self, other: Operand) -> Value:
-        return call("logical_or", self, other)
-
-    def __invert__(self) -> Value:
-        return call("logical_not", self)
+    __add__, __radd__ = _operator("add"), _operator("add", is_reflected=True)
+    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", is_reflected=True)
+    __mul__, __rmul__ = _operator("multiply"), _operator("multiply", is_reflected=True)
+    __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", is_reflected=True)
+    __pow__, __rpow__ = _operator("power"), _operator("power", is_reflected=True)
+    __floordiv__, __mod__ = _operator("floor_divide"), _operator("mod")
+    __neg__, __abs__ = _operator("negative"), _operator("absolute")
+    __lt__, __le__ = _operator("less"), _operator("less_equal")
+    __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
+    __eq__, __ne__ = _operator("equal"), _operator("not_equal")
+    __and__, __or__, __invert__ = _operator("logical_and"), _operator("logical_or"), _operator("logical_not")
 
     def __bool__(self) -> bool:
         raise DescriptionError(

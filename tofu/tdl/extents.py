@@ -30,8 +30,6 @@ class Definition:
 
 
 class _Definitions:
-    """Known definitions of each index variable, in order of appearance."""
-
     def __init__(self) -> None:
         self.known: dict[str, list[Definition]] = {}
         self.places: dict[str, Place] = {}

@@ -92,8 +92,6 @@ class _Dimensions(Form):
 
 @dataclass(frozen=True)
 class _Scatter(Form):
-    """Sum of values over all points that map to the same element."""
-
     body: Callable[..., tuple[tuple[object, ...], Operand]]
     extents: Mapping[str, Index | int] | None
     names: tuple[str, ...]

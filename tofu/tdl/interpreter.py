@@ -213,7 +213,6 @@ class Interpreter:
         return _as_numbers(computed).reshape(grid)
 
     def _argument(self, argument: Value | Slice, scope: tuple[str, ...], grid: tuple[int, ...]) -> Array:
-        """Return an array over the grid. The dimensions of a slice follow."""
         if not isinstance(argument, Slice):
             return np.broadcast_to(self._value(argument, scope), grid)
         array = self._inputs[argument.tensor.position]

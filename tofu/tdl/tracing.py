@@ -105,7 +105,6 @@ def _guarded(description: Description, function: Anything, *arguments: Anything,
 
 
 def _advise(error: Exception) -> str:
-    """Return advice on replacing a function of NumPy or `math`, which take numbers."""
     if not isinstance(error, TypeError):
         return ""
     if "must be real number" in str(error):

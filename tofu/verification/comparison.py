@@ -1,4 +1,7 @@
-"""What each output of a kernel was compared with. An output that could change unnoticed counts as compared with nothing."""
+"""References of comparisons: the numbers, relations or parts with which each output of a kernel was compared.
+
+An output that could change unnoticed counts as compared with nothing.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,6 @@ def _is_noticed(relation: Relation, inputs: Sequence[Array], outputs: Sequence[A
 
 
 def _change_cell(outputs: Sequence[Array], number: int, cell: int) -> list[Array]:
-    """Return the outputs with one element replaced by a number larger than all."""
     changed = outputs[number].copy()
     finite = np.abs(changed[np.isfinite(changed)].astype(float))
     changed.reshape(-1)[cell] = np.asarray(2 * finite.max(initial=0.0) + 3).astype(changed.dtype)

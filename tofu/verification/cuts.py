@@ -181,7 +181,7 @@ def find_cut(
 ) -> Cut | None:
     """Return how the parts of the `asked` outputs are combined; None if they do not form `wholes`, or a part does all the work.
 
-    `roles` are those of the inputs and of the outputs that are cut.
+    `roles` lists the roles of the inputs, then of the outputs.
     """
     sides = {"input": geometry.inputs, "output": geometry.outputs}
     dimensions = [sides[kind][number] for kind, number in roles[1]]

@@ -141,13 +141,11 @@ def combine_outputs(
 
 
 def _clip_piece(region: Box, piece: Array, shape: Shape) -> tuple[Box, Array]:
-    """Return the box and the elements inside the tensor."""
     inside, within = _clip(region, shape)
     return tuple((one.start, one.stop) for one in inside), piece[within]
 
 
 def _combine(pieces: Sequence[tuple[Box, Array]], combine: Combine, reducer: str) -> tuple[Box, Array]:
-    """Return the combined parts of one axis, and their box."""
     box, first = pieces[0]
     arrays = [array for _, array in pieces]
     if combine is Combine.REDUCE:

@@ -154,7 +154,7 @@ def _find_readers(forward: Kernel, number: int, d: int, along: int) -> Array:
 
 
 def _fit(readers: Array, extent: int) -> Windows | None:
-    """Return the windows in which the output rows read the input rows; None if there are none, or each reads all rows."""
+    """Return the windows in which the output rows read the input rows; None without such windows, or if each reads all rows."""
     read = [np.flatnonzero(column) for column in readers.T]
     if any(len(rows) == 0 for rows in read):
         return None

@@ -1,6 +1,6 @@
 /*!
  * \file byte_loops.cc
- * \brief The loops, plain enough for the compiler to vectorise.
+ * \brief Loops that the compiler vectorises.
  */
 #include "core/base/byte_loops.h"
 

@@ -1,6 +1,6 @@
 /*!
  * \file byte_loops.h
- * \brief Loops over rows of bytes, in the vectors of the processor that they run on.
+ * \brief Vectorised loops over rows of byte counts.
  */
 #ifndef TOFU_CORE_BASE_BYTE_LOOPS_H_
 #define TOFU_CORE_BASE_BYTE_LOOPS_H_
@@ -8,7 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/base/vectorised.h"
+// Compiles a function for several vector widths. The loader picks the one that the processor has.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__)
+#define TOFU_VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define TOFU_VECTORISED
+#endif
 
 namespace tofu {
 
@@ -18,10 +23,10 @@ void LowerTo(int64_t base, const int64_t* row, size_t count, int64_t* least);
 /*! \brief least[i] = min(least[i], a[i] + b[i]). */
 void LowerToSum(const int64_t* a, const int64_t* b, size_t count, int64_t* least);
 
-/*! \brief min over i of [a[i] + b[i]]; the largest number for none. */
+/*! \brief The least a[i] + b[i], or the largest int64 if `count` is 0. */
 int64_t LeastSum(const int64_t* a, const int64_t* b, size_t count);
 
-/*! \brief min over i of [a[i] - b[i]]; the largest number for none. */
+/*! \brief The least a[i] - b[i], or the largest int64 if `count` is 0. */
 int64_t LeastDifference(const int64_t* a, const int64_t* b, size_t count);
 
 }  // namespace tofu

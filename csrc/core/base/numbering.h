@@ -1,6 +1,6 @@
 /*!
  * \file numbering.h
- * \brief Small numbers for long descriptions.
+ * \brief Numbers for keys of any length.
  */
 #ifndef TOFU_CORE_BASE_NUMBERING_H_
 #define TOFU_CORE_BASE_NUMBERING_H_
@@ -13,16 +13,16 @@
 
 namespace tofu {
 
-/*! \brief The bytes of some numbers, as a key. */
+/*! \brief Return numbers as the bytes of a string, to be used as a key. */
 template <typename Number>
 std::string AsKey(const Number* data, size_t count) {
   return std::string(reinterpret_cast<const char*>(data), count * sizeof(Number));
 }
 
-/*! \brief Numbers descriptions from 0 on, as they are first asked for. */
+/*! \brief Assigns the numbers 0, 1, 2, ... to distinct keys in the order of their first use. */
 class Numbering {
  public:
-  /*! \brief The number of a description, and whether it is new. */
+  /*! \brief Return the number of a key, and true if the key is new. */
   std::pair<int, bool> Add(std::string key) {
     const auto found = numbers_.emplace(std::move(key), static_cast<int>(numbers_.size()));
     return {found.first->second, found.second};

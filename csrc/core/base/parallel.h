@@ -16,10 +16,11 @@
 
 namespace tofu {
 
-/*! \brief Threads of one loop at most. */
+/*! \brief The most threads of one loop. */
 constexpr size_t kMaxThreads = 8;
 
-/*! \brief Asked for once: the system reads a file to answer. */
+/*! \brief Return the number of threads. The system is asked once, since it reads a file to answer.
+ */
 inline size_t CountThreads() {
   static const size_t count =
       std::min(kMaxThreads, size_t{std::max(1u, std::thread::hardware_concurrency())});
@@ -27,11 +28,11 @@ inline size_t CountThreads() {
 }
 
 /*!
- * \brief Calls work(begin, end) for pieces of at most `grain` of 0..count, in any order, on the
- * calling thread and others.
+ * \brief Call work(begin, end) for ranges of at most `grain` of 0..count, in any order, on several
+ * threads.
  *
- * The first exception from `work` is thrown again once all threads have ended. One piece alone
- * starts no thread.
+ * The calling thread takes part. A single range starts no thread. After all threads have ended, the
+ * first exception from `work` is rethrown.
  */
 template <typename Work>
 void ParallelFor(size_t count, size_t grain, const Work& work) {
@@ -55,7 +56,7 @@ void ParallelFor(size_t count, size_t grain, const Work& work) {
   try {
     for (size_t t = 1; t < threads; ++t) helpers.emplace_back(run);
   } catch (const std::system_error&) {
-    // The system has no more threads: the others do all of the work.
+    // No more threads are available: the others do all of the work.
   }
   run();
   for (std::thread& helper : helpers) helper.join();

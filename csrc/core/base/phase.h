@@ -1,6 +1,6 @@
 /*!
  * \file phase.h
- * \brief When an operator runs within a training step; Python's tofu.graph.Phase has these numbers.
+ * \brief Phases of a training step, numbered as Python's tofu.graph.Phase.
  */
 #ifndef TOFU_CORE_BASE_PHASE_H_
 #define TOFU_CORE_BASE_PHASE_H_

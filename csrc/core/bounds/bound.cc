@@ -1,10 +1,11 @@
 /*!
  * \file bound.cc
- * \brief Sweeps, bounds and rounding.
+ * \brief Sweeps, bounds and rounding of message passing.
  */
 #include "core/bounds/bound.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "core/base/byte_loops.h"
+#include "core/base/numbering.h"
 
 namespace tofu {
 
@@ -30,7 +32,48 @@ int64_t SubtractLeast(std::vector<int64_t>* values) {
   return least;
 }
 
+/*! \brief Number the table of each pair: tables with equal entries have equal numbers. */
+std::vector<int> NumberTables(const PairwiseProblem& problem) {
+  Numbering contents;
+  std::map<const ByteMatrix*, int> known;
+  std::vector<int> numbers;
+  for (const PairTable& pair : problem.pairs) {
+    const auto found = known.emplace(pair.bytes.get(), 0);
+    if (found.second) {
+      std::vector<int64_t> content = pair.bytes->entries;
+      content.push_back(static_cast<int64_t>(pair.bytes->rows));
+      found.first->second = contents.Of(content);
+    }
+    numbers.push_back(found.first->second);
+  }
+  return numbers;
+}
+
 }  // namespace
+
+std::vector<int> FindAlike(const PairwiseProblem& problem, int radius) {
+  const std::vector<int> tables = NumberTables(problem);
+  std::vector<int> alike;
+  Numbering unaries;
+  for (const std::vector<Weight>& unary : problem.unary) alike.push_back(unaries.Of(unary));
+  for (int step = 0; step < radius; ++step) {
+    using Edge = std::array<int, 3>;  // table, side, number of the neighbour
+    std::vector<std::vector<Edge>> edges(problem.size());
+    for (size_t i = 0; i < problem.pairs.size(); ++i) {
+      const PairTable& pair = problem.pairs[i];
+      edges[pair.first].push_back({tables[i], 1, alike[pair.second]});
+      edges[pair.second].push_back({tables[i], 0, alike[pair.first]});
+    }
+    Numbering refined;
+    for (int v = 0; v < problem.size(); ++v) {
+      std::sort(edges[v].begin(), edges[v].end());
+      std::vector<int> key = {alike[v]};
+      for (const Edge& edge : edges[v]) key.insert(key.end(), edge.begin(), edge.end());
+      alike[v] = refined.Of(key);
+    }
+  }
+  return alike;
+}
 
 MessagePassing::MessagePassing(const PairwiseProblem& problem, const std::vector<int>& order)
     : problem_(problem), order_(order), places_(order.size()), edges_(order.size()) {
@@ -49,8 +92,7 @@ MessagePassing::MessagePassing(const PairwiseProblem& problem, const std::vector
     });
     const auto earlier = static_cast<std::ptrdiff_t>(edges_[v].size()) - later;
     weights_.push_back(1.0 / static_cast<double>(std::max<std::ptrdiff_t>({later, earlier, 1})));
-    unary_bytes_.emplace_back();
-    for (Weight weight : problem.unary[v]) unary_bytes_.back().push_back(WeightBytes(weight));
+    unary_bytes_.push_back(ListBytes(problem.unary[v]));
   }
 }
 
@@ -80,7 +122,8 @@ std::vector<int64_t> MessagePassing::ComputeShare(int variable, std::vector<int6
   return sum;
 }
 
-/*! \brief message(y) = min over x of [share(x) - message back(x) + pair(x, y)], from 0 on. */
+/*! \brief Set message(y) = min over x of [share(x) - message back(x) + pair(x, y)], minus its least
+ * entry. */
 void MessagePassing::SendMessage(const Edge& edge, const std::vector<int64_t>& share) {
   const ByteMatrix& bytes = *problem_.pairs[edge.pair].bytes;
   const std::vector<int64_t>& back = Message(edge.pair, edge.is_first);
@@ -165,8 +208,7 @@ int64_t MessagePassing::Spread(PairwiseProblem* spread) const {
   std::vector<std::vector<int64_t>> shares;
   for (std::vector<int64_t>& remainder : ComputeRemainders(&shares)) {
     bound += SubtractLeast(&remainder);
-    spread->unary.emplace_back();
-    for (int64_t bytes : remainder) spread->unary.back().push_back(MakeWeight(bytes, 0));
+    spread->unary.push_back(ToWeights(remainder));
   }
   for (size_t i = 0; i < problem_.pairs.size(); ++i) {
     ByteMatrix rest = ComputeRest(i, shares);

@@ -1,15 +1,17 @@
 /*!
  * \file bound.h
- * \brief A lower bound on a pairwise problem by message passing.
+ * \brief A lower bound on a pairwise problem by sequential tree-reweighted message passing
+ * (Kolmogorov, IEEE PAMI 28(10), 2006).
  *
- * Sequential tree-reweighted message passing (Kolmogorov, IEEE PAMI 28(10), 2006): messages move
- * bytes between the functions of a sum without changing the sum. For any messages M,
+ * Messages move bytes between the functions of a sum without changing the sum. For any messages M,
  *     sum over v of min over x of [rest_v(x)]
  *       + sum over pairs of min over (x, y) of [pair(x, y) - messages out of the pair + share_v(x)]
- * is no more than the least sum, where unary_v + messages into v is cut into equal shares, one for
- * each pair of v with an earlier variable, and a rest. The sweeps raise it. Messages and shares are
- * integers: the bound is exact whatever they are. What is left of a value above the minima is its
- * reduced cost: no plan with the value costs less than bound + reduced cost.
+ * is at most the least sum. Here unary_v + messages into v is cut into a rest and equal shares, one
+ * for each pair of v with an earlier variable. Sweeps raise the bound. Messages and shares are
+ * integers, so the bound is exact.
+ *
+ * The reduced cost of a value is its cost above these minima. A plan with the value costs at least
+ * bound + reduced cost.
  */
 #ifndef TOFU_CORE_BOUNDS_BOUND_H_
 #define TOFU_CORE_BOUNDS_BOUND_H_
@@ -22,39 +24,48 @@
 
 namespace tofu {
 
+/*!
+ * \brief Return a number for each variable, equal for variables that are alike within `radius`.
+ *
+ * Variables are alike if their values cost the same and if equal tables connect them to variables
+ * that are alike within `radius` - 1. Takes time linear in the pairs for each unit of the radius,
+ * and in the entries of distinct tables.
+ */
+std::vector<int> FindAlike(const PairwiseProblem& problem, int radius);
+
 class MessagePassing {
  public:
-  /*! \brief Sweeps go along `order`, all variables, and back. The problem must outlive this. */
+  /*! \brief Start with zero messages. Sweeps go along `order`, which lists all variables, and back.
+   * Keeps a reference to `problem`. */
   MessagePassing(const PairwiseProblem& problem, const std::vector<int>& order);
 
-  /*! \brief Carries on with the messages of a larger problem, of which `kept` values are left. */
+  /*! \brief Continue with the messages of a larger problem, of which the `kept` values remain. */
   MessagePassing(const PairwiseProblem& problem, const std::vector<int>& order,
                  const MessagePassing& larger, const KeptValues& kept);
 
-  /*! \brief One sweep forward and one back. */
+  /*! \brief Sweep forward and back. */
   void Sweep();
 
-  /*! \brief Pairs of one table whose variables are alike get the same messages, the mean of theirs:
-   * what is computed from what the messages spread can be shared between them. `alike` is equal for
-   * variables that are alike (repetition.h). */
+  /*! \brief Replace the messages of pairs with equal tables and alike variables by their mean, so
+   * that what depends on them can be computed once. `alike` comes from FindAlike. */
   void Average(const std::vector<int>& alike);
 
-  /*! \brief Bytes that no assignment goes below. Fills in `reduced`, by variable and value. */
+  /*! \brief Return the bound. `reduced` receives the reduced costs, by variable and value. */
   int64_t ComputeBound(std::vector<std::vector<int64_t>>* reduced) const;
 
-  /*! \brief The bound, and the problem as the messages have spread its costs: every assignment
-   * costs the bound more than in `spread`, where no value and no pair costs less than 0. */
+  /*! \brief Return the bound, and in `spread` the problem with its costs moved as the messages say:
+   * each assignment costs the bound less than before, and no entry is negative. */
   int64_t Spread(PairwiseProblem* spread) const;
 
-  /*! \brief An assignment by the messages: each variable in turn takes what suits those before it,
-   * then all are improved one at a time. */
+  /*! \brief Return an assignment: each variable in turn takes the best value beside those before
+   * it, then single variables are improved. */
   std::vector<int> RoundGreedily() const;
 
  private:
   struct Edge {
-    int other;      // the variable at the other end
+    int other;      // neighbour
     int pair;       // position in problem.pairs
-    bool is_first;  // whether this end is the pair's first
+    bool is_first;  // true if the variable is the pair's first
   };
 
   std::vector<int64_t>& Message(int pair, bool into_first) {
@@ -65,10 +76,10 @@ class MessagePassing {
   }
   std::vector<int64_t> CollectMessages(int variable) const;
   std::vector<int64_t> ComputeShare(int variable, std::vector<int64_t> sum) const;
-  /*! \brief By variable: what it keeps after it gave each pair with an earlier one its share. */
+  /*! \brief The cost of each variable's values that is left after its shares. */
   std::vector<std::vector<int64_t>> ComputeRemainders(
       std::vector<std::vector<int64_t>>* shares) const;
-  /*! \brief What is left of a pair, with the share of its later variable. */
+  /*! \brief The costs of a pair minus its messages, plus the share of its later variable. */
   ByteMatrix ComputeRest(size_t pair, const std::vector<std::vector<int64_t>>& shares) const;
   void SendMessage(const Edge& edge, const std::vector<int64_t>& share);
   void Visit(int variable, bool forward);
@@ -76,9 +87,9 @@ class MessagePassing {
 
   const PairwiseProblem& problem_;
   std::vector<int> order_;
-  std::vector<int> places_;  // by variable, in the order
+  std::vector<int> places_;  // by variable: position in order_
   std::vector<std::vector<Edge>> edges_;
-  std::vector<double> weights_;  // by variable: 1 / the number of chains through it
+  std::vector<double> weights_;  // by variable: 1 / number of chains through it
   std::vector<std::vector<int64_t>> unary_bytes_;
   std::vector<std::vector<int64_t>> into_first_;  // by pair: message into its first variable
   std::vector<std::vector<int64_t>> into_second_;

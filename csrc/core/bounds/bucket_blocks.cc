@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/base/vectorised.h"
+#include "core/base/byte_loops.h"
 #include "core/bounds/rearrange.h"
 
 namespace tofu {
@@ -19,8 +19,8 @@ TOFU_VECTORISED void AddRow(const Cost* row, size_t count, Cost* sum) {
   for (size_t i = 0; i < count; ++i) sum[i] += row[i];
 }
 
-/*! \brief least[y] = min over x of [base[x] + block[x * stride + y]], or kMaxCost, for kTile
- * columns, whose minima stay in registers. */
+/*! \brief least[y] = min over x of [base[x] + block[x * stride + y]], at most kMaxCost, for kTile
+ * columns. The minima stay in registers. */
 template <size_t kTile>
 [[gnu::always_inline]] inline void MinimiseTile(const Cost* base, const Cost* block, size_t rows,
                                                 size_t stride, Cost* least) {
@@ -33,13 +33,13 @@ template <size_t kTile>
   for (size_t y = 0; y < kTile; ++y) least[y] = tile[y];
 }
 
-/*! \brief The same for all columns; the least of all. */
+/*! \brief The same for all columns. Return the least of all minima. */
 TOFU_VECTORISED Cost MinimiseRows(const Cost* base, const Cost* block, size_t rows, size_t stride,
                                   size_t columns, Cost* least) {
   for (size_t begin = 0; begin < columns;) {
     size_t tile = 64;
     while (tile > columns || tile >= 2 * (columns - begin)) tile /= 2;
-    // The last tile may begin among columns that are done: their minima come out the same.
+    // The last tile may overlap the one before: the minima are the same.
     begin = std::min(begin, columns - tile);
     const Cost* from = block + begin;
     Cost* to = least + begin;
@@ -77,7 +77,7 @@ TOFU_VECTORISED Cost MinimiseRows(const Cost* base, const Cost* block, size_t ro
 BucketBlocks::BucketBlocks(const std::vector<const CostTable*>& tables, int variable,
                            const std::vector<size_t>& domain_sizes)
     : sizes_(domain_sizes), variable_(variable), rows_(domain_sizes[variable]) {
-  std::map<int, int> occurrences;  // of the other variables, in tables
+  std::map<int, int> occurrences;  // number of tables by other variable
   for (const CostTable* table : tables) {
     for (int v : table->scope) ++occurrences[v];
   }
@@ -161,7 +161,7 @@ CostTable BucketBlocks::TurnToEnd(const CostTable& table, const std::vector<int>
 
 Cost BucketBlocks::Minimise(size_t begin, size_t end, Cost* minima) const {
   Costs base(rows_);
-  Costs sum;  // by x and y, where not one table alone has both
+  Costs sum;  // by x and y, unless a single table has both
   std::vector<size_t> digits(outer_.size());
   Cost least = kMaxCost;
   for (size_t assignment = begin; assignment < end; ++assignment) {

@@ -1,7 +1,6 @@
 /*!
  * \file bucket_blocks.h
- * \brief The tables of a bucket as blocks: the variable that goes and one of the scope, contiguous
- * in memory.
+ * \brief The tables of a bucket as blocks that are contiguous in memory.
  */
 #ifndef TOFU_CORE_BOUNDS_BUCKET_BLOCKS_H_
 #define TOFU_CORE_BOUNDS_BUCKET_BLOCKS_H_
@@ -15,16 +14,16 @@
 namespace tofu {
 
 /*!
- * \brief The tables of a bucket, where needed turned so that one variable y of the scope, chosen as
- * the inner one, is contiguous in those that hold it, and the variable x that goes in the others.
+ * \brief Tables that hold an eliminated variable x, transposed where that pays.
  *
- * The tables of x and y are what takes time to read: of the other variables, the outer ones, those
- * that they lack move fastest, so that blocks of x and y stay in the cache.
+ * The inner variable y is contiguous in tables that hold it, x in the others. Among the outer
+ * variables, those that the tables of x and y lack change fastest, so that blocks of x and y stay
+ * in the cache.
  */
 class BucketBlocks {
  public:
-  /*! \brief All tables hold `variable`, x. `domain_sizes` are the numbers of values of all
-   * variables, and have to outlive this. */
+  /*! \brief Prepare tables that all hold `variable`. `domain_sizes` has the number of values of
+   * every variable; a reference is kept. */
   BucketBlocks(const std::vector<const CostTable*>& tables, int variable,
                const std::vector<size_t>& domain_sizes);
 
@@ -34,15 +33,15 @@ class BucketBlocks {
   /*! \brief The outer variables, ascending, then the inner one. */
   const std::vector<int>& scope() const { return scope_; }
 
-  /*! \brief The minima at the assignments [begin, end) of the outer variables go to their places in
-   * a table over the scope; the least of them. */
+  /*! \brief Write minima for the assignments [begin, end) of the outer variables to their places in
+   * a table over the scope. Return the least of them. */
   Cost Minimise(size_t begin, size_t end, Cost* minima) const;
 
  private:
   struct Placed {
     SharedCosts entries;
     size_t row_stride = 0;
-    std::vector<size_t> strides;  // by outer variable; 0 where the table lacks it
+    std::vector<size_t> strides;  // by outer variable; 0 if the table lacks it
 
     size_t Offset(const std::vector<size_t>& digits) const;
     const Cost* At(const std::vector<size_t>& digits) const {
@@ -50,16 +49,17 @@ class BucketBlocks {
     }
   };
 
-  /*! \brief The variable in fewest tables, of those the one of most values; -1 for none. */
+  /*! \brief Return the variable in the fewest tables, of these the one with the most values, or -1.
+   */
   int ChooseInner(const std::map<int, int>& occurrences) const;
   void OrderOuter(const std::vector<const CostTable*>& tables);
   void Add(const CostTable& table);
   Placed Place(const CostTable& table) const;
   bool Moves(const CostTable& table) const { return inner_ >= 0 && table.Holds(inner_); }
-  /*! \brief To turn a table reads it once, in another order than it lies: what is read so once
-   * anyway stays as it is, but for vectors. */
+  /*! \brief Return true if transposing a table, which reads it once out of order, costs less than
+   * it saves. */
   bool IsWorthTurning(const CostTable& table, const std::vector<int>& last) const;
-  /*! \brief The table with the variables in `last` as its fastest ones. */
+  /*! \brief The table with the variables in `last` changing fastest. */
   CostTable TurnToEnd(const CostTable& table, const std::vector<int>& last) const;
 
   void AddFixed(const std::vector<size_t>& digits, Costs* base) const;
@@ -71,11 +71,11 @@ class BucketBlocks {
   size_t rows_;
   size_t columns_ = 1;
   size_t count_ = 1;
-  size_t num_still_ = 1;    // assignments of the outer variables that `moving_` lack
-  std::vector<int> outer_;  // the fastest last
+  size_t num_still_ = 1;    // assignments of the outer variables that `moving_` lacks
+  std::vector<int> outer_;  // the last changes fastest
   std::vector<int> scope_;
   std::vector<Placed> fixed_;   // tables without y
-  std::vector<Placed> moving_;  // with it
+  std::vector<Placed> moving_;  // tables with y
   Placed minima_;
 };
 

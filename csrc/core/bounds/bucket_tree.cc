@@ -1,6 +1,6 @@
 /*!
  * \file bucket_tree.cc
- * \brief Buckets and their parts, in the order in which variables go.
+ * \brief Buckets and mini-buckets, in the order in which variables are eliminated.
  */
 #include "core/bounds/bucket_tree.h"
 
@@ -12,13 +12,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/bounds/distinct_costs.h"
-
 namespace tofu {
 
 namespace {
 
-/*! \brief Of one mini-bucket: with a correction and what others cost, they add up without
+/*! \brief The most tables of a mini-bucket: with a correction and messages their sum does not
  * overflow. */
 constexpr size_t kMaxTables = 12;
 
@@ -29,18 +27,9 @@ class TreeGrowth {
     tree_.unit = unit;
     for (const std::vector<Weight>& unary : problem.unary)
       tree_.domain_sizes.push_back(unary.size());
-    for (int v = 0; v < problem.size(); ++v) {
-      Costs costs;
-      costs.reserve(problem.unary[v].size());
-      for (Weight weight : problem.unary[v]) costs.push_back(ToCost(WeightBytes(weight)));
-      AddToProblem({v}, std::move(costs));
-    }
-    for (const PairTable& pair : problem.pairs) {
-      Costs costs;
-      costs.reserve(pair.bytes->entries.size());
-      for (int64_t bytes : pair.bytes->entries) costs.push_back(ToCost(bytes));
-      AddToProblem({pair.first, pair.second}, std::move(costs));
-    }
+    for (int v = 0; v < problem.size(); ++v) AddToProblem({v}, ListBytes(problem.unary[v]));
+    for (const PairTable& pair : problem.pairs)
+      AddToProblem({pair.first, pair.second}, pair.bytes->entries);
   }
 
   BucketTree Run(const MiniBucketPause& pause) {
@@ -57,11 +46,11 @@ class TreeGrowth {
   }
 
  private:
-  Cost ToCost(int64_t bytes) const {
-    return static_cast<Cost>(std::min<int64_t>(bytes / tree_.unit, kMaxCost));
-  }
-
-  void AddToProblem(std::vector<int> scope, Costs costs) {
+  void AddToProblem(std::vector<int> scope, const std::vector<int64_t>& bytes) {
+    Costs costs;
+    costs.reserve(bytes.size());
+    for (int64_t entry : bytes)
+      costs.push_back(static_cast<Cost>(std::min<int64_t>(entry / tree_.unit, kMaxCost)));
     CostTable table{std::move(scope), std::make_shared<Costs>(std::move(costs))};
     const int number = distinct_.Add(&table.entries);
     Add({std::move(table), number, -1});
@@ -78,7 +67,7 @@ class TreeGrowth {
     return around;
   }
 
-  /*! \brief The variable of the smallest joint table is next. */
+  /*! \brief Queue a variable. The one with the smallest joint table comes first. */
   void Wait(int v) {
     sizes_[v] = CountEntries(FindAround(v));
     waiting_.emplace(sizes_[v], v);
@@ -118,15 +107,14 @@ class TreeGrowth {
     }
   }
 
-  /*! \brief A table over variables around one bucket as one over those in the same places around
-   * another. */
+  /*! \brief Rename the variables of a table to those at the same places around another bucket. */
   static CostTable Rename(CostTable table, const std::vector<int>& from,
                           const std::vector<int>& to) {
     for (int& u : table.scope) u = to[std::lower_bound(from.begin(), from.end(), u) - from.begin()];
     return table;
   }
 
-  /*! \brief The tables that still hold v, those of most variables first. */
+  /*! \brief Remove the tables that still hold v, those with the most variables first. */
   std::vector<Factor> TakeFactors(int v) {
     std::vector<Factor> taken;
     for (int id : of_variable_[v]) {
@@ -143,7 +131,8 @@ class TreeGrowth {
     return taken;
   }
 
-  /*! \brief All that the minima of a bucket depend on, with variables by their places around it. */
+  /*! \brief Everything that the minima of a bucket depend on, with variables by their places around
+   * it. */
   std::vector<int> Describe(int v, const std::vector<int>& around,
                             const std::vector<Factor>& factors) const {
     const auto place = [&](int u) {
@@ -159,8 +148,7 @@ class TreeGrowth {
     return key;
   }
 
-  /*! \brief The next bucket. What `alike`, if that is another one, has computed is not computed
-   * again. */
+  /*! \brief Add a bucket. If `alike` is an earlier one, its results are reused. */
   void MakeBucket(int v, const std::vector<int>& around, std::vector<Factor> factors, int alike) {
     std::vector<MiniBucket> parts = Split(v, std::move(factors));
     if (alike < static_cast<int>(tree_.buckets.size())) {
@@ -184,7 +172,7 @@ class TreeGrowth {
       throw std::length_error("the tables of a bound pass the memory that they may take");
   }
 
-  /*! \brief Corrections and minima of a bucket of equal tables. */
+  /*! \brief Copy corrections and minima from a bucket of equal tables. */
   void Repeat(const Bucket& known, const std::vector<int>& around,
               std::vector<MiniBucket>* parts) const {
     for (size_t i = 0; i < parts->size(); ++i) {
@@ -198,7 +186,7 @@ class TreeGrowth {
     }
   }
 
-  /*! \brief Each table goes to the first part whose minimum stays within the limit. */
+  /*! \brief Put each table into the first mini-bucket whose minimum stays within the limit. */
   std::vector<MiniBucket> Split(int v, std::vector<Factor> factors) const {
     std::vector<MiniBucket> parts;
     for (Factor& factor : factors) {
@@ -216,8 +204,8 @@ class TreeGrowth {
     return parts;
   }
 
-  /*! \brief Has all parts cost the same for each value of v: the mean of what they cost at least.
-   */
+  /*! \brief Correct all parts so that each value of v costs the same in all of them: the mean of
+   * their least costs. */
   void Match(int v, std::vector<MiniBucket>* parts) {
     std::vector<int64_t> total(tree_.domain_sizes[v], 0);
     std::vector<CostTable> least;
@@ -243,15 +231,17 @@ class TreeGrowth {
   size_t max_entries_;
   BucketTree tree_;
   DistinctCosts distinct_;
-  size_t num_entries_ = 0;  // of all tables, minima counted as often as they come: the way back
-                            // may hold as many
+  size_t num_entries_ =
+      0;  // in all tables, counting each use of a minimum: the backward pass may hold as many
   std::vector<Factor> factors_;
-  std::vector<std::vector<int>> of_variable_;  // tables that hold it, or held it
-  std::vector<double> sizes_;                  // of joint tables
-  std::set<std::pair<double, int>> waiting_;   // variables by size
-  std::map<std::vector<int>, int> alike_;      // buckets by what they hold: the first of each kind
-  std::map<std::vector<int>, int> known_;      // by whose minima these are, too
-  double additions_ = 0;                       // since the last pause
+  std::vector<std::vector<int>>
+      of_variable_;            // tables that hold the variable, including eliminated ones
+  std::vector<double> sizes_;  // entries of joint tables
+  std::set<std::pair<double, int>> waiting_;  // variables by size
+  std::map<std::vector<int>, int> alike_;     // first bucket by its tables
+  std::map<std::vector<int>, int>
+      known_;             // bucket by its tables and the mini-buckets that they come from
+  double additions_ = 0;  // since the last pause
 };
 
 }  // namespace

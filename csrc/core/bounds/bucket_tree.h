@@ -1,6 +1,6 @@
 /*!
  * \file bucket_tree.h
- * \brief Mini-buckets (mini_buckets.h), and what they cost at least, from the leaves to the roots.
+ * \brief The tree of mini-buckets (mini_buckets.h) and their minima, from the leaves to the roots.
  */
 #ifndef TOFU_CORE_BOUNDS_BUCKET_TREE_H_
 #define TOFU_CORE_BOUNDS_BUCKET_TREE_H_
@@ -18,41 +18,41 @@ namespace tofu {
 /*! \brief A table in a bucket. */
 struct Factor {
   CostTable table;
-  int costs = -1;        // a number, equal for equal entries
-  int mini_bucket = -1;  // whose minimum it is; -1 for one of the problem
+  int costs = -1;        // number of its entries: equal for equal entries
+  int mini_bucket = -1;  // whose minimum this is; -1 for a table of the problem
 };
 
 /*! \brief Tables of one variable that are minimised together. */
 struct MiniBucket {
   std::vector<Factor> factors;
   std::vector<int> scope;  // the other variables, ascending
-  CostTable minimum;       // more than `least`
-  int costs = -1;          // of the minimum
-  Cost least = 0;          // what its tables cost at least
+  CostTable minimum;       // minus `least`
+  int costs = -1;          // number of the entries of `minimum`
+  Cost least = 0;          // the least sum of its tables
 };
 
-/*! \brief The bucket of a variable, and of all variables whose buckets hold the same tables. */
+/*! \brief The bucket of a variable, shared by all variables whose buckets hold the same tables. */
 struct Bucket {
-  std::vector<int> around;     // its variables, ascending; the tables are over these
-  std::vector<int> variables;  // that are minimised out
-  int first = 0;               // of its mini-buckets, which follow each other
+  std::vector<int> around;     // variables of its tables, ascending
+  std::vector<int> variables;  // eliminated variables
+  int first = 0;               // range of its mini-buckets
   int end = 0;
-  int alike = 0;  // the first bucket that holds equal tables in equal places, or this one
+  int alike = 0;  // first bucket with equal tables at equal places, possibly this one
 };
 
 struct BucketTree {
-  int64_t unit = 1;  // bytes that a cost of 1 stands for
+  int64_t unit = 1;  // bytes per unit of cost
   std::vector<size_t> domain_sizes;
-  std::vector<Bucket> buckets;  // each before those that its minima go to
+  std::vector<Bucket> buckets;  // each before those that its minima are added to
   std::vector<MiniBucket> mini_buckets;
-  int64_t constant = 0;        // units: no assignment costs less
-  size_t num_entries = 0;      // of all distinct tables
+  int64_t constant = 0;        // units: the bound
+  size_t num_entries = 0;      // in distinct tables
   size_t largest_minimum = 0;  // entries
 };
 
 std::vector<const CostTable*> Tables(const MiniBucket& mini_bucket);
 
-/*! \brief Bounds a problem of bytes in whole units, rounded down; otherwise as
+/*! \brief Build the tree for costs in whole units, rounded down. Arguments are those of
  * BoundByMiniBuckets. */
 BucketTree GrowBucketTree(const PairwiseProblem& problem, int64_t unit, size_t max_entries,
                           const MiniBucketPause& pause);

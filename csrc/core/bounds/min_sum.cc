@@ -17,7 +17,7 @@ namespace tofu {
 
 namespace {
 
-/*! \brief Assignments that are worth a thread. */
+/*! \brief Assignments for which a thread pays. */
 size_t ChooseGrain(const BucketBlocks& blocks) {
   constexpr size_t kOperations = size_t{1} << 21;
   return kOperations / (blocks.rows() * blocks.columns()) + 1;
@@ -48,7 +48,7 @@ CostTable MinimiseOut(const std::vector<const CostTable*>& tables, int variable,
 
 namespace {
 
-/*! \brief The sum of tables of the variables in `scope` and no others. */
+/*! \brief The sum of tables whose variables are exactly `scope`. */
 CostTable Sum(const std::vector<const CostTable*>& tables, const std::vector<int>& scope,
               const std::vector<size_t>& domain_sizes) {
   size_t count = 1;
@@ -79,6 +79,37 @@ CostTable Project(std::vector<const CostTable*> tables, const std::vector<int>& 
     tables.push_back(&minima.back());
   }
   return Sum(tables, keep, domain_sizes);
+}
+
+namespace {
+
+/*! \brief Hash the number of entries and some of the entries. */
+size_t HashSome(const Costs& costs) {
+  constexpr size_t kSome = 256;
+  uint64_t hash = costs.size();
+  const size_t step = costs.size() / kSome + 1;
+  for (size_t i = 0; i < costs.size(); i += step) {
+    hash = (hash ^ static_cast<uint32_t>(costs[i])) * 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+}  // namespace
+
+int DistinctCosts::Add(SharedCosts* costs) {
+  const size_t hash = HashSome(**costs);
+  const auto [begin, end] = known_.equal_range(hash);
+  const auto found = std::find_if(
+      begin, end, [&](const auto& candidate) { return *candidate.second.costs == **costs; });
+  if (found != end) {
+    *costs = found->second.costs;
+    return found->second.number;
+  }
+  num_entries_ += (*costs)->size();
+  const int number = static_cast<int>(known_.size());
+  known_.emplace(hash, Known{*costs, number});
+  return number;
 }
 
 }  // namespace tofu

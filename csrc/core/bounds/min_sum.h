@@ -1,7 +1,7 @@
 /*!
  * \file min_sum.h
- * \brief Sums of tables of small numbers with one variable minimised out: the loops in which bounds
- * spend their time.
+ * \brief Sums of tables of small numbers with one variable minimised out: the inner loops of the
+ * bounds.
  */
 #ifndef TOFU_CORE_BOUNDS_MIN_SUM_H_
 #define TOFU_CORE_BOUNDS_MIN_SUM_H_
@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -17,14 +18,13 @@ namespace tofu {
 
 using Cost = int32_t;
 
-/*! \brief Tables hold no more and no less than this and its negative, so that 15 of them add up
- * without overflow. */
+/*! \brief The largest absolute value in a table: 15 of them add up without overflow. */
 constexpr Cost kMaxCost = Cost{1} << 27;
 
-/*! \brief Entries of a pass over tables that are worth a thread. */
+/*! \brief Entries for which a thread pays. */
 constexpr size_t kEntriesOfPass = size_t{1} << 18;
 
-/*! \brief Leaves entries as they are: whoever makes a table writes all of them. */
+/*! \brief Allocator that leaves entries uninitialised. Whoever makes a table writes all entries. */
 template <typename T>
 struct Unwritten : std::allocator<T> {
   template <typename U>
@@ -40,8 +40,8 @@ struct Unwritten : std::allocator<T> {
 using Costs = std::vector<Cost, Unwritten<Cost>>;
 using SharedCosts = std::shared_ptr<const Costs>;
 
-/*! \brief A function of the variables in `scope`; row-major, the last one fastest. Equal functions
- * of other variables share their entries. */
+/*! \brief A function of the variables in `scope`: row-major, the last one fastest. Equal functions
+ * share their entries. */
 struct CostTable {
   std::vector<int> scope;
   SharedCosts entries;
@@ -51,22 +51,37 @@ struct CostTable {
   }
 };
 
+/*! \brief Makes equal lists of entries one object with one number. */
+class DistinctCosts {
+ public:
+  /*! \brief Return the number of `costs`, and replace it by the first equal list. */
+  int Add(SharedCosts* costs);
+
+  /*! \brief Entries of all distinct lists. */
+  size_t num_entries() const { return num_entries_; }
+
+ private:
+  struct Known {
+    SharedCosts costs;
+    int number;
+  };
+
+  std::unordered_multimap<size_t, Known> known_;  // by a hash of some entries
+  size_t num_entries_ = 0;
+};
+
 /*!
- * \brief min over the values of `variable` of the sum of tables that all hold it, for each
- * assignment of their other variables.
+ * \brief Sum tables that all hold `variable` and minimise it out.
  *
- * `domain_sizes` are the numbers of values of all variables. Takes (entries of the minimum) times
- * (values of the variable) steps, on all cores; `additions` is raised by their number. With `least`
- * the least of the minima goes there, and the entries are what lies above it.
+ * `domain_sizes` has the number of values of every variable. Uses all cores. Adds the number of
+ * additions, (entries of the minimum) times (values of the variable), to `additions`. If `least` is
+ * not null, it receives the least minimum, which is subtracted from the entries.
  */
 CostTable MinimiseOut(const std::vector<const CostTable*>& tables, int variable,
                       const std::vector<size_t>& domain_sizes, double* additions,
                       Cost* least = nullptr);
 
-/*!
- * \brief The sum of tables with all variables but those in `keep` minimised out, one after the
- * other.
- */
+/*! \brief Sum tables and minimise out all variables but those in `keep`, one after the other. */
 CostTable Project(std::vector<const CostTable*> tables, const std::vector<int>& keep,
                   const std::vector<size_t>& domain_sizes, double* additions);
 

@@ -1,6 +1,6 @@
 /*!
  * \file mini_buckets.cc
- * \brief The way back from the roots of the tree of buckets.
+ * \brief The backward pass, from the roots of the tree of mini-buckets.
  */
 #include "core/bounds/mini_buckets.h"
 
@@ -16,16 +16,16 @@ namespace tofu {
 
 namespace {
 
-/*! \brief By mini-bucket, over its minimum's scope: what all other tables cost at least, more than
- * the bound; none until one of them has told. */
+/*! \brief By mini-bucket, over the scope of its minimum: the least cost of all other tables above
+ * the bound. Null until the first message. */
 using AllOthers = std::vector<SharedCosts>;
 
-/*! \brief What a bucket tells on the way back. */
+/*! \brief Messages of a bucket in the backward pass. */
 struct Answer {
-  AllOthers others;               // that it follows from, of the mini-buckets
-  std::vector<SharedCosts> told;  // by table, to each that is a minimum: what the others cost at
-                                  // least; null for tables of the problem
-  std::vector<Cost> excess;       // by value of the variable: more than the bound, at least
+  AllOthers others;               // inputs, by mini-bucket
+  std::vector<SharedCosts> told;  // by table that is a minimum: the least cost of the other tables;
+                                  // null for tables of the problem
+  std::vector<Cost> excess;       // by value of the variable: least cost above the bound
 };
 
 class WayBack {
@@ -48,7 +48,7 @@ class WayBack {
   }
 
  private:
-  /*! \brief Tells the mini-buckets below, and the variables, what the rest costs at least. */
+  /*! \brief Send messages to the mini-buckets below and to the variables of a bucket. */
   void Visit(const Bucket& bucket) {
     const Answer answer = FindAnswer(bucket);
     auto told = answer.told.begin();
@@ -66,8 +66,8 @@ class WayBack {
     }
   }
 
-  /*! \brief Buckets of equal tables that know equal costs of all others, and whose minima are in
-   * the same places among their tables, give one answer. */
+  /*! \brief Return the messages of a bucket. They are reused if the tables, the inputs and the
+   * places of minima among the tables are equal. */
   Answer FindAnswer(const Bucket& bucket) {
     AllOthers others;
     for (int m = bucket.first; m < bucket.end; ++m) others.push_back(std::move(others_[m]));
@@ -82,8 +82,8 @@ class WayBack {
     return answer;
   }
 
-  /*! \brief A table of one bucket's may be a minimum, and the equal one of another the problem's.
-   */
+  /*! \brief Return true if the same tables are minima: equal tables may come from the problem
+   * instead. */
   bool TellsMinima(const Answer& answer, const Bucket& bucket) const {
     auto told = answer.told.begin();
     for (int m = bucket.first; m < bucket.end; ++m) {
@@ -107,7 +107,7 @@ class WayBack {
       std::vector<const CostTable*> all = Tables(mini);
       const CostTable others{mini.minimum.scope, answer.others[m - bucket.first]};
       if (!mini.scope.empty()) all.push_back(&others);
-      std::vector<CostTable> sums;  // over fewer and fewer variables, the bucket's among them
+      std::vector<CostTable> sums;  // over fewer and fewer variables, the bucket's included
       for (const Factor& factor : mini.factors) {
         answer.told.push_back(
             factor.mini_bucket < 0
@@ -122,8 +122,8 @@ class WayBack {
     return answer;
   }
 
-  /*! \brief The sum of all tables, with all variables but those in `scope` minimised out: one of
-   * the sums, or of the last one that holds those variables. */
+  /*! \brief Sum all tables and minimise out all variables but those in `scope`. Starts from the
+   * last sum that holds these variables, if any. */
   const CostTable& Narrow(const std::vector<const CostTable*>& all, const std::vector<int>& scope,
                           std::vector<CostTable>* sums) {
     const auto holds_all = [&](const CostTable& sum) {
@@ -137,7 +137,7 @@ class WayBack {
     return sums->back();
   }
 
-  /*! \brief What a sum costs more than `least` without one of its tables. */
+  /*! \brief A sum without one of its tables, minus `least`. */
   SharedCosts Subtract(const CostTable& sum, const Factor& factor, Cost least) {
     auto rest = std::make_shared<Costs>(sum.entries->size());
     num_told_ += rest->size();
@@ -148,7 +148,7 @@ class WayBack {
     return rest;
   }
 
-  /*! \brief In equal buckets, a mini-bucket learns what the rest of any of them costs at least. */
+  /*! \brief Lower a message to the least over all buckets that share the mini-bucket. */
   void Tell(const SharedCosts& rest, SharedCosts* others) {
     if (*others == nullptr) {
       *others = rest;
@@ -164,10 +164,10 @@ class WayBack {
 
   BucketTree tree_;
   AllOthers others_;
-  std::vector<int> num_alike_;                // by the first of them
-  std::vector<std::vector<Answer>> answers_;  // the same; of buckets that are alike others
-  std::vector<std::vector<int64_t>> excess_;  // by variable and value, in bytes
-  size_t num_told_ = 0;                       // entries
+  std::vector<int> num_alike_;                // by first bucket
+  std::vector<std::vector<Answer>> answers_;  // by first bucket: known messages
+  std::vector<std::vector<int64_t>> excess_;  // by variable and value, bytes
+  size_t num_told_ = 0;                       // in messages
   double additions_ = 0;                      // since the last pause
 };
 

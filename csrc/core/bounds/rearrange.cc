@@ -1,6 +1,6 @@
 /*!
  * \file rearrange.cc
- * \brief Blocks of two variables: the fastest one of the sum and the fastest one of the table.
+ * \brief Blocks of the variables that change fastest in the sum and in the table.
  */
 #include "core/bounds/rearrange.h"
 
@@ -13,10 +13,10 @@ namespace tofu {
 
 namespace {
 
-/*! \brief One variable: how far apart its values lie. */
+/*! \brief Strides of a variable. */
 struct Axis {
   size_t size = 1;
-  size_t in_table = 0;  // 0 where the table lacks the variable
+  size_t in_table = 0;  // 0 if the table lacks the variable
   size_t in_sum = 0;
 };
 
@@ -30,8 +30,8 @@ struct Copies {
 
 constexpr size_t kTile = 8;
 
-/*! \brief Turns a square. One of 2^k x 2^k entries takes k perfect shuffles, which the compiler
- * makes of whole vectors. */
+/*! \brief Transpose a square of 2^k x 2^k entries by k perfect shuffles, which compile to vector
+ * instructions. */
 template <typename Effect>
 [[gnu::always_inline]] inline void TurnTile(const Cost* table, size_t in_table, Cost* sum,
                                             size_t in_sum) {
@@ -53,7 +53,8 @@ template <typename Effect>
   }
 }
 
-/*! \brief Rows are contiguous in the table where columns are not; columns are in the sum. */
+/*! \brief Transpose a block whose rows are contiguous in the table and whose columns are contiguous
+ * in the sum. */
 template <typename Effect>
 [[gnu::always_inline]] inline void TurnBlock(const Axis& rows, const Axis& columns,
                                              const Cost* table, Cost* sum) {
@@ -98,7 +99,7 @@ TOFU_VECTORISED void CopyBlock(const Axis& rows, const Axis& columns, const Cost
   PutBlock<Copies>(rows, columns, table, sum);
 }
 
-/*! \brief The variables of the sum, the fastest last. */
+/*! \brief The variables of the sum; the last changes fastest. */
 std::vector<Axis> FindAxes(const std::vector<int>& from, const std::vector<int>& scope,
                            const std::vector<size_t>& domain_sizes) {
   std::vector<Axis> axes(scope.size());
@@ -111,7 +112,7 @@ std::vector<Axis> FindAxes(const std::vector<int>& from, const std::vector<int>&
   return axes;
 }
 
-/*! \brief Calls put_block(rows, columns, in the table, in the sum) for all blocks. */
+/*! \brief Call put_block(rows, columns, table, sum) for all blocks. */
 template <typename PutBlock>
 void ForEachBlock(const CostTable& table, const std::vector<int>& scope,
                   const std::vector<size_t>& domain_sizes, Cost* sum, PutBlock put_block) {
@@ -128,7 +129,7 @@ void ForEachBlock(const CostTable& table, const std::vector<int>& scope,
   }
   size_t count = 1;
   for (const Axis& axis : axes) count *= axis.size;
-  constexpr size_t kGrain = size_t{1} << 17;  // additions that are worth a thread
+  constexpr size_t kGrain = size_t{1} << 17;  // additions for which a thread pays
   ParallelFor(count, kGrain / (rows.size * columns.size) + 1, [&](size_t begin, size_t end) {
     for (size_t n = begin; n < end; ++n) {
       size_t rest = n;

@@ -1,6 +1,6 @@
 /*!
  * \file rearrange.h
- * \brief Tables in another order of their variables.
+ * \brief Tables with their variables in another order.
  */
 #ifndef TOFU_CORE_BOUNDS_REARRANGE_H_
 #define TOFU_CORE_BOUNDS_REARRANGE_H_
@@ -12,17 +12,13 @@
 
 namespace tofu {
 
-/*!
- * \brief Adds `table` to a table over `scope`, which holds all variables of `table`, others too and
- * in any order.
- *
- * `sum` has the entries of `scope`, row-major. Blocks are turned while they are in the cache, on
- * all cores.
- */
+/*! \brief Add `table` to `sum`, a row-major table over `scope`. The scope holds all variables of
+ * `table`, in any order. Uses all cores. */
 void AddRearranged(const CostTable& table, const std::vector<int>& scope,
                    const std::vector<size_t>& domain_sizes, Cost* sum);
 
-/*! \brief The same in place of what `copy` held. */
+/*! \brief Write `table` to `copy`, a row-major table over `scope`, which holds all variables of
+ * `table`. */
 void CopyRearranged(const CostTable& table, const std::vector<int>& scope,
                     const std::vector<size_t>& domain_sizes, Cost* copy);
 

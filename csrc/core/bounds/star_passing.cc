@@ -1,6 +1,6 @@
 /*!
  * \file star_passing.cc
- * \brief Sweeps over pairs and stars.
+ * \brief Message passing over pairs and stars.
  */
 #include "core/bounds/star_passing.h"
 
@@ -14,17 +14,17 @@ namespace tofu {
 
 namespace {
 
-constexpr size_t kMostReaders = 8;  // of one star
+constexpr size_t kMostReaders = 8;  // of a star
 
 int64_t Least(const std::vector<int64_t>& values) {
   return *std::min_element(values.begin(), values.end());
 }
 
-/*! \brief Subsets of a star's readers. Rows have an entry for each value of the centre. */
+/*! \brief Costs of subsets of a star's readers. Rows have an entry for each value of the centre. */
 class Groups {
  public:
-  /*! \brief `costs`: of each reader by pattern. Finds what each subset costs in the best partition
-   * into groups of one pattern. */
+  /*! \brief Find the cost of each subset in its best partition into groups with one pattern.
+   * `costs` is by reader and pattern. */
   Groups(const std::vector<std::vector<int64_t>>& costs,
          const std::vector<std::vector<int64_t>>& bytes, size_t centres)
       : subsets_(size_t{1} << costs.size()),
@@ -48,10 +48,10 @@ class Groups {
     for (size_t set = 1; set < subsets_; ++set) Part(set);
   }
 
-  /*! \brief What all readers cost beside each value of the centre. */
+  /*! \brief The least cost of all readers, by value of the centre. */
   const int64_t* All() const { return parted_.data() + (subsets_ - 1) * centres_; }
 
-  /*! \brief The same where some of them join a group of this pattern for nothing more. */
+  /*! \brief The same if some of them join a group with this pattern at no further cost. */
   void Join(size_t pattern, std::vector<int64_t>* least) const {
     const int64_t* sums = sums_.data() + pattern * subsets_;
     least->assign(centres_, kNobodyAsks);
@@ -79,12 +79,12 @@ class Groups {
 
   size_t subsets_;
   size_t centres_;
-  std::vector<int64_t> sums_;    // [pattern * subsets_ + subset]: what its readers cost there
-  std::vector<int64_t> alone_;   // rows by subset: as one group
-  std::vector<int64_t> parted_;  // the same: in the best partition
+  std::vector<int64_t> sums_;   // [pattern * subsets_ + subset]: cost of the readers at the pattern
+  std::vector<int64_t> alone_;  // rows by subset: cost as one group
+  std::vector<int64_t> parted_;  // rows by subset: cost in the best partition
 };
 
-/*! \brief By pattern, the least of the values that ask for it. */
+/*! \brief The least cost of the values with each pattern. */
 std::vector<int64_t> ByPattern(const std::vector<int>& patterns, const std::vector<int64_t>& costs,
                                size_t count) {
   std::vector<int64_t> least(count, kNobodyAsks);
@@ -93,8 +93,8 @@ std::vector<int64_t> ByPattern(const std::vector<int>& patterns, const std::vect
   return least;
 }
 
-/*! \brief What a star and the bytes moved to it cost at least beside each value of its centre
- * (position 0) or of a reader (from 1 on). */
+/*! \brief The least cost of a star and of the bytes moved to it, by value of the centre (position
+ * 0) or of a reader (from 1 on). */
 std::vector<int64_t> LeastOfStar(const Star& star, const std::vector<std::vector<int64_t>>& moved,
                                  int position) {
   std::vector<std::vector<int64_t>> costs;  // of the other readers
@@ -173,10 +173,7 @@ StarPassing::StarPassing(const PairwiseProblem& problem, const std::vector<Star>
     : num_stars_(stars.size()), around_(problem.size()), order_(order), places_(order.size()) {
   for (size_t place = 0; place < order.size(); ++place)
     places_[order[place]] = static_cast<int>(place);
-  for (const std::vector<Weight>& unary : problem.unary) {
-    own_.emplace_back();
-    for (Weight weight : unary) own_.back().push_back(WeightBytes(weight));
-  }
+  for (const std::vector<Weight>& unary : problem.unary) own_.push_back(ListBytes(unary));
   for (const PairTable& pair : problem.pairs)
     functions_.push_back({{pair.first, pair.second}, pair.bytes.get()});
   for (size_t s = 0; s < stars.size(); ++s) AddStar(stars[s], static_cast<int>(s));
@@ -207,9 +204,8 @@ StarPassing::StarPassing(const PairwiseProblem& problem, const std::vector<Star>
   }
 }
 
-/*! \brief The price is at least that of some of the readers, and so at least the mean of such
- * prices.
- */
+/*! \brief A star of many readers costs at least as much as the mean over disjoint parts of its
+ * readers. */
 void StarPassing::AddStar(const Star& star, int number) {
   const size_t parts = (star.readers.size() + kMostReaders - 1) / kMostReaders;
   for (size_t part = 0; part < parts; ++part) {
@@ -278,11 +274,11 @@ int64_t StarPassing::ComputeBound(std::vector<std::vector<int64_t>>* reduced) co
   }
   for (const Function& function : functions_) {
     for (size_t position = 0; position < function.variables.size(); ++position) {
-      if (function.settled == static_cast<int>(position)) continue;  // nothing is left there
+      if (function.settled == static_cast<int>(position)) continue;  // its cost is 0
       const std::vector<int64_t> costs = FindLeast(function, static_cast<int>(position));
       const int64_t least = Least(costs);
       if (position == 0) bound += least;
-      // Of a variable that is there twice the first place says all that may be said.
+      // A variable that occurs twice is counted at its first place.
       const auto place = function.variables.begin() + static_cast<std::ptrdiff_t>(position);
       if (std::find(function.variables.begin(), place, *place) != place) continue;
       std::vector<int64_t>& of_variable = (*reduced)[*place];

@@ -2,18 +2,16 @@
  * \file star_passing.h
  * \brief A lower bound on a problem of pairs and stars by message passing.
  *
- * A star is the price of what several readers share: it costs, beside the value of its centre, the
- * bytes of each distinct pattern among those that the values of its readers ask for. Written as a
- * table it would have as many entries as all its variables have values together; its least cost
- * beside each value of one of them needs none: readers of equal pattern form a group, and beside
- * each value of the centre the best partition into groups comes from the best pattern of each
- * subset. That takes (values of the centre) times (patterns) times 2^(readers) steps.
+ * A star is the price of regions that several readers share: for the value of its centre, the bytes
+ * of each distinct pattern that the values of its readers ask for. Its least cost for each value of
+ * a variable needs no table over all variables: readers with the same pattern form a group, and the
+ * best partition into groups follows from the best pattern of each subset. This takes (values of
+ * the centre) times (patterns) times 2^(readers) operations.
  *
- * Messages move bytes between the functions of the sum without changing it, sequentially as in
- * bound.h (Kolmogorov, IEEE PAMI 37(5), 2015, has the form for functions of more than two
- * variables): a variable in turn takes what its functions cost at least beside each of its values,
- * and gives equal shares to those that go on in the direction of the sweep. The sum of what all
- * functions and variables cost at least is the bound, an integer.
+ * Messages are sequential, as in bound.h (Kolmogorov, IEEE PAMI 37(5), 2015, covers functions of
+ * more than two variables). Each variable in turn collects the least costs of its functions for
+ * each of its values and returns equal shares to those that continue in the direction of the sweep.
+ * The bound is the sum of the least costs of all functions and variables, an integer.
  */
 #ifndef TOFU_CORE_BOUNDS_STAR_PASSING_H_
 #define TOFU_CORE_BOUNDS_STAR_PASSING_H_
@@ -37,53 +35,56 @@ struct Star {
   std::vector<std::vector<int64_t>> bytes;  // by pattern and value of the centre
 };
 
-/*! \brief What a star costs at these values of all variables. */
+/*! \brief The cost of a star at an assignment. */
 int64_t EvaluateStar(const Star& star, const std::vector<int>& values);
 
-/*! \brief The star over the kept values alone; patterns keep their numbers. */
+/*! \brief The star over the kept values. Patterns keep their numbers. */
 Star RestrictStar(const Star& star, const KeptValues& kept);
 
-/*! \brief What a star costs above its least once the messages have moved bytes: the price of the
- * patterns that are fetched, `centre` of its value there, and `readers` of the pattern of each. */
+/*! \brief Costs of a star above its least, after messages: bytes of the fetched patterns, plus
+ * `centre` of the centre's value and `readers` of each reader's pattern. */
 struct StarExcess {
-  std::vector<int64_t> centre;                // by value; less the least
-  std::vector<std::vector<int64_t>> readers;  // by reader and pattern, kNobodyAsks where it cannot
+  std::vector<int64_t> centre;  // by value; minus the least
+  std::vector<std::vector<int64_t>>
+      readers;  // by reader and pattern; kNobodyAsks if no value has the pattern
 };
-constexpr int64_t kNobodyAsks = int64_t{1} << 56;  // sums of some tens of these do not overflow
+constexpr int64_t kNobodyAsks = int64_t{1} << 56;  // sums of dozens do not overflow
 
 class StarPassing {
  public:
-  /*! \brief Sweeps go along `order`, all variables, and back. The problem must outlive this. A star
-   * of many readers counts in parts, and for less than it costs. */
+  /*! \brief Start without messages. Sweeps go along `order`, which lists all variables, and back.
+   * Keeps a reference to `problem`. A star of many readers is replaced by parts, which cost at most
+   * as much. */
   StarPassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
               const std::vector<int>& order);
 
-  /*! \brief Carries on with the messages of a larger problem, of which `kept` values are left. */
+  /*! \brief Continue with the messages of a larger problem, of which the `kept` values remain. */
   StarPassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
               const std::vector<int>& order, const StarPassing& larger, const KeptValues& kept);
 
-  /*! \brief One sweep forward and one back. */
+  /*! \brief Sweep forward and back. */
   void Sweep();
 
-  /*! \brief Bytes that no assignment goes below. Fills in what each value costs above that at
-   * least, by variable and value. */
+  /*! \brief Return the bound. `reduced` receives the cost of each value above it, by variable and
+   * value. */
   int64_t ComputeBound(std::vector<std::vector<int64_t>>* reduced) const;
 
-  /*! \brief By star: with all else at its least, an assignment costs as much more than the bound as
-   * one star does above its least. Nothing for a star that counts in parts. */
+  /*! \brief By star: its cost above the bound when everything else is at its least. Empty for stars
+   * that were replaced by parts. */
   std::vector<StarExcess> FindExcess() const;
 
-  /*! \brief Steps of a sweep. */
+  /*! \brief Operations of a sweep. */
   double CountSteps() const;
 
  private:
   struct Function {
-    std::vector<int> variables;        // of a star its centre first
+    std::vector<int> variables;        // a star's centre comes first
     const ByteMatrix* pair = nullptr;  // or a star
     Star star = {};
-    int number = -1;                               // of the whole star; -1 of pairs and of parts
-    std::vector<std::vector<int64_t>> moved = {};  // by position in `variables`: bytes moved here
-    int settled = -1;  // the position whose variable took all that there is, nothing moved since
+    int number = -1;                               // of the whole star; -1 for pairs and parts
+    std::vector<std::vector<int64_t>> moved = {};  // bytes moved here, by position in `variables`
+    int settled =
+        -1;  // position of the variable that last collected everything, if nothing was moved since
   };
   struct Place {
     int function;
@@ -96,10 +97,10 @@ class StarPassing {
 
   size_t num_stars_;
   std::vector<Function> functions_;
-  std::vector<std::vector<Place>> around_;  // by variable
-  std::vector<std::vector<int64_t>> own_;   // by variable: the bytes of its values that nobody has
+  std::vector<std::vector<Place>> around_;  // functions by variable
+  std::vector<std::vector<int64_t>> own_;   // by variable and value: bytes that no function holds
   std::vector<int> order_;
-  std::vector<int> places_;  // by variable, in the order
+  std::vector<int> places_;  // by variable: position in order_
 };
 
 }  // namespace tofu

@@ -9,39 +9,32 @@
 #include <initializer_list>
 #include <utility>
 
-#include "core/geometry/coverage.h"
-
 namespace tofu {
 
 namespace {
 
-/*! \brief The digits of the steps at which parts come together in one of these ways, as a number
- * for each worker. */
-std::vector<int> NumberDigits(const Output& output, const WorkerGrid& grid,
-                              const std::vector<int>& choice, std::initializer_list<Combine> ways) {
-  std::vector<int> numbers(grid.num_workers(), 0);
-  for (int step = 0; step < static_cast<int>(choice.size()); ++step) {
+/*! \brief By worker: its digits at the steps where parts are combined in one of these ways, as one
+ * number. */
+std::vector<int> NumberCombined(const Output& output, const WorkerGrid& grid,
+                                const std::vector<int>& choice,
+                                std::initializer_list<Combine> ways) {
+  return NumberDigits(grid, choice.size(), [&](int step) {
     const Combine way =
         choice[step] == kReplicated ? Combine::kReplicate : output.combine[choice[step]];
-    if (std::find(ways.begin(), ways.end(), way) == ways.end()) continue;
-    for (int worker = 0; worker < grid.num_workers(); ++worker) {
-      numbers[worker] =
-          numbers[worker] * static_cast<int>(grid.factor(step)) + grid.digit(worker, step);
-    }
-  }
-  return numbers;
+    return std::find(ways.begin(), ways.end(), way) != ways.end();
+  });
 }
 
 std::vector<int> AddendNumbers(const Output& output, const WorkerGrid& grid,
                                const std::vector<int>& choice) {
-  return NumberDigits(output, grid, choice, {Combine::kReduce, Combine::kOverlapAdd});
+  return NumberCombined(output, grid, choice, {Combine::kReduce, Combine::kOverlapAdd});
 }
 
 }  // namespace
 
 std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid,
                                 const std::vector<int>& choice) {
-  return NumberDigits(output, grid, choice, {Combine::kReplicate});
+  return NumberCombined(output, grid, choice, {Combine::kReplicate});
 }
 
 bool IsPartialResult(const Output& output, const std::vector<int>& choice) {
@@ -161,20 +154,29 @@ PlacedLayout PlaceLayout(const Graph& graph, int tensor_id, const WorkerGrid& gr
 
 namespace {
 
-int64_t ReadCells(const PlacedAccess& access, const Boxes& shards) {
-  int64_t cells = 0;
-  for (size_t i = 0; i < access.regions.size(); ++i) {
-    const Boxes& regions = access.regions[i];
-    for (int worker = 0; worker < regions.count(); ++worker) {
-      if (!access.is_charged[i][worker]) continue;
-      cells += Volume(regions[worker], regions.rank()) -
-               IntersectionVolume(regions[worker], shards[worker], regions.rank());
+/*!
+ * \brief Add the elements of access `i` that each level adds to those within reach below it.
+ *
+ * The steps of a layout cut the box of the steps above, so workers with equal digits hold it
+ * together. Copies are read within their own replica. With a single level, these are the elements
+ * that the worker's shard lacks.
+ */
+void AddReadCells(const PlacedAccess& access, size_t i, const PlacedLayout& layout, size_t levels,
+                  int64_t* cells) {
+  const Boxes& regions = access.regions[i];
+  for (int worker = 0; worker < regions.count(); ++worker) {
+    if (!access.is_charged[i][worker]) continue;
+    int64_t wider = Volume(regions[worker], regions.rank());
+    for (size_t level = 0; level < levels; ++level) {
+      const Boxes& below = level + 1 < levels ? layout.reach[level + 1] : layout.shards;
+      const int64_t narrower = IntersectionVolume(regions[worker], below[worker], regions.rank());
+      cells[level] += wider - narrower;
+      wider = narrower;
     }
   }
-  return cells;
 }
 
-/*! \brief The cells of TakenBoxes, which are not listed where regions are as they are. */
+/*! \brief Count the elements of TakenBoxes. Lists no boxes if parts do not overlap. */
 int64_t TakenCells(const PlacedAccess& access, int worker, int holder, const Interval* box) {
   const Boxes& regions = access.regions.front();
   if (access.own.count() == 0) return IntersectionVolume(box, regions[holder], regions.rank());
@@ -183,7 +185,8 @@ int64_t TakenCells(const PlacedAccess& access, int worker, int holder, const Int
   return cells;
 }
 
-/*! \brief Cells of every worker's box that the other holders of its replica number produced. */
+/*! \brief Count elements of every worker's box that other workers with its replica number produced.
+ */
 int64_t GatherCells(const PlacedAccess& access, const Boxes& boxes) {
   const Boxes& regions = access.regions.front();
   int64_t cells = 0;
@@ -217,11 +220,7 @@ bool IsHeld(const PlacedAccess& access, const Boxes& shards) {
   return true;
 }
 
-}  // namespace
-
-namespace {
-
-/*! \brief Counts the cells that each level brings, and a fetch where there are any. */
+/*! \brief Add elements by level, and one fetch at each level that they cross. */
 void AddFetch(const std::vector<int64_t>& cells, LevelCounts* counts) {
   for (size_t level = 0; level < cells.size(); ++level) {
     counts->bytes[level] += cells[level];
@@ -229,29 +228,7 @@ void AddFetch(const std::vector<int64_t>& cells, LevelCounts* counts) {
   }
 }
 
-/*! \brief Cells that a read brings across each level: those that the level adds to what is within
- * reach below it. The steps of a layout cut the box of those above them, so that the workers of
- * equal digits hold it together; copies are read within their own replica. */
-void AddReadCells(const PlacedAccess& access, const PlacedLayout& layout, LevelCounts* counts) {
-  for (size_t i = 0; i < access.regions.size(); ++i) {
-    const Boxes& regions = access.regions[i];
-    std::vector<int64_t> cells(counts->bytes.size(), 0);
-    for (int worker = 0; worker < regions.count(); ++worker) {
-      if (!access.is_charged[i][worker]) continue;
-      int64_t wider = Volume(regions[worker], regions.rank());
-      for (size_t level = 0; level < cells.size(); ++level) {
-        const Boxes& below = level + 1 < cells.size() ? layout.reach[level + 1] : layout.shards;
-        const int64_t narrower = IntersectionVolume(regions[worker], below[worker], regions.rank());
-        cells[level] += wider - narrower;
-        wider = narrower;
-      }
-    }
-    AddFetch(cells, counts);
-  }
-}
-
-/*! \brief Cells of every worker's box that it takes from the regions of others across each level.
- */
+/*! \brief Count elements of every worker's box that it takes from other workers, by level. */
 void AddGatherCells(const PlacedAccess& access, const Boxes& boxes, const WorkerGrid& grid,
                     LevelCounts* counts) {
   std::vector<int64_t> cells(counts->bytes.size(), 0);
@@ -264,7 +241,8 @@ void AddGatherCells(const PlacedAccess& access, const Boxes& boxes, const Worker
   AddFetch(cells, counts);
 }
 
-/*! \brief Cells of every worker's shard that the other holders of that shard have summed. */
+/*! \brief Count elements of every worker's shard that other holders of the shard have summed, by
+ * level. */
 void AddJoinCells(const PlacedLayout& layout, const WorkerGrid& grid, LevelCounts* counts) {
   const int rank = layout.shards.rank();
   std::vector<int64_t> cells(counts->bytes.size(), 0);
@@ -298,7 +276,11 @@ LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,
   const std::vector<int64_t> none(grid.num_steps(), 0);
   LevelCounts counts{none, none};
   if (!incidence.is_write) {
-    AddReadCells(access, layout, &counts);
+    for (size_t i = 0; i < access.regions.size(); ++i) {
+      std::vector<int64_t> cells(grid.num_steps(), 0);
+      AddReadCells(access, i, layout, cells.size(), cells.data());
+      AddFetch(cells, &counts);
+    }
   } else if (IsScattered(incidence, access, layout)) {
     AddGatherCells(access, layout.scattered, grid, &counts);
     AddJoinCells(layout, grid, &counts);
@@ -329,12 +311,11 @@ int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
   }
   int64_t cells = 0;
   if (!incidence.is_write) {
-    cells = ReadCells(access, layout.shards);
+    for (size_t i = 0; i < access.regions.size(); ++i) AddReadCells(access, i, layout, 1, &cells);
   } else if (!IsScattered(incidence, access, layout)) {
     cells = GatherCells(access, layout.shards);
   } else {
-    // Reduce-scatter of the parts, then every worker gathers the parts of its shard that it did
-    // not sum itself.
+    // Reduce-scatter, then every worker gathers the parts of its shard that it did not sum.
     cells = GatherCells(access, layout.scattered) + TotalVolume(layout.shards) -
             TotalVolume(layout.scattered);
   }

@@ -1,6 +1,6 @@
 /*!
  * \file evaluate.cc
- * \brief Checks of whole plans, and what they cost, without tables.
+ * \brief Checks and costs of whole plans, without tables.
  */
 #include <algorithm>
 #include <stdexcept>
@@ -13,13 +13,13 @@ namespace tofu {
 
 namespace {
 
-/*! \brief The regions of one tensor that workers have fetched, reader after reader. */
+/*! \brief Regions of one tensor that workers have fetched so far. */
 class FetchedRegions {
  public:
   FetchedRegions(const Graph& graph, const WorkerGrid& grid) : graph_(graph), grid_(grid) {}
 
-  /*! \brief Takes the charge off the regions of a read that are there already. Updates share with
-   * nobody: they get the gradient from where the step hands it out. */
+  /*! \brief Remove the charge for regions that were fetched before. Updates share nothing: they
+   * read the gradient when the step returns it. */
   void Discharge(const Incidence& read, const std::vector<int>& choice, PlacedAccess* access) {
     if (graph_.op(read.op).follows_tensor >= 0) return;
     const std::vector<int64_t>& shape = graph_.tensor(read.tensor).shape;
@@ -41,7 +41,7 @@ class FetchedRegions {
     double fill;
   };
 
-  /*! \brief Whether the region is new to the worker. */
+  /*! \brief Return true if the region is new to the worker. */
   bool Add(int worker, const Interval* box, double fill, const std::vector<int64_t>& shape) {
     for (const Region& known : regions_[worker]) {
       if (IsSameRegion(known.box.data(), known.fill, box, fill, shape)) return false;
@@ -56,7 +56,7 @@ class FetchedRegions {
   std::vector<std::vector<Region>> regions_;  // by worker
 };
 
-/*! \brief By incidence: a number that is equal where the bytes are, unless the tensor is kept. */
+/*! \brief By incidence: a number that is equal for equal bytes, unless the tensor is kept. */
 std::vector<int> NumberKinds(const Graph& graph, const std::vector<Incidence>& incidences,
                              const Assignment& assignment) {
   Numbering described;
@@ -72,7 +72,7 @@ std::vector<int> NumberKinds(const Graph& graph, const std::vector<Incidence>& i
   return kinds;
 }
 
-/*! \brief The bytes of one incidence on the first steps, less what `fetched` has. */
+/*! \brief Bytes of one incidence over the first steps, without regions in `fetched`. */
 int64_t CountBytes(const Graph& graph, const Incidence& incidence, const WorkerGrid& prefix,
                    const Assignment& assignment, FetchedRegions* fetched) {
   const auto first_steps = [&](const std::vector<int>& choices) {
@@ -88,7 +88,7 @@ int64_t CountBytes(const Graph& graph, const Incidence& incidence, const WorkerG
 
 constexpr int64_t kUnknown = -1;
 
-/*! \brief What is kept has to stay as it is while the step runs. */
+/*! \brief A kept region must not change during the step. */
 void CheckKept(const Graph& graph, const Assignment& assignment) {
   if (assignment.kept.size() != assignment.tensors.size()) {
     throw std::invalid_argument("it is said of " + std::to_string(assignment.kept.size()) +
@@ -125,9 +125,9 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
   };
   if (!assignment.kept.empty()) CheckKept(graph, assignment);
   for (int id = 0; id < graph.num_tensors(); ++id) {
-    const std::string subject = "tensor " + std::to_string(id);
+    const std::string subject = NameOf({true, id});
     check_length(subject, assignment.tensors[id]);
-    CheckTensorChoice(graph, grid, id, assignment.tensors[id]);
+    CheckChoice(graph, grid, {true, id}, assignment.tensors[id]);
     if (assignment.tensors[id] != assignment.tensors[graph.TensorClass(id)]) {
       throw std::invalid_argument(subject + " is tied to tensor " +
                                   std::to_string(graph.TensorClass(id)) +
@@ -135,9 +135,9 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
     }
   }
   for (int id = 0; id < graph.num_operators(); ++id) {
-    const std::string subject = "operator " + std::to_string(id);
+    const std::string subject = NameOf({false, id});
     check_length(subject, assignment.operators[id]);
-    CheckOperatorChoice(graph, grid, id, assignment.operators[id]);
+    CheckChoice(graph, grid, {false, id}, assignment.operators[id]);
     const int root = graph.ChoiceRoot(id);
     if (assignment.operators[id] != assignment.operators[root]) {
       throw std::invalid_argument(subject + " shares the choice of operator " +
@@ -220,7 +220,7 @@ LevelCounts CountLevels(const Graph& graph, const WorkerGrid& grid, const Assign
 
 namespace {
 
-/*! \brief Bytes of all regions of a read that a worker fetches. */
+/*! \brief Bytes of the regions of a read that workers fetch. */
 int64_t FetchedBytes(const PlacedAccess& access, const Boxes& shards, int64_t element_bytes) {
   int64_t cells = 0;
   for (size_t i = 0; i < access.regions.size(); ++i) {

@@ -1,6 +1,6 @@
 /*!
  * \file incidences.cc
- * \brief Which operators meet which tensors, and what their costs are found by.
+ * \brief Incidences of a graph, and keys of their costs.
  */
 #include <algorithm>
 #include <cstring>
@@ -49,7 +49,7 @@ void AddRead(const Graph& graph, const Sharers& sharers, int op, size_t position
     incidence.phase = reader.phase;
     found = of_tensor->insert(of_tensor->end(), std::move(incidence));
   } else if (graph.shares_regions()) {
-    return;  // of the same regions, whatever its operator
+    return;  // it reads the same regions as the first reader
   }
   for (const Input* other : found->reads) {
     if (DescribeAccess(*other) == DescribeAccess(input)) return;

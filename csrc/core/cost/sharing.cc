@@ -1,6 +1,6 @@
 /*!
  * \file sharing.cc
- * \brief Operators of one group, phase and choice; reads of equal regions.
+ * \brief Readers that share their fetches.
  */
 #include "core/cost/sharing.h"
 
@@ -15,7 +15,7 @@ namespace tofu {
 
 namespace {
 
-/*! \brief By operator, the first one of equal group, phase and `choice_of(operator)`. */
+/*! \brief By operator: the first one with equal group, phase and choice_of(operator). */
 template <typename ChoiceOf>
 std::vector<int> FindFirst(const Graph& graph, ChoiceOf choice_of) {
   using Choice = decltype(choice_of(0));
@@ -29,7 +29,7 @@ std::vector<int> FindFirst(const Graph& graph, ChoiceOf choice_of) {
   return found;
 }
 
-/*! \brief What binds operators to one choice: a variable of the search. */
+/*! \brief The variable of the search that determines the choice of an operator. */
 std::pair<bool, int> BoundTo(const Graph& graph, int id) {
   const int followed = graph.op(id).follows_tensor;
   return followed >= 0 ? std::make_pair(true, graph.TensorClass(followed))
@@ -40,8 +40,7 @@ std::vector<int> FindFirstBound(const Graph& graph) {
   return FindFirst(graph, [&](int id) { return BoundTo(graph, id); });
 }
 
-/*! \brief All reads of an operator share with those of `first`, its own where `is_alone` says so of
- * the tensor. */
+/*! \brief All reads of an operator share with those of `first`, unless is_alone(tensor). */
 template <typename IsAlone>
 Sharers ShareByOperator(const Graph& graph, const std::vector<int>& first, IsAlone is_alone) {
   Sharers sharers;
@@ -53,16 +52,15 @@ Sharers ShareByOperator(const Graph& graph, const std::vector<int>& first, IsAlo
   return sharers;
 }
 
-/*!
- * \brief Reads of one tensor in one phase share where their `key_of(operator, input)` is equal.
- * Alone are updates, what is read for its shape, what is written in place, and what `is_alone` says
- * of a tensor.
- */
+/*! \brief Reads of one tensor in one phase share if their key_of(operator, input) is equal.
+ * Updates, unread inputs, tensors that are written in place, and those with is_alone(tensor) share
+ * nothing. */
 template <typename KeyOf, typename IsAlone>
 Sharers ShareByRegion(const Graph& graph, KeyOf key_of, IsAlone is_alone) {
   constexpr int kNoOperator = -1;
   using Key = decltype(key_of(0, std::declval<const Input&>()));
-  std::map<std::tuple<int, int, int, Key>, int> known;  // tensor, phase, operator that is alone
+  std::map<std::tuple<int, int, int, Key>, int>
+      known;  // tensor, phase, operator that shares nothing
   const std::vector<char> held = FindHeldTensors(graph);
   Sharers sharers;
   for (int id = 0; id < graph.num_operators(); ++id) {
@@ -85,14 +83,14 @@ void Append(const T& value, std::string* bytes) {
   bytes->append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-/*! \brief How many values there are, and these. */
+/*! \brief Append the number of values, then the values. */
 template <typename T>
 void AppendAll(const std::vector<T>& values, std::string* bytes) {
   Append(values.size(), bytes);
   bytes->append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-/*! \brief What every worker asks for, as bytes. */
+/*! \brief The regions of all workers, as bytes. */
 std::string DescribeRegions(const Graph& graph, int op, const Input& input, const WorkerGrid& grid,
                             const std::vector<int>& choice) {
   const std::vector<int64_t>& shape = graph.tensor(input.tensor).shape;

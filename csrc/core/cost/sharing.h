@@ -1,18 +1,17 @@
 /*!
  * \file sharing.h
- * \brief Which reads share their fetches.
+ * \brief Reads that share their fetches.
  *
- * A region that two operators of one worker need is fetched once where they are of one group, run
- * in one phase and take the same choice. The group is part of the graph (the time steps of a
- * recurrence, the parts of one operator) and the choices are the plan, so the plan alone says which
- * fetches are shared: the cost and the emission both ask here and decide nothing. Of tensors that
- * the plan keeps (Assignment::kept) all readers share, of those that it has read again
- * (Assignment::reread) none.
+ * Operators of one group, in one phase and with equal choices fetch a region once per worker. The
+ * group belongs to the graph (time steps of a recurrence, parts of one operator) and the choices to
+ * the plan, so the plan determines what is shared. The cost model and the emission of programs both
+ * ask here. All readers share the fetches of a tensor that the plan keeps (Assignment::kept); none
+ * share those of a tensor that it rereads (Assignment::reread).
  *
- * Where the graph shares regions (Graph::ShareRegions), a fetch is one for all workers, a value of
- * the program: all reads of one phase share it whose regions are equal on every worker, whatever
- * their groups and choices. Updates read at the end of the step and share with nobody, and neither
- * do those who read what some operator writes in place.
+ * If the graph shares regions (Graph::ShareRegions), a fetch is one value for all workers. All
+ * reads of one phase share it if their regions are equal on every worker, in any group and with any
+ * choice. Updates, which read at the end of the step, and readers of tensors that are written in
+ * place share nothing.
  */
 #ifndef TOFU_CORE_COST_SHARING_H_
 #define TOFU_CORE_COST_SHARING_H_
@@ -32,31 +31,29 @@ struct Assignment;
 struct Sharers {
   std::vector<std::vector<int>> of_read;  // by operator and input
 
-  /*! \brief A number that is equal for those reads of a tensor that share its fetches. */
+  /*! \brief Return a number that is equal for reads of a tensor that share fetches. */
   int Of(int op, size_t input) const { return of_read[op][input]; }
 };
 
-/*! \brief Who shares at these choices. */
+/*! \brief Sharing at given choices. */
 Sharers FindSharers(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
 /*!
- * \brief The same for a search, which knows no choices yet: operators of a group share where they
- * are bound to one choice, and where the graph shares regions, all equal accesses of such operators
- * do.
+ * \brief Sharing that holds for all choices of a search: operators of a group share if they are
+ * bound to one choice. If the graph shares regions, equal accesses of such operators share, too.
  *
- * Those that merely come out alike count as apart, so these bytes are an upper bound then.
+ * Reads that share only by coincidence count separately, so costs are upper bounds.
  */
 Sharers FindBoundSharers(const Graph& graph);
 
-/*! \brief Whether operators of one group could share by choosing alike though nothing binds them
- * to. */
+/*! \brief Return true if operators of one group could share without being bound to one choice. */
 bool MayShareByChance(const Graph& graph);
 
-/*! \brief By tensor: whether some operator writes it in place. */
+/*! \brief By tensor: true if an operator writes it in place. */
 std::vector<char> FindHeldTensors(const Graph& graph);
 
-/*! \brief Numbers what all workers together ask for: equal for the reads of a tensor that can share
- * their fetches. Neither `graph` nor `grid` is copied. */
+/*! \brief Numbers the regions of all workers: equal for reads of a tensor that can share fetches.
+ * Keeps references to `graph` and `grid`. */
 class RegionNumbers {
  public:
   RegionNumbers(const Graph& graph, const WorkerGrid& grid) : graph_(graph), grid_(grid) {}
@@ -66,8 +63,8 @@ class RegionNumbers {
  private:
   const Graph& graph_;
   const WorkerGrid& grid_;
-  Numbering accesses_;          // equal ones ask for the same at one choice
-  std::vector<int> of_access_;  // by their numbers
+  Numbering accesses_;          // by access and choice
+  std::vector<int> of_access_;  // by number of the access
   Numbering regions_;
 };
 

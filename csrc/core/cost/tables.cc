@@ -1,6 +1,6 @@
 /*!
  * \file tables.cc
- * \brief Signatures of incidences, and the tables that they share.
+ * \brief Signatures of incidences, and their tables.
  */
 #include "core/cost/tables.h"
 
@@ -27,8 +27,8 @@ void CostTables::SetGrid(WorkerGrid grid) {
 }
 
 ChoiceList CostTables::Intern(std::vector<std::vector<int>> choices) {
-  std::vector<int64_t> flat = {-1,
-                               static_cast<int64_t>(choices.size())};  // -1: no signature starts so
+  std::vector<int64_t> flat = {
+      -1, static_cast<int64_t>(choices.size())};  // no signature starts with -1
   for (const std::vector<int>& choice : choices)
     flat.insert(flat.end(), choice.begin(), choice.end());
   return {numbers_.Of(flat), std::move(choices)};
@@ -36,12 +36,9 @@ ChoiceList CostTables::Intern(std::vector<std::vector<int>> choices) {
 
 const std::vector<int64_t>& CostTables::Get(size_t incidence, const ChoiceList& operator_choices,
                                             const ChoiceList& layouts) {
-  const int key[] = {signatures_[incidence], operator_choices.id, layouts.id};
-  const auto found = tables_.try_emplace(AsKey(key, 3));
-  if (found.second) {
+  const auto found = tables_.try_emplace(KeyOf({incidence, &operator_choices, &layouts}));
+  if (found.second)
     found.first->second = Compute(incidences_[incidence], operator_choices, layouts);
-    ++num_tables_;
-  }
   return found.first->second;
 }
 
@@ -49,9 +46,7 @@ size_t CostTables::CountMissingEntries(const std::vector<Request>& requests) con
   std::unordered_set<std::string> missing;
   size_t entries = 0;
   for (const Request& request : requests) {
-    const int key[] = {signatures_[request.incidence], request.operator_choices->id,
-                       request.layouts->id};
-    std::string text = AsKey(key, 3);
+    std::string text = KeyOf(request);
     if (tables_.count(text) == 0 && missing.insert(std::move(text)).second)
       entries += request.operator_choices->choices.size() * request.layouts->choices.size();
   }
@@ -62,12 +57,9 @@ void CostTables::Prepare(const std::vector<Request>& requests, const std::functi
   constexpr size_t kBatch = 64;
   std::vector<std::pair<const Request*, std::vector<int64_t>*>> missing;
   for (const Request& request : requests) {
-    const int key[] = {signatures_[request.incidence], request.operator_choices->id,
-                       request.layouts->id};
-    const auto found = tables_.try_emplace(AsKey(key, 3));
+    const auto found = tables_.try_emplace(KeyOf(request));
     if (found.second) missing.emplace_back(&request, &found.first->second);
   }
-  num_tables_ += missing.size();
   for (size_t begin = 0; begin < missing.size(); begin += kBatch) {
     const size_t end = std::min(begin + kBatch, missing.size());
     ParallelFor(end - begin, 1, [&](size_t first, size_t last) {
@@ -79,6 +71,12 @@ void CostTables::Prepare(const std::vector<Request>& requests, const std::functi
     });
     pause();
   }
+}
+
+std::string CostTables::KeyOf(const Request& request) const {
+  const int key[] = {signatures_[request.incidence], request.operator_choices->id,
+                     request.layouts->id};
+  return AsKey(key, 3);
 }
 
 std::vector<int64_t> CostTables::Compute(const Incidence& incidence,

@@ -1,6 +1,6 @@
 /*!
  * \file contract.cc
- * \brief Minimising variables of few neighbours out, equal ones at once.
+ * \brief Elimination of variables with few neighbours. Equal tables are computed once.
  */
 #include "core/elimination/contract.h"
 
@@ -23,11 +23,8 @@ class Contractor {
  public:
   Contractor(const PairwiseProblem& problem, double max_operations)
       : max_operations_(max_operations), neighbours_(problem.size()), is_gone_(problem.size()) {
-    for (const std::vector<Weight>& unary : problem.unary) {
-      std::vector<int64_t> bytes;
-      for (Weight weight : unary) bytes.push_back(WeightBytes(weight));
-      unary_.push_back(Share(std::move(bytes)));
-    }
+    for (const std::vector<Weight>& unary : problem.unary)
+      unary_.push_back(Share(ListBytes(unary)));
     for (const PairTable& pair : problem.pairs) Connect(pair.first, pair.second, pair.bytes);
   }
 
@@ -60,18 +57,11 @@ class Contractor {
     return known;
   }
 
-  /*! \brief The table with rows of v: those in `neighbours_[v]` are kept so. */
-  SharedMatrix Transpose(const SharedMatrix& table) {
+  /*! \brief A table whose rows are values of v, as all in `neighbours_[v]` are. */
+  SharedMatrix Turn(const SharedMatrix& table) {
     SharedMatrix& known = transposed_[table.get()];
     if (known != nullptr) return known;
-    auto turned = std::make_shared<ByteMatrix>();
-    turned->rows = table->columns;
-    turned->columns = table->rows;
-    turned->entries.resize(table->entries.size());
-    for (size_t x = 0; x < table->rows; ++x) {
-      for (size_t y = 0; y < table->columns; ++y)
-        turned->entries[y * table->rows + x] = table->at(x, y);
-    }
+    const auto turned = std::make_shared<const ByteMatrix>(Transpose(*table));
     known = turned;
     transposed_[turned.get()] = table;
     return transposed_[table.get()];
@@ -81,7 +71,7 @@ class Contractor {
     SharedMatrix& known = neighbours_[a][b];
     known = known == nullptr ? table : Add(known, table);
     const SharedMatrix sum = known;
-    neighbours_[b][a] = Transpose(sum);
+    neighbours_[b][a] = Turn(sum);
   }
 
   SharedMatrix Add(const SharedMatrix& a, const SharedMatrix& b) {
@@ -123,7 +113,7 @@ class Contractor {
     unary_[other] = Share(std::move(sum));
   }
 
-  /*! \brief Over (u, w), from tables whose rows are values of the variable that goes. */
+  /*! \brief The table over (u, w), from tables whose rows are values of the eliminated variable. */
   SharedMatrix Minimise(const SharedMatrix& u, const SharedMatrix& w, const SharedVector& unary) {
     SharedMatrix& known = minima_[{u.get(), w.get(), unary.get()}];
     if (known != nullptr) return known;
@@ -151,9 +141,7 @@ class Contractor {
       if (is_gone_[v]) continue;
       numbers[v] = static_cast<int>(contraction.variables.size());
       contraction.variables.push_back(v);
-      contraction.problem.unary.emplace_back();
-      for (int64_t bytes : *unary_[v])
-        contraction.problem.unary.back().push_back(MakeWeight(bytes, 0));
+      contraction.problem.unary.push_back(ToWeights(*unary_[v]));
     }
     for (int v : contraction.variables) {
       for (const auto& [other, table] : neighbours_[v]) {
@@ -166,7 +154,7 @@ class Contractor {
 
   double max_operations_;
   std::vector<SharedVector> unary_;
-  std::vector<std::map<int, SharedMatrix>> neighbours_;  // tables whose rows are the variable's own
+  std::vector<std::map<int, SharedMatrix>> neighbours_;  // rows are values of the variable itself
   std::vector<char> is_gone_;
   std::vector<int> waiting_;
   int64_t constant_ = 0;
@@ -174,7 +162,7 @@ class Contractor {
   std::map<const ByteMatrix*, SharedMatrix> transposed_;
   std::map<Key, SharedMatrix> sums_;
   std::map<Key, SharedMatrix> minima_;
-  std::vector<SharedMatrix> kept_;  // tables that keys point to stay alive
+  std::vector<SharedMatrix> kept_;  // keep tables alive that keys point to
 };
 
 }  // namespace

@@ -1,13 +1,12 @@
 /*!
  * \file contract.h
- * \brief A smaller problem of the same least bytes: variables of at most two neighbours minimised
- * out.
+ * \brief A smaller problem with the same least bytes: variables with at most two neighbours are
+ * minimised out.
  *
  * A variable v between u and w leaves a table over u and w,
  *     table(u, w) = min over x of [unary_v(x) + pair(u, x) + pair(x, w)],
- * which is added to the one that is there. On what is left, dominance and message passing see
- * further: what a run of operators can make of two layouts is one table then. Equal tables are made
- * once.
+ * which is added to the pair of u and w. Dominance and message passing see further on the result: a
+ * chain of operators between two layouts is one table. Equal tables are computed once.
  */
 #ifndef TOFU_CORE_ELIMINATION_CONTRACT_H_
 #define TOFU_CORE_ELIMINATION_CONTRACT_H_
@@ -19,14 +18,14 @@
 
 namespace tofu {
 
-/*! \brief Bytes alone: ties are dropped. */
+/*! \brief A contracted problem. Ties are dropped. */
 struct Contraction {
-  PairwiseProblem problem;     // over the variables that are left, renumbered
-  int64_t constant = 0;        // bytes that no choice changes
-  std::vector<int> variables;  // by variable of `problem`: the one of the whole problem
+  PairwiseProblem problem;     // over the remaining variables, renumbered
+  int64_t constant = 0;        // bytes that every assignment costs in addition
+  std::vector<int> variables;  // by variable of `problem`: its number in the whole problem
 };
 
-/*! \brief Contracts as long as no table costs more than `max_operations` to make. */
+/*! \brief Contract while no table takes more than `max_operations`. */
 Contraction Contract(const PairwiseProblem& problem, double max_operations);
 
 }  // namespace tofu

@@ -1,6 +1,6 @@
 /*!
  * \file dominance.cc
- * \brief The dominance test, with what is shared by equal tables computed once.
+ * \brief The dominance test. Work for equal tables is done once.
  */
 #include "core/elimination/dominance.h"
 
@@ -21,23 +21,16 @@ namespace tofu {
 
 namespace {
 
-/*! \brief The rows or the columns of one table, as the values of a variable. */
+/*! \brief The rows or columns of a table, as values of a variable. */
 struct Side {
   const ByteMatrix* bytes;
   bool of_rows;
   std::vector<int64_t> least = {};  // [a * n + b]: min over y of [table(a, y) - table(b, y)]
 
   void Compute() {
-    const ByteMatrix* lines = bytes;
     ByteMatrix turned;
-    if (!of_rows) {
-      turned = {bytes->columns, bytes->rows, std::vector<int64_t>(bytes->entries.size())};
-      for (size_t x = 0; x < bytes->rows; ++x) {
-        for (size_t y = 0; y < bytes->columns; ++y)
-          turned.entries[y * bytes->rows + x] = bytes->at(x, y);
-      }
-      lines = &turned;
-    }
+    if (!of_rows) turned = Transpose(*bytes);
+    const ByteMatrix* lines = of_rows ? bytes : &turned;
     const size_t length = lines->columns;
     least.reserve(lines->rows * lines->rows);
     for (size_t a = 0; a < lines->rows; ++a) {
@@ -49,15 +42,14 @@ struct Side {
   }
 };
 
-/*! \brief All variables whose values cost equal bytes beside equal tables: they differ in their
- * ties alone. */
+/*! \brief Variables with equal unary bytes and equal tables. Only their ties differ. */
 struct VariableClass {
   std::vector<int64_t> unary;
   std::vector<int> sides;
 
   struct Candidate {
     int value;
-    bool is_equal;  // it costs as many bytes, so that ties decide
+    bool is_equal;  // equal bytes: ties decide
   };
   std::vector<std::vector<Candidate>> no_worse = {};  // by value: others that never cost more bytes
 
@@ -123,10 +115,8 @@ class DominanceTest {
 
   size_t FindClass(int v, std::vector<int>* sides) {
     std::sort(sides->begin(), sides->end());
-    std::vector<int64_t> unary;
-    for (Weight weight : problem_.unary[v]) unary.push_back(WeightBytes(weight));
-    const auto found =
-        known_classes_.emplace(std::make_pair(std::move(unary), *sides), classes_.size());
+    const auto found = known_classes_.emplace(std::make_pair(ListBytes(problem_.unary[v]), *sides),
+                                              classes_.size());
     if (found.second) classes_.push_back({found.first->first.first, std::move(*sides)});
     return found.first->second;
   }
@@ -139,12 +129,10 @@ class DominanceTest {
     return difference > 0 || (difference == 0 && b.value < a);
   }
 
-  /*! \brief Domination is transitive, so that a value that stays stands in at the end of each
-   * chain. */
+  /*! \brief Domination is transitive, so each chain ends at a value that stays. */
   std::vector<int> FindStandIns(int v) const {
     const size_t count = problem_.unary[v].size();
-    std::vector<int> stand_in(count);
-    for (size_t a = 0; a < count; ++a) stand_in[a] = static_cast<int>(a);
+    std::vector<int> stand_in = CountUp(count);
     for (size_t a = 0; a < count; ++a) {
       for (const VariableClass::Candidate b : classes_[of_variable_[v]].no_worse[a]) {
         if (stand_in[b.value] != b.value || !IsDominated(v, static_cast<int>(a), b)) continue;
@@ -171,12 +159,10 @@ class DominanceTest {
 }  // namespace
 
 double CountDominanceEntries(const PairwiseProblem& problem) {
-  std::set<const ByteMatrix*> known;
   double entries = 0;
-  for (const PairTable& pair : problem.pairs) {
-    if (!known.insert(pair.bytes.get()).second) continue;
-    const auto rows = static_cast<double>(pair.bytes->rows);
-    const auto columns = static_cast<double>(pair.bytes->columns);
+  for (const ByteMatrix* table : ListTables(problem)) {
+    const auto rows = static_cast<double>(table->rows);
+    const auto columns = static_cast<double>(table->columns);
     entries += rows * rows + columns * columns;
   }
   return entries;
@@ -184,34 +170,17 @@ double CountDominanceEntries(const PairwiseProblem& problem) {
 
 Dominance FindDominated(const PairwiseProblem& problem) { return DominanceTest(problem).Run(); }
 
-EliminationResult EliminateUndominated(const EliminationProblem& problem) {
-  PairwiseProblem left{problem.unary, {}};
-  std::map<std::pair<size_t, std::vector<int64_t>>, SharedMatrix> known;
-  for (const PairFactor& pair : problem.pairs) {
-    const size_t rows = problem.unary[pair.first].size();
-    SharedMatrix& matrix = known[{rows, pair.bytes}];
-    if (matrix == nullptr) {
-      matrix = std::make_shared<const ByteMatrix>(
-          ByteMatrix{rows, problem.unary[pair.second].size(), pair.bytes});
-    }
-    left.pairs.push_back({pair.first, pair.second, matrix});
+EliminationResult EliminateUndominated(PairwiseProblem problem) {
+  DistinctMatrices distinct;
+  for (PairTable& pair : problem.pairs) pair.bytes = distinct.Add(pair.bytes);
+  Part left = MakePart(std::move(problem));
+  for (Dominance dominance = FindDominated(left.problem); dominance.is_reduced;
+       dominance = FindDominated(left.problem)) {
+    left = Select(left, dominance.kept);
   }
-  KeptValues values;  // of `problem`, by variable and value of `left`
-  for (const std::vector<Weight>& unary : problem.unary) {
-    values.emplace_back(unary.size());
-    std::iota(values.back().begin(), values.back().end(), 0);
-  }
-  for (Dominance dominance = FindDominated(left); dominance.is_reduced;
-       dominance = FindDominated(left)) {
-    left = Restrict(left, dominance.kept);
-    for (size_t v = 0; v < values.size(); ++v) {
-      std::vector<int> kept;
-      for (int x : dominance.kept[v]) kept.push_back(values[v][x]);
-      values[v] = std::move(kept);
-    }
-  }
-  EliminationResult best = EliminatePairwise(left, kMaxTableEntries);
-  for (size_t v = 0; v < values.size(); ++v) best.values[v] = values[v][best.values[v]];
+  EliminationResult best = EliminatePairwise(left.problem, kMaxTableEntries);
+  for (size_t v = 0; v < best.values.size(); ++v)
+    best.values[v] = left.originals[v][best.values[v]];
   return best;
 }
 

@@ -21,11 +21,11 @@ namespace {
 struct Table {
   std::vector<int> scope;
   std::pmr::vector<int64_t> bytes;
-  std::pmr::vector<uint64_t> ties;  // none where all are zero
+  std::pmr::vector<uint64_t> ties;  // empty if all are zero
 };
 
-/*! \brief A table as rows of one variable: what each of its values costs beside all assignments of
- * `scope`, the table's other variables. */
+/*! \brief A table as rows: the cost of each value of one variable, by assignment of the others in
+ * `scope`. */
 struct Rows {
   std::vector<int> scope;
   size_t length;
@@ -45,16 +45,17 @@ struct Decision {
 
 class Elimination {
  public:
-  Elimination(const EliminationProblem& problem, size_t max_entries)
+  Elimination(const PairwiseProblem& problem, size_t max_entries)
       : problem_(problem), max_entries_(max_entries) {
     of_variable_.resize(problem.unary.size());
-    for (const PairFactor& pair : problem.pairs)
+    for (const PairTable& pair : problem.pairs)
       AddTable({{std::min(pair.first, pair.second), std::max(pair.first, pair.second)}, {}, {}});
   }
 
-  EliminationResult Run() {
+  EliminationResult Run(std::vector<int> order) {
     EliminationResult result;
-    result.order = problem_.order.empty() ? FindEliminationOrder(Neighbours()) : problem_.order;
+    result.order =
+        order.empty() ? FindEliminationOrder(FindNeighbours(problem_)) : std::move(order);
     for (int v : result.order) result.weight += EliminateVariable(v);
     result.largest_table = largest_table_;
     result.values.assign(problem_.unary.size(), 0);
@@ -69,7 +70,7 @@ class Elimination {
  private:
   size_t DomainSize(int v) const { return problem_.unary[v].size(); }
 
-  /*! \brief The rows of v in a table [before, v, after], its axes joined. */
+  /*! \brief The rows of v in a table of shape [before, v, after]. */
   template <typename Number>
   static std::pmr::vector<Number> MoveFirst(const std::pmr::vector<Number>& entries, size_t values,
                                             size_t after) {
@@ -96,14 +97,14 @@ class Elimination {
             MoveFirst(table.ties, values, after)};
   }
 
-  Rows MakeRows(const PairFactor& pair, int v) {
+  Rows MakeRows(const PairTable& pair, int v) {
     const bool is_first = pair.first == v;
     const size_t length = DomainSize(is_first ? pair.second : pair.first);
     Rows rows{{is_first ? pair.second : pair.first},
               length,
               std::pmr::vector<int64_t>(&memory_),
               std::pmr::vector<uint64_t>(&memory_)};
-    rows.bytes.assign(pair.bytes.begin(), pair.bytes.end());
+    rows.bytes.assign(pair.bytes->entries.begin(), pair.bytes->entries.end());
     if (!is_first) rows.bytes = MoveFirst(rows.bytes, DomainSize(v), 1);
     return rows;
   }
@@ -114,21 +115,8 @@ class Elimination {
     tables_.push_back(std::move(table));
   }
 
-  std::vector<std::vector<int>> Neighbours() const {
-    std::vector<std::vector<int>> neighbours(problem_.unary.size());
-    for (const PairFactor& pair : problem_.pairs) {
-      neighbours[pair.first].push_back(pair.second);
-      neighbours[pair.second].push_back(pair.first);
-    }
-    for (auto& list : neighbours) {
-      std::sort(list.begin(), list.end());
-      list.erase(std::unique(list.begin(), list.end()), list.end());
-    }
-    return neighbours;
-  }
-
-  /*! \brief The tables that still hold v, taken out of play. Those of pairs are filled in only
-   * now, when they are used: all together they would not fit into a cache. */
+  /*! \brief Remove the tables that still hold v. Tables of pairs are copied only now: all together
+   * exceed the caches. */
   std::vector<Rows> TakeTables(int v) {
     std::vector<Rows> taken;
     for (int id : of_variable_[v]) {
@@ -166,7 +154,7 @@ class Elimination {
     return entries;
   }
 
-  /*! \brief Removes v; returns the constant that is left where v has no neighbours. */
+  /*! \brief Eliminate v. Return the remaining constant if v has no neighbours, else 0. */
   Weight EliminateVariable(int v) {
     const std::vector<Rows> tables = TakeTables(v);
     std::vector<int> scope = JoinScopes(tables);
@@ -181,17 +169,18 @@ class Elimination {
     return 0;
   }
 
-  /*! \brief How a loop over the joint scope goes through the rows of the tables: by blocks of its
-   * last variables, of which each table has all, one entry after the other, or none. */
+  /*! \brief A loop over the joint scope in blocks of its last variables. Each table has either all
+   * entries of a block in a row or a single one. */
   struct Walk {
-    std::vector<int> outer;                    // variables of the joint scope
-    size_t block = 1;                          // assignments of the others
-    std::vector<char> has_block;               // by table
-    std::vector<std::vector<size_t>> strides;  // by table and outer variable; 0 where it lacks it
+    std::vector<int> outer;       // variables of the joint scope
+    size_t block = 1;             // assignments of the variables in a block
+    std::vector<char> has_block;  // by table
+    std::vector<std::vector<size_t>>
+        strides;  // by table and outer variable; 0 if the table lacks it
   };
 
   Walk PlanWalk(const std::vector<Rows>& tables, const std::vector<int>& scope) const {
-    constexpr size_t kMostOfBlock = 1024;  // its sums lie in the first cache
+    constexpr size_t kMostOfBlock = 1024;  // sums of a block fit the first cache
     Walk walk{scope, 1, std::vector<char>(tables.size(), 0), {}};
     while (!walk.outer.empty()) {
       const int last = walk.outer.back();
@@ -221,7 +210,7 @@ class Elimination {
   void Minimise(int v, const std::vector<Rows>& tables, Table* joint,
                 std::vector<uint16_t>* best) const {
     const Walk walk = PlanWalk(tables, joint->scope);
-    constexpr size_t kOperations = size_t{1} << 18;  // that are worth a thread
+    constexpr size_t kOperations = size_t{1} << 18;  // enough work for a thread
     const size_t grain = kOperations / (walk.block * DomainSize(v) * (tables.size() + 1)) + 1;
     ParallelFor(joint->bytes.size() / walk.block, grain, [&](size_t begin, size_t end) {
       MinimiseBlocks(v, tables, walk, begin, end, joint, best->data());
@@ -262,8 +251,8 @@ class Elimination {
     }
   }
 
-  /*! \brief Moves digits to the next assignment of the outer variables, and every table's offset
-   * with them. */
+  /*! \brief Advance digits to the next assignment of the outer variables, and the offsets of all
+   * tables. */
   void Advance(const Walk& walk, std::vector<size_t>* digits, std::vector<size_t>* offsets) const {
     for (size_t i = walk.outer.size(); i-- > 0;) {
       const bool wraps = ++(*digits)[i] == DomainSize(walk.outer[i]);
@@ -276,9 +265,9 @@ class Elimination {
     }
   }
 
-  const EliminationProblem& problem_;
+  const PairwiseProblem& problem_;
   size_t max_entries_;
-  // Of very many small tables that come and go: the heap would be searched ever longer for room.
+  // A pool for very many small tables: with malloc, the search for free memory grows.
   std::pmr::unsynchronized_pool_resource memory_;
   std::vector<Table> tables_;
   std::vector<std::vector<int>> of_variable_;
@@ -288,8 +277,22 @@ class Elimination {
 
 }  // namespace
 
-EliminationResult Eliminate(const EliminationProblem& problem, size_t max_entries) {
-  return Elimination(problem, max_entries).Run();
+std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem) {
+  std::vector<std::vector<int>> neighbours(problem.size());
+  for (const PairTable& pair : problem.pairs) {
+    neighbours[pair.first].push_back(pair.second);
+    neighbours[pair.second].push_back(pair.first);
+  }
+  for (std::vector<int>& list : neighbours) {
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+  }
+  return neighbours;
+}
+
+EliminationResult Eliminate(const PairwiseProblem& problem, size_t max_entries,
+                            std::vector<int> order) {
+  return Elimination(problem, max_entries).Run(std::move(order));
 }
 
 }  // namespace tofu

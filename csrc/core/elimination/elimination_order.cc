@@ -1,6 +1,7 @@
 /*!
  * \file elimination_order.cc
- * \brief The min-fill heuristic, with the safe cases of one and two neighbours taken first.
+ * \brief The min-fill heuristic. Variables with one or two neighbours come first, which is always
+ * safe.
  */
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace tofu {
 
 namespace {
 
-/*! \brief The graph that is left while variables go. */
+/*! \brief The graph of the remaining variables. */
 class OrderSearch {
  public:
   explicit OrderSearch(std::vector<std::vector<int>> neighbours)
@@ -59,8 +60,8 @@ class OrderSearch {
     of_b.insert(std::lower_bound(of_b.begin(), of_b.end(), a), a);
   }
 
-  /*! \brief Edges that eliminating v would add; an upper bound for very many neighbours, which is
-   * exact enough to make v wait. */
+  /*! \brief Count the edges that eliminating v would add. For very many neighbours this is an upper
+   * bound, which makes v wait. */
   int64_t CountFill(int v) const {
     const auto& around = neighbours_[v];
     const int64_t degree = static_cast<int64_t>(around.size());
@@ -99,7 +100,7 @@ class OrderSearch {
     if (has_core_) UpdateFill(around);
   }
 
-  /*! \brief Fill counts change for the neighbours, and for common neighbours of theirs. */
+  /*! \brief Update fill counts of the neighbours and of their common neighbours. */
   void UpdateFill(const std::vector<int>& around) {
     for (int a : around) Push(a);
     for (int a : around) {

@@ -1,13 +1,13 @@
 /*!
  * \file least_of_block.cc
- * \brief The loops, plain enough for the compiler to vectorise.
+ * \brief Loops that the compiler vectorises.
  */
 #include "core/elimination/least_of_block.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "core/base/vectorised.h"
+#include "core/base/byte_loops.h"
 
 namespace tofu {
 
@@ -22,7 +22,7 @@ TOFU_VECTORISED void AddRow(const int64_t* __restrict__ bytes, const uint64_t* _
   }
 }
 
-/*! \brief Takes the value where its bytes, and for equal ones its tie, are less. */
+/*! \brief Replace the best value where bytes, or equal bytes and the tie, are less. */
 TOFU_VECTORISED void TakeLess(int64_t own_bytes, const int64_t* bytes0, const int64_t* bytes1,
                               const int64_t* bytes2, uint64_t own_tie, const uint64_t* ties0,
                               const uint64_t* ties1, const uint64_t* ties2, size_t count,
@@ -77,7 +77,7 @@ void LeastOfBlock::End(size_t value) {
     bytes_[num_rows_] = no_bytes_.data();
     ties_[num_rows_] = no_ties_.data();
   }
-  if (value == 0) {  // more than any sum
+  if (value == 0) {  // larger than any sum
     std::fill(least_bytes_.begin(), least_bytes_.end(), std::numeric_limits<int64_t>::max());
     std::fill(least_ties_.begin(), least_ties_.end(), std::numeric_limits<uint64_t>::max());
   }

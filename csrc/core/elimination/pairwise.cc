@@ -1,6 +1,6 @@
 /*!
  * \file pairwise.cc
- * \brief Evaluation, restriction and elimination of problems with shared tables.
+ * \brief Evaluation, restriction and elimination of pairwise problems.
  */
 #include "core/elimination/pairwise.h"
 
@@ -11,6 +11,8 @@
 #include <tuple>
 #include <unordered_set>
 #include <utility>
+
+#include "core/base/numbering.h"
 
 namespace tofu {
 
@@ -23,17 +25,6 @@ Weight EvaluatePairwise(const PairwiseProblem& problem, const std::vector<int>& 
 }
 
 namespace {
-
-/*! \brief Numbers lists of values, so that equal lists have equal numbers. */
-class ValueLists {
- public:
-  int Number(const std::vector<int>& values) {
-    return numbers_.emplace(values, static_cast<int>(numbers_.size())).first->second;
-  }
-
- private:
-  std::map<std::vector<int>, int> numbers_;
-};
 
 SharedMatrix Submatrix(const ByteMatrix& from, const std::vector<int>& rows,
                        const std::vector<int>& columns) {
@@ -51,10 +42,10 @@ SharedMatrix Submatrix(const ByteMatrix& from, const std::vector<int>& rows,
 
 PairwiseProblem Restrict(const PairwiseProblem& problem, const KeptValues& kept) {
   PairwiseProblem restricted;
-  ValueLists lists;
+  Numbering lists;
   std::vector<int> numbers;
   for (int v = 0; v < problem.size(); ++v) {
-    numbers.push_back(lists.Number(kept[v]));
+    numbers.push_back(lists.Of(kept[v]));
     restricted.unary.emplace_back();
     for (int value : kept[v]) restricted.unary.back().push_back(problem.unary[v][value]);
   }
@@ -73,51 +64,107 @@ PairwiseProblem Restrict(const PairwiseProblem& problem, const KeptValues& kept)
   return restricted;
 }
 
-std::vector<std::vector<int>> FindIncidentPairs(const PairwiseProblem& problem) {
-  std::vector<std::vector<int>> incident(problem.size());
-  for (size_t i = 0; i < problem.pairs.size(); ++i) {
-    incident[problem.pairs[i].first].push_back(static_cast<int>(i));
-    incident[problem.pairs[i].second].push_back(static_cast<int>(i));
+std::vector<int> CountUp(size_t count) {
+  std::vector<int> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+KeptValues KeepAll(const PairwiseProblem& problem) {
+  KeptValues all;
+  for (const std::vector<Weight>& unary : problem.unary) all.push_back(CountUp(unary.size()));
+  return all;
+}
+
+size_t CountKept(const KeptValues& kept) {
+  size_t count = 0;
+  for (const std::vector<int>& values : kept) count += values.size();
+  return count;
+}
+
+Part MakePart(PairwiseProblem problem) {
+  KeptValues all = KeepAll(problem);
+  return {std::move(problem), std::move(all)};
+}
+
+Part Select(const Part& part, const KeptValues& kept) {
+  Part selected{Restrict(part.problem, kept), kept};
+  for (size_t v = 0; v < kept.size(); ++v) {
+    for (int& value : selected.originals[v]) value = part.originals[v][value];
   }
-  return incident;
+  return selected;
+}
+
+std::vector<int> FindPositions(const Part& part, const std::vector<int>& values) {
+  std::vector<int> positions;
+  for (size_t v = 0; v < values.size(); ++v) {
+    const std::vector<int>& originals = part.originals[v];
+    positions.push_back(static_cast<int>(
+        std::lower_bound(originals.begin(), originals.end(), values[v]) - originals.begin()));
+  }
+  return positions;
+}
+
+std::vector<int64_t> ListBytes(const std::vector<Weight>& weights) {
+  std::vector<int64_t> bytes(weights.size());
+  std::transform(weights.begin(), weights.end(), bytes.begin(), WeightBytes);
+  return bytes;
+}
+
+std::vector<Weight> ToWeights(const std::vector<int64_t>& bytes) {
+  std::vector<Weight> weights;
+  weights.reserve(bytes.size());
+  for (int64_t value : bytes) weights.push_back(MakeWeight(value, 0));
+  return weights;
+}
+
+ByteMatrix Transpose(const ByteMatrix& matrix) {
+  ByteMatrix turned{matrix.columns, matrix.rows, std::vector<int64_t>(matrix.entries.size())};
+  for (size_t x = 0; x < matrix.rows; ++x) {
+    for (size_t y = 0; y < matrix.columns; ++y)
+      turned.entries[y * matrix.rows + x] = matrix.at(x, y);
+  }
+  return turned;
+}
+
+std::vector<const ByteMatrix*> ListTables(const PairwiseProblem& problem) {
+  std::unordered_set<const ByteMatrix*> seen;
+  std::vector<const ByteMatrix*> tables;
+  for (const PairTable& pair : problem.pairs) {
+    if (seen.insert(pair.bytes.get()).second) tables.push_back(pair.bytes.get());
+  }
+  return tables;
+}
+
+const SharedMatrix& DistinctMatrices::Add(SharedMatrix matrix) {
+  SharedMatrix& known = known_[{matrix->rows, matrix->entries}];
+  if (known == nullptr) known = std::move(matrix);
+  return known;
 }
 
 size_t CountDistinctEntries(const PairwiseProblem& problem) {
-  std::unordered_set<const ByteMatrix*> seen;
   size_t entries = 0;
-  for (const PairTable& pair : problem.pairs) {
-    if (seen.insert(pair.bytes.get()).second) entries += pair.bytes->entries.size();
-  }
+  for (const ByteMatrix* table : ListTables(problem)) entries += table->entries.size();
   return entries;
 }
 
 namespace {
 
-std::vector<size_t> CountValues(const PairwiseProblem& problem) {
+template <typename Values>
+std::vector<size_t> CountValues(const std::vector<std::vector<Values>>& lists) {
   std::vector<size_t> counts;
-  counts.reserve(problem.unary.size());
-  for (const std::vector<Weight>& unary : problem.unary) counts.push_back(unary.size());
+  counts.reserve(lists.size());
+  for (const std::vector<Values>& list : lists) counts.push_back(list.size());
   return counts;
 }
 
-/*! \brief The neighbours where variables have so many values. */
-std::vector<std::vector<int>> Connect(const PairwiseProblem& problem,
-                                      const std::vector<size_t>& counts) {
-  std::vector<std::vector<int>> neighbours(problem.size());
+/*! \brief Simulate elimination by table sizes alone. Variables with one value connect nothing. */
+EliminationEstimate Estimate(const PairwiseProblem& problem, const std::vector<size_t>& counts) {
+  PairwiseProblem connected{std::vector<std::vector<Weight>>(problem.size()), {}};
   for (const PairTable& pair : problem.pairs) {
-    if (counts[pair.first] == 1 || counts[pair.second] == 1) continue;
-    neighbours[pair.first].push_back(pair.second);
-    neighbours[pair.second].push_back(pair.first);
+    if (counts[pair.first] > 1 && counts[pair.second] > 1) connected.pairs.push_back(pair);
   }
-  for (std::vector<int>& list : neighbours) {
-    std::sort(list.begin(), list.end());
-    list.erase(std::unique(list.begin(), list.end()), list.end());
-  }
-  return neighbours;
-}
-
-EliminationEstimate Estimate(std::vector<std::vector<int>> lists,
-                             const std::vector<size_t>& counts) {
+  std::vector<std::vector<int>> lists = FindNeighbours(connected);
   std::vector<std::set<int>> neighbours;
   for (const std::vector<int>& list : lists) neighbours.emplace_back(list.begin(), list.end());
   EliminationEstimate estimate;
@@ -140,26 +187,17 @@ EliminationEstimate Estimate(std::vector<std::vector<int>> lists,
 
 }  // namespace
 
-std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem) {
-  return Connect(problem, CountValues(problem));
-}
-
 EliminationEstimate EstimateElimination(const PairwiseProblem& problem) {
-  const std::vector<size_t> counts = CountValues(problem);
-  return Estimate(Connect(problem, counts), counts);
+  return Estimate(problem, CountValues(problem.unary));
 }
 
 EliminationEstimate EstimateElimination(const PairwiseProblem& problem, const KeptValues& kept) {
-  std::vector<size_t> counts;
-  for (const std::vector<int>& values : kept) counts.push_back(values.size());
-  return Estimate(Connect(problem, counts), counts);
+  return Estimate(problem, CountValues(kept));
 }
 
 EliminationResult EliminatePairwise(const PairwiseProblem& problem, size_t max_entries,
                                     std::vector<int> order) {
-  EliminationProblem plain;
-  plain.order = std::move(order);
-  plain.unary = problem.unary;
+  PairwiseProblem plain{problem.unary, {}};
   for (const PairTable& pair : problem.pairs) {
     std::vector<Weight>& of_first = plain.unary[pair.first];
     std::vector<Weight>& of_second = plain.unary[pair.second];
@@ -170,10 +208,10 @@ EliminationResult EliminatePairwise(const PairwiseProblem& problem, size_t max_e
       for (size_t y = 0; y < of_second.size(); ++y)
         of_second[y] += MakeWeight(pair.bytes->at(0, y), 0);
     } else {
-      plain.pairs.push_back({pair.first, pair.second, pair.bytes->entries});
+      plain.pairs.push_back(pair);
     }
   }
-  return Eliminate(plain, max_entries);
+  return Eliminate(plain, max_entries, std::move(order));
 }
 
 }  // namespace tofu

@@ -1,84 +1,95 @@
 /*!
  * \file pairwise.h
- * \brief A sum of functions of one and two variables whose tables are shared: what the exact search
- * reduces until elimination can solve it.
+ * \brief Operations on pairwise problems whose tables are shared.
  *
- * A network repeats its blocks, so most pairs of variables have the same table as some other pair.
- * Tables are held once; whatever is computed from a table (a submatrix, a dominance test) is
- * computed once as well.
+ * A network repeats its blocks, so most pairs have the same table as another pair. Each table is
+ * held once, and whatever depends on it (a submatrix, a dominance test) is computed once.
  */
 #ifndef TOFU_CORE_ELIMINATION_PAIRWISE_H_
 #define TOFU_CORE_ELIMINATION_PAIRWISE_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "core/elimination/eliminate.h"
 
 namespace tofu {
 
-/*! \brief Bytes, row-major. */
-struct ByteMatrix {
-  size_t rows = 0;
-  size_t columns = 0;
-  std::vector<int64_t> entries;
-
-  int64_t at(size_t row, size_t column) const { return entries[row * columns + column]; }
-};
-
-using SharedMatrix = std::shared_ptr<const ByteMatrix>;
-
-/*! \brief Rows are values of `first`, columns those of `second`; equal tables are one object. */
-struct PairTable {
-  int first = 0;
-  int second = 0;
-  SharedMatrix bytes;
-};
-
-struct PairwiseProblem {
-  std::vector<std::vector<Weight>> unary;  // by variable and value
-  std::vector<PairTable> pairs;
-
-  int size() const { return static_cast<int>(unary.size()); }
-};
-
-/*! \brief The values that stay, ascending, for each variable. */
+/*! \brief By variable: the values that are kept, ascending. */
 using KeptValues = std::vector<std::vector<int>>;
 
-/*! \brief The weight of one assignment (an index into each variable's values). */
+/*! \brief The weight of an assignment, which has an index into each variable's values. */
 Weight EvaluatePairwise(const PairwiseProblem& problem, const std::vector<int>& values);
 
-/*! \brief The problem over the kept values alone; equal submatrices stay shared. */
+/*! \brief The problem over the kept values. Equal submatrices stay shared. */
 PairwiseProblem Restrict(const PairwiseProblem& problem, const KeptValues& kept);
 
-/*! \brief Pairs that mention each variable, as positions in `problem.pairs`. */
-std::vector<std::vector<int>> FindIncidentPairs(const PairwiseProblem& problem);
+/*! \brief A problem over some values of a whole problem. */
+struct Part {
+  PairwiseProblem problem;
+  KeptValues originals;  // by variable and value: the value of the whole problem, ascending
+};
 
-/*! \brief The entries of the distinct tables. */
+/*! \brief Return the numbers from 0 to count - 1. */
+std::vector<int> CountUp(size_t count);
+
+/*! \brief All values of all variables. */
+KeptValues KeepAll(const PairwiseProblem& problem);
+
+/*! \brief The number of kept values. */
+size_t CountKept(const KeptValues& kept);
+
+/*! \brief The whole problem as a part. */
+Part MakePart(PairwiseProblem problem);
+
+/*! \brief Restrict a part to some of its values. */
+Part Select(const Part& part, const KeptValues& kept);
+
+/*! \brief Convert values of the whole problem to values of a part that holds them. */
+std::vector<int> FindPositions(const Part& part, const std::vector<int>& values);
+
+/*! \brief The bytes of weights, without their ties. */
+std::vector<int64_t> ListBytes(const std::vector<Weight>& weights);
+
+/*! \brief Bytes as weights without ties. */
+std::vector<Weight> ToWeights(const std::vector<int64_t>& bytes);
+
+ByteMatrix Transpose(const ByteMatrix& matrix);
+
+/*! \brief List the distinct tables of a problem, in the order of its pairs. */
+std::vector<const ByteMatrix*> ListTables(const PairwiseProblem& problem);
+
+/*! \brief Makes equal tables one object. */
+class DistinctMatrices {
+ public:
+  const SharedMatrix& Add(SharedMatrix matrix);
+
+ private:
+  std::map<std::pair<size_t, std::vector<int64_t>>, SharedMatrix> known_;  // by rows and entries
+};
+
+/*! \brief Entries of all distinct tables. */
 size_t CountDistinctEntries(const PairwiseProblem& problem);
 
-/*! \brief The graph of pairs that matter, each list ascending: a variable of one value connects
- * nothing. */
-std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem);
-
-/*! \brief What eliminating the problem exactly would take. */
+/*! \brief Effort of eliminating a problem exactly. */
 struct EliminationEstimate {
   double largest_table = 0;  // entries
-  double entries = 0;        // of all tables, each of 18 bytes
+  double entries = 0;        // of all tables, 18 bytes each
   double operations = 0;     // entries times values of the eliminated variable
   std::vector<int> order;
 };
 
-/*! \brief Follows the elimination order without any table. Sizes are floating point: they may be
- * beyond all integers. */
+/*! \brief Simulate elimination without tables. Sizes are floating point, since they may exceed all
+ * integers. */
 EliminationEstimate EstimateElimination(const PairwiseProblem& problem);
 
-/*! \brief The same of what Restrict leaves. */
+/*! \brief The same after Restrict. */
 EliminationEstimate EstimateElimination(const PairwiseProblem& problem, const KeptValues& kept);
 
-/*! \brief Eliminates exactly (eliminate.h), in the order of an estimate if one is given. */
+/*! \brief Eliminate exactly (eliminate.h), in the order of an estimate if it is not empty. */
 EliminationResult EliminatePairwise(const PairwiseProblem& problem, size_t max_entries,
                                     std::vector<int> order = {});
 

@@ -1,10 +1,10 @@
 /*!
  * \file box.h
- * \brief Intervals and boxes, and all arithmetic on them: of regions, shards and pieces alike.
+ * \brief Intervals, boxes, and arithmetic on them.
  *
- * All intervals are half open, [begin, end). A box is one interval per dimension. Functions take a
- * box as a pointer and a number of dimensions, since the boxes of all workers are one flat array.
- * Both extension modules compile this file, so it needs the C++ library alone.
+ * Intervals are half open, [begin, end). A box has one interval per dimension. Functions take a box
+ * as pointer and rank, since the boxes of all workers are one flat array. Both extension modules
+ * compile this file, so it uses nothing but the C++ library.
  */
 #ifndef TOFU_CORE_GEOMETRY_BOX_H_
 #define TOFU_CORE_GEOMETRY_BOX_H_
@@ -38,12 +38,12 @@ inline Interval Shift(const Interval& interval, int64_t distance) {
   return {interval.begin + distance, interval.end + distance};
 }
 
-/*! \brief Whether `inner` begins and ends within `outer`. */
+/*! \brief Return true if `inner` begins and ends within `outer`. */
 inline bool Contains(const Interval& outer, const Interval& inner) {
   return outer.begin <= inner.begin && inner.end <= outer.end;
 }
 
-/*! \brief All cells of a tensor: [0, shape). */
+/*! \brief All elements of a tensor: [0, shape). */
 inline Box WholeBox(const std::vector<int64_t>& shape) {
   Box box;
   for (int64_t extent : shape) box.push_back({0, extent});
@@ -56,7 +56,7 @@ inline std::vector<int64_t> BeginsOf(const Interval* box, int rank) {
   return begins;
 }
 
-/*! \brief The extents of a box: the shape of the array that holds it. */
+/*! \brief The shape of an array that holds the box. */
 inline std::vector<int64_t> ExtentsOf(const Interval* box, int rank) {
   std::vector<int64_t> extents(rank);
   for (int d = 0; d < rank; ++d) extents[d] = box[d].extent();
@@ -89,21 +89,19 @@ inline int64_t IntersectionVolume(const Interval* a, const Interval* b, int rank
   return volume;
 }
 
-/*! \brief Whether two boxes of as many dimensions have a cell in common. */
+/*! \brief Return true if boxes of equal rank have an element in common. */
 inline bool Meet(const Box& a, const Box& b) {
   return IntersectionVolume(a.data(), b.data(), static_cast<int>(a.size())) > 0;
 }
 
-/*! \brief Sets the cells that two boxes have in common. Returns whether there are any. */
+/*! \brief Compute the intersection of two boxes. Return true if it is not empty. */
 inline bool Intersect(const Interval* a, const Interval* b, int rank, Interval* overlap) {
   for (int d = 0; d < rank; ++d) overlap[d] = Intersect(a[d], b[d]);
   return !IsEmptyBox(overlap, rank);
 }
 
-/*!
- * \brief Appends what is left of a box without the cells of another one, as disjoint boxes: in each
- * dimension what lies before it, then what lies behind.
- */
+/*! \brief Append the rest of `box` without `inner` to `rest`, as disjoint boxes: in each dimension
+ * the elements before `inner`, then those behind. */
 inline void Subtract(Box box, const Box& inner, std::vector<Box>* rest) {
   if (!Meet(box, inner)) {
     rest->push_back(std::move(box));

@@ -1,12 +1,12 @@
 /*!
  * \file coverage.cc
- * \brief Counts by piece: the ends of all boxes cut each dimension.
+ * \brief Coverage, counted on the pieces that the ends of all boxes cut the tensor into.
  */
-#include "core/geometry/coverage.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+
+#include "core/geometry/geometry.h"
 
 namespace tofu {
 
@@ -29,7 +29,7 @@ class Coverage {
   }
 
   int64_t Count() {
-    constexpr size_t kMost = 4;  // pieces for each box
+    constexpr size_t kMost = 4;  // pieces per box
     size_t pieces = *std::max_element(numbers_.begin(), numbers_.end()) + size_t{1};
     for (const std::vector<int64_t>& cuts : cuts_) {
       pieces *= cuts.size() - 1;
@@ -44,7 +44,8 @@ class Coverage {
   }
 
  private:
-  /*! \brief The pieces of a box from dimension d on, at one piece of the dimensions before it. */
+  /*! \brief Count the pieces of a box from dimension d on, at one piece of the dimensions before.
+   */
   void Cover(const Interval* box, size_t d, size_t piece) {
     if (d == cuts_.size()) {
       ++counts_[piece];
@@ -58,7 +59,7 @@ class Coverage {
   const Boxes& boxes_;
   const std::vector<int>& numbers_;
   std::vector<std::vector<int64_t>> cuts_;  // by dimension, ascending
-  std::vector<int64_t> counts_;             // by number and piece
+  std::vector<int64_t> counts_;             // by group and piece
 };
 
 }  // namespace

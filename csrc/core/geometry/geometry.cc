@@ -172,7 +172,7 @@ int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<i
 bool CanSplit(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice, int dimension,
               int64_t parts, bool equally) {
   const int64_t smallest = SmallestPart(extent, grid, choice, dimension);
-  // The parts before are equal where all of them were made so.
+  // Earlier parts are equal if all earlier splits were.
   return smallest >= parts && !(equally && smallest % parts != 0);
 }
 
@@ -196,28 +196,29 @@ std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const
   return dimensions;
 }
 
-std::vector<int> OperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
-                                 const std::vector<int>& prefix) {
-  std::vector<int> choices = SplittableDimensions(graph.op(op).axis_extents, grid, prefix,
-                                                  graph.splits_equally(), graph.UnevenAxes(op));
-  if (choices.empty() || graph.op(graph.ChoiceRoot(op)).may_repeat) choices.push_back(kReplicated);
-  return choices;
+std::string NameOf(Subject subject) {
+  return (subject.is_tensor ? "tensor " : "operator ") + std::to_string(subject.id);
 }
 
-std::vector<int> TensorChoices(const Graph& graph, const WorkerGrid& grid, int tensor,
-                               const std::vector<int>& prefix) {
-  std::vector<int> choices =
-      SplittableDimensions(graph.tensor(tensor).shape, grid, prefix, graph.splits_equally(),
-                           graph.UnevenDimensions(tensor));
-  if (choices.empty() || graph.tensor(tensor).MayReplicate()) choices.push_back(kReplicated);
-  return choices;
+const std::vector<int64_t>& ExtentsOf(const Graph& graph, Subject subject) {
+  return subject.is_tensor ? graph.tensor(subject.id).shape : graph.op(subject.id).axis_extents;
 }
 
-std::vector<int> FeasibleOperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
-                                         const std::vector<int>& prefix) {
-  const int followed = graph.op(graph.ChoiceRoot(op)).follows_tensor;
-  return followed >= 0 ? TensorChoices(graph, grid, followed, prefix)
-                       : OperatorChoices(graph, grid, op, prefix);
+std::vector<int> UnevenOf(const Graph& graph, Subject subject) {
+  return subject.is_tensor ? graph.UnevenDimensions(subject.id) : graph.UnevenAxes(subject.id);
+}
+
+bool MayReplicate(const Graph& graph, Subject subject) {
+  return subject.is_tensor ? graph.tensor(subject.id).MayReplicate()
+                           : graph.op(graph.ChoiceRoot(subject.id)).may_repeat;
+}
+
+std::vector<int> ListChoices(const Graph& graph, const WorkerGrid& grid, Subject subject,
+                             const std::vector<int>& prefix) {
+  std::vector<int> choices = SplittableDimensions(ExtentsOf(graph, subject), grid, prefix,
+                                                  graph.splits_equally(), UnevenOf(graph, subject));
+  if (choices.empty() || MayReplicate(graph, subject)) choices.push_back(kReplicated);
+  return choices;
 }
 
 void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
@@ -253,16 +254,10 @@ void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents
   }
 }
 
-void CheckOperatorChoice(const Graph& graph, const WorkerGrid& grid, int op,
-                         const std::vector<int>& choice) {
-  CheckChoice("operator " + std::to_string(op), graph.op(op).axis_extents, grid, choice,
-              graph.splits_equally(), graph.UnevenAxes(op));
-}
-
-void CheckTensorChoice(const Graph& graph, const WorkerGrid& grid, int tensor,
-                       const std::vector<int>& choice) {
-  CheckChoice("tensor " + std::to_string(tensor), graph.tensor(tensor).shape, grid, choice,
-              graph.splits_equally(), graph.UnevenDimensions(tensor));
+void CheckChoice(const Graph& graph, const WorkerGrid& grid, Subject subject,
+                 const std::vector<int>& choice) {
+  CheckChoice(NameOf(subject), ExtentsOf(graph, subject), grid, choice, graph.splits_equally(),
+              UnevenOf(graph, subject));
 }
 
 Boxes SplitAxes(const Graph& graph, const WorkerGrid& grid, int op,

@@ -1,6 +1,6 @@
 /*!
  * \file geometry.h
- * \brief Where things lie: the splitting rule, worker digits, axis boxes, shards and regions.
+ * \brief Workers, and the splits of axes and tensors among them.
  */
 #ifndef TOFU_CORE_GEOMETRY_GEOMETRY_H_
 #define TOFU_CORE_GEOMETRY_GEOMETRY_H_
@@ -14,26 +14,26 @@
 
 namespace tofu {
 
-/*! \brief Part `part` of `parts` of an interval: [b + part * e // parts, b + (part + 1) * e //
- * parts). */
+/*! \brief Part `part` of `parts` of an interval [b, b + e): [b + part * e // parts, b + (part + 1)
+ * * e // parts). */
 inline Interval SplitPart(const Interval& whole, int64_t part, int64_t parts) {
   const int64_t extent = whole.end - whole.begin;
   return {whole.begin + part * extent / parts, whole.begin + (part + 1) * extent / parts};
 }
 
 /*!
- * \brief The workers of k = k1 * ... * km; digit 0 of a worker belongs to step 0 and is the most
- * significant.
+ * \brief The workers of k = k1 * ... * km. Digit i of a worker belongs to step i; digit 0 is the
+ * most significant.
  *
- * Step i is also level i of the interconnect: two workers whose first different digit is that of
- * step i read from each other across level i. Levels may have prices, the cost of one byte that
- * crosses them, and beside these latencies, the cost of a fetch that does, whatever its bytes.
+ * Step i is also level i of the interconnect: two workers read from each other across the level of
+ * their first different digit. Levels may have prices, the cost of a byte that crosses them, and
+ * latencies, the cost of a fetch that does.
  */
 class WorkerGrid {
  public:
-  /*! \throws std::invalid_argument where a factor is below 2, the product above 65,536, or there
-   * are prices, but not a positive one for each step, or latencies, but no prices or not one for
-   * each step that is not negative. */
+  /*! \throws std::invalid_argument if a factor is below 2 or the product above 65,536, if there are
+   * prices but not a positive one per step, or latencies without prices or not a non-negative one
+   * per step */
   explicit WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices = {},
                       std::vector<double> latencies = {});
 
@@ -47,11 +47,11 @@ class WorkerGrid {
   /*! \brief The grid of the first `steps` steps. */
   WorkerGrid Prefix(int steps) const;
 
-  /*! \brief Whether bytes have prices; else each costs 1. */
+  /*! \brief Return true if levels have prices. Otherwise each byte costs 1. */
   bool has_prices() const { return !prices_.empty(); }
   double price(int level) const { return prices_[level]; }
   double latency(int level) const { return latencies_.empty() ? 0 : latencies_[level]; }
-  /*! \brief The level that is crossed between two different workers. */
+  /*! \brief The level between two different workers. */
   int CrossedLevel(int worker, int other) const;
 
  private:
@@ -82,112 +82,138 @@ class Boxes {
   std::vector<Interval> flat_;
 };
 
-/*! \brief The same of equal extents: where `parts` does not divide, each is rounded up and has the
- * first cell of the next one as well. Parts of such parts lie within them. */
+/*! \brief The part of an equal split that may overlap: if `parts` does not divide the extent, it is
+ * rounded up, and a part includes the first element of the next one. Parts of parts lie within
+ * them. */
 inline Interval SplitEqualPart(const Interval& whole, int64_t part, int64_t parts) {
   const int64_t begin = SplitPart(whole, part, parts).begin;
   return {begin, begin + (whole.end - whole.begin + parts - 1) / parts};
 }
 
 /*!
- * \brief Every worker's part of [0, extents) where step i splits dimension choice[i] (or none, for
- * kReplicated). `equally`: by SplitEqualPart.
+ * \brief Every worker's part of [0, extents). Step i splits dimension choice[i], or nothing if it
+ * is kReplicated. If `equally`, parts are those of SplitEqualPart.
  *
- * With an operator's axis extents these are axis boxes, with a tensor's shape they are shards.
+ * For an operator's axis extents these are axis boxes, for a tensor's shape they are shards.
  */
 Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
                  const std::vector<int>& choice, bool equally = false);
 
-/*! \brief Whether the parts that a choice makes of some of the extents cannot be equal and
- * disjoint.
- */
+/*! \brief Return true if the parts of some extent cannot be equal and disjoint. */
 bool HasRest(const std::vector<int64_t>& extents, const WorkerGrid& grid,
              const std::vector<int>& choice);
 
 /*!
- * \brief Of each worker's box what others read of it: its cells up to where the next part begins,
- * by dimension.
+ * \brief Cut overlapping parts to disjoint ones: each ends where the next begins, in each
+ * dimension.
  *
- * These are disjoint where the parts that overlap are not, and never empty; parts that are disjoint
- * stay as they are.
+ * The results are what other workers read. They are never empty, and disjoint parts stay as they
+ * are.
  */
 Boxes OwnBoxes(const Boxes& parts);
 
-/*! \brief The region of each worker, unclipped: it may reach outside [0, shape). `choice` says
- * which axes are narrowed. */
+/*! \brief The region of each worker, not clipped to [0, shape). `choice` determines which axes are
+ * narrowed. */
 Boxes ComputeRegions(const std::vector<Row>& rows, const std::vector<int64_t>& shape,
                      const Boxes& axis_boxes, const std::vector<int>& choice);
 
-/*! \brief Empties the region of each worker whose part does not touch a tensor that lacks a
- * dimension. */
+/*! \brief Empty the regions of workers whose part does not touch a tensor that lacks a dimension.
+ */
 void LeaveOut(const Absent& absent, const Boxes& axis_boxes, const std::vector<int>& choice,
               Boxes* regions);
 
-/*! \brief The boxes cut to [0, shape). */
+/*! \brief Cut boxes to [0, shape). */
 Boxes ClipBoxes(const Boxes& boxes, const std::vector<int64_t>& shape);
 
-/*! \brief The extent of the smallest part of a dimension that the steps of `choice` have split. */
+/*! \brief The extent of the smallest part of a dimension after the steps of `choice`. */
 int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice,
                      int dimension);
 
-/*! \brief Whether the parts of a dimension that the steps of `choice` have split can be split once
- * more, into `parts`: each is long enough, and can be cut without a rest where that is asked for.
- */
+/*! \brief Return true if the parts of a dimension after the steps of `choice` can be split into
+ * `parts` more: each is long enough and, if `equally`, divisible. */
 bool CanSplit(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice, int dimension,
               int64_t parts, bool equally);
 
-/*! \brief Dimensions that can be split at step choice.size(), ascending. `equally`: without a rest,
- * save for those that are `uneven`. */
+/*! \brief Dimensions that can be split at step choice.size(), ascending. If `equally`, only
+ * divisible or `uneven` ones. */
 std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid,
                                       const std::vector<int>& choice, bool equally = false,
                                       const std::vector<int>& uneven = {});
 
-/*! \brief Choices of an operator at step prefix.size(): its feasible axes, and kReplicated where
- * it may be repeated or there is none. */
-std::vector<int> OperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
-                                 const std::vector<int>& prefix);
+/*! \brief An operator or a tensor. */
+struct Subject {
+  bool is_tensor;
+  int id;
+};
 
-/*! \brief Choices of a tensor at step prefix.size(): feasible dimensions, and kReplicated where it
- * may be replicated or there is none. */
-std::vector<int> TensorChoices(const Graph& graph, const WorkerGrid& grid, int tensor,
-                               const std::vector<int>& prefix);
+/*! \brief "tensor 3" or "operator 5". */
+std::string NameOf(Subject subject);
 
-/*! \brief Choices of an operator or, where it follows a tensor, of that tensor. */
-std::vector<int> FeasibleOperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
-                                         const std::vector<int>& prefix);
+/*! \brief The shape of a tensor, or the axes of an operator. */
+const std::vector<int64_t>& ExtentsOf(const Graph& graph, Subject subject);
+
+/*! \brief Dimensions whose parts may overlap in a graph that splits equally. */
+std::vector<int> UnevenOf(const Graph& graph, Subject subject);
+
+/*! \brief Return true if the search may replicate the subject although it can be split. */
+bool MayReplicate(const Graph& graph, Subject subject);
+
+/*! \brief Choices at step prefix.size(): feasible dimensions, then kReplicated if the subject may
+ * be replicated or nothing else is feasible. */
+std::vector<int> ListChoices(const Graph& graph, const WorkerGrid& grid, Subject subject,
+                             const std::vector<int>& prefix);
 
 /*!
- * \brief Checks a whole choice (one per step) against the feasibility rule.
- * \throws std::invalid_argument naming `subject`, the dimension and the step.
+ * \brief Check a choice, one value per step, for feasibility.
+ * \\throws std::invalid_argument naming `subject`, the dimension and the step
  */
 void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
                  const WorkerGrid& grid, const std::vector<int>& choice, bool equally,
                  const std::vector<int>& uneven = {});
 
-/*!
- * \brief Checks the choice of an operator or a tensor of a graph. Throws as above.
- */
-void CheckOperatorChoice(const Graph& graph, const WorkerGrid& grid, int op,
-                         const std::vector<int>& choice);
-void CheckTensorChoice(const Graph& graph, const WorkerGrid& grid, int tensor,
-                       const std::vector<int>& choice);
+/*! \brief The same for an operator or a tensor of a graph. */
+void CheckChoice(const Graph& graph, const WorkerGrid& grid, Subject subject,
+                 const std::vector<int>& choice);
 
-/*! \brief The parts of an operator's axes, and those of a tensor, at the choice of each. */
+/*! \brief The parts of an operator's axes, and of a tensor. */
 Boxes SplitAxes(const Graph& graph, const WorkerGrid& grid, int op, const std::vector<int>& choice);
 Boxes SplitTensor(const Graph& graph, const WorkerGrid& grid, int tensor,
                   const std::vector<int>& layout);
 
 /*!
- * \brief Cuts each shard among the workers that hold copies of it: the replicated digits split its
- * largest dimension further.
+ * \brief Cut each shard among the workers that hold copies of it, along its largest dimension (the
+ * first of equal ones).
  *
- * The parts are disjoint, cover the shard and may be empty. The first of equally large dimensions
- * is taken.
+ * The parts are disjoint, cover the shard, and may be empty.
  */
 Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, const WorkerGrid& grid,
                     const std::vector<int>& layout);
 
 bool HasReplicatedStep(const std::vector<int>& choice);
+
+/*! \brief By worker: its digits at the steps with is_counted(step), as one number. */
+template <typename IsCounted>
+std::vector<int> NumberDigits(const WorkerGrid& grid, size_t steps, const IsCounted& is_counted) {
+  std::vector<int> numbers(grid.num_workers(), 0);
+  for (int step = 0; step < static_cast<int>(steps); ++step) {
+    if (!is_counted(step)) continue;
+    for (int worker = 0; worker < grid.num_workers(); ++worker) {
+      numbers[worker] =
+          numbers[worker] * static_cast<int>(grid.factor(step)) + grid.digit(worker, step);
+    }
+  }
+  return numbers;
+}
+
+/*!
+ * \brief Return how often the boxes of each group of workers cover every element of [0, shape), or
+ * 0 if this differs between elements or groups.
+ *
+ * `numbers` has the group of each worker, from 0 on. Boxes lie within the shape. Also returns 0 if
+ * the boxes' ends cut the shape into far more pieces than there are boxes.
+ */
+int64_t CountCoverage(const Boxes& boxes, const std::vector<int>& numbers,
+                      const std::vector<int64_t>& shape);
 
 }  // namespace tofu
 

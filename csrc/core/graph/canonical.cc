@@ -1,6 +1,6 @@
 /*!
  * \file canonical.cc
- * \brief Forward and backward structural hashes.
+ * \brief Structural hashes.
  */
 #include "core/graph/canonical.h"
 
@@ -41,7 +41,7 @@ uint64_t HashInput(uint64_t seed, const Input& input, uint64_t tensor_hash) {
   return HashCombine(HashCombine(HashCombine(seed, fill_bits), input.is_held), input.is_read);
 }
 
-/*! \brief The two passes over a graph, each refining `labels`. */
+/*! \brief The two passes over a graph, each refining `labels_`. */
 class LabelPasses {
  public:
   explicit LabelPasses(const Graph& graph) : graph_(graph) {
@@ -78,7 +78,7 @@ class LabelPasses {
       uint64_t hash = labels_.operators[id];
       for (const Output& output : op.outputs) hash = HashCombine(hash, next.tensors[output.tensor]);
       next.operators[id] = hash;
-      // Consumers come in no particular order: their contributions are added up.
+      // Consumers have no order: their contributions are added up.
       for (size_t i = 0; i < op.inputs.size(); ++i)
         next.tensors[op.inputs[i].tensor] += HashCombine(HashCombine(hash, i), 1);
       if (op.follows_tensor >= 0) next.tensors[op.follows_tensor] += HashCombine(hash, 2);

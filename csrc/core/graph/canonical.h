@@ -1,13 +1,12 @@
 /*!
  * \file canonical.h
- * \brief Structural labels of operators and tensors: the same whatever the ids, the names and the
- * order of the nodes.
+ * \brief Structural labels of operators and tensors, independent of ids, names and the order of
+ * nodes.
  *
- * Plans of equal cost are told apart by hashes of these labels, so that one graph has one plan. A
- * label mixes a hash over the ancestors (forward) with one over the consumers (backward); both
- * passes run twice, the second time over the first labels, so that siblings of ancestors count as
- * well. Nodes that still agree can be exchanged without changing the graph, short of rare
- * collisions.
+ * Plans of equal cost are ordered by hashes of these labels, so that a graph has one plan. A label
+ * combines a hash over ancestors with one over consumers. Both passes run twice, so that siblings
+ * of ancestors count. Nodes with equal labels can be exchanged without changing the graph, except
+ * for rare collisions.
  */
 #ifndef TOFU_CORE_GRAPH_CANONICAL_H_
 #define TOFU_CORE_GRAPH_CANONICAL_H_
@@ -19,7 +18,7 @@
 
 namespace tofu {
 
-/*! \brief One round of a well-mixing, order-sensitive 64-bit hash. */
+/*! \brief Combine two 64-bit values into a well-mixed hash that depends on their order. */
 inline uint64_t HashCombine(uint64_t seed, uint64_t value) {
   uint64_t x = seed * 0x9e3779b97f4a7c15u + value + 0x632be59bd9b4e019u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -1,6 +1,6 @@
 /*!
  * \file graph.cc
- * \brief Building and checking the semantic graph.
+ * \brief Construction and checks of the semantic graph.
  */
 #include "core/graph/graph.h"
 
@@ -15,6 +15,12 @@ namespace tofu {
 namespace {
 
 [[noreturn]] void Fail(const std::string& message) { throw std::invalid_argument(message); }
+
+void CheckAxis(const std::string& subject, int axis, const Operator& op) {
+  if (axis >= 0 && axis < static_cast<int>(op.axis_extents.size())) return;
+  Fail(subject + " axis " + std::to_string(axis) + ": the operator has " +
+       std::to_string(op.axis_extents.size()) + " axes");
+}
 
 std::string OperatorName(int id) { return "operator " + std::to_string(id); }
 
@@ -99,10 +105,7 @@ void Graph::CheckRows(const std::string& where, const Operator& op, int tensor,
            std::to_string(rows[d].lower));
     }
     for (const Term& term : rows[d].terms) {
-      if (term.axis < 0 || term.axis >= static_cast<int>(op.axis_extents.size())) {
-        Fail(place + " names axis " + std::to_string(term.axis) + ": the operator has " +
-             std::to_string(op.axis_extents.size()) + " axes");
-      }
+      CheckAxis(place + " names", term.axis, op);
       if (term.coefficient == 0) Fail(place + " has a term with coefficient 0: leave it out");
     }
   }
@@ -113,12 +116,7 @@ void Graph::CheckInput(int id, const Operator& op, size_t position) const {
   const std::string where = OperatorName(id) + ", input " + std::to_string(position);
   CheckRows(where, op, input.tensor, input.rows);
   CheckAbsent(where, op, input.tensor, input.absent);
-  for (int axis : input.addend_axes) {
-    if (axis < 0 || axis >= static_cast<int>(op.axis_extents.size())) {
-      Fail(where + " is an addend of axis " + std::to_string(axis) + ": the operator has " +
-           std::to_string(op.axis_extents.size()) + " axes");
-    }
-  }
+  for (int axis : input.addend_axes) CheckAxis(where + " is an addend of", axis, op);
 }
 
 void Graph::CheckOutput(int id, const Operator& op, size_t position) const {
@@ -180,22 +178,12 @@ void Graph::CheckAbsent(const std::string& where, const Operator& op, int tensor
   if (op.fetched_axes.empty()) Fail(place + ": no copy of an operator adds one, only fetches do");
   if (rank == 0 || absent.dimension > static_cast<int>(rank))
     Fail(place + ": it may lack one of 0 to its own rank, which is 1 at least");
-  for (const Term& term : absent.row.terms) {
-    if (term.axis < 0 || term.axis >= static_cast<int>(op.axis_extents.size())) {
-      Fail(place + " along axis " + std::to_string(term.axis) + ": the operator has " +
-           std::to_string(op.axis_extents.size()) + " axes");
-    }
-  }
+  for (const Term& term : absent.row.terms) CheckAxis(place + " along", term.axis, op);
 }
 
 void Graph::CheckFetched(int id, const Operator& op) const {
   if (op.fetched_axes.empty()) return;
-  for (int axis : op.fetched_axes) {
-    if (axis < 0 || axis >= static_cast<int>(op.axis_extents.size())) {
-      Fail(OperatorName(id) + " is fetched along axis " + std::to_string(axis) + ": it has " +
-           std::to_string(op.axis_extents.size()) + " axes");
-    }
-  }
+  for (int axis : op.fetched_axes) CheckAxis(OperatorName(id) + " is fetched along", axis, op);
   for (const Input& input : op.inputs) {
     for (const Output& output : op.outputs) {
       const Tensor& from = tensor(input.tensor);

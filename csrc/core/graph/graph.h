@@ -1,11 +1,10 @@
 /*!
  * \file graph.h
- * \brief The semantic graph as the search sees it: tensors, operators, and how operators access
- * tensors.
+ * \brief The semantic graph as the search sees it: tensors, operators, and accesses.
  *
- * No names, no framework: an operator is the extents of its splittable axes and one access (a row
- * per tensor dimension) for each input and output. Operators are added in topological order; every
- * check happens on the way in.
+ * An operator consists of the extents of its splittable axes and one access, a row per tensor
+ * dimension, for each input and output. Operators are added in topological order and checked when
+ * they are added.
  */
 #ifndef TOFU_CORE_GRAPH_GRAPH_H_
 #define TOFU_CORE_GRAPH_GRAPH_H_
@@ -20,10 +19,10 @@
 
 namespace tofu {
 
-/*! \brief A choice of a step: the index of an axis or a dimension, or this one for "replicated". */
+/*! \brief The choice of a step is the index of an axis or dimension, or this value. */
 constexpr int kReplicated = -1;
 
-/*! \brief Of a tensor in a step, so that the two fetches of all of it are counted in 63 bits. */
+/*! \brief The most bytes of a tensor in a step: two fetches of all of it are counted in 63 bits. */
 constexpr int64_t kMaxTensorBytes = int64_t{1} << 61;
 
 /*! \brief coefficient * (index of the axis). */
@@ -33,11 +32,11 @@ struct Term {
 };
 
 /*!
- * \brief The interval of one tensor dimension that an operator touches, affine in its axes.
+ * \brief The interval of a tensor dimension that an operator accesses, affine in its axes.
  *
  * At axis intervals [b, e) the row is [lower + sum of the terms' minima, upper + sum of the terms'
- * maxima); a plain index i is terms = {(i, 1)}, lower = 0, upper = 1. A row none of whose axes is
- * narrowed is the whole dimension.
+ * maxima). A plain index i is terms = {(i, 1)}, lower = 0, upper = 1. If none of its axes is
+ * narrowed, the row is the whole dimension.
  */
 struct Row {
   std::vector<Term> terms;
@@ -46,56 +45,56 @@ struct Row {
 };
 
 /*!
- * \brief A dimension that a tensor lacks, and that the tensors have which its cells move to or
- * from.
+ * \brief A dimension that a tensor lacks, and that the tensors have which its elements are moved to
+ * or from.
  *
- * A stack of tensors has one more dimension than they do: each of them is one cell of it. The row
- * is where a part of the operator is along that dimension, seen from that cell: the part touches
- * the tensor where the row has the cell 0.
+ * A stack has one more dimension than its tensors, each of which is one element of it. The row is
+ * the interval of a part of the operator along that dimension, relative to the tensor's element:
+ * the part accesses the tensor if the row contains 0.
  */
 struct Absent {
-  int dimension = -1;  // its place among the dimensions of the others; -1: the tensor lacks none
+  int dimension = -1;  // position among the dimensions of the others, or -1 for none
   Row row;
 
   bool IsGiven() const { return dimension >= 0; }
 };
 
-/*! \brief How the parts of an output along a split axis come together. */
+/*! \brief How the parts of an output along a split axis are combined. */
 enum class Combine : int { kConcat = 0, kReduce = 1, kReplicate = 2, kOverlapAdd = 3 };
 
 struct Input {
   int tensor = -1;
-  std::vector<Row> rows;         // one per dimension of the tensor
-  std::vector<int> addend_axes;  // under a split of these, part 0 alone reads the tensor and the
+  std::vector<Row> rows;         // one per dimension
+  std::vector<int> addend_axes;  // if one of these is split, only part 0 reads the tensor, and the
                                  // others get zeros
-  double fill = 0;               // value of cells outside the tensor
-  bool is_held = false;          // written in place: each worker's region must be exactly its shard
-  bool is_read = true;           // false: the kernel takes it for its shape alone, so zeros will do
-  bool is_clipped = false;       // cells outside the tensor are not asked for
-  Absent absent = {};            // of a tensor that fetches move
+  double fill = 0;               // value outside the tensor
+  bool is_held = false;          // written in place: each worker's region must be its shard
+  bool is_read = true;           // false: only the shape matters, so zeros do
+  bool is_clipped = false;       // elements outside the tensor are not needed
+  Absent absent = {};            // if fetches move the tensor
 };
 
 struct Output {
   int tensor = -1;
   std::vector<Row> rows;
   std::vector<Combine> combine;  // one per axis
-  Absent absent = {};            // of a tensor that fetches put together
+  Absent absent = {};            // if fetches assemble the tensor
 };
 
 struct Tensor {
   std::vector<int64_t> shape;
   int64_t element_bytes = 4;
-  int64_t times = 1;  // that it is made in one training step; all of these are in element_bytes
+  int64_t times = 1;           // computations per training step, all counted in element_bytes
   bool is_replicable = false;  // tiny: the search may keep a copy on every worker
-  bool is_uneven = false;      // in a graph that splits equally: parts may overlap (SplitPart)
-  double holding_price = -1;  // of a byte that some worker holds; not negative: the search may keep
-                              // copies on several workers, and pays for all it lays out
-  uint64_t label = 0;         // structural label, for canonical tie-breaking only
-  int producer = -1;          // operator, or -1 for variables
+  bool is_uneven = false;      // in a graph that splits equally: parts may overlap (SplitEqualPart)
+  double holding_price = -1;   // per byte that a worker holds; if not negative, the search may
+                               // replicate the tensor and pays for all shards
+  uint64_t label = 0;          // structural label, only to break ties
+  int producer = -1;           // operator, or -1 for variables
   int producer_output = -1;
   std::vector<int> readers;           // operators, each once, ascending
   std::vector<int> followers;         // operators whose choice is this tensor's layout
-  std::vector<int> output_positions;  // places among the graph's outputs
+  std::vector<int> output_positions;  // positions among the graph's outputs
 
   int64_t NumElements() const;
   bool MayReplicate() const { return is_replicable || holding_price >= 0; }
@@ -107,74 +106,70 @@ struct Operator {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   int phase = kForwardPhase;
-  int64_t group = -1;  // operators of one group, phase and choice share their fetches
+  int64_t group = -1;  // operators with equal group, phase and choice share fetches
   uint64_t label = 0;
-  int follows_tensor = -1;       // the choice is this tensor's layout (weight updates)
-  int same_choice_as = -1;       // an earlier operator whose choice this one shares
-  bool may_repeat = false;       // the search may have every worker compute all of it
-  std::vector<int> uneven_axes;  // in a graph that splits equally: their parts may overlap
+  int follows_tensor = -1;       // a tensor whose layout is the choice (weight updates)
+  int same_choice_as = -1;       // an earlier operator with the same choice
+  bool may_repeat = false;       // the search may have every worker compute the whole operator
+  std::vector<int> uneven_axes;  // in a graph that splits equally: axes whose parts may overlap
 
-  // Axes along which no kernel computes a part: the operator only moves cells, and each output is
-  // put together by a fetch. A cell of an output is the sum of those cells of the inputs that are
-  // read which lie at the distance of the rows' lower ends, or the fill where there are none. A
-  // tensor that lacks a dimension has its Absent in place of that one's row.
+  // Axes along which the operator only moves elements: if one is split, each output is assembled by
+  // a fetch. An element of an output is the sum of the elements of read inputs at the distance of
+  // the rows' lower ends. Without such elements it is the fill. For a dimension that a tensor
+  // lacks, its Absent stands in place of the row.
   std::vector<int> fetched_axes;
 
-  /*! \brief Whether fetches take the place of the operator's copies. */
+  /*! \brief Return true if fetches replace the operator's copies. */
   bool IsFetched(const std::vector<int>& choice) const;
 };
 
 class Graph {
  public:
-  /*! \brief Adds a tensor and returns its id. \throws std::invalid_argument for an empty or
-   * non-positive shape. */
+  /*! \brief Add a tensor and return its id. \throws std::invalid_argument for an empty or
+   * non-positive shape */
   int AddTensor(std::vector<int64_t> shape, int64_t element_bytes, bool is_replicable,
                 uint64_t label, int64_t times = 1);
 
-  /*! \brief Adds an operator and returns its id. \throws std::invalid_argument naming the operator
-   * and the broken rule. */
+  /*! \brief Add an operator and return its id. \throws std::invalid_argument naming the operator
+   * and the broken rule */
   int AddOperator(Operator op);
 
-  /*! \brief The two tensors always have the same layout. \throws std::invalid_argument for unequal
-   * shapes, or where one of them is replicable. */
+  /*! \brief Give two tensors the same layout. \throws std::invalid_argument if their shapes differ
+   * or only one is replicable */
   void TieTensors(int a, int b);
 
-  /*! \brief Each first operator takes the choice of the second, an earlier one, as if it had been
-   * added so. Linear in the graph. \throws std::invalid_argument as AddOperator does. */
+  /*! \brief Give the first operator of each pair the choice of the second, an earlier one. Linear
+   * in the graph. \throws std::invalid_argument as AddOperator does */
   void ShareChoices(const std::vector<std::pair<int, int>>& bound);
 
-  /*! \brief The search may replicate the tensor at any step, and pays `price` for each byte that a
-   * worker holds. Tied tensors have to be priced alike, or not at all. */
+  /*! \brief Let the search replicate a tensor at any step for `price` per byte that a worker holds.
+   * Tied tensors must have equal prices, or none. */
   void Hold(int tensor, double price);
 
-  /*! \brief The search may have every worker compute all of the operator at any step, though it
-   * could be split. */
+  /*! \brief Let the search have every worker compute the whole operator at any step. */
   void Repeat(int op);
 
-  /*! \brief From now on a dimension or an axis is split into equal parts only. */
+  /*! \brief Split dimensions and axes only into equal parts from now on. */
   void SplitEqually() { splits_equally_ = true; }
   bool splits_equally() const { return splits_equally_; }
 
-  /*! \brief A dimension of the tensor that has no equal parts may be split into some that overlap.
-   */
+  /*! \brief Allow overlapping parts for dimensions of the tensor that have no equal parts. */
   void SplitUnevenly(int tensor) { tensors_[CheckTensor(tensor)].is_uneven = true; }
-  /*! \brief The dimensions that may be, of the tensor and all that are tied to it. */
+  /*! \brief Dimensions of the tensor and its tied tensors for which this is allowed. */
   std::vector<int> UnevenDimensions(int tensor) const;
-  /*! \brief The axes of an operator that may be, and of all that share its choice. */
+  /*! \brief The same for axes of an operator and of all that share its choice. */
   std::vector<int> UnevenAxes(int op) const;
 
-  /*! \brief A fetched region is a value that all readers of the tensor in one phase share
-   * (sharing.h). */
+  /*! \brief Share each fetched region among all readers of the tensor in one phase (sharing.h). */
   void ShareRegions() { shares_regions_ = true; }
   bool shares_regions() const { return shares_regions_; }
 
-  /*! \brief Partial results of small replicated tensors are reduced in two stages, as those of
-   * large ones are (PlacedLayout::can_scatter). */
+  /*! \brief Reduce partial results of small replicated tensors in two stages, like those of large
+   * ones (PlacedLayout::can_scatter). */
   void StageSmallSums() { stages_small_sums_ = true; }
   bool stages_small_sums() const { return stages_small_sums_; }
 
-  /*! \brief The tensor is read from outside; the order of the calls is the order of the graph's
-   * outputs. */
+  /*! \brief Mark a tensor as an output of the graph. Calls are in the order of the outputs. */
   void MarkOutput(int tensor);
 
   int num_tensors() const { return static_cast<int>(tensors_.size()); }
@@ -182,9 +177,9 @@ class Graph {
   const Tensor& tensor(int id) const { return tensors_[CheckTensor(id)]; }
   const Operator& op(int id) const { return operators_[CheckOperator(id)]; }
 
-  /*! \brief The representative of the tensors tied to this one. */
+  /*! \brief The representative of the tensors that are tied to this one. */
   int TensorClass(int id) const;
-  /*! \brief The first of the operators that share this one's choice. */
+  /*! \brief The first of the operators that share the choice. */
   int ChoiceRoot(int id) const { return choice_roots_[CheckOperator(id)]; }
 
   int CheckTensor(int id) const;

@@ -1,6 +1,6 @@
 /*!
  * \file emit.cc
- * \brief The emission of a program, operator by operator.
+ * \brief Emission of a program, operator by operator.
  */
 #include "core/program/emit.h"
 
@@ -22,7 +22,7 @@ namespace tofu {
 
 namespace {
 
-/*! \brief One worker's fetch of a region, to be found again by the operators that share it. */
+/*! \brief A worker's fetch of a region, which other operators may share. */
 struct SharedFetch {
   Box region;
   double fill;
@@ -30,7 +30,7 @@ struct SharedFetch {
   Entry entry;
 };
 
-// In place of sharers: all that read a tensor whose fetched regions are kept.
+// Stands for all readers of a tensor whose fetched regions are kept.
 constexpr int kAllReaders = -1;
 
 struct FetchKey {
@@ -94,7 +94,7 @@ class Emitter {
     return has_phase_[graph_.op(op).phase] && graph_.op(op).follows_tensor < 0;
   }
 
-  /*! \brief Whether somebody reads what the operator computes, or it reads something itself. */
+  /*! \brief Return true if an output of the operator is used, or if it reads an input. */
   bool HasEffect(int id) const {
     const Operator& op = graph_.op(id);
     return std::any_of(op.outputs.begin(), op.outputs.end(),
@@ -123,7 +123,7 @@ class Emitter {
       throw std::invalid_argument(subject + " has " + std::to_string(request.layout.size()) +
                                   " choices for " + std::to_string(grid_.num_steps()) + " steps");
     }
-    // It is the layout of another tensor, of which it was checked whether parts may overlap.
+    // Overlapping parts were checked where the layout comes from: another tensor.
     CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout, false);
   }
 
@@ -185,12 +185,12 @@ class Emitter {
     for (ProducedOutput& output : *produced) output.entries.push_back({copy, output.index});
   }
 
-  /*! \brief The worker's parts of the outputs by a fetch for each, where the operator only moves
-   * cells. */
+  /*! \brief Emit the worker's parts of the outputs as fetches, for an operator that only moves
+   * elements. */
   void EmitMoved(int id, int worker, const std::vector<Boxes>& needed,
                  std::vector<ProducedOutput>* produced) {
     const Operator& op = graph_.op(id);
-    std::vector<Entry> regions(op.inputs.size());  // node -1 where the fetches read shards
+    std::vector<Entry> regions(op.inputs.size());  // node -1: read from shards
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Interval* region = needed[i][worker];
       if (!op.inputs[i].is_read || IsEmptyBox(region, needed[i].rank()) ||
@@ -204,8 +204,8 @@ class Emitter {
     }
   }
 
-  /*! \brief Whether nothing is fetched twice without a region of its own: it is the worker's shard,
-   * or all of it has this one use. */
+  /*! \brief Return true if the input needs no fetched region of its own: it is the worker's shard,
+   * or all of it is used once. */
   bool GoesStraight(int id, size_t position, const Interval* region, const Interval* part,
                     int worker) {
     const Operator& op = graph_.op(id);
@@ -222,13 +222,13 @@ class Emitter {
     return true;
   }
 
-  /*! \brief Who shares the fetches of an input. */
+  /*! \brief The number of the reads that share the fetches of an input. */
   int SharersOf(int op, size_t position) const {
     const bool is_kept = assignment_.IsKept(graph_.op(op).inputs[position].tensor);
     return is_kept ? kAllReaders : sharers_.Of(op, position);
   }
 
-  /*! \brief How many reads may share their fetches with an input, which counts as well. */
+  /*! \brief Count the reads that may share fetches with an input, including itself. */
   size_t CountSharedReads(int id, size_t position) const {
     const int tensor = graph_.op(id).inputs[position].tensor;
     size_t count = 0;
@@ -242,7 +242,7 @@ class Emitter {
     return count;
   }
 
-  /*! \brief How the cells of an input come to lie in an output. */
+  /*! \brief The movement of elements from an input to an output. */
   static Movement FindMovement(const Input& input, const Output& output) {
     const std::vector<int64_t> from = ListLowerEnds(input.rows, input.absent);
     const std::vector<int64_t> to = ListLowerEnds(output.rows, output.absent);
@@ -253,7 +253,7 @@ class Emitter {
     return movement;
   }
 
-  /*! \brief Of the rows, with that of the dimension that a tensor lacks. */
+  /*! \brief Lower ends of rows, including that of an absent dimension. */
   static std::vector<int64_t> ListLowerEnds(const std::vector<Row>& rows, const Absent& absent) {
     std::vector<int64_t> ends;
     for (const Row& row : rows) ends.push_back(row.lower);
@@ -261,7 +261,8 @@ class Emitter {
     return ends;
   }
 
-  /*! \brief One output's part out of the regions of the inputs; node -1 where there is none. */
+  /*! \brief Emit a fetch of one output's part out of the regions of the inputs. Return node -1 if
+   * the part is empty or unused. */
   Entry EmitPart(const Operator& op, int worker, const std::vector<Boxes>& needed,
                  const std::vector<Entry>& regions, const ProducedOutput& output) {
     const Output& written = op.outputs[output.index];
@@ -276,9 +277,9 @@ class Emitter {
       if (!input.is_read) continue;
       fill = input.fill;
       const Movement movement = FindMovement(input, written);
-      const Box whole = movement.Move(needed[i][worker]);  // all of the region
+      const Box whole = movement.Move(needed[i][worker]);  // the whole region
       const Box wide = movement.Widen(part);
-      Box moved(movement.rank());  // what lies in the part
+      Box moved(movement.rank());  // its intersection with the part
       if (!Intersect(whole.data(), wide.data(), movement.rank(), moved.data())) continue;
       if (regions[i].node < 0) {
         shards_.AddRegion(input.tensor, worker, moved, movement, &pieces);
@@ -301,7 +302,7 @@ class Emitter {
                                   std::to_string(input.tensor) +
                                   " in place: each worker's region must be exactly its shard");
     }
-    // Where the shape alone counts, a variable of that shape is there anyway.
+    // If only the shape is used, a variable of that shape will do.
     const bool is_variable = graph_.tensor(input.tensor).producer < 0;
     if (is_shard && (!is_zero || (!input.is_read && is_variable))) {
       return shards_.Shard(input.tensor, worker);
@@ -343,7 +344,7 @@ class Emitter {
   std::array<bool, kNumPhases> has_phase_{};
   ProgramBuilder builder_;
   TensorShards shards_;
-  std::vector<char> is_used_;  // by tensor: somebody reads it in these phases
+  std::vector<char> is_used_;  // by tensor: read in these phases
   Sharers sharers_;
   std::unordered_map<FetchKey, std::vector<SharedFetch>, FetchKeyHash> shared_;
   std::vector<std::vector<Entry>> requested_;  // by output request, empty until emitted

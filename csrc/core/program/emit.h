@@ -1,19 +1,19 @@
 /*!
  * \file emit.h
- * \brief Writes the execution program of a plan (section 6 of the paper): operator copies and
- * fetches, in the order of execution.
+ * \brief Emission of the execution program of a plan (section 6 of the paper): operator copies and
+ * fetches in the order of execution.
  *
- * - Each operator has one copy per worker, and the copies of one operator stand together, in the
- * order of the original graph. So each worker re-uses buffers as one device does, and what the
- * others fetch from it is free again as soon as the last of them has read it. Between two fetches
- * of one phase it is the copies of one worker that stand together, so that they can run at once.
- * - An input whose region is exactly the worker's shard is the shard; any other is a fetch, held
- * back to just before its first use, and shared by the operators of one group, phase and choice.
- * An addend on a worker that must not add it is a fetch of zeros.
- * - Along an operator's fetched axes no copy of it runs: each output is a fetch of its own, out of
- * the inputs' shards, or out of fetched regions of them where these have other uses.
- * - A tensor that somebody reads is brought into its layout right after it is produced, which frees
- * partial results early. Where the producer's entry is the shard already, nothing happens.
+ * - Each operator has one copy per worker. The copies of an operator are adjacent, in the order of
+ * the original graph, so each worker reuses buffers as one device does, and a buffer is free once
+ * its last reader has run. Between two fetches of a phase, the copies of one worker are adjacent,
+ * so that they can run at once.
+ * - An input whose region is exactly the worker's shard is the shard. Any other is a fetch just
+ * before its first use, shared by the operators of one group, phase and choice. An addend on a
+ * worker that must not add it is a fetch of zeros.
+ * - Along an operator's fetched axes, each output is a fetch instead of a copy. It reads the
+ * inputs' shards, or fetched regions if these have other uses.
+ * - A tensor that is read is brought into its layout right after it is produced, which frees
+ * partial results early. If the producer's entry is the shard already, nothing is emitted.
  * - Partial results of a large replicated tensor are reduced in two stages: every worker sums one
  * part, then gathers the others.
  */
@@ -30,25 +30,24 @@
 
 namespace tofu {
 
-/*! \brief A tensor to hand out, shard by shard. */
+/*! \brief A tensor to return, shard by shard. */
 struct OutputRequest {
   int tensor = -1;
-  bool has_layout = false;  // false: in the tensor's own layout
+  bool has_layout = false;  // false: the tensor's own layout
   std::vector<int> layout;
 };
 
 /*!
- * \brief The program of a plan for the operators of the given phases. Updates (operators that
- * follow a tensor) are left out.
- * \throws std::invalid_argument for a plan that does not fit the graph, for tensors that are read
- * but produced in a phase that is left out, and for operators that write in place what their worker
- * does not hold.
+ * \brief Emit the program of a plan for the operators of some phases. Updates, which follow a
+ * tensor, are left out.
+ * \\throws std::invalid_argument for a plan that does not fit the graph, for tensors that are read
+ * but produced in another phase, and for in-place writes to regions other than the worker's shard
  */
 Program EmitProgram(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
                     const std::vector<int>& phases, const std::vector<OutputRequest>& outputs);
 
-/*! \brief Bytes that worker `reader` reads from `owner`, at [reader * k + owner]: counted from the
- * program's fetches alone. */
+/*! \brief Count bytes that worker `reader` reads from `owner`, at [reader * k + owner], from the
+ * program's fetches. */
 std::vector<int64_t> CountTraffic(const Graph& graph, const Program& program);
 
 }  // namespace tofu

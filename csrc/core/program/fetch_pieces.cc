@@ -1,6 +1,6 @@
 /*!
  * \file fetch_pieces.cc
- * \brief The pieces of a fetch.
+ * \brief Cutting of pieces.
  */
 #include "core/program/fetch_pieces.h"
 
@@ -10,7 +10,7 @@ namespace tofu {
 
 namespace {
 
-/*! \brief Appends the parts of a piece that lie outside of a box. */
+/*! \brief Append the parts of a piece outside of a box. */
 void CutAround(const Piece& piece, const Box& inner, std::vector<Piece>* parts) {
   std::vector<Box> boxes;
   Subtract(piece.box, inner, &boxes);
@@ -21,7 +21,8 @@ void CutAround(const Piece& piece, const Box& inner, std::vector<Piece>* parts) 
   }
 }
 
-/*! \brief A box with one cell more in front of dimension `lacked`, if there is such a one. */
+/*! \brief A box with an extra dimension [0, 1) before dimension `lacked`, unless that is negative.
+ */
 Box Insert(const Interval* box, int rank, int lacked) {
   const int before = lacked < 0 ? rank : lacked;
   Box wide(box, box + before);
@@ -80,7 +81,7 @@ void FetchPieces::Add(const Box& box, const Entry& entry, const Box& entry_box,
   added.box = movement.Narrow(box);
   for (size_t d = 0; d < region_.size(); ++d) added.box[d] = Shift(added.box[d], -region_[d].begin);
   Source source;
-  int64_t at = 0;  // the dimension of the target
+  int64_t at = 0;  // dimension of the target
   for (int d = 0; d < movement.rank(); ++d) {
     const int64_t along = d == movement.target_lacks ? kNoDimension : at++;
     if (d == movement.source_lacks) continue;
@@ -95,7 +96,7 @@ void FetchPieces::Add(const Box& box, const Entry& entry, const Box& entry_box,
 void FetchPieces::Insert(Piece added, const Entry& entry) {
   added.sources.front().input = static_cast<int64_t>(inputs_.size());
   inputs_.push_back(entry);
-  // Pieces that Share appends are visited in their turn: they may still overlap what is left.
+  // Pieces that Share appends are visited as well: they may overlap the rest.
   std::vector<Piece> left;
   left.push_back(std::move(added));
   for (size_t piece = 0; piece < pieces_.size() && !left.empty(); ++piece) {

@@ -1,6 +1,6 @@
 /*!
  * \file fetch_pieces.h
- * \brief Cuts a region into disjoint pieces by the boxes that contribute to it.
+ * \brief Disjoint pieces of a region, by the boxes that contribute to it.
  */
 #ifndef TOFU_CORE_PROGRAM_FETCH_PIECES_H_
 #define TOFU_CORE_PROGRAM_FETCH_PIECES_H_
@@ -12,51 +12,50 @@
 
 namespace tofu {
 
-/*! \brief How cells of one tensor come to lie in another: in the dimensions of the one that has
+/*! \brief Movement of elements from one tensor to another, in the dimensions of the one that has
  * more. */
 struct Movement {
   std::vector<int64_t> distance;  // by dimension
-  int source_lacks = -1;          // a dimension, or -1; there the source is one cell
+  int source_lacks = -1;          // a dimension, or -1; the source is one element of it
   int target_lacks = -1;
 
   int rank() const { return static_cast<int>(distance.size()); }
 
-  /*! \brief Where a box of the source comes to lie. */
+  /*! \brief The place of a box of the source. */
   Box Move(const Interval* source) const;
-  /*! \brief A box of the target with the dimension that it lacks. */
+  /*! \brief A box of the target, with the dimension that it lacks. */
   Box Widen(const Interval* target) const;
-  /*! \brief The same without it. */
+  /*! \brief A box of the target, without the dimension that it lacks. */
   Box Narrow(const Box& box) const;
 };
 
 /*!
- * \brief Collects what other entries contribute to one region, and hands it to a fetch.
+ * \brief Collects the entries that contribute to a region, and moves them into a fetch.
  *
- * All boxes that it is given are in the tensor's coordinates. Boxes that are equal share a piece,
- * whose sources are summed in the order of Add; boxes that overlap in part are cut until the pieces
- * are disjoint.
+ * Boxes are in the tensor's coordinates. Equal boxes share a piece, whose sources are summed in the
+ * order of Add. Boxes that overlap in part are cut until all pieces are disjoint.
  */
 class FetchPieces {
  public:
-  /*! \param region the fetch's output, which may reach outside the tensor. */
+  /*! \param region the fetch's output, which may reach outside the tensor */
   FetchPieces(const Interval* region, int rank) : region_(region, region + rank) {}
 
-  /*! \brief `box`, inside the region, gets the cells of `entry`, whose cell 0 stands at the begin
-   * of `entry_box`. */
+  /*! \brief Fill `box`, inside the region, with elements of `entry`, whose first element is at the
+   * begin of `entry_box`. */
   void Add(const Interval* box, const Entry& entry, const Interval* entry_box);
 
-  /*! \brief The same of a box in the dimensions of a movement, as is `entry_box`. */
+  /*! \brief The same for boxes in the dimensions of a movement. */
   void Add(const Box& box, const Entry& entry, const Box& entry_box, const Movement& movement);
 
-  /*! \brief Sets shape, inputs and pieces of a fetch; nothing is left here. */
+  /*! \brief Move shape, inputs and pieces into a fetch. */
   void MoveTo(ProgramNode* fetch);
 
  private:
-  /*! \brief Adds a piece of one source, in the fetch's coordinates. */
+  /*! \brief Add a piece with one source, in the fetch's coordinates. */
   void Insert(Piece added, const Entry& entry);
 
-  /*! \brief Takes what a piece and a new one have in common out of the new one and gives it to the
-   * piece; what is left of both goes to the lists. */
+  /*! \brief Move the overlap of a piece and a new one into the piece. The rest of the new one is
+   * appended to `rest`, the rest of the piece to the pieces. */
   void Share(size_t piece, const Piece& added, std::vector<Piece>* rest);
 
   Box region_;

@@ -1,10 +1,10 @@
 /*!
  * \file fetch_text.h
- * \brief The pieces of a fetch as text, which MXNet saves with a symbol and hands back unchecked.
+ * \brief The pieces of a fetch as text, which MXNet saves with a symbol and returns unchecked.
  *
- * A list with ";" of `begin:extent:input@begin+input@begin...`, coordinates with ","; a source that
- * has other dimensions than the region names those that it has, `input@begin@along`. A text comes
- * from a file, so numbers that do not fit and boxes that leave their region are refused here.
+ * A text is a list of `begin:extent:input@begin+input@begin...`, separated by ";", with "," between
+ * coordinates. A source with other dimensions than the region names them: `input@begin@along`.
+ * Texts come from files, so invalid numbers and boxes outside their region are errors.
  */
 #ifndef TOFU_CORE_PROGRAM_FETCH_TEXT_H_
 #define TOFU_CORE_PROGRAM_FETCH_TEXT_H_
@@ -22,7 +22,7 @@
 
 namespace tofu {
 
-/*! \brief What stands between the separators; an empty text has no parts. */
+/*! \brief The parts of a text between separators. An empty text has none. */
 inline std::vector<std::string> SplitText(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::istringstream stream(text);
@@ -30,7 +30,7 @@ inline std::vector<std::string> SplitText(const std::string& text, char separato
   return parts;
 }
 
-/*! \brief A whole number of [low, high]. \throws std::invalid_argument for anything else. */
+/*! \brief Parse an integer in [low, high]. \throws std::invalid_argument */
 inline int64_t ParseNumber(const std::string& text,
                            int64_t low = std::numeric_limits<int64_t>::min(),
                            int64_t high = std::numeric_limits<int64_t>::max()) {
@@ -45,7 +45,7 @@ inline int64_t ParseNumber(const std::string& text,
   return value;
 }
 
-/*! \brief A floating point number, infinities included. \throws std::invalid_argument */
+/*! \brief Parse a floating-point number, which may be infinite. \throws std::invalid_argument */
 inline double ParseReal(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -60,7 +60,7 @@ inline std::vector<int64_t> ParseCoordinates(const std::string& text) {
   return values;
 }
 
-/*! \brief `input@begin`, or `input@begin@along` where a source has other dimensions. */
+/*! \brief Parse `input@begin` or `input@begin@along`. */
 inline Source ParseSource(const std::string& text) {
   const std::vector<std::string> fields = SplitText(text, '@');
   if (fields.size() != 2 && fields.size() != 3)
@@ -70,15 +70,15 @@ inline Source ParseSource(const std::string& text) {
   return source;
 }
 
-/*! \brief Refuses a piece whose box has not the dimensions of its region. */
+/*! \brief Raise std::invalid_argument if a box does not have the dimensions of its region. */
 inline void CheckRank(size_t box_rank, size_t ndim) {
   if (box_rank != ndim)
     throw std::invalid_argument("a piece has not the " + std::to_string(ndim) +
                                 " dimensions of its region");
 }
 
-/*! \brief Refuses what does not lie in [0, whole), in dimension d of a region; adds nothing up that
- * may be too large. */
+/*! \brief Raise std::invalid_argument if [begin, begin + extent) is outside [0, whole). Avoids
+ * overflow. */
 inline void CheckPlace(int64_t begin, int64_t extent, int64_t whole, size_t d) {
   if (begin < 0 || extent < 0 || extent > whole || begin > whole - extent)
     throw std::invalid_argument("a piece from " + std::to_string(begin) + " on, of " +
@@ -105,8 +105,8 @@ inline Piece ParsePiece(const std::string& text, const std::vector<int64_t>& sha
 }
 
 /*!
- * \brief Pieces that lie in a region of `shape` and read existing inputs.
- * \throws std::invalid_argument for those that do not
+ * \brief Check that pieces lie in a region of `shape` and read existing inputs.
+ * \\throws std::invalid_argument
  */
 inline void CheckPieces(const std::vector<Piece>& pieces, const std::vector<int64_t>& shape,
                         int64_t num_inputs) {
@@ -133,7 +133,7 @@ inline void CheckPieces(const std::vector<Piece>& pieces, const std::vector<int6
   }
 }
 
-/*! \brief The pieces in a text, in a region of `shape` over `num_inputs` inputs. */
+/*! \brief Parse the pieces of a region of `shape` over `num_inputs` inputs. */
 inline std::vector<Piece> ParsePieces(const std::string& text, const std::vector<int64_t>& shape,
                                       int64_t num_inputs) {
   std::vector<Piece> pieces;
@@ -142,7 +142,7 @@ inline std::vector<Piece> ParsePieces(const std::string& text, const std::vector
   return pieces;
 }
 
-/*! \brief The inverse of ParsePieces. */
+/*! \brief Write pieces as a text that ParsePieces reads. */
 inline std::string WritePieces(const std::vector<Piece>& pieces) {
   std::ostringstream out;
   const auto write = [&out](size_t ndim, const auto& value) {

@@ -1,10 +1,9 @@
 /*!
  * \file piece.h
- * \brief A piece of a fetch: the one form in which emission writes it, programs and texts are read,
- * kernels are prepared and graphs are checked.
+ * \brief A piece of a fetch.
  *
- * It is an array of numbers where it travels between modules (program.h) and text where MXNet saves
- * it (fetch_text.h); a kernel lays it over arrays (strided_piece.h).
+ * Programs encode pieces as numbers (program.h), MXNet saves them as text (fetch_text.h), and
+ * kernels use them as strides (strided_piece.h).
  */
 #ifndef TOFU_CORE_PROGRAM_PIECE_H_
 #define TOFU_CORE_PROGRAM_PIECE_H_
@@ -19,39 +18,38 @@
 
 namespace tofu {
 
-// A dimension of a source that is none of its piece, which reads one cell of it.
+// Marks a dimension of a source that its piece lacks: one element of it is read.
 constexpr int64_t kNoDimension = -1;
 
-/*! \brief A box of `inputs[input]` of the fetch, of the piece's extents, that starts at `begin` in
- * that entry's coordinates. */
+/*! \brief A box of entry `inputs[input]` of the fetch, with the piece's extents, that begins at
+ * `begin`. */
 struct Source {
   int64_t input = 0;
   std::vector<int64_t> begin;
-  // By dimension of the entry, ascending: that of the piece, or kNoDimension. Those of the piece
-  // that are not in it have extent 1. Empty where the dimensions are the same.
+  // By dimension of the entry, ascending: a dimension of the piece, or kNoDimension. The piece's
+  // other dimensions have extent 1. Empty if the dimensions are the same.
   std::vector<int64_t> along = {};
 
-  /*! \brief The piece's dimension that dimension `d` of the entry is. */
+  /*! \brief The piece's dimension for dimension `d` of the entry. */
   int64_t Along(size_t d) const { return along.empty() ? static_cast<int64_t>(d) : along[d]; }
 
-  /*! \brief How many cells of the entry's dimension `d` a piece of this box reads. */
+  /*! \brief The extent that a piece with this box reads of the entry's dimension `d`. */
   int64_t ExtentAlong(size_t d, const Box& box) const {
     return Along(d) == kNoDimension ? 1 : box[Along(d)].extent();
   }
 };
 
-/*! \brief How the sources of a piece become its value. */
+/*! \brief How the sources of a piece are combined. */
 enum class Reducer : int { kSum, kMaximum, kMinimum, kProduct };
 constexpr int kNumReducers = 4;
 
-/*! \brief A box of a fetch's output; its value is the sum of the sources, or what else the fetch's
- * Reducer makes of them. */
+/*! \brief A box of a fetch's output, and the sources that are combined there. */
 struct Piece {
   Box box;
   std::vector<Source> sources;
 };
 
-/*! \brief What is wrong with the dimensions that a source names of its piece, or nothing. */
+/*! \brief Describe what is wrong with the dimensions of a source, or return an empty text. */
 inline std::string FindWrongDimensions(const Source& source, const Box& box) {
   const auto rank = static_cast<int64_t>(box.size());
   if (source.along.empty())
@@ -74,7 +72,7 @@ inline std::string FindWrongDimensions(const Source& source, const Box& box) {
   return "";
 }
 
-/*! \brief Keeps of a piece what lies in `box`, a part of its own. */
+/*! \brief Restrict a piece to a box within its own. */
 inline void Narrow(Box box, Piece* piece) {
   for (Source& source : piece->sources) {
     for (size_t d = 0; d < source.begin.size(); ++d) {

@@ -1,19 +1,17 @@
 /*!
  * \file program.h
- * \brief The execution program: what every worker runs, in executable order, without names or
- * attributes.
+ * \brief The execution program: what each worker runs, in order, without names or attributes.
  *
- * `EmitProgram` (emit.h) writes it, the NNVM pass that builds the execution graph reads it. The two
- * live in different extension modules with different C++ ABIs, so the program travels as one flat
- * array of int64 (`EncodeProgram`, `DecodeProgram`).
+ * EmitProgram (emit.h) writes it; the NNVM pass that builds the execution graph reads it. They are
+ * in extension modules with different C++ ABIs, so the program is passed as one flat array of int64
+ * (EncodeProgram, DecodeProgram).
  *
  * Invariants:
- *  - nodes stand in the order of execution, in which memory is planned: inputs have smaller indices
- * than the node that names them;
- *  - pieces of a fetch are disjoint boxes inside its shape; the sources of a piece are summed;
- * cells of no piece hold `fill`;
- *  - a fetch reads a box of an entry in the entry's own local coordinates (`Source::begin`), along
- * the fetch's dimensions or those that `Source::along` names.
+ *  - Nodes are in the order of execution: inputs have smaller indices than their reader. Memory is
+ * planned in this order.
+ *  - Pieces of a fetch are disjoint boxes inside its shape. Elements of no piece hold `fill`.
+ *  - A fetch reads a box of an entry in that entry's coordinates (Source::begin), along the fetch's
+ * dimensions or those named by Source::along.
  */
 #ifndef TOFU_CORE_PROGRAM_PROGRAM_H_
 #define TOFU_CORE_PROGRAM_PROGRAM_H_
@@ -30,12 +28,12 @@
 namespace tofu {
 
 enum class NodeKind : int64_t {
-  kVariable = 0,  // one worker's shard of a tensor that no operator produces
-  kOperator = 1,  // one worker's copy of an operator
-  kFetch = 2      // a region assembled on one worker out of the entries of several
+  kVariable = 0,  // a worker's shard of a tensor without producer
+  kOperator = 1,  // a worker's copy of an operator
+  kFetch = 2      // a region assembled on one worker
 };
 
-/*! \brief An output of a node. Variables and fetches have the one output 0. */
+/*! \brief An output of a node. Variables and fetches have output 0. */
 struct Entry {
   int64_t node = -1;
   int64_t index = 0;
@@ -47,19 +45,17 @@ inline bool operator==(const Entry& a, const Entry& b) {
 
 struct ProgramNode {
   NodeKind kind = NodeKind::kVariable;
-  int64_t id = -1;  // operator id of an operator, tensor id of a variable or a fetch
+  int64_t id = -1;  // operator, or tensor of a variable or a fetch
   int64_t worker = 0;
-  int64_t phase = 0;  // of base/phase.h; variables have the first
-  int64_t fill_bits =
-      0;  // the bit pattern of the double that cells outside all pieces hold (fetches only)
+  int64_t phase = 0;                         // see base/phase.h; 0 for variables
+  int64_t fill_bits = 0;                     // the bits of the double outside all pieces (fetches)
+  std::vector<std::vector<int64_t>> shapes;  // shape of every output; one for variables and fetches
   std::vector<std::vector<int64_t>>
-      shapes;  // local shape of every output; one for variables and fetches
-  std::vector<std::vector<int64_t>>
-      begins;  // of every output, where its first element is in the whole tensor
+      begins;  // by output: position of its first element in the whole tensor
   std::vector<Entry> inputs;
-  std::vector<Piece> pieces;  // fetches only
+  std::vector<Piece> pieces;  // of fetches
 
-  /*! \brief Adds an output that covers a box of its tensor. */
+  /*! \brief Add an output that covers a box of its tensor. */
   void AddOutput(const Interval* box, int rank) {
     shapes.push_back(ExtentsOf(box, rank));
     begins.emplace_back();
@@ -77,15 +73,23 @@ struct ProgramNode {
 struct Program {
   int64_t num_workers = 1;
   std::vector<ProgramNode> nodes;
-  // Requested tensors in order, for each one the entries of worker 0 .. num_workers - 1; then an
-  // entry of every node that no other one reads (a shard of a replicated tensor, say).
+  // The entries of each requested tensor, worker by worker; then an entry of every node without
+  // readers.
   std::vector<Entry> outputs;
   // Entries in transit between workers: fetched regions, padded copies and partial results. All
-  // others are shards of tensors.
+  // others are shards.
   std::vector<Entry> transit;
 };
 
-/*! \brief First number of every encoded program; changes with the format. */
+/*! \brief The group of a worker's nodes in an execution graph. */
+inline std::string NameGroup(int64_t worker) { return "tofu_worker_" + std::to_string(worker); }
+
+/*! \brief The name of a worker's shard of a tensor or copy of an operator. */
+inline std::string NameShard(const std::string& whole, int64_t worker) {
+  return whole + "@" + std::to_string(worker);
+}
+
+/*! \brief The first number of an encoded program. It changes with the format. */
 constexpr int64_t kProgramFormat = 0x746f667534;
 
 namespace detail {
@@ -103,7 +107,7 @@ inline void PutEntries(const std::vector<Entry>& entries, std::vector<int64_t>* 
   }
 }
 
-/*! \brief A box as a vector of begins and one of extents. */
+/*! \brief Append a box as a vector of begins and one of extents. */
 inline void PutBox(const Box& box, std::vector<int64_t>* out) {
   out->push_back(static_cast<int64_t>(box.size()));
   for (const Interval& interval : box) out->push_back(interval.begin);
@@ -137,8 +141,7 @@ inline void PutNode(const ProgramNode& node, std::vector<int64_t>* out) {
 
 }  // namespace detail
 
-/*! \brief Reads an encoded program front to back; every read is checked against the end of the
- * array. */
+/*! \brief Reads an encoded program. Every read is checked against the end of the array. */
 class ProgramReader {
  public:
   ProgramReader(const int64_t* data, size_t size) : data_(data), size_(size) {}
@@ -226,8 +229,8 @@ class ProgramReader {
   size_t position_ = 0;
 };
 
-/*! \brief The program as one flat array: format, workers, then nodes, outputs and entries in
- * transit, each with its count first. */
+/*! \brief Encode a program: format, workers, then nodes, outputs and entries in transit, each after
+ * its count. */
 inline std::vector<int64_t> EncodeProgram(const Program& program) {
   std::vector<int64_t> data;
   data.reserve(64 + program.nodes.size() * 40);
@@ -241,8 +244,8 @@ inline std::vector<int64_t> EncodeProgram(const Program& program) {
 }
 
 /*!
- * \brief The inverse of EncodeProgram.
- * \throws std::invalid_argument where `data` is not an encoded program of this format.
+ * \brief Decode a program.
+ * \\throws std::invalid_argument if `data` is no encoded program of this format
  */
 inline Program DecodeProgram(const int64_t* data, size_t size) {
   ProgramReader reader(data, size);

@@ -50,7 +50,7 @@ int ProgramBuilder::AddCopy(int op, int worker, int phase, std::vector<Entry> in
   return AddNode(std::move(node));
 }
 
-/*! \brief `order` lists the nodes that there are, by the positions that they had. */
+/*! \brief `order` lists the old positions of all nodes in their new order. */
 void ProgramBuilder::Reorder(const std::vector<size_t>& order) {
   std::vector<int64_t> position(order.size());
   std::vector<ProgramNode> nodes;
@@ -71,7 +71,7 @@ void ProgramBuilder::Reorder(const std::vector<size_t>& order) {
 void ProgramBuilder::GroupByWorker() {
   constexpr int64_t kFetchPhase = -1;
   const std::vector<ProgramNode>& nodes = program_.nodes;
-  std::vector<std::pair<int64_t, int64_t>> keys;  // (run, worker); every fetch begins a run
+  std::vector<std::pair<int64_t, int64_t>> keys;  // (run, worker); every fetch starts a run
   int64_t run = 0;
   int64_t phase = kFetchPhase;
   for (const ProgramNode& node : nodes) {
@@ -91,7 +91,7 @@ void ProgramBuilder::GroupByWorker() {
 
 void ProgramBuilder::KeepUnread() {
   std::vector<char> is_read(program_.nodes.size(), 0);
-  std::map<int64_t, int64_t> output_of;  // by operator: one that is read of some copy
+  std::map<int64_t, int64_t> output_of;  // by operator: an output that is read of some copy
   const auto read = [&](const Entry& entry) {
     is_read[entry.node] = 1;
     const ProgramNode& node = program_.nodes[entry.node];
@@ -104,7 +104,8 @@ void ProgramBuilder::KeepUnread() {
   for (size_t id = 0; id < program_.nodes.size(); ++id) {
     const ProgramNode& node = program_.nodes[id];
     if (is_read[id] || node.kind == NodeKind::kVariable) continue;
-    // Not any output: MXNet has kernels that refuse to compute some, the gradient of indices, say.
+    // Prefer an output that is read: some kernels of MXNet cannot compute others, for example
+    // gradients of indices.
     const auto found = output_of.find(node.id);
     const bool is_known = node.kind == NodeKind::kOperator && found != output_of.end();
     program_.outputs.push_back({static_cast<int64_t>(id), is_known ? found->second : 0});

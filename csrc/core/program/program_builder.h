@@ -27,22 +27,19 @@ class ProgramBuilder {
 
   void AddOutput(const Entry& entry) { program_.outputs.push_back(entry); }
 
-  /*! \brief The entry is no shard, but on its way to one or to an operator. */
+  /*! \brief Mark an entry that is not a shard but on its way to one or to an operator. */
   void MarkTransit(const Entry& entry) { program_.transit.push_back(entry); }
 
   /*!
-   * \brief Where nothing is fetched between several operators of one phase, the copies of one
-   * worker stand together: a framework may run them at once.
+   * \brief Make the copies of one worker adjacent where a phase has several operators without a
+   * fetch in between, so that a framework can run them at once.
    *
-   * Nobody reads another worker's entries in between, so the lifetimes of entries on each worker
-   * stay as they are. Phases stay apart: a framework may stop between them.
+   * No worker reads entries of others in between, so lifetimes on each worker stay the same. Phases
+   * are not mixed, since a framework may stop between them.
    */
   void GroupByWorker();
 
-  /*!
-   * \brief Hands out what no node reads as well: the plan pays for every shard and every copy, and
-   * a framework does not run what is not asked for.
-   */
+  /*! \brief Make nodes without readers outputs, since a framework runs only what outputs need. */
   void KeepUnread();
 
   Program Take() { return std::move(program_); }

@@ -1,6 +1,6 @@
 /*!
  * \file program_tables.cc
- * \brief Nodes of a program laid down as rows.
+ * \brief Rows for the nodes of a program.
  */
 #include "core/program/program_tables.h"
 
@@ -27,7 +27,7 @@ class TableMaker {
   }
 
  private:
-  /*! \brief All entries come first, since a program with a flaw may read what comes later. */
+  /*! \brief Add all entries first: an invalid program may read later ones. */
   void AddEntries() {
     size_t rank = 1;
     for (const ProgramNode& node : program_.nodes) {
@@ -120,7 +120,7 @@ class TableMaker {
     Pad(values.size(), otherwise, column);
   }
 
-  /*! \brief The columns of the dimensions that a row of `rank` lacks. */
+  /*! \brief Fill the columns of dimensions that a row of `rank` lacks. */
   void Pad(size_t rank, int64_t otherwise, Column* column) const {
     column->insert(column->end(), static_cast<size_t>(tables_.rank) - rank, otherwise);
   }

@@ -1,29 +1,12 @@
 /*!
  * \file shards.cc
- * \brief Reading shards and assembling them.
+ * \brief Reading and assembly of shards.
  */
 #include "core/program/shards.h"
 
 #include <utility>
 
 namespace tofu {
-
-namespace {
-
-/*! \brief The digits of the replicated steps, as one number for each worker. */
-std::vector<int> CopyNumbers(const WorkerGrid& grid, const std::vector<int>& layout) {
-  std::vector<int> numbers(grid.num_workers(), 0);
-  for (int step = 0; step < grid.num_steps(); ++step) {
-    if (layout[step] != kReplicated) continue;
-    for (int worker = 0; worker < grid.num_workers(); ++worker) {
-      numbers[worker] =
-          numbers[worker] * static_cast<int>(grid.factor(step)) + grid.digit(worker, step);
-    }
-  }
-  return numbers;
-}
-
-}  // namespace
 
 TensorShards::Placed& TensorShards::Place(int tensor) {
   Placed& placed = tensors_[tensor];
@@ -34,7 +17,8 @@ TensorShards::Placed& TensorShards::Place(int tensor) {
   const bool overlaps =
       graph_.splits_equally() && HasRest(graph_.tensor(tensor).shape, grid_, layout);
   placed.own = overlaps ? OwnBoxes(placed.shards) : placed.shards;
-  placed.replica = CopyNumbers(grid_, layout);
+  placed.replica =
+      NumberDigits(grid_, layout.size(), [&](int step) { return layout[step] == kReplicated; });
   placed.entries.resize(grid_.num_workers());
   return placed;
 }
@@ -71,12 +55,12 @@ void TensorShards::AddRegion(int tensor, int worker, const Box& moved, const Mov
       continue;
     }
     std::vector<Box> rest;
-    Subtract(box, mine, &rest);  // what the worker has itself
+    Subtract(box, mine, &rest);  // without elements of this shard
     for (const Box& part : rest) pieces->Add(part, Shard(tensor, owner), shard, movement);
   }
 }
 
-/*! \brief `box` of an output on one worker, summed over its holders; the worker's own entry where
+/*! \brief Sum `box` of an output over its holders on one worker. Return the worker's own entry if
  * that is all. */
 Entry TensorShards::Gather(const ProducedOutput& produced, const PlacedAccess& access, int worker,
                            const Interval* box) {
@@ -96,7 +80,7 @@ Entry TensorShards::Gather(const ProducedOutput& produced, const PlacedAccess& a
                             std::move(pieces));
 }
 
-/*! \brief A replicated shard out of the parts that the workers which hold it have summed. */
+/*! \brief Gather a replicated shard from the workers that have summed its parts. */
 Entry TensorShards::JoinParts(int tensor, int phase, int worker, const PlacedLayout& layout,
                               const std::vector<Entry>& parts) {
   const int rank = layout.shards.rank();

@@ -1,7 +1,7 @@
 /*!
  * \file shards.h
- * \brief Where every tensor's shards are in the program: variables, entries of operator copies, or
- * fetches that assemble them.
+ * \brief Shards of tensors in a program: variables, entries of operator copies, or fetches that
+ * assemble them.
  */
 #ifndef TOFU_CORE_PROGRAM_SHARDS_H_
 #define TOFU_CORE_PROGRAM_SHARDS_H_
@@ -16,12 +16,12 @@
 
 namespace tofu {
 
-/*! \brief What one operator left of one of its outputs on every worker. */
+/*! \brief One output of an operator on every worker. */
 struct ProducedOutput {
   int op = -1;
   int index = 0;
-  std::vector<Entry> entries;  // by worker; node -1 where its region is empty
-  Boxes regions;  // what each entry's array covers; cells outside the tensor mean nothing
+  std::vector<Entry> entries;  // by worker; node -1 if its region is empty
+  Boxes regions;               // of each entry; elements outside the tensor are undefined
 };
 
 class TensorShards {
@@ -34,30 +34,28 @@ class TensorShards {
         builder_(builder),
         tensors_(graph.num_tensors()) {}
 
-  /*! \brief The boxes of a tensor's shards in its own layout. */
+  /*! \brief The boxes of a tensor's shards, in its own layout. */
   const Boxes& ShardBoxes(int tensor) { return Place(tensor).shards; }
 
-  /*! \brief The entry that holds a worker's shard; the shard of a variable comes into being at its
-   * first use. */
+  /*! \brief The entry of a worker's shard. Variables are added at their first use. */
   Entry Shard(int tensor, int worker);
 
-  /*! \brief A fetch of a region out of the shards; cells outside the tensor hold `fill`. */
+  /*! \brief Fetch a region from shards. Elements outside the tensor hold `fill`. */
   Entry FetchRegion(int tensor, int worker, int phase, const Interval* region, double fill);
 
-  /*! \brief Adds a region to a fetch: `moved`, in the dimensions of the movement, is where it comes
-   * to lie. */
+  /*! \brief Add a region to a fetch. `moved` is its place in the dimensions of the movement. */
   void AddRegion(int tensor, int worker, const Box& moved, const Movement& movement,
                  FetchPieces* pieces);
 
-  /*! \brief Brings an output into its tensor's layout on every worker. */
+  /*! \brief Bring an output into its tensor's layout on every worker. */
   void Assemble(const ProducedOutput& produced);
 
  private:
   struct Placed {
     bool is_placed = false;
     Boxes shards;
-    Boxes own;                   // what others read of them (OwnBoxes)
-    std::vector<int> replica;    // workers of equal numbers hold one whole copy between them
+    Boxes own;                   // what others read (OwnBoxes)
+    std::vector<int> replica;    // workers with equal numbers hold one copy together
     std::vector<Entry> entries;  // by worker; node -1 before first use
   };
 

@@ -1,10 +1,7 @@
 /*!
  * \file strided_piece.h
- * \brief A piece laid over row-major arrays: what the kernels of CPUs and of GPUs have in common.
- *
- * A kernel knows addresses, no coordinates, and where an array is narrower than another, equal
- * boxes lie differently in them. So this is another form of a piece, made when the shapes of the
- * inputs are known.
+ * \brief A piece as offsets and strides into row-major arrays, for kernels on CPUs and GPUs. It is
+ * made when the shapes of the inputs are known.
  */
 #ifndef TOFU_CORE_PROGRAM_STRIDED_PIECE_H_
 #define TOFU_CORE_PROGRAM_STRIDED_PIECE_H_
@@ -18,14 +15,14 @@
 
 namespace tofu {
 
-/*! \brief An extent, and how far apart neighbours lie in the output and in each source. */
+/*! \brief An extent, and its strides in the output and in each source. */
 struct StridedDimension {
   int64_t extent;
   std::vector<int64_t> strides;
 };
 
 struct StridedPiece {
-  std::vector<int64_t> offsets;              // of the first cell: in the output and in each source
+  std::vector<int64_t> offsets;  // of the first element, in the output and in each source
   std::vector<StridedDimension> dimensions;  // innermost first, none of extent 1
 
   int64_t num_cells() const {
@@ -35,7 +32,7 @@ struct StridedPiece {
   }
 };
 
-/*! \brief Drops dimensions of extent 1 and joins those that are one row in every array. */
+/*! \brief Drop dimensions of extent 1, and join those that are contiguous in every array. */
 inline void MergeDimensions(std::vector<StridedDimension>* dimensions) {
   std::vector<StridedDimension> merged;
   for (StridedDimension& dimension : *dimensions) {
@@ -54,10 +51,10 @@ inline void MergeDimensions(std::vector<StridedDimension>* dimensions) {
 }
 
 /*!
- * \brief Where the cells of a piece lie in the output and in its sources.
- * \param shape of the output: anything with extents at [d]
- * \param shape_of from the number of an input to its shape
- * \param element how far apart neighbouring elements are: 1, or their bytes
+ * \brief Lay a piece over its output and sources.
+ * \\param shape of the output: anything with extents at [d]
+ * \\param shape_of(i) the shape of input i
+ * \\param element the distance between neighbours: 1, or their bytes
  */
 template <typename Shape, typename ShapeOf>
 StridedPiece LayOut(const Piece& piece, const Shape& shape, const ShapeOf& shape_of,

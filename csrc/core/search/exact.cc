@@ -1,6 +1,6 @@
 /*!
  * \file exact.cc
- * \brief The stages of the exact search.
+ * \brief Stages of the exact search.
  */
 #include "core/search/exact.h"
 
@@ -44,7 +44,7 @@ class ExactSearch {
     } catch (const std::length_error& error) {
       if (!has_plan()) throw std::runtime_error(error.what());
     } catch (const std::bad_alloc&) {
-      // Whatever was proved before stays true.
+      // Bounds proved before stay valid.
       if (!has_plan()) throw;
     }
     return MakeResult();
@@ -55,19 +55,19 @@ class ExactSearch {
 
   int64_t Ceiling() const { return assignment_ ? result_.recursive_bytes + 1 : kForbiddenBytes; }
 
-  /*! \brief Of the tables. Where they alone would take longer than the whole search may, the
-   * recursion's plan has to do. */
+  /*! \brief The most entries of all tables. If tables take longer than the search may, the
+   * recursion's plan is the result. */
   size_t MostEntries() const {
-    constexpr double kLeast = 0.05;  // seconds: what is cheap is made at any time
+    constexpr double kLeast = 0.05;  // seconds: cheap tables are always made
     const double affordable =
         std::max(state_.SecondsLeft(), kLeast) * kAdditionsPerSecond / PerEntry();
     return assignment_ ? static_cast<size_t>(std::min<double>(affordable, kMaxExactEntries))
                        : kMaxExactEntries;
   }
 
-  /*! \brief Additions that an entry of a table takes. */
+  /*! \brief Additions per entry of a table. */
   double PerEntry() const {
-    constexpr double kAdditionsPerWorker = 24;  // of its box
+    constexpr double kAdditionsPerWorker = 24;  // for its box
     return kAdditionsPerWorker * static_cast<double>(grid_.num_workers());
   }
 
@@ -78,14 +78,13 @@ class ExactSearch {
       assignment_ = result_.plan.assignment;
       for (int64_t bytes : result_.plan.step_bytes) result_.recursive_bytes += bytes;
     } catch (const std::runtime_error&) {
-      // Too densely connected for elimination: a plan is left to message passing.
+      // Too densely connected for elimination: message passing will find a plan.
     } catch (const std::bad_alloc&) {
       // The same.
     }
   }
 
-  /*! \brief The tables take the effort and the memory that they take: nothing can be proved without
-   * them. */
+  /*! \brief Count the effort and memory of the tables, without which nothing can be proved. */
   void CountTables() {
     const auto entries = static_cast<double>(problem_.num_entries);
     state_.Spend(PerEntry() * entries);
@@ -96,7 +95,6 @@ class ExactSearch {
   void Solve() {
     if (!problem_.stars.empty()) return SolveShared();
     Part part = MakePart(std::move(problem_.pairwise));
-    result_.table_entries = CountDistinctEntries(part.problem);
     if (assignment_) state_.Offer(part, FindValues(problem_, variables_, *assignment_));
     state_.DropDominated(&part);
     if (state_.Solve(part) >= 0) return state_.Prove();
@@ -105,7 +103,6 @@ class ExactSearch {
   }
 
   void SolveShared() {
-    result_.table_entries = CountDistinctEntries(problem_.pairwise);
     std::vector<int> values(variables_.size(), 0);
     if (assignment_) values = FindValues(problem_, variables_, *assignment_);
     state_.Offer(values, EvaluateShared(problem_, values));
@@ -113,11 +110,10 @@ class ExactSearch {
   }
 
   ExactResult MakeResult() {
-    if (state_.has_plan())
-      assignment_ = ToAssignment(graph_, problem_, variables_, state_.values());
+    if (state_.has_plan()) assignment_ = ToAssignment(problem_, variables_, state_.values());
     const PlanCost cost = EvaluatePlan(graph_, grid_, *assignment_);
-    // Operators of one group that happen to choose alike share fetches, which no pair of variables
-    // sees: the plan may cost less than was counted, and so may others.
+    // Operators of one group with equal choices by coincidence share fetches, which no pair of
+    // variables sees. The plan and others may cost less than was counted.
     const bool is_counted = !MayShareByChance(graph_);
     if (state_.has_plan() && is_counted && cost.total_bytes != state_.bytes()) {
       throw std::logic_error("the plan costs " + std::to_string(cost.total_bytes) +
@@ -125,13 +121,9 @@ class ExactSearch {
     }
     result_.plan.assignment = std::move(*assignment_);
     result_.plan.step_bytes = cost.step_bytes;
-    result_.plan.num_variables = variables_.size();
-    result_.plan.num_incidences = problem_.num_incidences;
-    result_.plan.num_tables = problem_.num_tables;
     result_.lower_bound = is_counted ? std::min(state_.bound(), cost.total_bytes) : 0;
     result_.held_bytes = state_.held_bytes();
     result_.is_optimal = state_.is_optimal() && is_counted;
-    result_.plan.largest_table = std::max(result_.plan.largest_table, state_.largest_table());
     return std::move(result_);
   }
 

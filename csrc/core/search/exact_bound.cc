@@ -1,6 +1,6 @@
 /*!
  * \file exact_bound.cc
- * \brief Rounds of bounding and pruning over the contracted problem.
+ * \brief Rounds of bounding and pruning on the contracted problem.
  */
 #include "core/search/exact_bound.h"
 
@@ -14,7 +14,6 @@
 #include "core/bounds/bound.h"
 #include "core/bounds/min_sum.h"
 #include "core/bounds/mini_buckets.h"
-#include "core/bounds/repetition.h"
 #include "core/elimination/contract.h"
 #include "core/search/polish.h"
 
@@ -26,13 +25,7 @@ using Costs = std::vector<std::vector<int64_t>>;  // by variable and value
 
 struct TimeIsUp {};
 
-size_t Count(const KeptValues& kept) {
-  size_t count = 0;
-  for (const std::vector<int>& values : kept) count += values.size();
-  return count;
-}
-
-/*! \brief Entries of the tables of all pairs. */
+/*! \brief Entries of all pairs' tables. */
 double CountEntries(const PairwiseProblem& problem) {
   double entries = 0;
   for (const PairTable& pair : problem.pairs)
@@ -40,7 +33,7 @@ double CountEntries(const PairwiseProblem& problem) {
   return entries;
 }
 
-/*! \brief Values that cost at most `most`, and the cheapest of each variable anyway. */
+/*! \brief Values that cost at most `most`, and the cheapest of each variable. */
 KeptValues KeepBelow(const Costs& costs, int64_t most) {
   KeptValues kept;
   for (const std::vector<int64_t>& of_variable : costs) {
@@ -71,17 +64,17 @@ class BoundSearch {
 
  private:
   static constexpr double kShare = 0.7;            // of the effort; the rest is for better plans
-  static constexpr double kContraction = 1e6;      // operations for one table
-  static constexpr double kAdditionsPerEntry = 8;  // of a sweep: there and back, of 64 bits
+  static constexpr double kContraction = 1e6;      // operations per table
+  static constexpr double kAdditionsPerEntry = 8;  // of a sweep: forward and back, in 64 bits
   // Operations for a plan among the cheapest values, after sweeps and after mini-buckets.
   static constexpr double kQuickTrial = 5e6;
   static constexpr double kTrial = 1e8;
 
-  /*! \brief Whether no plan costs less; ties between plans may be open. */
+  /*! \brief Return true if no plan costs less. Ties may be open. */
   bool IsClosed() const { return state_.bound() >= state_.bytes(); }
 
-  /*! \brief Mini-buckets of three variables and more, of fewer where that takes too long; each size
-   * again where it ruled out much. Whether the best plan is proved. */
+  /*! \brief Bound by mini-buckets of growing size, from three variables, or fewer if those take too
+   * long. A size is repeated while it prunes much. Return true if the best plan is proved. */
   bool BoundInRounds() {
     constexpr double kMostEntries = size_t{1} << 24;
     const double median = FindMedianDomain();
@@ -95,11 +88,11 @@ class BoundSearch {
     for (int radius = 2;; radius += 2, variables += 0.5) {
       while (true) {
         if (state_.IsOver(kShare) || IsClosed()) return false;
-        const size_t before = Count(KeepAll(core_.problem));
+        const size_t before = CountKept(KeepAll(core_.problem));
         if (BoundByTables(static_cast<size_t>(size_of(variables)), radius)) return true;
         if (state_.IsOver(kShare)) return false;
         if (SweepAndPrune()) return true;
-        if (4 * Count(KeepAll(core_.problem)) >= 3 * before) break;
+        if (4 * CountKept(KeepAll(core_.problem)) >= 3 * before) break;
       }
       if (size_of(variables) == kMostEntries) return false;
     }
@@ -150,14 +143,14 @@ class BoundSearch {
     }
   }
 
-  /*! \brief Takes a bound, and what each value costs above it at least; whether the best plan is
+  /*! \brief Use a bound and the least cost of each value above it. Return true if the best plan is
    * proved. */
   bool Use(const Costs& excess, int64_t bound, double trial, const char* stage) {
     state_.RaiseBound(bound);
     state_.Report(stage);
     if (TryCheapest(excess, bound, trial)) return true;
     const KeptValues kept = KeepBelow(excess, state_.bytes() - bound);
-    if (Count(kept) == Count(KeepAll(core_.problem))) return false;
+    if (CountKept(kept) == CountKept(KeepAll(core_.problem))) return false;
     Prune(kept);
     if (state_.Solve(part_) < 0) return false;
     state_.Prove();
@@ -172,10 +165,10 @@ class BoundSearch {
   }
 
   /*!
-   * \brief Solves the problem over the cheapest values, as many as elimination can take.
+   * \brief Solve the problem over the cheapest values, as many as elimination can handle.
    *
-   * A plan with any other value costs more than bound + most: where the best plan among these costs
-   * no more than that, it is the best of all; else it is at least a plan, and the bound rises.
+   * A plan with any other value costs more than bound + most. If the best plan among the cheapest
+   * values costs at most that, it is optimal. Otherwise it is a plan, and the bound rises.
    */
   bool TryCheapest(const Costs& excess, int64_t bound, double trial) {
     int64_t low = 0;
@@ -186,7 +179,7 @@ class BoundSearch {
     KeptValues cheapest = KeepBelow(excess, most);
     while (!state_.Fits(EstimateElimination(core_.problem, cheapest), trial)) {
       if (most == 0) return false;
-      // Below `low` there is nothing to prove, but a plan to find.
+      // Below `low` nothing is proved, but a plan may be found.
       most = most > low ? low + (most - low) / 4 : most / 2;
       cheapest = KeepBelow(excess, most);
       KeepBest(&cheapest);
@@ -199,7 +192,7 @@ class BoundSearch {
     return true;
   }
 
-  /*! \brief Adds the values of the best plan. */
+  /*! \brief Add the values of the best plan. */
   void KeepBest(KeptValues* of_core) const {
     const std::vector<int> best = FindPositions(part_, state_.values());
     for (size_t v = 0; v < of_core->size(); ++v) {
@@ -210,7 +203,7 @@ class BoundSearch {
     }
   }
 
-  /*! \brief The variables of the contracted problem as they come in the graph. */
+  /*! \brief The variables of the contracted problem in the order of the graph. */
   std::vector<int> OrderCore() const {
     std::vector<int> numbers(part_.problem.size(), -1);
     for (size_t v = 0; v < core_.variables.size(); ++v)
@@ -222,22 +215,22 @@ class BoundSearch {
     return order;
   }
 
-  /*! \brief Values of the contracted problem as values of the part: the other variables keep all.
-   */
+  /*! \brief Convert kept values of the contracted problem to the part: its other variables keep all
+   * values. */
   KeptValues KeepInPart(const KeptValues& of_core) const {
     KeptValues kept = KeepAll(part_.problem);
     for (size_t v = 0; v < of_core.size(); ++v) kept[core_.variables[v]] = of_core[v];
     return kept;
   }
 
-  /*! \brief The best plan that takes these values of the contracted problem. */
+  /*! \brief Offer the best plan with these values of the contracted problem. */
   void OfferCore(const std::vector<int>& values) {
     const int64_t bytes = core_.constant + WeightBytes(EvaluatePairwise(core_.problem, values));
     if (state_.has_plan() && bytes >= state_.bytes()) return;
     KeptValues kept;
     for (int value : values) kept.push_back({value});
     const Part part = Select(part_, KeepInPart(kept));
-    state_.Offer(part, EliminatePairwise(part.problem, kMaxTableEntries).values);  // of width 2
+    state_.Offer(part, EliminatePairwise(part.problem, kMaxTableEntries).values);  // has width 2
   }
 
   const ExactProblem& problem_;

@@ -1,7 +1,6 @@
 /*!
  * \file exact_bound.h
- * \brief The part of the exact search that elimination alone cannot do: bounds, the values that
- * they rule out, and elimination of what is left.
+ * \brief Bounds, pruning and elimination of the remaining problem, for the exact search.
  */
 #ifndef TOFU_CORE_SEARCH_EXACT_BOUND_H_
 #define TOFU_CORE_SEARCH_EXACT_BOUND_H_
@@ -16,12 +15,12 @@ struct BoundStatistics {
 };
 
 /*!
- * \brief Raises the bound, improves the plan and drops values, until the plan is proved, nothing
- * moves any more or the time is over.
+ * \brief Raise the bound, improve the plan and remove values until the plan is proved, nothing
+ * changes, or the time is over.
  *
- * Bounds come from message passing (bound.h), and on the costs that it has spread, from
- * mini-buckets of growing size (mini_buckets.h). Both say what each value costs at least; values
- * above the best plan go.
+ * Bounds come from message passing (bound.h) and, on the costs that it has spread, from
+ * mini-buckets of growing size (mini_buckets.h). Values whose bound exceeds the best plan are
+ * removed.
  */
 BoundStatistics SearchByBounds(const ExactProblem& problem, Part* part, ExactState* state);
 

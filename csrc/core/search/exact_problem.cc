@@ -1,6 +1,6 @@
 /*!
  * \file exact_problem.cc
- * \brief Tabulation of the whole choice.
+ * \brief Tabulation of whole sequences of choices.
  */
 #include "core/search/exact_problem.h"
 
@@ -50,8 +50,6 @@ class Tabulation {
     Prepare(pause);
     AddCosts();
     OrderVariables();
-    problem_.num_incidences = tables_.incidences().size();
-    problem_.num_tables = tables_.num_tables();
     return std::move(problem_);
   }
 
@@ -60,7 +58,7 @@ class Tabulation {
   int TensorVariable(size_t i) const { return variables_.OfTensor(tables_.incidences()[i].tensor); }
   const ChoiceList& List(int variable) const { return lists_[list_of_[variable]]; }
 
-  /*! \brief Notes that the problem is about to take so many bytes more. */
+  /*! \brief Count bytes that the problem is about to take. */
   void Hold(double bytes) {
     problem_.held_bytes += bytes;
     if (problem_.held_bytes > size_.max_bytes) {
@@ -69,10 +67,11 @@ class Tabulation {
     }
   }
 
-  /*! \brief Refuses what is too large before any of it is there. */
+  /*! \brief Raise std::length_error for a problem that is too large, before anything is allocated.
+   */
   void CheckSize() {
     const std::vector<int> kinds = variables_.NumberSequences();
-    std::vector<double> counts;  // of the sequences of each kind
+    std::vector<double> counts;  // of sequences, by kind
     for (int v = 0; v < variables_.size(); ++v) {
       if (kinds[v] == static_cast<int>(counts.size())) {
         counts.push_back(variables_.CountSequences(v));
@@ -85,7 +84,7 @@ class Tabulation {
     }
     std::set<std::tuple<int, int, int>> known;  // tables
     double entries = 0;
-    double placed = 0;  // bytes of all layouts of one tensor
+    double placed = 0;  // of all layouts of a tensor
     for (size_t i = 0; i < tables_.incidences().size(); ++i) {
       const int op = kinds[OperatorVariable(i)];
       const int tensor = kinds[TensorVariable(i)];
@@ -97,17 +96,17 @@ class Tabulation {
       throw std::length_error("the tables of the exact search would have more than " +
                               std::to_string(size_.max_entries) + " entries");
     }
-    Hold(2 * sizeof(int64_t) * entries);  // once more for their sums
+    Hold(2 * sizeof(int64_t) * entries);  // their sums take as much
     Hold(placed * static_cast<double>(CountThreads()));
   }
 
-  /*! \brief In the problem, in the lists of choices, and as a key of these. */
+  /*! \brief Bytes in the problem, in lists of choices, and in keys. */
   double BytesOfSequence() const {
     constexpr double kOfVectors = 80;
     return kOfVectors + 4.0 * sizeof(int) * grid_.num_steps();
   }
 
-  /*! \brief Of the boxes of a layout while tables are computed. */
+  /*! \brief Bytes of a layout's boxes while tables are computed. */
   double BytesOfLayout(int tensor) const {
     const double boxes = grid_.has_prices() ? 2 + grid_.num_steps() : 2;
     return boxes * BytesOfBoxes(tensor);
@@ -148,7 +147,7 @@ class Tabulation {
     tables_.Prepare(requests, pause);
   }
 
-  /*! \brief One table for each pair of variables: the sum over the incidences that connect them. */
+  /*! \brief Add one table per pair of variables: the sum over the incidences that connect them. */
   void AddCosts() {
     std::map<std::pair<int, int>, std::vector<const std::vector<int64_t>*>> parts;
     for (size_t i : MakeStars()) {
@@ -166,14 +165,14 @@ class Tabulation {
     std::map<std::pair<int, std::vector<const std::vector<int64_t>*>>, SharedMatrix> sums;
     for (auto& [pair, tables] : parts) {
       std::sort(tables.begin(), tables.end());
-      // The rows of a sum are those of its tables, which do not know how many they have.
+      // The key includes the rows, which the tables of a sum do not determine.
       SharedMatrix& sum = sums[{list_of_[pair.first], tables}];
       if (sum == nullptr) sum = Sum(List(pair.first), List(pair.second), tables);
       problem_.pairwise.pairs.push_back({pair.first, pair.second, sum});
     }
   }
 
-  /*! \brief Makes the stars; the incidences that are left are pairs. */
+  /*! \brief Make stars. Return the other incidences, which become pairs. */
   std::vector<size_t> MakeStars() {
     std::vector<size_t> rest;
     std::map<std::pair<int, int>, std::vector<size_t>> groups;  // by tensor and phase
@@ -198,8 +197,8 @@ class Tabulation {
     return rest;
   }
 
-  /*! \brief Of tensors that lie alike and are read alike, those of repeated layers, one star has
-   * the bytes of all. */
+  /*! \brief Add a star. Stars with equal variables and patterns, as of repeated layers, become one.
+   */
   void AddStar(Star star) {
     std::vector<std::pair<int, std::vector<int>>> form = {{star.centre, {}}};
     for (const Star::Reader& reader : star.readers)
@@ -218,14 +217,14 @@ class Tabulation {
     }
   }
 
-  /*! \brief What a read asks for at each choice of its operator. */
+  /*! \brief Number the regions of a read at each choice of its operator. */
   const std::vector<int>& FindRegions(size_t i) {
     const auto found =
         regions_of_.try_emplace({tables_.signature(i), List(OperatorVariable(i)).id});
     if (found.second) {
       const Incidence& incidence = tables_.incidences()[i];
       for (const std::vector<int>& choice : List(OperatorVariable(i)).choices) {
-        Hold(BytesOfBoxes(incidence.tensor));  // regions are told apart by all that they are
+        Hold(BytesOfBoxes(incidence.tensor));  // regions are compared as a whole
         found.first->second.push_back(regions_.Of(incidence.op, *incidence.reads.front(), choice));
       }
     }
@@ -257,7 +256,7 @@ class Tabulation {
     return star;
   }
 
-  /*! \brief Whether two readers may ask for the same, and that costs something. */
+  /*! \brief Return true if two readers may ask for equal regions at a cost. */
   static bool IsShareable(const Star& star) {
     std::vector<int> asking(star.bytes.size(), 0);
     for (const Star::Reader& reader : star.readers) {
@@ -284,8 +283,8 @@ class Tabulation {
     return sum;
   }
 
-  /*! \brief An operator comes at its place, a tensor just after what writes it or just before what
-   * reads it first. */
+  /*! \brief Order variables as in the graph: a tensor just after its producer or just before its
+   * first reader. */
   void OrderVariables() {
     std::vector<int64_t> places(variables_.size(), -1);
     const auto put = [&](int variable, int64_t place) {
@@ -314,7 +313,7 @@ class Tabulation {
   std::vector<int> list_of_;  // by variable
   RegionNumbers regions_;
   std::map<std::pair<int, int>, std::vector<int>> regions_of_;  // by signature and list of choices
-  // The place of a star by its centre and what its readers ask for.
+  // Stars by centre, readers and patterns.
   std::map<std::vector<std::pair<int, std::vector<int>>>, size_t> star_of_form_;
   ExactProblem problem_;
 };
@@ -342,17 +341,10 @@ std::vector<int> FindValues(const ExactProblem& problem, const SearchVariables& 
   return values;
 }
 
-Assignment ToAssignment(const Graph& graph, const ExactProblem& problem,
-                        const SearchVariables& variables, const std::vector<int>& values) {
-  Assignment assignment;
-  const auto choices = [&](int variable) {
-    return (*problem.sequences[variable])[values[variable]];
-  };
-  for (int op = 0; op < graph.num_operators(); ++op)
-    assignment.operators.push_back(choices(variables.OfOperator(op)));
-  for (int tensor = 0; tensor < graph.num_tensors(); ++tensor)
-    assignment.tensors.push_back(choices(variables.OfTensor(tensor)));
-  return assignment;
+Assignment ToAssignment(const ExactProblem& problem, const SearchVariables& variables,
+                        const std::vector<int>& values) {
+  return variables.MakeAssignment(
+      [&](int variable) { return (*problem.sequences[variable])[values[variable]]; });
 }
 
 }  // namespace tofu

@@ -1,11 +1,10 @@
 /*!
  * \file exact_problem.h
- * \brief The whole choice of a plan, all steps at once, as a pairwise problem.
+ * \brief All steps of a plan at once, as a pairwise problem.
  *
- * The values of a variable are all its feasible sequences of choices, one per step. The cost of a
- * plan is the bytes of the last level's geometry, which is a sum over incidences (cost.h). Where
- * the graph shares regions, the reads of one tensor in one phase are a star instead, of the layout
- * and their operators' choices, where these may ask for the same.
+ * The values of a variable are its feasible sequences of choices, one per step. The cost of a plan
+ * is a sum over incidences (cost.h). If the graph shares regions, the reads of a tensor in a phase
+ * that may have equal regions become a star over the layout and their operators' choices.
  */
 #ifndef TOFU_CORE_SEARCH_EXACT_PROBLEM_H_
 #define TOFU_CORE_SEARCH_EXACT_PROBLEM_H_
@@ -24,45 +23,42 @@ namespace tofu {
 
 struct ExactProblem {
   PairwiseProblem pairwise;
-  std::vector<SharedSequences> sequences;  // by variable: what its values stand for
-  std::vector<Star> stars;                 // prices of regions that several reads share
-  std::vector<int> order;                  // the variables as they come in the graph
-  size_t num_incidences = 0;
-  size_t num_tables = 0;
-  size_t num_entries = 0;  // of these tables
-  double held_bytes = 0;   // about what all of it takes
+  std::vector<SharedSequences> sequences;  // by variable: meaning of its values
+  std::vector<Star> stars;                 // prices of shared regions
+  std::vector<int> order;                  // of variables in the graph
+  size_t num_entries = 0;                  // of distinct tables
+  double held_bytes = 0;                   // estimate of all memory
 };
 
-/*! \brief More entries than this of all distinct tables would be too many to hold. */
+/*! \brief The most entries of all distinct tables. */
 constexpr size_t kMaxExactEntries = size_t{1} << 26;
 
-/*! \brief The values of a variable at most: eliminations number them in 16 bits. */
+/*! \brief The most values of a variable: eliminations number them in 16 bits. */
 constexpr double kMaxSequences = (1 << 16) - 1;
 
-/*! \brief What a problem may hold. */
+/*! \brief Limits of a problem. */
 struct ExactSize {
   size_t max_entries = kMaxExactEntries;  // of all distinct tables
-  double max_bytes = 0;                   // of all that it consists of
+  double max_bytes = 0;                   // of everything
 };
 
 /*!
- * \brief Tabulates the problem. Tables hold no more than `ceiling` bytes: what costs more than a
- * known plan is as good as forbidden.
- * \throws std::length_error before the problem passes `size`, std::invalid_argument for hints that
- * cannot be met.
+ * \brief Tabulate the problem. Table entries are at most `ceiling`: higher costs are as good as
+ * forbidden.
+ * \\throws std::length_error before the problem exceeds `size`, std::invalid_argument for hints
+ * that cannot be met
  */
 ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
                                const SearchVariables& variables, int64_t ceiling,
                                const ExactSize& size, const std::function<void()>& pause);
 
-/*! \brief The values of an assignment that keeps to ties and shared choices, -1 for a variable
- * whose choices are none of its sequences. */
+/*! \brief Convert an assignment to values; -1 for a variable without this sequence. */
 std::vector<int> FindValues(const ExactProblem& problem, const SearchVariables& variables,
                             const Assignment& assignment);
 
-/*! \brief The assignment of values. */
-Assignment ToAssignment(const Graph& graph, const ExactProblem& problem,
-                        const SearchVariables& variables, const std::vector<int>& values);
+/*! \brief Convert values to an assignment. */
+Assignment ToAssignment(const ExactProblem& problem, const SearchVariables& variables,
+                        const std::vector<int>& values);
 
 }  // namespace tofu
 

@@ -1,6 +1,6 @@
 /*!
  * \file exact_state.cc
- * \brief Parts of a problem, and the best plan so far.
+ * \brief The best plan so far, and its proof.
  */
 #include "core/search/exact_state.h"
 
@@ -14,49 +14,17 @@ namespace tofu {
 
 namespace {
 
-/*! \brief What an operation of elimination counts for: it adds 128 bits for each table, wherever
- * they lie. */
+/*! \brief Additions that an operation of elimination counts for: it adds 128 bits per table, at any
+ * address. */
 constexpr double kAdditionsPerOperation = 40;
 
-/*! \brief Of an elimination table: the weight and the best value. */
+/*! \brief Bytes of an elimination table per entry: weight and best value. */
 constexpr double kBytesPerEntry = 18;
 
 }  // namespace
 
 double CountTableBytes(const PairwiseProblem& problem) {
   return static_cast<double>(CountDistinctEntries(problem) * sizeof(int64_t));
-}
-
-KeptValues KeepAll(const PairwiseProblem& problem) {
-  KeptValues all;
-  for (const std::vector<Weight>& unary : problem.unary) {
-    all.emplace_back(unary.size());
-    std::iota(all.back().begin(), all.back().end(), 0);
-  }
-  return all;
-}
-
-Part MakePart(PairwiseProblem problem) {
-  KeptValues all = KeepAll(problem);
-  return {std::move(problem), std::move(all)};
-}
-
-Part Select(const Part& part, const KeptValues& kept) {
-  Part selected{Restrict(part.problem, kept), kept};
-  for (size_t v = 0; v < kept.size(); ++v) {
-    for (int& value : selected.originals[v]) value = part.originals[v][value];
-  }
-  return selected;
-}
-
-std::vector<int> FindPositions(const Part& part, const std::vector<int>& values) {
-  std::vector<int> positions;
-  for (size_t v = 0; v < values.size(); ++v) {
-    const std::vector<int>& originals = part.originals[v];
-    positions.push_back(static_cast<int>(
-        std::lower_bound(originals.begin(), originals.end(), values[v]) - originals.begin()));
-  }
-  return positions;
 }
 
 ExactState::ExactState(const ExactLimits& limits, const ExactProgress& progress)
@@ -103,13 +71,12 @@ void ExactState::Offer(const std::vector<int>& values, Weight weight) {
 void ExactState::TakeEffort(const ExactState& other) {
   spent_ += other.spent_;
   Hold(static_cast<double>(other.held_bytes_));
-  largest_table_ = std::max(largest_table_, other.largest_table_);
 }
 
 void ExactState::RaiseBound(int64_t bytes) { bound_ = std::max(bound_, bytes); }
 
 bool ExactState::Fits(const EliminationEstimate& estimate, double most_operations) const {
-  constexpr double kLeast = 0.05;  // seconds: what is cheap is tried at any time
+  constexpr double kLeast = 0.05;  // seconds: cheap eliminations are always tried
   const double operations =
       std::min(most_operations,
                std::max(SecondsLeft(), kLeast) * kAdditionsPerSecond / kAdditionsPerOperation);
@@ -126,7 +93,6 @@ int64_t ExactState::Solve(const Part& part, double most_operations) {
   Hold(CountTableBytes(part.problem) + kBytesPerEntry * estimate.entries);
   const EliminationResult solved =
       EliminatePairwise(part.problem, limits_.max_table_entries, std::move(estimate.order));
-  largest_table_ = std::max(largest_table_, solved.largest_table);
   Offer(part, solved.values);
   return WeightBytes(solved.weight);
 }

@@ -1,7 +1,6 @@
 /*!
  * \file exact_state.h
- * \brief What the exact search works on and knows at each moment: the values that are left, the
- * best plan, the bound, the time.
+ * \brief State of the exact search: the best plan, the bound, effort and memory.
  */
 #ifndef TOFU_CORE_SEARCH_EXACT_STATE_H_
 #define TOFU_CORE_SEARCH_EXACT_STATE_H_
@@ -17,30 +16,13 @@
 
 namespace tofu {
 
-/*! \brief A problem whose values are some of those of the whole one. */
-struct Part {
-  PairwiseProblem problem;
-  KeptValues originals;  // by variable and value: the value of the whole problem, ascending
-};
-
-/*! \brief Of the distinct tables of a problem. */
+/*! \brief Bytes of the distinct tables of a problem. */
 double CountTableBytes(const PairwiseProblem& problem);
 
-/*! \brief The part that is the whole. */
-Part MakePart(PairwiseProblem problem);
-
-/*! \brief All values of all variables. */
-KeptValues KeepAll(const PairwiseProblem& problem);
-
-Part Select(const Part& part, const KeptValues& kept);
-
-/*! \brief Values of the whole problem as values of a part that holds them. */
-std::vector<int> FindPositions(const Part& part, const std::vector<int>& values);
-
-/*! \brief Operations of an elimination that ends in seconds. */
+/*! \brief Operations of an elimination that takes seconds. */
 constexpr double kMaxOperations = 3e9;
 
-/*! \brief Additions of bytes that two cores make in a second where they lie in a row. */
+/*! \brief Additions of contiguous bytes per second on two cores. */
 constexpr double kAdditionsPerSecond = 8e9;
 
 class ExactState {
@@ -48,56 +30,53 @@ class ExactState {
   ExactState(const ExactLimits& limits, const ExactProgress& progress);
 
   bool has_plan() const { return !values_.empty(); }
-  /*! \brief Of the best plan, in values of the whole problem. */
+  /*! \brief The best plan, as values of the whole problem. */
   const std::vector<int>& values() const { return values_; }
   Weight weight() const { return weight_; }
   int64_t bytes() const { return WeightBytes(weight_); }
   int64_t bound() const { return bound_; }
   bool is_optimal() const { return is_optimal_; }
-  size_t largest_table() const { return largest_table_; }
 
-  /*! \brief Counts work, in additions of bytes. */
+  /*! \brief Count work, in additions. */
   void Spend(double additions) { spent_ += additions / kAdditionsPerSecond; }
 
-  /*! \brief Notes that tables of so many bytes are held at the same time. */
+  /*! \brief Count bytes of tables that are held at the same time. */
   void Hold(double bytes) { held_bytes_ = std::max(held_bytes_, static_cast<int64_t>(bytes)); }
   int64_t held_bytes() const { return held_bytes_; }
 
-  /*! \brief Of the time that may be spent, by the work that was counted. */
+  /*! \brief Remaining seconds, by counted work. */
   double SecondsLeft() const { return limits_.seconds - spent_; }
 
-  /*! \brief Whether `share` of the work is done that may be done, or the clock says that it takes
-   * far longer. */
+  /*! \brief Return true if `share` of the work is done, or the clock is far beyond it. */
   bool IsOver(double share = 1) const;
 
-  /*! \brief Tells the caller, who may throw to stop. */
+  /*! \brief Call the progress function, which may throw to stop. */
   void Report(const char* stage) const;
 
-  /*! \brief The limits of a search that may spend this part of the effort that is left. */
+  /*! \brief Limits for a search with a share of the remaining effort. */
   ExactLimits MakeLimits(double share) const;
 
-  /*! \brief Takes values of a part for the best plan if they are better. */
+  /*! \brief Take values of a part as the best plan if they are better. */
   void Offer(const Part& part, const std::vector<int>& values);
 
-  /*! \brief The same for values of the whole problem, which may be more than a pairwise one. */
+  /*! \brief The same for values of the whole problem, whose weight may include stars. */
   void Offer(const std::vector<int>& values, Weight weight);
 
-  /*! \brief Adds what another search took. */
+  /*! \brief Add the effort of another search. */
   void TakeEffort(const ExactState& other);
 
   void RaiseBound(int64_t bytes);
 
-  /*! \brief Whether elimination has the tables and the time for a problem. */
+  /*! \brief Return true if time and memory suffice for an elimination. */
   bool Fits(const EliminationEstimate& estimate, double most_operations) const;
 
-  /*! \brief Eliminates a part if it fits and offers its best plan; the least bytes, or -1. */
+  /*! \brief Eliminate a part if it fits, and offer its best plan. Return the least bytes, or -1. */
   int64_t Solve(const Part& part, double most_operations = kMaxOperations);
 
-  /*! \brief The best plan is the best of all. */
+  /*! \brief Mark the best plan as optimal. */
   void Prove();
 
-  /*! \brief Drops dominated values until there are none; values that dominate them take their place
-   * in the best plan. */
+  /*! \brief Remove dominated values repeatedly. Dominating values replace them in the best plan. */
   void DropDominated(Part* part);
 
  private:
@@ -107,13 +86,12 @@ class ExactState {
   const ExactLimits& limits_;
   const ExactProgress& progress_;
   std::chrono::steady_clock::time_point started_;
-  double spent_ = 0;        // seconds, by the work
-  int64_t held_bytes_ = 0;  // by all tables, at most
+  double spent_ = 0;        // by counted work
+  int64_t held_bytes_ = 0;  // most bytes at one time
   std::vector<int> values_;
   Weight weight_ = 0;
   int64_t bound_ = 0;
   bool is_optimal_ = false;
-  size_t largest_table_ = 0;  // entries, of eliminations
 };
 
 }  // namespace tofu

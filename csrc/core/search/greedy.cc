@@ -54,7 +54,7 @@ class GreedySearch {
   int TensorVariable(size_t i) const { return variables_.OfTensor(tables_.incidences()[i].tensor); }
   bool IsTensor(int variable) const { return is_tensor_[variable]; }
 
-  /*! \brief Tensor classes, the largest tensor first; structure decides between equal ones. */
+  /*! \brief Tensor classes, the largest first. Structure breaks ties. */
   std::vector<int> OrderTensors() {
     is_tensor_.assign(variables_.size(), false);
     std::vector<int64_t> sizes(variables_.size(), 0);
@@ -93,7 +93,7 @@ class GreedySearch {
 
   size_t CountValues(int variable) const { return lists_[variable].choices.size(); }
 
-  /*! \brief Bytes of one incidence, its variables at these values. */
+  /*! \brief Bytes of an incidence at values of its variables. */
   int64_t Bytes(size_t incidence, int variable, size_t value, size_t other_value) {
     const int op = OperatorVariable(incidence);
     const int tensor = TensorVariable(incidence);
@@ -103,7 +103,7 @@ class GreedySearch {
     return tables_.Get(incidence, lists_[op], lists_[tensor])[row * CountValues(tensor) + column];
   }
 
-  /*! \brief What `variable` costs at `value` with everything around it that is known. */
+  /*! \brief Cost of `variable` at `value` with all neighbours that are known. */
   int64_t KnownBytes(int variable, size_t value) {
     int64_t bytes = 0;
     for (size_t i : incidences_of_[variable]) {
@@ -114,7 +114,7 @@ class GreedySearch {
     return bytes;
   }
 
-  /*! \brief The least that a free neighbour can cost once `variable` takes `value`. */
+  /*! \brief Least cost of a free neighbour if `variable` takes `value`. */
   int64_t AnswerBytes(int neighbour, const std::vector<int64_t>& known, int variable,
                       size_t value) {
     int64_t least = kForbiddenBytes;
@@ -143,19 +143,13 @@ class GreedySearch {
 
   SearchResult MakeResult() {
     SearchResult result;
-    const auto choices = [&](int variable) { return lists_[variable].choices[values_[variable]]; };
-    for (int id = 0; id < graph_.num_operators(); ++id)
-      result.assignment.operators.push_back(choices(variables_.OfOperator(id)));
-    for (int id = 0; id < graph_.num_tensors(); ++id)
-      result.assignment.tensors.push_back(choices(variables_.OfTensor(id)));
+    result.assignment = variables_.MakeAssignment(
+        [&](int variable) { return lists_[variable].choices[values_[variable]]; });
     try {
       result.step_bytes = EvaluatePlan(graph_, grid_, result.assignment).step_bytes;
     } catch (const std::invalid_argument& error) {
       throw std::runtime_error(error.what());
     }
-    result.num_variables = variables_.size();
-    result.num_incidences = tables_.incidences().size();
-    result.num_tables = tables_.num_tables();
     return result;
   }
 
@@ -164,7 +158,7 @@ class GreedySearch {
   SearchVariables variables_;
   CostTables tables_;
   std::vector<ChoiceList> lists_;  // by variable
-  std::vector<int> values_;        // by variable: which of its sequences, or kUnknown
+  std::vector<int> values_;        // by variable: index of its sequence, or kUnknown
   std::vector<std::vector<size_t>> incidences_of_;
   std::vector<char> is_tensor_;
 };

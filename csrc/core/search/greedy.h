@@ -1,12 +1,10 @@
 /*!
  * \file greedy.h
- * \brief The greedy heuristic of Spartan (section 7.3 of the paper): the largest tensor first, then
- * its operators.
+ * \brief The greedy heuristic of Spartan (section 7.3 of the paper).
  *
- * Tensor classes in the order of their sizes; each takes the layout that costs least where every
- * operator around it that is still free answers as is best, given the layouts known so far. The
- * operators around it are fixed then, each to its cheapest choice, and nothing is taken back.
- * Linear in the incidences.
+ * Tensor classes are visited by decreasing size. Each takes the cheapest layout, given the known
+ * layouts, if every free operator around it answers as well as possible. Then these operators are
+ * fixed, each to its cheapest choice. Nothing is revised. Linear in the incidences.
  */
 #ifndef TOFU_CORE_SEARCH_GREEDY_H_
 #define TOFU_CORE_SEARCH_GREEDY_H_
@@ -17,9 +15,11 @@
 
 namespace tofu {
 
-/*! \brief A plan by the heuristic: the values of a variable are its whole sequences of choices.
- * \throws std::invalid_argument for hints that cannot be met, std::runtime_error where an operator
- * that writes in place is left no choice. */
+/*!
+ * \brief Find a plan by the heuristic. Values of a variable are whole sequences of choices.
+ * \\throws std::invalid_argument for hints that cannot be met, std::runtime_error if no choice is
+ * left to an operator that writes in place
+ */
 SearchResult SearchGreedy(const Graph& graph, const WorkerGrid& grid, const Hints& hints);
 
 }  // namespace tofu

@@ -1,6 +1,6 @@
 /*!
  * \file polish.cc
- * \brief Eliminations with all steps but two fixed.
+ * \brief Eliminations in which two steps are free.
  */
 #include "core/search/polish.h"
 
@@ -24,28 +24,37 @@ KeptValues FreeSteps(const ExactProblem& problem, const KeptValues& originals,
     }
   }
   for (size_t v = problem.sequences.size(); v < originals.size(); ++v) {
-    kept.emplace_back(originals[v].size());
-    std::iota(kept.back().begin(), kept.back().end(), 0);
+    kept.push_back(CountUp(originals[v].size()));
   }
   return kept;
 }
 
-void Polish(const ExactProblem& problem, const Part& part, ExactState* state) {
-  if (!state->has_plan()) return;
+void ForEachTwoSteps(const ExactProblem& problem, const ExactState& state,
+                     const std::function<bool()>& is_over,
+                     const std::function<void(int first, int second)>& search) {
+  if (!state.has_plan()) return;
   const int steps = static_cast<int>(problem.sequences.front()->front().size());
   const int pairs = steps * (steps - 1) / 2;
-  int idle = 0;  // pairs in a row that found nothing
+  int idle = 0;  // pairs in a row without an improvement
   while (steps > 2) {
     for (int first = 0; first < steps; ++first) {
       for (int second = first + 1; second < steps; ++second) {
-        if (state->IsOver() || idle == pairs) return;
-        const Weight before = state->weight();
-        state->Solve(
-            Select(part, FreeSteps(problem, part.originals, state->values(), first, second)));
-        idle = state->weight() < before ? 0 : idle + 1;
+        if (idle == pairs || is_over()) return;
+        const Weight before = state.weight();
+        search(first, second);
+        idle = state.weight() < before ? 0 : idle + 1;
       }
     }
   }
+}
+
+void Polish(const ExactProblem& problem, const Part& part, ExactState* state) {
+  ForEachTwoSteps(
+      problem, *state, [state] { return state->IsOver(); },
+      [&](int first, int second) {
+        const KeptValues kept = FreeSteps(problem, part.originals, state->values(), first, second);
+        state->Solve(Select(part, kept));
+      });
 }
 
 }  // namespace tofu

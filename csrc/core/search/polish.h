@@ -1,10 +1,11 @@
 /*!
  * \file polish.h
- * \brief Better plans from a good one: two steps of the recursion at a time, all variables at once.
+ * \brief Improvement of a plan: re-optimises two steps at a time, for all variables.
  */
 #ifndef TOFU_CORE_SEARCH_POLISH_H_
 #define TOFU_CORE_SEARCH_POLISH_H_
 
+#include <functional>
 #include <vector>
 
 #include "core/search/exact_problem.h"
@@ -12,12 +13,18 @@
 
 namespace tofu {
 
-/*! \brief The values, by their positions among `originals`, that take what the best plan's `values`
- * take at all steps but two, and all values that are no choices. */
+/*! \brief List the values, as positions in `originals`, that agree with `values` at all steps but
+ * two. Variables without sequences keep all values. */
 KeptValues FreeSteps(const ExactProblem& problem, const KeptValues& originals,
                      const std::vector<int>& values, int first, int second);
 
-/*! \brief Improves the best plan, until no two steps find anything or the time is over. */
+/*! \brief Call `search` with pairs of steps until no pair improves the plan of `state` or
+ * is_over(). */
+void ForEachTwoSteps(const ExactProblem& problem, const ExactState& state,
+                     const std::function<bool()>& is_over,
+                     const std::function<void(int first, int second)>& search);
+
+/*! \brief Improve the best plan until no pair of steps helps or the time is over. */
 void Polish(const ExactProblem& problem, const Part& part, ExactState* state);
 
 }  // namespace tofu

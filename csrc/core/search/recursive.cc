@@ -1,6 +1,6 @@
 /*!
  * \file recursive.cc
- * \brief The steps of the recursive search.
+ * \brief Steps of the recursive search.
  */
 #include "core/search/recursive.h"
 
@@ -39,14 +39,9 @@ class RecursiveSearch {
       total_bytes = bytes;
       if (progress) progress(step + 1, total_bytes);
     }
-    result.num_variables = variables_.size();
-    result.num_incidences = tables_.incidences().size();
-    result.num_tables = tables_.num_tables();
-    for (int id = 0; id < graph_.num_operators(); ++id)
-      result.assignment.operators.push_back(histories_[variables_.OfOperator(id)]);
-    for (int id = 0; id < graph_.num_tensors(); ++id)
-      result.assignment.tensors.push_back(histories_[variables_.OfTensor(id)]);
-    // The steps count each read by itself, since what is shared is no sum over pairs.
+    result.assignment =
+        variables_.MakeAssignment([this](int variable) { return histories_[variable]; });
+    // The steps count each read by itself: the cost of shared regions is no sum over pairs.
     if (graph_.shares_regions())
       result.step_bytes = EvaluatePlan(graph_, grid_, result.assignment).step_bytes;
     return result;
@@ -55,7 +50,7 @@ class RecursiveSearch {
  private:
   static constexpr int kSameVariable = -1;
 
-  /*! \brief Groups the incidences by the pair of variables that they connect. */
+  /*! \brief Group incidences by the pair of variables that they connect. */
   void FindPairs() {
     std::unordered_map<uint64_t, int> known;
     for (const Incidence& incidence : tables_.incidences()) {
@@ -72,7 +67,7 @@ class RecursiveSearch {
     }
   }
 
-  /*! \brief History + one more choice, for every value of the domain. */
+  /*! \brief By variable: its history with each value of its domain appended. */
   std::vector<ChoiceList> ExtendHistories(const std::vector<std::vector<int>>& domains) {
     std::vector<ChoiceList> lists;
     lists.reserve(domains.size());
@@ -85,7 +80,7 @@ class RecursiveSearch {
   }
 
   void AddTies(int step, const std::vector<std::vector<int>>& domains,
-               EliminationProblem* problem) const {
+               PairwiseProblem* problem) const {
     problem->unary.resize(domains.size());
     for (size_t v = 0; v < domains.size(); ++v) {
       for (int choice : domains[v]) {
@@ -96,7 +91,7 @@ class RecursiveSearch {
   }
 
   void AddHolding(const WorkerGrid& grid, const std::vector<ChoiceList>& lists,
-                  EliminationProblem* problem) const {
+                  PairwiseProblem* problem) const {
     for (int id = 0; id < graph_.num_tensors(); ++id) {
       const int v = variables_.OfTensor(id);
       for (size_t x = 0; x < lists[v].choices.size(); ++x) {
@@ -105,11 +100,13 @@ class RecursiveSearch {
     }
   }
 
-  void AddCosts(const std::vector<ChoiceList>& lists, EliminationProblem* problem) {
+  void AddCosts(const std::vector<ChoiceList>& lists, PairwiseProblem* problem) {
+    std::vector<std::shared_ptr<ByteMatrix>> sums;
     for (const auto& [op, tensor] : pairs_) {
-      problem->pairs.push_back(
-          {op, tensor,
-           std::vector<int64_t>(lists[op].choices.size() * lists[tensor].choices.size(), 0)});
+      const size_t rows = lists[op].choices.size(), columns = lists[tensor].choices.size();
+      sums.push_back(std::make_shared<ByteMatrix>(
+          ByteMatrix{rows, columns, std::vector<int64_t>(rows * columns, 0)}));
+      problem->pairs.push_back({op, tensor, sums.back()});
     }
     for (size_t i = 0; i < pair_of_.size(); ++i) {
       const ChoiceList& op = lists[variables_.OfOperator(tables_.incidences()[i].op)];
@@ -121,18 +118,18 @@ class RecursiveSearch {
         for (size_t x = 0; x < unary.size(); ++x)
           unary[x] += MakeWeight(bytes[x * unary.size() + x], 0);
       } else {
-        std::vector<int64_t>& sum = problem->pairs[pair_of_[i]].bytes;
+        std::vector<int64_t>& sum = sums[pair_of_[i]]->entries;
         for (size_t x = 0; x < sum.size(); ++x) sum[x] += bytes[x];
       }
     }
   }
 
-  /*! \brief Fixes the next choice of every variable; returns the bytes of the geometry so far. */
+  /*! \brief Fix the next choice of every variable. Return the bytes of the steps so far. */
   int64_t RunStep(int step, SearchResult* result) {
     const std::vector<std::vector<int>> domains = variables_.Domains(step, histories_);
     tables_.SetGrid(grid_.Prefix(step + 1));
     const std::vector<ChoiceList> lists = ExtendHistories(domains);
-    EliminationProblem problem;
+    PairwiseProblem problem;
     AddTies(step, domains, &problem);
     AddHolding(grid_.Prefix(step + 1), lists, &problem);
     AddCosts(lists, &problem);
@@ -144,22 +141,19 @@ class RecursiveSearch {
     return bytes;
   }
 
-  /*! \brief Eliminates a step, as it is or, where that needs large tables, without dominated
-   * values.
-   */
-  EliminationResult Solve(EliminationProblem problem) {
+  /*! \brief Eliminate a step. If that needs large tables, remove dominated values first. */
+  EliminationResult Solve(PairwiseProblem problem) {
     constexpr size_t kLargeTable = size_t{1} << 20;
     if (!is_dense_) {
-      problem.order = std::move(order_);
       try {
-        EliminationResult best = Eliminate(problem, kLargeTable);
+        EliminationResult best = Eliminate(problem, kLargeTable, std::move(order_));
         order_ = best.order;
         return best;
       } catch (const std::runtime_error&) {
         is_dense_ = true;
       }
     }
-    return EliminateUndominated(problem);
+    return EliminateUndominated(std::move(problem));
   }
 
   [[noreturn]] void ReportForbidden(int step, const std::vector<ChoiceList>& lists,
@@ -187,8 +181,8 @@ class RecursiveSearch {
   std::vector<std::vector<int>> histories_;  // by variable: its choices so far
   std::vector<std::pair<int, int>> pairs_;   // (operator variable, tensor variable)
   std::vector<int> pair_of_;                 // by incidence, or kSameVariable
-  std::vector<int> order_;                   // of elimination: the same at each step
-  bool is_dense_ = false;                    // large tables are needed
+  std::vector<int> order_;                   // for elimination; the same at each step
+  bool is_dense_ = false;                    // a step needed large tables
   TieWeights ties_;
 };
 

@@ -1,12 +1,12 @@
 /*!
  * \file recursive.h
- * \brief The recursive search (section 5.2 of the paper): one step at a time, each conditioned on
- * the steps before.
+ * \brief The recursive search (section 5.2 of the paper): one step at a time, given the steps
+ * before.
  *
- * Step i chooses one axis for every operator class and one dimension for every tensor class so that
- *     cost(geometry of levels 1..i, choices of steps 1..i-1 fixed)
- * is least, exactly, by elimination (eliminate.h). Plans of equal cost are told apart by structural
- * hashes (canonical.h), so that the plan does not depend on ids or names.
+ * Step i chooses an axis for every operator class and a dimension for every tensor class that
+ * minimise cost(geometry of levels 1..i, choices of steps 1..i-1 fixed) exactly, by elimination
+ * (eliminate.h). Structural hashes (canonical.h) decide between plans of equal cost, so the plan
+ * does not depend on ids or names.
  */
 #ifndef TOFU_CORE_SEARCH_RECURSIVE_H_
 #define TOFU_CORE_SEARCH_RECURSIVE_H_
@@ -24,21 +24,17 @@ namespace tofu {
 
 struct SearchResult {
   Assignment assignment;
-  std::vector<int64_t> step_bytes;  // increments; their sum is the plan's cost
-  size_t num_variables = 0;
-  size_t num_incidences = 0;
-  size_t num_tables = 0;  // cost tables computed, over all steps; the other incidences shared one
-  size_t largest_table = 0;  // entries of the largest elimination table
+  std::vector<int64_t> step_bytes;  // increments; they sum to the plan's cost
+  size_t largest_table = 0;         // entries of the largest elimination table
 };
 
-/*! \brief Called after each step with (steps done, bytes so far); an exception from it ends the
- * search. */
+/*! \brief Receives (steps done, bytes so far). An exception from it ends the search. */
 using SearchProgress = std::function<void(int, int64_t)>;
 
 /*!
- * \brief Searches a plan for the grid.
- * \throws std::invalid_argument for hints that cannot be met, std::runtime_error where a table
- * grows too large.
+ * \brief Find a plan for the grid.
+ * \\throws std::invalid_argument for hints that cannot be met, std::runtime_error if a table is too
+ * large
  */
 SearchResult SearchRecursive(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
                              const SearchProgress& progress);

@@ -1,6 +1,6 @@
 /*!
  * \file shared_search.cc
- * \brief Bounds over stars, and searches among the values that they leave.
+ * \brief Bounds over stars, and searches among the remaining values.
  */
 #include "core/search/shared_search.h"
 
@@ -28,10 +28,9 @@ class SharedSearch {
   SharedSearch(const ExactProblem& problem, ExactState* state)
       : problem_(problem),
         state_(*state),
-        kept_(KeepAll(problem.pairwise)),
-        pairs_(problem.pairwise),
+        part_(MakePart(problem.pairwise)),
         stars_(problem.stars),
-        passing_(std::make_unique<StarPassing>(pairs_, stars_, problem.order)) {}
+        passing_(std::make_unique<StarPassing>(part_.problem, stars_, problem.order)) {}
 
   BoundStatistics Run() {
     if (SweepAdditions() > state_.SecondsLeft() * kAdditionsPerSecond) return statistics_;
@@ -39,29 +38,24 @@ class SharedSearch {
     Polish();
     while (true) {
       const int64_t bound = BoundByStars();
-      const size_t before = Count(kept_);
+      const size_t before = CountKept(part_.originals);
       const Weight weight = state_.weight();
       if (state_.IsOver() || SolveBelow(bound)) return statistics_;
       Prune(KeepBelow(state_.bytes() - bound));
-      const bool has_moved = state_.weight() < weight || 10 * Count(kept_) < 9 * before;
+      const bool has_moved =
+          state_.weight() < weight || 10 * CountKept(part_.originals) < 9 * before;
       if (!has_moved || state_.IsOver()) return statistics_;
     }
   }
 
  private:
-  static constexpr double kAdditionsPerStep = 20;  // few of them lie in a row
-  static constexpr double kTrialShare = 0.1;       // of what may be spent yet
-  static constexpr double kTwoStepsShare = 0.02;   // the same
-  static constexpr double kPolishShare = 0.3;      // of all that may be spent
-  static constexpr double kDominanceShare = 0.05;  // of what a search may spend
-  static constexpr int64_t kNarrow = 200;          // a part of the bound: a gap for sweeps alone
-  static constexpr int64_t kTight = 5000;          // the same: a gap for the last search
-
-  static size_t Count(const KeptValues& kept) {
-    size_t count = 0;
-    for (const std::vector<int>& values : kept) count += values.size();
-    return count;
-  }
+  static constexpr double kAdditionsPerStep = 20;  // they are not contiguous
+  static constexpr double kTrialShare = 0.1;       // of the remaining effort
+  static constexpr double kTwoStepsShare = 0.02;   // of the remaining effort
+  static constexpr double kPolishShare = 0.3;      // of the total effort
+  static constexpr double kDominanceShare = 0.05;  // of the effort of one search
+  static constexpr int64_t kNarrow = 200;  // fraction of the bound: the gap that polishing leaves
+  static constexpr int64_t kTight = 5000;  // fraction of the bound: the gap that sweeps leave
 
   static std::vector<Star> RestrictAll(const std::vector<Star>& stars, const KeptValues& kept) {
     std::vector<Star> restricted;
@@ -71,7 +65,7 @@ class SharedSearch {
 
   double SweepAdditions() const { return kAdditionsPerStep * passing_->CountSteps(); }
 
-  /*! \brief Sweeps as long as they close a good part of the gap. */
+  /*! \brief Sweep while this closes a good part of the gap. */
   int64_t BoundByStars() {
     constexpr int kSweeps = 5;
     constexpr int64_t kLeastPart = 10;
@@ -95,34 +89,30 @@ class SharedSearch {
     return bound;
   }
 
-  /*! \brief Leaves these of the kept values. */
+  /*! \brief Restrict the problem to some of its values. */
   void Prune(const KeptValues& below) {
-    pairs_ = Restrict(pairs_, below);
+    part_ = Select(part_, below);
     stars_ = RestrictAll(stars_, below);
-    passing_ = std::make_unique<StarPassing>(pairs_, stars_, problem_.order, *passing_, below);
-    for (size_t v = 0; v < kept_.size(); ++v) {
-      std::vector<int> values;
-      for (int x : below[v]) values.push_back(kept_[v][x]);
-      kept_[v] = std::move(values);
-    }
+    passing_ =
+        std::make_unique<StarPassing>(part_.problem, stars_, problem_.order, *passing_, below);
     state_.Report("pruning");
   }
 
-  /*! \brief The kept values that cost at most `most` above the bound, and those of the best plan.
-   */
+  /*! \brief Values that cost at most `most` above the bound, and those of the best plan. */
   KeptValues KeepBelow(int64_t most) const {
-    KeptValues below(kept_.size());
-    for (size_t v = 0; v < kept_.size(); ++v) {
-      for (size_t x = 0; x < kept_[v].size(); ++x) {
-        if (reduced_[v][x] <= most || kept_[v][x] == state_.values()[v])
+    KeptValues below(part_.originals.size());
+    for (size_t v = 0; v < below.size(); ++v) {
+      const std::vector<int>& values = part_.originals[v];
+      for (size_t x = 0; x < values.size(); ++x) {
+        if (reduced_[v][x] <= most || values[x] == state_.values()[v])
           below[v].push_back(static_cast<int>(x));
       }
     }
     return below;
   }
 
-  /*! \brief Searches among the values that may be in a better plan, or where these are too many,
-   * among the cheapest of them. Whether nothing is left to do. */
+  /*! \brief Search among the values that may be in a better plan or, if these are too many, among
+   * the cheapest. Return true if nothing is left to do. */
   bool SolveBelow(int64_t bound) {
     const std::vector<StarExcess> excess = passing_->FindExcess();
     const int64_t gap = std::max<int64_t>(state_.bytes() - bound, 0);
@@ -135,32 +125,24 @@ class SharedSearch {
     }
   }
 
-  /*! \brief Better plans from the best one, two steps at a time, where one pattern at most is
-   * fetched for several reads; until no two steps find anything or the gap is narrow. */
+  /*! \brief Improve the best plan two steps at a time, with at most one shared pattern per star,
+   * until nothing helps or the gap is narrow. */
   void Polish() {
-    const auto steps = static_cast<int>(problem_.sequences.front()->front().size());
-    const int pairs = steps * (steps - 1) / 2;
     const std::vector<StarExcess> unknown(stars_.size());
-    int idle = 0;  // pairs in a row that found nothing
-    while (steps > 2) {
-      for (int first = 0; first < steps; ++first) {
-        for (int second = first + 1; second < steps; ++second) {
-          const bool is_narrow = state_.bytes() - state_.bound() <= state_.bound() / kNarrow;
-          if (is_narrow || idle == pairs || state_.IsOver(kPolishShare)) return;
-          const Weight before = state_.weight();
-          Search(FreeSteps(problem_, kept_, state_.values(), first, second), unknown,
-                 state_.bytes(), 0, kTwoStepsShare);
-          idle = state_.weight() < before ? 0 : idle + 1;
-        }
-      }
-    }
+    const auto is_over = [this] {
+      const int64_t gap = state_.bytes() - state_.bound();
+      return gap <= state_.bound() / kNarrow || state_.IsOver(kPolishShare);
+    };
+    ForEachTwoSteps(problem_, state_, is_over, [&](int first, int second) {
+      Search(FreeSteps(problem_, part_.originals, state_.values(), first, second), unknown,
+             state_.bytes(), 0, kTwoStepsShare);
+    });
   }
 
   /*!
-   * \brief Searches the best plan of some of the kept values, beginning with the best one, with a
-   * variable for each star. No bound that it finds holds above `cap`; where that is 0, plans alone
-   * are wanted.
-   * \return whether these are few enough.
+   * \brief Search the best plan over some values, starting from the best one, with a variable for
+   * each star. Bounds from this search are valid up to `cap`; 0 asks for plans only.
+   * \\return false if the values are too many
    */
   bool Search(const KeptValues& below, const std::vector<StarExcess>& excess, int64_t most,
               int64_t cap, double share) {
@@ -168,10 +150,7 @@ class SharedSearch {
     std::vector<StarExcess> of_stars;
     for (size_t s = 0; s < stars.size(); ++s)
       of_stars.push_back(RestrictExcess(excess[s], below[stars[s].centre]));
-    Part part{Restrict(pairs_, below), below};
-    for (size_t v = 0; v < kept_.size(); ++v) {
-      for (int& value : part.originals[v]) value = kept_[v][value];
-    }
+    Part part = Select(part_, below);
     std::vector<int> best = FindPositions(part, state_.values());
     std::optional<TabulatedStars> tabulated = TabulateStars(
         part.problem, stars, of_stars, most, cap > 0 ? kAllSets : 1, best, state_.bytes() + 1);
@@ -179,21 +158,18 @@ class SharedSearch {
     CompleteStars(stars, *tabulated, &best);
     part.problem = std::move(tabulated->problem);
     for (size_t v = part.originals.size(); v < part.problem.unary.size(); ++v) {
-      part.originals.emplace_back(part.problem.unary[v].size());
-      std::iota(part.originals.back().begin(), part.originals.back().end(), 0);
+      part.originals.push_back(CountUp(part.problem.unary[v].size()));
     }
     SearchPart(std::move(part), best, cap, share);
     return true;
   }
 
-  /*! \brief Additions of a test which values dominate others. */
+  /*! \brief Additions of a dominance test. */
   static double CountDominance(const PairwiseProblem& problem) {
     double additions = 0;
-    std::set<const ByteMatrix*> known;
-    for (const PairTable& pair : problem.pairs) {
-      if (!known.insert(pair.bytes.get()).second) continue;
-      const auto extents = static_cast<double>(pair.bytes->rows + pair.bytes->columns);
-      additions += extents * static_cast<double>(pair.bytes->entries.size());
+    for (const ByteMatrix* table : ListTables(problem)) {
+      additions += static_cast<double>(table->rows + table->columns) *
+                   static_cast<double>(table->entries.size());
     }
     return additions;
   }
@@ -225,7 +201,7 @@ class SharedSearch {
     if (state_.bound() >= state_.bytes()) state_.Prove();
   }
 
-  /*! \brief The order of the variables, the one of a star just after its centre. */
+  /*! \brief The order of variables, with each star's just after its centre. */
   std::vector<int> OrderWithStars() const {
     std::vector<std::vector<int>> after(problem_.pairwise.size());
     for (size_t s = 0; s < problem_.stars.size(); ++s)
@@ -240,11 +216,10 @@ class SharedSearch {
 
   const ExactProblem& problem_;
   ExactState& state_;
-  KeptValues kept_;          // that may be in a better plan
-  PairwiseProblem pairs_;    // over these
-  std::vector<Star> stars_;  // the same
+  Part part_;                // values that may be in a better plan
+  std::vector<Star> stars_;  // over these
   std::unique_ptr<StarPassing> passing_;
-  Costs reduced_;  // what they cost above the bound at least
+  Costs reduced_;  // their costs above the bound
   BoundStatistics statistics_;
 };
 

@@ -1,12 +1,11 @@
 /*!
  * \file shared_search.h
- * \brief The exact search where several reads share a region, and the cost is no sum over pairs.
+ * \brief The exact search if reads share regions, so that the cost is no sum over pairs.
  *
- * The price of what is shared is a star (star_passing.h) for each tensor and phase. Bounds over
- * pairs and stars rule values out as they stand; with few values left, stars become variables
- * (star_variables.h), and what is left is a pairwise problem for dominance, elimination and bounds.
- * Where it is too large for that, the same with the cheapest values alone finds better plans, which
- * rule out more.
+ * The price of shared regions is a star (star_passing.h) for each tensor and phase. Bounds over
+ * pairs and stars remove values. When few are left, stars become variables (star_variables.h), and
+ * dominance, elimination and bounds solve the resulting pairwise problem. If it is too large,
+ * searches over the cheapest values find better plans, which allow more pruning.
  */
 #ifndef TOFU_CORE_SEARCH_SHARED_SEARCH_H_
 #define TOFU_CORE_SEARCH_SHARED_SEARCH_H_
@@ -17,11 +16,11 @@
 
 namespace tofu {
 
-/*! \brief Raises the bound and improves the plan of `state`, whose values are those of
- * `problem.pairwise`, until it is proved, nothing moves any more or the time is over. */
+/*! \brief Raise the bound and improve the plan until it is proved, nothing changes, or the time is
+ * over. Values of `state` are those of `problem.pairwise`. */
 BoundStatistics SearchShared(const ExactProblem& problem, ExactState* state);
 
-/*! \brief What values cost, stars included. */
+/*! \brief Evaluate an assignment, including stars. */
 Weight EvaluateShared(const ExactProblem& problem, const std::vector<int>& values);
 
 }  // namespace tofu

@@ -1,6 +1,6 @@
 /*!
  * \file star_variables.cc
- * \brief The sets of patterns that are worth sharing, and their tables.
+ * \brief Sets of patterns that are worth sharing, and their tables.
  */
 #include "core/search/star_variables.h"
 
@@ -13,15 +13,15 @@ namespace tofu {
 
 namespace {
 
-constexpr size_t kMostStarValues = 2000;              // of one star
+constexpr size_t kMostStarValues = 2000;              // of a star
 constexpr size_t kMostStarEntries = size_t{1} << 24;  // of the tables of all stars
 
 bool IsLess(const StarValue& a, const StarValue& b) {
   return a.centre != b.centre ? a.centre < b.centre : a.patterns < b.patterns;
 }
 
-/*! \brief Lists the values of a star beside one value of its centre: sets of patterns, each larger
- * one after the smaller one that it begins with. */
+/*! \brief Lists the values of a star for one value of its centre: sets of patterns, each an
+ * extension of a smaller one. */
 class SetLister {
  public:
   SetLister(const Star& star, const StarExcess& excess, int64_t most, size_t largest_set,
@@ -52,13 +52,13 @@ class SetLister {
   }
 
  private:
-  /*! \brief A star of which no excess is known has none. */
+  /*! \brief Excess of a reader at a pattern; 0 if it is unknown. */
   int64_t CostOf(size_t reader, size_t pattern) const {
     return excess_.readers.empty() ? 0 : excess_.readers[reader][pattern];
   }
   int64_t BytesOf(size_t pattern) const { return star_.bytes[pattern][centre_]; }
 
-  /*! \brief Those that cost something, and for two readers at least not too much. */
+  /*! \brief Find the patterns that have a cost and that two readers can share below the limit. */
   void FindShareable() {
     for (size_t pattern = 0; pattern < star_.bytes.size(); ++pattern) {
       std::vector<int64_t> extra = {kNobodyAsks, kNobodyAsks};
@@ -72,8 +72,8 @@ class SetLister {
     }
   }
 
-  /*! \brief Adds the set if it costs little enough, and all that go on from it. `costs`: of each
-   * reader, whose pattern may be one of the set. */
+  /*! \brief Add a set if its cost is below the limit, then its extensions. `costs` has the cost of
+   * each reader, which may use a pattern of the set. */
   void Extend(size_t next, int64_t bytes, const std::vector<int>& set,
               const std::vector<int64_t>& costs) {
     if (values_.size() > kMostStarValues) return;
@@ -101,12 +101,12 @@ class SetLister {
   int centre_;
   std::vector<StarValue>& values_;
   std::vector<std::vector<char>> asked_;  // by reader and pattern
-  std::vector<int64_t> least_;            // by reader, whatever is shared
+  std::vector<int64_t> least_;            // by reader, for any set
   int64_t base_ = 0;                      // of the centre and these
   std::vector<size_t> shareable_;         // patterns
 };
 
-/*! \brief The value of a star that follows from those of all others. */
+/*! \brief The value of a star that follows from the other variables. */
 StarValue FollowingValue(const Star& star, const std::vector<int>& values) {
   StarValue value = {values[star.centre], {}};
   std::vector<int> counts(star.bytes.size(), 0);
@@ -123,7 +123,7 @@ size_t FindValue(const std::vector<StarValue>& values, const StarValue& value) {
   return std::lower_bound(values.begin(), values.end(), value, IsLess) - values.begin();
 }
 
-/*! \brief More than kMostStarValues of them where there are too many. */
+/*! \brief List the values of a star: more than kMostStarValues if there are too many. */
 std::vector<StarValue> ListValues(const Star& star, const StarExcess& excess, int64_t most,
                                   size_t largest_set, size_t centres, const StarValue& best) {
   std::vector<StarValue> values;
@@ -180,16 +180,13 @@ class Tabulation {
       for (size_t column = 0; column < matrix.columns; ++column)
         matrix.entries.push_back(bytes(row, column));
     }
-    std::vector<int64_t> key = {static_cast<int64_t>(matrix.rows)};
-    key.insert(key.end(), matrix.entries.begin(), matrix.entries.end());
-    SharedMatrix& known = known_[std::move(key)];
-    if (known == nullptr) known = std::make_shared<ByteMatrix>(std::move(matrix));
-    problem_.pairs.push_back({variable, other, known});
+    problem_.pairs.push_back(
+        {variable, other, tables_.Add(std::make_shared<ByteMatrix>(std::move(matrix)))});
   }
 
   int64_t forbidden_;
   PairwiseProblem& problem_;
-  std::map<std::vector<int64_t>, SharedMatrix> known_;  // by extents and entries
+  DistinctMatrices tables_;
 };
 
 }  // namespace

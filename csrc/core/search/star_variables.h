@@ -2,15 +2,15 @@
  * \file star_variables.h
  * \brief Stars (star_passing.h) as variables and tables of a pairwise problem.
  *
- * A star becomes pairwise without loss by a variable whose values are a value of the centre and the
- * patterns that are fetched for several readers:
- *  - by itself, it costs the bytes of these patterns beside its value of the centre;
- *  - beside a reader, it costs nothing where the reader's pattern is among them, else the bytes of
- * that pattern: who shares with nobody pays for itself;
- *  - beside the centre, it may only say the same.
- * A pattern is fetched for two readers at least, so half as many patterns as there are readers are
- * enough. What the variable costs at least is the price of the star. Bounds by message passing lose
- * nothing within it, since its tables form a star as well.
+ * The variable of a star has as values pairs of a centre value and a set of patterns that are
+ * fetched for several readers. This is exact:
+ *  - its unary cost is the bytes of these patterns at the centre value;
+ *  - the table with a reader is 0 if the reader's pattern is in the set, else the bytes of the
+ * pattern;
+ *  - the table with the centre forbids other centre values.
+ *
+ * A shared pattern has at least two readers, so sets of up to half as many patterns as readers
+ * suffice. Message passing is exact within these tables, since they form a star.
  */
 #ifndef TOFU_CORE_SEARCH_STAR_VARIABLES_H_
 #define TOFU_CORE_SEARCH_STAR_VARIABLES_H_
@@ -27,21 +27,20 @@ namespace tofu {
 /*! \brief A value of the variable of a star. */
 struct StarValue {
   int centre;
-  std::vector<int> patterns;  // that are fetched for several readers, ascending
+  std::vector<int> patterns;  // with several readers, ascending
 };
 
 /*! \brief A pairwise problem with a variable for each star, after all others. */
 struct TabulatedStars {
   PairwiseProblem problem;
-  std::vector<std::vector<StarValue>> values;  // by star, ordered
+  std::vector<std::vector<StarValue>> values;  // by star, sorted
 };
 
 /*!
- * \brief Tabulates all stars over the variables of `problem`, with those of their values that cost
- * at most `most` above the least, and those of the assignment `best`. What costs `forbidden` bytes
- * is as good as impossible. Sets of more than `largest_set` patterns are left out, so that some
- * assignments cost more than they do.
- * \return nothing where a star has too many values, or all their tables too many entries.
+ * \brief Add variables and tables for all stars, with the values that cost at most `most` above the
+ * least and those of the assignment `best`. `forbidden` bytes count as impossible. Sets with more
+ * than `largest_set` patterns are left out, so some assignments cost more than they should.
+ * \\return nothing if a star has too many values or the tables too many entries
  */
 std::optional<TabulatedStars> TabulateStars(const PairwiseProblem& problem,
                                             const std::vector<Star>& stars,
@@ -51,11 +50,11 @@ std::optional<TabulatedStars> TabulateStars(const PairwiseProblem& problem,
 
 constexpr size_t kAllSets = ~size_t{0};
 
-/*! \brief Appends the values of the stars' variables that follow from those of all others. */
+/*! \brief Append the values of star variables that follow from the others. */
 void CompleteStars(const std::vector<Star>& stars, const TabulatedStars& tabulated,
                    std::vector<int>* values);
 
-/*! \brief What is left of the excess where `kept` values are. */
+/*! \brief Restrict an excess to the kept values of its centre. */
 StarExcess RestrictExcess(const StarExcess& excess, const std::vector<int>& kept);
 
 }  // namespace tofu

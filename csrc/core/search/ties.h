@@ -1,11 +1,10 @@
 /*!
  * \file ties.h
- * \brief How plans of equal cost are told apart.
+ * \brief Weights that decide between plans of equal cost.
  *
- * Every choice of every variable has a weight, and the plan of the least sum is taken: first the
- * one of the lowest dimensions and axes (replicated last; the first step counts most), then one by
- * structural label and choices alone, so that the plan is unique. With one step the weights are
- * those of the recursive search.
+ * The plan with the least sum of weights is taken: lowest dimensions and axes first (replicated
+ * last; the first step counts most), then by structural label and choices, so that the plan is
+ * unique. With one step, the weights are those of the recursive search.
  */
 #ifndef TOFU_CORE_SEARCH_TIES_H_
 #define TOFU_CORE_SEARCH_TIES_H_
@@ -23,17 +22,17 @@ class TieWeights {
  public:
   explicit TieWeights(int num_variables) {
     while ((uint64_t{1} << shift_) < static_cast<uint64_t>(num_variables) + 1) ++shift_;
-    ++shift_;  // so many numbers of 64 - shift_ bits add up to less than 2^64
+    ++shift_;  // sums of num_variables numbers of 64 - shift_ bits stay below 2^64
   }
 
-  /*! \brief Of one choice at one step. */
+  /*! \brief The weight of one choice at one step. */
   uint64_t OfChoice(uint64_t label, int step, int choice) const {
     return Compose(Rank(choice), kRankBits, Hash(label, step, choice));
   }
 
-  /*! \brief Of one choice per step. */
+  /*! \brief The weight of a sequence of choices. */
   uint64_t OfSequence(uint64_t label, const std::vector<int>& choices) const {
-    // Ranks of late steps give way where there are too many steps for the bits that are left.
+    // Late steps have no rank if there are too few bits.
     const int most_steps = std::max(1, (64 - 2 * shift_ - kHashBits) / kRankBits);
     const int steps = std::min(static_cast<int>(choices.size()), most_steps);
     uint64_t rank = 0;

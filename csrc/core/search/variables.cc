@@ -89,16 +89,8 @@ void SearchVariables::AddHint(const std::string& name, int variable, const std::
   }
 }
 
-std::string SearchVariables::Name(int variable) const {
-  return (subjects_[variable].is_tensor ? "tensor " : "operator ") +
-         std::to_string(subjects_[variable].id);
-}
-
 std::vector<int> SearchVariables::Choices(int variable, const std::vector<int>& history) const {
-  const Subject& subject = subjects_[variable];
-  std::vector<int> choices = subject.is_tensor
-                                 ? TensorChoices(graph_, grid_, subject.id, history)
-                                 : OperatorChoices(graph_, grid_, subject.id, history);
+  std::vector<int> choices = ListChoices(graph_, grid_, subjects_[variable], history);
   if (hint_replicates_[variable] && choices.back() != kReplicated) choices.push_back(kReplicated);
   return choices;
 }
@@ -170,13 +162,10 @@ std::vector<int> SearchVariables::NumberSequences() const {
   Numbering numbering;
   std::vector<int> numbers;
   for (int variable = 0; variable < size(); ++variable) {
-    const Subject& subject = subjects_[variable];
-    std::vector<int64_t> key = {subject.is_tensor};
-    key.push_back(subject.is_tensor ? graph_.tensor(subject.id).MayReplicate()
-                                    : graph_.op(graph_.ChoiceRoot(subject.id)).may_repeat);
-    const std::vector<int64_t>& extents = Extents(variable);
-    const std::vector<int> uneven =
-        subject.is_tensor ? graph_.UnevenDimensions(subject.id) : graph_.UnevenAxes(subject.id);
+    const Subject subject = subjects_[variable];
+    const std::vector<int64_t>& extents = ExtentsOf(graph_, subject);
+    const std::vector<int> uneven = UnevenOf(graph_, subject);
+    std::vector<int64_t> key = {subject.is_tensor, MayReplicate(graph_, subject)};
     key.insert(key.end(), extents.begin(), extents.end());
     key.push_back(-1);
     key.insert(key.end(), uneven.begin(), uneven.end());
@@ -187,19 +176,14 @@ std::vector<int> SearchVariables::NumberSequences() const {
   return numbers;
 }
 
-const std::vector<int64_t>& SearchVariables::Extents(int variable) const {
-  const Subject& subject = subjects_[variable];
-  return subject.is_tensor ? graph_.tensor(subject.id).shape : graph_.op(subject.id).axis_extents;
-}
-
 double SearchVariables::CountSequences(int variable) const {
-  // What may follow a history depends on the parts that each dimension is in, not on their order.
+  // Later choices depend on the number of parts of each dimension, not on their order.
   struct Histories {
     std::vector<int> first;
     double count = 0;
   };
   std::map<std::vector<int64_t>, Histories> by_parts;
-  by_parts[std::vector<int64_t>(Extents(variable).size(), 1)] = {{}, 1};
+  by_parts[std::vector<int64_t>(ExtentsOf(graph_, subjects_[variable]).size(), 1)] = {{}, 1};
   for (int step = 0; step < grid_.num_steps(); ++step) {
     const int hint = hints_[variable].empty() ? kFree : hints_[variable][step];
     std::map<std::vector<int64_t>, Histories> longer;
@@ -232,7 +216,7 @@ std::vector<std::vector<int>> SearchVariables::Domains(
     std::vector<int> choices = Choices(variable, histories[variable]);
     const int hint = hints_[variable].empty() ? kFree : hints_[variable][step];
     if (hint != kFree) {
-      // Replicating is always possible, though the search would not think of it.
+      // Replicating is always possible, though the search would not choose it.
       if (hint != kReplicated && std::find(choices.begin(), choices.end(), hint) == choices.end()) {
         problems += "\n  " + hint_names_[variable] + " is fixed to " + std::to_string(hint) +
                     " at step " + std::to_string(step) + ", where it can take one of " +
@@ -240,7 +224,7 @@ std::vector<std::vector<int>> SearchVariables::Domains(
       }
       choices = {hint};
     } else if (!hints_[variable].empty()) {
-      // If no choice leaves the hint for later steps possible, the step that it is for says so.
+      // If no choice leaves later hints possible, the step of the hint reports it.
       const std::vector<int> meeting = LeaveHintPossible(variable, histories[variable], choices);
       if (!meeting.empty()) choices = meeting;
     }

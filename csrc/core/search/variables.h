@@ -1,6 +1,6 @@
 /*!
  * \file variables.h
- * \brief The unknowns of a search: one for each class of tied tensors and one for each class of
+ * \brief The unknowns of a search: a variable for each class of tied tensors, and for each class of
  * operators that share a choice.
  */
 #ifndef TOFU_CORE_SEARCH_VARIABLES_H_
@@ -12,76 +12,78 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/cost/cost.h"
 #include "core/geometry/geometry.h"
 #include "core/graph/graph.h"
 
 namespace tofu {
 
-/*! \brief A hint leaves a step free with this value. */
+/*! \brief Leaves a step of a hint free. */
 constexpr int kFree = -2;
 
-/*! \brief Choices that the caller has made: by operator or tensor id, one value per step or kFree.
- */
+/*! \brief Choices fixed by the caller: by operator or tensor id, one value per step or kFree. */
 struct Hints {
   std::unordered_map<int, std::vector<int>> operators;
   std::unordered_map<int, std::vector<int>> tensors;
 };
 
-/*! \brief Sequences of choices, each one value per step. */
+/*! \brief Sequences of choices, each with one value per step. */
 using SharedSequences = std::shared_ptr<const std::vector<std::vector<int>>>;
 
 class SearchVariables {
  public:
-  /*! \throws std::invalid_argument for hints of the wrong length, for unknown ids, or that
-   * contradict each other. */
+  /*! \throws std::invalid_argument for hints of wrong length, for unknown ids, or that contradict
+   * each other */
   SearchVariables(const Graph& graph, const WorkerGrid& grid, const Hints& hints);
 
   int size() const { return static_cast<int>(subjects_.size()); }
   int OfOperator(int op) const { return of_operator_[op]; }
   int OfTensor(int tensor) const { return of_tensor_[tensor]; }
 
-  /*! \brief Structural label of the class: independent of ids and names. */
+  /*! \brief The structural label of a class, independent of ids and names. */
   uint64_t label(int variable) const { return labels_[variable]; }
 
   /*!
-   * \brief The values that each variable may take at step `step`, given its history of choices.
-   * \throws std::invalid_argument listing every hint that is not feasible.
+   * \brief The values of each variable at step `step`, given its history of choices.
+   * \\throws std::invalid_argument listing all hints that are not feasible
    */
   std::vector<std::vector<int>> Domains(int step,
                                         const std::vector<std::vector<int>>& histories) const;
 
   /*!
-   * \brief All that each variable may take over all steps, one sequence of choices per value, in
-   * lexicographic order of the choices (replicated last); variables with equal sequences share
-   * them.
-   * \throws std::invalid_argument for a hint that no sequence meets.
+   * \brief By variable: all sequences of choices, in lexicographic order with replicated last.
+   * Variables with equal sequences share them.
+   * \\throws std::invalid_argument for a hint that no sequence meets
    */
   std::vector<SharedSequences> Sequences() const;
 
-  /*! \brief Numbers by variable, from 0 on: equal where the sequences are, without listing them. */
+  /*! \brief By variable: a number that is equal for equal sequences, found without listing them. */
   std::vector<int> NumberSequences() const;
 
-  /*! \brief How many sequences a variable has, without listing them. */
+  /*! \brief Count the sequences of a variable without listing them. */
   double CountSequences(int variable) const;
 
   /*! \brief "tensor 3" or "operator 5": the first member of the class. */
-  std::string Name(int variable) const;
+  std::string Name(int variable) const { return NameOf(subjects_[variable]); }
+
+  /*! \brief The assignment in which each operator and tensor has choices_of(its variable). */
+  template <typename ChoicesOf>
+  Assignment MakeAssignment(const ChoicesOf& choices_of) const {
+    Assignment assignment;
+    for (int variable : of_operator_) assignment.operators.push_back(choices_of(variable));
+    for (int variable : of_tensor_) assignment.tensors.push_back(choices_of(variable));
+    return assignment;
+  }
 
  private:
-  struct Subject {
-    bool is_tensor;
-    int id;
-  };
-
-  /*! \brief Whether choices of later steps can meet the variable's hint after `history`. */
+  /*! \brief Return true if later choices can meet the variable's hint after `history`. */
   bool CanMeetHint(int variable, std::vector<int> history) const;
   /*! \brief The choices of the next step after which the hint can be met. */
   std::vector<int> LeaveHintPossible(int variable, std::vector<int> history,
                                      const std::vector<int>& choices) const;
-  /*! \brief Finds the hints that can be met only if free steps before them replicate. */
+  /*! \brief Find the hints that can be met only if free steps before them replicate. */
   void FindHintsThatReplicate();
   void AddHint(const std::string& name, int variable, const std::vector<int>& hint, int num_steps);
-  const std::vector<int64_t>& Extents(int variable) const;
   std::vector<int> Choices(int variable, const std::vector<int>& history) const;
   std::vector<std::vector<int>> SequencesOf(int variable) const;
 
@@ -91,9 +93,9 @@ class SearchVariables {
   std::vector<uint64_t> labels_;
   std::vector<int> of_operator_;
   std::vector<int> of_tensor_;
-  std::vector<std::vector<int>> hints_;  // by variable, empty for none
-  std::vector<std::string> hint_names_;  // who gave it
-  std::vector<bool> hint_replicates_;    // by variable: its free steps may replicate
+  std::vector<std::vector<int>> hints_;  // by variable; empty without hint
+  std::vector<std::string> hint_names_;  // by variable: whose hint it is
+  std::vector<bool> hint_replicates_;    // by variable: free steps may replicate
 };
 
 }  // namespace tofu

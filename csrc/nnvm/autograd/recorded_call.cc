@@ -11,7 +11,7 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-/*! \brief What both operators, the call and its backward, know. */
+/*! \brief Parameters of the call and of its backward operator. */
 struct CallShape {
   uint32_t num_inputs = 0;
   mxnet::ShapeVector output_shapes;
@@ -87,10 +87,7 @@ bool InferTypes(const nnvm::NodeAttrs& attrs, std::vector<int>*, std::vector<int
 
 std::vector<mxnet::NDArray*> Arrays(const std::vector<ObjectHandle>& handles) {
   std::vector<mxnet::NDArray*> arrays;
-  for (ObjectHandle handle : handles) {
-    CHECK(handle != 0) << "Need the handle of an array, got a null handle";
-    arrays.push_back(reinterpret_cast<mxnet::NDArray*>(handle));
-  }
+  for (ObjectHandle handle : handles) arrays.push_back(ArrayOf(handle));
   return arrays;
 }
 
@@ -114,7 +111,7 @@ NNVM_REGISTER_OP(_tofu_recorded_call_backward)
     .set_num_outputs(CountInputs)
     .set_attr<bool>("TIsBackward", true)
     .set_attr<bool>("TIsLayerOpBackward", true)
-    // Run by the thread that issues it, as operators with subgraphs are.
+    // Run by the thread that issues it, like operators with subgraphs.
     .set_attr<mxnet::FExecType>("FExecType",
                                 [](const nnvm::NodeAttrs&) {
                                   return mxnet::ExecType::kSubgraphExec;
@@ -141,7 +138,7 @@ void RecordCall(const std::vector<ObjectHandle>& inputs, const std::vector<Objec
 }
 
 bool NeedsGradient(ObjectHandle array) {
-  return !mxnet::Imperative::AGInfo::IsNone(*Arrays({array}).front());
+  return !mxnet::Imperative::AGInfo::IsNone(*ArrayOf(array));
 }
 
 }  // namespace nnvm_layer

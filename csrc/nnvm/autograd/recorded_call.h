@@ -1,11 +1,10 @@
 /*!
  * \file recorded_call.h
- * \brief A call that MXNet's autograd sees as one operator: what a partitioned block computes.
+ * \brief The call of a partitioned block as one operator of MXNet's autograd.
  *
- * MXNet's own way for this, autograd.Function, runs the backward in another thread, while the
- * operators that follow it are queued already. Those may hold what the backward's operators need,
- * the scratch memory of a device, and wait for its results: neither would ever run. Here the
- * backward is run where it stands in the order, by the thread that issues it.
+ * autograd.Function runs the backward in another thread, while later operators are queued already.
+ * These may hold the scratch memory that the backward needs while they wait for its results: a
+ * deadlock. Here the thread that issues the backward runs it in its place in the order.
  */
 #ifndef TOFU_NNVM_AUTOGRAD_RECORDED_CALL_H_
 #define TOFU_NNVM_AUTOGRAD_RECORDED_CALL_H_
@@ -23,22 +22,22 @@ class RecordedBackward {
  public:
   virtual ~RecordedBackward() = default;
   /*!
-   * \brief Issues what computes the gradients of the call's inputs.
-   * \param heads gradients of the call's outputs
-   * \param requests what becomes of each gradient: mxnet::OpReqType
-   * \param gradients where those of the inputs are to be written
+   * \brief Issue the operators that compute the gradients of the call's inputs.
+   * \\param heads gradients of the call's outputs
+   * \\param requests mxnet::OpReqType of each gradient
+   * \\param gradients where the inputs' gradients are written
    */
   virtual void Run(const std::vector<mxnet::NDArray>& heads,
                    const std::vector<mxnet::OpReqType>& requests,
                    const std::vector<mxnet::NDArray>& gradients) = 0;
 };
 
-/*! \brief Has autograd record that the outputs were computed from the inputs. Throws where it does
- * not record. */
+/*! \brief Record that the outputs were computed from the inputs. \throws dmlc::Error if autograd
+ * does not record */
 void RecordCall(const std::vector<ObjectHandle>& inputs, const std::vector<ObjectHandle>& outputs,
                 std::shared_ptr<RecordedBackward> backward);
 
-/*! \brief Whether autograd has a way from this array to one that wants a gradient. */
+/*! \brief Return true if autograd has a path from the array to one that needs a gradient. */
 bool NeedsGradient(ObjectHandle array);
 
 }  // namespace nnvm_layer

@@ -1,6 +1,7 @@
 /*!
  * \file abi_check.cc
- * \brief The first thing that runs as the module is loaded; see gen_compat.py for what may differ.
+ * \brief The ABI check, which runs first when the module is loaded. gen_compat.py lists the
+ * differences.
  */
 #include "nnvm/base/abi_check.h"
 
@@ -24,7 +25,7 @@ void Require(bool agrees, const std::string& what) {
                            ": install mxnet==1.9.1 and build Tofu again");
 }
 
-/*! \brief A node that libmxnet.so made is read through our headers. */
+/*! \brief Read a node of libmxnet.so through our headers. */
 void CheckNodeLayout() {
   const nnvm::Symbol made = nnvm::Symbol::CreateVariable("abi_probe");
   Require(made.outputs.size() == 1 && made.outputs[0].node != nullptr, "nnvm::Symbol");
@@ -34,7 +35,7 @@ void CheckNodeLayout() {
           "the layout of nnvm::Node");
 }
 
-/*! \brief Functions that libmxnet.so made are called with maps and shapes that we made. */
+/*! \brief Call functions of libmxnet.so with our maps and shapes. */
 void CheckFunctionConvention() {
   nnvm::NodeAttrs attrs;
   attrs.op = nnvm::Op::Get("FullyConnected");
@@ -50,7 +51,7 @@ void CheckFunctionConvention() {
           "the calling convention of std::function");
 }
 
-/*! \brief A function that we made is called by libmxnet.so, over a graph that both walk. */
+/*! \brief Have libmxnet.so call our function over a graph that both read. */
 void CheckPassConvention() {
   const nnvm::Symbol probe = nnvm::Symbol::CreateVariable("abi_probe");
   nnvm::Graph graph;

@@ -1,7 +1,6 @@
 /*!
  * \file abi_check.h
- * \brief Does this module agree with the loaded libmxnet.so on class layouts and calling
- * conventions?
+ * \brief Check of class layouts and calling conventions against the loaded libmxnet.so.
  */
 #ifndef TOFU_NNVM_BASE_ABI_CHECK_H_
 #define TOFU_NNVM_BASE_ABI_CHECK_H_
@@ -10,9 +9,8 @@ namespace tofu {
 namespace nnvm_layer {
 
 /*!
- * \brief Exchange a node, a map and functions with libmxnet.so and compare what arrives.
- * \throw std::runtime_error that names the first difference. Nothing else of this module may be
- * used then.
+ * \brief Exchange a node, a map and functions with libmxnet.so and compare the results.
+ * \\throw std::runtime_error naming the first difference. The module must not be used then.
  */
 void CheckAbi();
 

@@ -1,16 +1,15 @@
-"""Write two libstdc++ headers whose types are those of GCC 4.8, which built the MXNet 1.9.1 wheel.
+"""Write two libstdc++ headers with the types of GCC 4.8, which built the wheel of MXNet 1.9.1.
 
     python gen_compat.py CXX OUTPUT_DIRECTORY
 
-`_GLIBCXX_USE_CXX11_ABI=0` brings back that compiler's strings and lists. Two differences remain, and a plug-in that
-ignores them crashes as it is loaded:
+`_GLIBCXX_USE_CXX11_ABI=0` restores the strings and lists of that compiler. Two differences remain, which would crash
+a plug-in when it is loaded:
 
-    std::function      its invoker took the arguments by value there and takes them by rvalue reference now
-    std::unordered_*   had no bucket of their own (`_M_single_bucket`): 48 bytes there, 56 now
+    std::function      Its invoker took arguments by value. Now it takes them by rvalue reference.
+    std::unordered_*   There was no member `_M_single_bucket`, so objects had 48 bytes. Now they have 56.
 
-The headers are derived from the compiler's own at build time, so that none is copied into this repository and a newer
-compiler's corrections are kept. Every substitution states how often it has to match; another shape stops the
-build.
+The headers are made from those of the installed compiler at build time. If a substitution does not match as often as
+stated, the build fails.
 """
 
 from __future__ import annotations
@@ -58,16 +57,16 @@ HEADERS: dict[str, list[Substitution]] = {"bits/std_function.h": STD_FUNCTION, "
 
 
 def list_include_directories(compiler: str) -> list[Path]:
-    """Where `compiler` looks for standard headers, in its order."""
+    """Return the directories in which `compiler` searches standard headers, in order."""
     command = [compiler, "-E", "-x", "c++", "-v", "/dev/null"]
-    environment = {**os.environ, "LC_ALL": "C"}  # the line below is looked for in English
+    environment = {**os.environ, "LC_ALL": "C"}  # for the English line below
     log = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stderr
     listed = log.split("#include <...> search starts here:")[1].split("End of search list.")[0]
     return [Path(line.strip()) for line in listed.splitlines() if line.strip()]
 
 
 def derive_header(name: str, text: str) -> str:
-    """`text` of the compiler's header with every substitution of HEADERS[name] applied."""
+    """Return the text of the compiler's header with all substitutions of HEADERS[name]."""
     for pattern, replacement, expected in HEADERS[name]:
         text, count = re.subn(pattern, replacement, text)
         if count == 0 or (expected is not None and count != expected):

@@ -3,33 +3,21 @@
  */
 #include "nnvm/base/gpu_call.h"
 
+#include <map>
+
 namespace tofu {
 namespace nnvm_layer {
 
 const char* KernelTypeName(int type) {
-  switch (type) {
-    case mshadow::kFloat32:
-      return "float32";
-    case mshadow::kFloat64:
-      return "float64";
-    case mshadow::kFloat16:
-      return "float16";
-    case mshadow::kBfloat16:
-      return "bfloat16";
-    case mshadow::kUint8:
-      return "uint8";
-    case mshadow::kInt8:
-      return "int8";
-    case mshadow::kInt32:
-      return "int32";
-    case mshadow::kInt64:
-      return "int64";
-    case mshadow::kBool:
-      return "bool";
-    default:
-      LOG(FATAL) << "there are no kernels for arrays of type code " << type;
-      return "";
-  }
+  static const std::map<int, const char*> kNames = {
+      {mshadow::kFloat32, "float32"}, {mshadow::kFloat64, "float64"},
+      {mshadow::kFloat16, "float16"}, {mshadow::kBfloat16, "bfloat16"},
+      {mshadow::kUint8, "uint8"},     {mshadow::kInt8, "int8"},
+      {mshadow::kInt32, "int32"},     {mshadow::kInt64, "int64"},
+      {mshadow::kBool, "bool"}};
+  const auto found = kNames.find(type);
+  CHECK(found != kNames.end()) << "there are no kernels for arrays of type code " << type;
+  return found->second;
 }
 
 cuda::StreamHandle StreamOf(const mxnet::OpContext& context) {

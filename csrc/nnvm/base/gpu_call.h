@@ -1,6 +1,6 @@
 /*!
  * \file gpu_call.h
- * \brief What the operators of this module need of MXNet to launch kernels of csrc/cuda.
+ * \brief What operators of this module need to launch kernels of csrc/cuda.
  */
 #ifndef TOFU_NNVM_BASE_GPU_CALL_H_
 #define TOFU_NNVM_BASE_GPU_CALL_H_
@@ -16,18 +16,17 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief The attribute of an operator whose kernels are those of a part: which they are. */
+/*! \brief The attribute of an operator that lists its GPU kernels. */
 constexpr char kPartKernels[] = "TofuPartKernels";
 using PartKernels = std::vector<cuda::PartKernel>;
 
-/*! \brief An element type as kernels name it; dmlc::Error for one that MXNet's arrays do not have.
- */
+/*! \brief The name of an element type in kernels. \throws dmlc::Error for types without kernels */
 const char* KernelTypeName(int type);
 
-/*! \brief The stream on which an operator runs; none where it does not run on a GPU. */
+/*! \brief The stream of an operator, or null on a CPU. */
 cuda::StreamHandle StreamOf(const mxnet::OpContext& context);
 
-/*! \brief Runs an action of csrc/cuda for a node; its errors become MXNet's. */
+/*! \brief Run an action of csrc/cuda for a node. Its errors become dmlc::Error. */
 template <typename Action>
 void CallGpu(const std::string& node, const Action& action) {
   std::string problem;

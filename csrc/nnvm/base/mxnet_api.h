@@ -1,7 +1,7 @@
 /*!
  * \file mxnet_api.h
- * \brief What csrc/nnvm uses of MXNet 1.9.1: public headers, and functions that libmxnet.so exports
- *        but declares in private headers only (src/executor/exec_pass.h, graph_executor.h).
+ * \brief The parts of MXNet 1.9.1 that csrc/nnvm uses: public headers, and exported functions that
+ * only private headers declare (src/executor/exec_pass.h, graph_executor.h).
  */
 #ifndef TOFU_NNVM_BASE_MXNET_API_H_
 #define TOFU_NNVM_BASE_MXNET_API_H_
@@ -19,6 +19,7 @@
 #include <nnvm/pass_functions.h>
 #include <nnvm/symbolic.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,14 +33,14 @@ nnvm::Graph InferType(nnvm::Graph&& graph, nnvm::DTypeVector&& types, const std:
 nnvm::Graph DetectInplaceAddTo(nnvm::Graph graph);
 nnvm::NodeEntry AggregateGradient(std::vector<nnvm::NodeEntry>&& parts);
 
-/*! \brief What every mxnet::Executor is, which is its first and only base. */
+/*! \brief The first and only base of every mxnet::Executor. */
 class GraphExecutor {
  public:
-  /*! \brief Issue the nodes [begin, end), which must be nodes of the graph. */
+  /*! \brief Issue the nodes [begin, end) of the graph. */
   void RunOps(bool is_train, size_t begin, size_t end);
 
-  /*! \brief Have the nodes [begin, end), all of them on one device, run as operations of at most
-   * `max_nodes` of them. */
+  /*! \brief Run the nodes [begin, end), all on one device, as operations of at most `max_nodes`
+   * nodes. */
   void BulkOpSegs(size_t begin, size_t end, size_t max_nodes);
 };
 }  // namespace exec
@@ -48,30 +49,62 @@ class GraphExecutor {
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief A symbol as Python passes it: the integer value of `sym.handle`. */
+/*! \brief A symbol in Python: the integer value of `sym.handle`. */
 using SymbolHandle = std::uintptr_t;
 
 /*! \brief The integer value of an executor's or an array's handle. */
 using ObjectHandle = std::uintptr_t;
 
-/*! \brief The symbol behind a handle; its nodes live as long as the handle's owner. */
+/*! \brief The symbol of a handle. Its nodes live as long as the handle. */
 inline const nnvm::Symbol& SymbolOf(SymbolHandle handle) {
   CHECK(handle != 0) << "Need the handle of a symbol, got a null handle";
   return *reinterpret_cast<const nnvm::Symbol*>(handle);
 }
 
-/*! \brief A graph over the very nodes of the symbol, which must outlive it. */
+/*! \brief A graph that shares the nodes of a symbol, which must outlive it. */
 inline nnvm::Graph GraphOf(SymbolHandle handle) {
   nnvm::Graph graph;
   graph.outputs = SymbolOf(handle).outputs;
   return graph;
 }
 
-/*! \brief A new handle; whoever wraps it as mx.sym.Symbol owns it. */
+/*! \brief Return a new handle, which the caller owns. */
 inline SymbolHandle NewHandle(std::vector<nnvm::NodeEntry> outputs) {
   auto symbol = std::make_unique<nnvm::Symbol>();
   symbol->outputs = std::move(outputs);
   return reinterpret_cast<SymbolHandle>(symbol.release());
+}
+
+/*! \brief The array behind a handle. */
+inline mxnet::NDArray* ArrayOf(ObjectHandle handle) {
+  CHECK(handle != 0) << "Need the handle of an array, got a null handle";
+  return reinterpret_cast<mxnet::NDArray*>(handle);
+}
+
+/*! \brief The text of a node's attribute, or null. */
+inline const std::string* FindText(const nnvm::NodeAttrs& attrs, const std::string& key) {
+  const auto found = attrs.dict.find(key);
+  return found == attrs.dict.end() ? nullptr : &found->second;
+}
+
+/*! \brief Return true if all shapes are known. */
+inline bool AreKnown(const mxnet::ShapeVector& shapes) {
+  return std::all_of(shapes.begin(), shapes.end(),
+                     [](const mxnet::TShape& shape) { return mxnet::shape_is_known(shape); });
+}
+
+template <typename T>
+void SetGraphAttr(nnvm::Graph* graph, const char* key, T value) {
+  graph->attrs[key] = std::make_shared<nnvm::any>(std::move(value));
+}
+
+/*! \brief Replace the body of a pass once. `original` receives MXNet's body. */
+inline void ReplacePass(const char* name, nnvm::PassFunction body, nnvm::PassFunction* original) {
+  if (*original != nullptr) return;
+  auto& pass = dmlc::Registry<nnvm::PassFunctionReg>::Get()->__REGISTER_OR_GET__(name);
+  CHECK(pass.body != nullptr) << "this MXNet has no pass " << name;
+  *original = pass.body;
+  pass.set_body(std::move(body));
 }
 
 }  // namespace nnvm_layer

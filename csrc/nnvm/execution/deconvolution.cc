@@ -19,7 +19,7 @@ using Attributes = std::unordered_map<std::string, std::string>;
 using Blobs = std::vector<TBlob>;
 using Requests = std::vector<OpReqType>;
 
-constexpr int kPlainRank = 4;  // batch, channels, and the two dimensions that MXNet's kernel has
+constexpr int kPlainRank = 4;  // batch, channels, and the two dimensions of MXNet's kernel
 
 void Run(const char* op, const Attributes& attributes, const OpContext& context,
          const Blobs& inputs, const Requests& requests, const Blobs& outputs) {
@@ -31,12 +31,12 @@ void Run(const char* op, const Attributes& attributes, const OpContext& context,
                                                                 outputs);
 }
 
-/*! \brief Memory like a tensor's, while the kernel runs. */
+/*! \brief Temporary memory in the shape of a tensor. */
 mxnet::NDArray Scratch(const TBlob& like) {
   return mxnet::NDArray(like.shape_, mxnet::Context::CPU(), false, like.type_flag_);
 }
 
-/*! \brief The attributes of the convolution, whose filters are the channels of `data`. */
+/*! \brief Attributes of the convolution that has the channels of `data` as filters. */
 Attributes ConvolutionOf(const Attributes& deconvolution, const TBlob& data) {
   Attributes attributes = {{"num_filter", std::to_string(data.shape_[1])}, {"no_bias", "True"}};
   for (const char* name : {"kernel", "stride", "dilate", "pad", "num_group", "workspace"}) {
@@ -53,7 +53,7 @@ void ComputeByConvolution(const NodeAttrs& attrs, const OpContext& context, cons
   const TBlob& data = inputs[1];
   const TBlob& weight = inputs[2];
   const Attributes convolution = ConvolutionOf(attrs.dict, data);
-  if (requests[0] == mxnet::kAddTo) {  // the kernel of Convolution writes alone
+  if (requests[0] == mxnet::kAddTo) {  // Convolution cannot add
     const mxnet::NDArray d_data = Scratch(data);
     Run("Convolution", convolution, context, {d_out, weight}, {mxnet::kWriteTo}, {d_data.data()});
     Run("elemwise_add", {}, context, {outputs[0], d_data.data()}, {mxnet::kWriteInplace},
@@ -62,7 +62,8 @@ void ComputeByConvolution(const NodeAttrs& attrs, const OpContext& context, cons
     Run("Convolution", convolution, context, {d_out, weight}, {mxnet::kWriteTo}, {outputs[0]});
   }
   if (requests[1] != mxnet::kNullOp) {
-    const mxnet::NDArray unused = Scratch(d_out);  // kernels of one cell write it unasked
+    const mxnet::NDArray unused =
+        Scratch(d_out);  // kernels of one element write it although it is not requested
     Run("_backward_Convolution", convolution, context, {data, d_out, weight},
         {mxnet::kNullOp, requests[1]}, {unused.data(), outputs[1]});
   }

@@ -1,6 +1,7 @@
 /*!
  * \file deconvolution.h
- * \brief Deconvolution's gradient in three dimensions, for which MXNet has no plain kernel on CPUs.
+ * \brief The gradient of Deconvolution in three dimensions, for which MXNet has no plain kernel on
+ * CPUs.
  */
 #ifndef TOFU_NNVM_EXECUTION_DECONVOLUTION_H_
 #define TOFU_NNVM_EXECUTION_DECONVOLUTION_H_
@@ -11,11 +12,12 @@ namespace tofu {
 namespace nnvm_layer {
 
 /*!
- * \brief MXNet's plain kernel of _backward_Deconvolution, and beyond its two dimensions the same
- * from the kernels of Convolution.
+ * \brief Return MXNet's plain kernel of _backward_Deconvolution, extended to three dimensions by
+ * kernels of Convolution.
  *
- * A deconvolution is the gradient of a convolution by its data. Its gradient by the data is that
- * convolution, by the weight the convolution's own with data and head gradient exchanged.
+ * A deconvolution is the gradient of a convolution by its data. So its gradient by the data is that
+ * convolution, and its gradient by the weight is the convolution's with data and head gradient
+ * exchanged.
  */
 mxnet::FCompute DeconvolutionGradient(const mxnet::FCompute& plain);
 

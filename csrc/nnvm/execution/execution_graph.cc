@@ -9,7 +9,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "core/program/names.h"
 #include "nnvm/execution/layout_flow.h"
 #include "nnvm/execution/marked_outputs.h"
 #include "nnvm/execution/operator_clone.h"
@@ -25,11 +24,11 @@ namespace {
 using nnvm::Node;
 using nnvm::ObjectPtr;
 
-// Makes every node's attributes unlike all others': MXNet's executor merges nodes of equal
-// operator, attributes and inputs, in place, and then adds copies that belong to no worker.
+// Makes the attributes of all nodes different. MXNet's executor merges nodes with equal operator,
+// attributes and inputs, and then adds copies without a worker.
 constexpr char kPositionAttribute[] = "__tofu_node__";
 
-/*! \brief The graph that was partitioned, as the builder looks things up in it. */
+/*! \brief Look-ups in the training graph. */
 class TrainingGraph {
  public:
   explicit TrainingGraph(const ExecutionInput& input) : graph_(GraphOf(input.training)) {
@@ -61,8 +60,8 @@ class TrainingGraph {
   }
 
  private:
-  /*! \brief Operators of the same name (MXNet's sums of gradients) are told apart as in a plan: a,
-   * a~2. */
+  /*! \brief Operators with equal names (MXNet's sums of gradients) are renamed as in plans: a, a~2.
+   */
   void NameNodes() {
     std::map<std::string, int> uses;
     for (uint32_t id = 0; id < index().num_nodes(); ++id) {
@@ -77,7 +76,7 @@ class TrainingGraph {
     }
   }
 
-  /*! \brief An operator's output may be called like a variable; the variables of the program go
+  /*! \brief An operator's output may have the name of a variable, so variables of the program come
    * first. */
   void InferTypes(const ExecutionInput& input) {
     TypesByName given;
@@ -99,7 +98,7 @@ class TrainingGraph {
   nnvm::DTypeVector types_;
 };
 
-/*! \brief Makes the nodes one after the other, in the program's order. */
+/*! \brief Makes the nodes in the program's order. */
 class Builder {
  public:
   explicit Builder(const ExecutionInput& input) : input_(input), training_(input) {
@@ -205,8 +204,8 @@ class Builder {
     copies_[{node.id, node.worker}] = nodes_.size();
   }
 
-  /*! \brief A node that works over what it reads gets a copy of it; so does one that sets an input,
-   * a fixed gamma say, which is no variable. */
+  /*! \brief Give a node copies of inputs that its kernel overwrites, or sets without being
+   * variables, such as a fixed gamma. */
   void GiveOwnInputs(const ProgramNode& node, const std::vector<int>& types, Node* made) {
     std::vector<uint32_t> inputs = ListSpoiledInputs(made->attrs);
     for (uint32_t input : ListSetInputs(made->attrs)) {
@@ -218,8 +217,8 @@ class Builder {
     }
   }
 
-  /*! \brief A copy of an input, for the node alone: a fetch within its worker, which no pass of
-   * MXNet's leaves out. */
+  /*! \brief Copy an input for one node: a fetch within the worker, which no pass of MXNet's
+   * removes. */
   ObjectPtr MakeCopy(const ProgramNode& node, uint32_t input, int type,
                      const nnvm::NodeEntry& entry) {
     const Entry& source = node.inputs.at(input);
@@ -264,15 +263,15 @@ class Builder {
     copies_[{node.id, node.worker}] = nodes_.size();
   }
 
-  /*! \brief What a worker's copy changes of its attributes, or null. */
+  /*! \brief The attributes that a worker's copy changes, or null. */
   const AttributeChanges* ChangesOf(const ProgramNode& node) const {
     const size_t position = node.id * input_.program.num_workers + node.worker;
     const int32_t set = input_.attribute_index.at(position);
     return set < 0 || input_.attributes.at(set).empty() ? nullptr : &input_.attributes.at(set);
   }
 
-  /*! \brief Apply this worker's changes and parse again, by the forward operator's parser where it
-   * has none. */
+  /*! \brief Apply the worker's changes and parse again. A backward operator without a parser uses
+   * that of its forward operator. */
   void ChangeAttributes(const ProgramNode& node, const nnvm::IndexedGraph::Node& source,
                         nnvm::NodeAttrs* attrs) const {
     const AttributeChanges* changes = ChangesOf(node);
@@ -284,8 +283,8 @@ class Builder {
       parser = training_.index()[source.control_deps[0]].source->op();
     }
     if (parser == nullptr || parser->attr_parser == nullptr) return;
-    attrs->op = parser;           // parsers of legacy operators look at the name of attrs->op
-    attrs->parsed = nnvm::any();  // and parse nothing where something is parsed already
+    attrs->op = parser;           // parsers of legacy operators read the name of attrs->op
+    attrs->parsed = nnvm::any();  // and do nothing if something is parsed already
     parser->attr_parser(attrs);
     attrs->op = own;
   }
@@ -294,14 +293,14 @@ class Builder {
     return nnvm::Op::GetAttr<bool>("TIsLayerOpBackward").get(node.op(), false);
   }
 
-  /*! \brief A sum of gradients, the second of which MXNet has its kernel add to the first. */
+  /*! \brief Return true for a sum of gradients whose second gradient's kernel adds to the first in
+   * place. */
   static bool IsSumInPlace(const Node& node) { return node.op()->name == "_grad_add"; }
 
-  /*!
-   * \brief Does the node's kernel add to what is there, where it is asked to? Some overwrite it,
-   * those of clip, cumsum and a convolution of one cell, say, or divide it, that of mean. These are
-   * tested in all of their forms; and where large gradients of many readers come from.
-   */
+  /*! \brief Return true if the node's kernel adds to its output on request. Some overwrite it, such
+   * as those of clip, cumsum and convolutions of one element, or divide it, such as that of mean.
+   * The operators listed here are tested in all forms, and produce large gradients with many
+   * readers. */
   static bool AddsToOutputs(const Node& node) {
     static const std::unordered_set<std::string> kNames = {
         "_backward_Embedding", "_backward_FullyConnected", "_backward_batch_dot", "_backward_dot",
@@ -309,7 +308,7 @@ class Builder {
     return !node.is_variable() && kNames.count(OriginalOperator(node.op())->name) != 0;
   }
 
-  /*! \brief The node that made the state which a backward node of the same worker uses. */
+  /*! \brief The node whose state a backward node of the same worker uses. */
   const ObjectPtr& ForwardCopy(uint32_t forward, int64_t worker) const {
     const auto op = operator_of_node_.find(forward);
     CHECK(op != operator_of_node_.end())
@@ -320,7 +319,7 @@ class Builder {
     return nodes_[copy->second];
   }
 
-  /*! \brief Let `made` stand after `dep`, unless it does so as a reader or for its state. */
+  /*! \brief Make `made` run after `dep`, unless it already does as its reader or for its state. */
   static void AddControlDep(const ObjectPtr& dep, Node* made) {
     for (const nnvm::NodeEntry& input : made->inputs) {
       if (input.node == dep) return;
@@ -330,7 +329,8 @@ class Builder {
   }
 
   static void CheckMutableInputs(const Node& node) {
-    const std::vector<uint32_t> own = ListSetInputs(node.attrs);  // variables, or copies of its own
+    const std::vector<uint32_t> own =
+        ListSetInputs(node.attrs);  // variables, or copies for this node
     for (uint32_t input : ListMutableInputs(node.attrs)) {
       if (std::find(own.begin(), own.end(), input) != own.end()) continue;
       CHECK(node.inputs.at(input).node->is_variable())
@@ -351,7 +351,7 @@ class Builder {
   const TrainingGraph training_;
   std::unordered_map<int64_t, int64_t> operator_of_node_;
   std::vector<ObjectPtr> nodes_;                          // of the program, by position
-  ObjectPtr last_;                                        // of them, that is no variable
+  ObjectPtr last_;                                        // the last that is not a variable
   std::map<std::pair<int64_t, int64_t>, size_t> copies_;  // (operator, worker) -> position
 };
 

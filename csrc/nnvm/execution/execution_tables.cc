@@ -61,10 +61,10 @@ class Reader {
   }
 
   int64_t GroupOf(const nnvm::NodeAttrs& attrs) {
-    const auto group = attrs.dict.find(kGroupAttribute);
-    if (group == attrs.dict.end()) return -1;
-    const auto added = groups_.emplace(group->second, tables_.group_names.size());
-    if (added.second) tables_.group_names.push_back(group->second);
+    const std::string* group = FindText(attrs, kGroupAttribute);
+    if (group == nullptr) return -1;
+    const auto added = groups_.emplace(*group, tables_.group_names.size());
+    if (added.second) tables_.group_names.push_back(*group);
     return added.first->second;
   }
 

@@ -1,7 +1,6 @@
 /*!
  * \file execution_tables.h
- * \brief An execution graph read back from its nodes, as tables of numbers: the base of the checks
- * and of the independent byte count.
+ * \brief An execution graph as tables of numbers, for checks and an independent count of bytes.
  */
 #ifndef TOFU_NNVM_EXECUTION_EXECUTION_TABLES_H_
 #define TOFU_NNVM_EXECUTION_EXECUTION_TABLES_H_
@@ -29,29 +28,29 @@ struct Table {
 };
 
 /*!
- * \brief Nodes by number, in topological order; fetches, their pieces and the sources of those.
+ * \brief Nodes in topological order; fetches, pieces and sources.
  *
- * Boxes and shapes have as many columns as the fetch of the most dimensions has: in the others'
- * missing dimensions they are the one cell 0. An extent that is not known is -1.
+ * Boxes and shapes have as many columns as the largest rank of a fetch. Missing dimensions are [0,
+ * 1). Unknown extents are -1.
  */
 struct ExecutionTables {
   std::vector<std::string> node_names;
   std::vector<std::string> group_names;
-  Column node_group;   // -1: in none
+  Column node_group;   // -1: none
   Table edges;         // reader, producer
-  Table control_deps;  // who waits, for whom
+  Table control_deps;  // waiting node, awaited node
 
   Column fetch_node;
   Column fetch_type;  // MXNet's type code
   Table fetch_shape;
-  Column piece_fetch;  // position in the tables of fetches
+  Column piece_fetch;  // row of the fetches
   Table piece_begin;
   Table piece_extent;
-  Column source_piece;  // position in the tables of pieces
+  Column source_piece;  // row of the pieces
   Column source_node;
   Table source_begin;
   Table source_along;  // the piece's dimension of each of the entry's, or -1
-  Table source_shape;  // of the whole entry that is read
+  Table source_shape;  // of the whole entry
 
   Column output_node;
   std::vector<MaybeShape> output_shapes;
@@ -59,7 +58,7 @@ struct ExecutionTables {
 
 /*!
  * \brief Read a graph whose variables carry shapes and types.
- * \param shapes of variables, before those that they carry
+ * \\param shapes of variables; they override those that variables carry
  */
 ExecutionTables ReadExecutionTables(SymbolHandle symbol, const ShapesByName& shapes);
 

@@ -1,6 +1,6 @@
 /*!
  * \file executor.h
- * \brief Running a bound graph in parts (the two phases of a training step).
+ * \brief Execution of a bound graph in parts: the two phases of a training step.
  */
 #ifndef TOFU_NNVM_EXECUTION_EXECUTOR_H_
 #define TOFU_NNVM_EXECUTION_EXECUTOR_H_
@@ -18,32 +18,31 @@ namespace nnvm_layer {
  *
  * Returns before they have run. The engine orders them by what they read and write, so a caller may
  * write arguments between two parts.
- * \param end -1: to the last node
+ * \\param end -1 for all remaining nodes
  */
 void PartialForward(ObjectHandle executor, bool is_train, int64_t begin, int64_t end);
 
 /*!
- * \brief Have neighbouring nodes of one worker run as one operation of the engine, but for fetches.
+ * \brief Run adjacent nodes of one worker as one operation of the engine, except fetches.
  *
- * An operation keeps others from writing what any of its nodes reads until all of them are done. A
- * fetch reads other workers' memory: together with what follows it, it would keep those waiting.
+ * An operation blocks writes to all its inputs until it is done. A fetch reads memory of other
+ * workers: joined with later nodes, it would block them.
  *
- * MXNet does so itself, but only for graphs that lie on one device as a whole. Its settings hold
- * here too: MXNET_EXEC_BULK_EXEC_TRAIN=0 turns it off, MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN limits
- * the nodes of one operation.
- * \param symbol of which the executor was bound
+ * MXNet does this only for graphs on a single device. Its settings apply:
+ * MXNET_EXEC_BULK_EXEC_TRAIN=0 turns it off, and MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN limits the
+ * nodes of an operation.
+ * \\param symbol from which the executor was bound
  */
 void BulkNodes(ObjectHandle executor, SymbolHandle symbol);
 
-/*! \brief One past the last node that the first `num_outputs` outputs of the symbol need. */
+/*! \brief Return one past the last node that the first `num_outputs` outputs of the symbol need. */
 int64_t FindBoundary(SymbolHandle symbol, int64_t num_outputs);
 
 /*!
- * \brief Whoever uses one of `written` from now on waits for what has been issued to compute
- * `results`.
+ * \brief Make later uses of `written` wait for the operators issued to compute `results`. Returns
+ * at once.
  *
- * MXNet's executors do not tell the engine which inputs their operators change in place. Returns at
- * once.
+ * MXNet's executors do not tell the engine which inputs their operators change in place.
  */
 void OrderAfter(const std::vector<ObjectHandle>& written, const std::vector<ObjectHandle>& results);
 
@@ -57,15 +56,11 @@ struct StorageInfo {
 
 StorageInfo DescribeStorage(ObjectHandle array);
 
-/*! \brief How many writes an array has seen, counted after those under way are done. */
+/*! \brief Count the writes to an array, after those under way. */
 int64_t CountWrites(ObjectHandle array);
 
-/*!
- * \brief Tells apart what an array holds at different times, after the writes under way: writes
- * through pointers are not counted.
- *
- * 0 for an array that is not in the host's memory.
- */
+/*! \brief Return a digest of an array's content, after the writes under way, or 0 if it is not in
+ * host memory. Unlike CountWrites, it detects writes through pointers. */
 std::uint64_t DigestArray(ObjectHandle array);
 
 }  // namespace nnvm_layer

@@ -12,11 +12,11 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-/*! \brief Has it channels, and space or time? */
+/*! \brief Return true if the tensor has channels, and space or time. */
 bool IsData(const std::vector<int64_t>& shape) { return shape.size() > 2; }
 
-/*! \brief The first outputs of a program's nodes; in the others, which are statistics and gradients
- * of parameters, all layouts are plain. */
+/*! \brief Layouts of the nodes' first outputs. The others, statistics and gradients of parameters,
+ * are plain. */
 class Layouts {
  public:
   Layouts(const Program& program, const std::vector<nnvm::ObjectPtr>& nodes)
@@ -34,8 +34,8 @@ class Layouts {
   }
 
  private:
-  /*! \brief Is it an operator that takes blocks? _grad_add may add to an output in place, whose
-   * layout is there already. */
+  /*! \brief Return true if the operator accepts blocks. _grad_add may add in place to an output
+   * with a given layout. */
   bool TakesBlocks(size_t n) const {
     const nnvm::Op* op = nodes_[n]->op();
     return op != nullptr && nnvm::Op::GetAttr<bool>("TIsMKLDNN").get(op, false) &&
@@ -53,7 +53,7 @@ class Layouts {
     for (const Entry& entry : node.inputs) MakePlain(entry);
   }
 
-  /*! \return whether it was not */
+  /*! \return true if it was not plain */
   bool MakePlain(const Entry& entry) {
     if (entry.index > 0 || is_plain_[entry.node]) return false;
     is_plain_[entry.node] = true;
@@ -65,7 +65,7 @@ class Layouts {
            (entry.index > 0 || is_plain_[entry.node]);
   }
 
-  /*! \brief Makes all data of operators plain of which some is. \return whether there was any */
+  /*! \brief Make all data of an operator plain if some is. \return true if any changed */
   bool Spread() {
     bool has_changed = false;
     for (size_t n = nodes_.size(); n-- > 0;) has_changed |= PassesLayoutOn(n) && SpreadAt(n);

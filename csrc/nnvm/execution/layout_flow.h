@@ -1,6 +1,6 @@
 /*!
  * \file layout_flow.h
- * \brief Which arrays of an execution graph oneDNN may lay out as it likes.
+ * \brief Arrays of an execution graph whose layout oneDNN may choose.
  */
 #ifndef TOFU_NNVM_EXECUTION_LAYOUT_FLOW_H_
 #define TOFU_NNVM_EXECUTION_LAYOUT_FLOW_H_
@@ -14,14 +14,13 @@ namespace tofu {
 namespace nnvm_layer {
 
 /*!
- * \brief Lets convolutions hand out their first outputs in blocks of channels where nobody else
- * reads them than operators that take blocks.
+ * \brief Let convolutions return their first outputs in blocks of channels if only operators that
+ * accept blocks read them.
  *
- * Such operators, but for those that choose their layouts, pass the layout of what they read on:
- * all of their data may be in blocks, or none. So data that comes from a fetch or a variable, or
- * is read by a fetch, by an operator that knows no blocks or from outside, keeps all that it flows
- * along with in MXNet's plain layout. Nobody makes hidden copies.
- * \param nodes the program's, by position
+ * Most such operators pass on the layout of their inputs: either all of their data is in blocks, or
+ * none. So the plain layout spreads from data that comes from a fetch or a variable, or that a
+ * fetch, an operator without blocks or the caller reads. This avoids hidden copies.
+ * \\param nodes of the program, by position
  */
 void LetLayoutsFlow(const Program& program, const std::vector<nnvm::ObjectPtr>& nodes);
 

@@ -18,7 +18,7 @@ namespace {
 using nnvm::Node;
 using nnvm::ObjectPtr;
 
-/*! \brief The attribute that lists the outputs with a mark, each with a space after it. */
+/*! \brief The attribute that lists marked outputs, each followed by a space. */
 const char* AttributeOf(OutputMark mark) {
   switch (mark) {
     case OutputMark::kTransit:
@@ -40,11 +40,20 @@ void MarkOutput(OutputMark mark, uint32_t output, nnvm::NodeAttrs* attrs) {
 
 std::vector<uint32_t> ListMarkedOutputs(OutputMark mark, const nnvm::NodeAttrs& attrs) {
   std::vector<uint32_t> outputs;
-  const auto found = attrs.dict.find(AttributeOf(mark));
-  if (found == attrs.dict.end()) return outputs;
-  std::istringstream text(found->second);
+  const std::string* marked = FindText(attrs, AttributeOf(mark));
+  if (marked == nullptr) return outputs;
+  std::istringstream text(*marked);
   for (uint32_t output; text >> output;) outputs.push_back(output);
   return outputs;
+}
+
+std::vector<uint32_t> ListMarkedEntries(OutputMark mark, const nnvm::IndexedGraph& index) {
+  std::vector<uint32_t> entries;
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    for (uint32_t output : ListMarkedOutputs(mark, index[id].source->attrs))
+      entries.push_back(index.entry_id(id, output));
+  }
+  return entries;
 }
 
 KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end) {
@@ -53,7 +62,7 @@ KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end) {
       << "outputs [" << begin << ", " << end << ") of " << outputs.size();
   KeepingGraph made;
   made.symbol = NewHandle(outputs);
-  std::unordered_set<const Node*> needed;  // by the outputs before
+  std::unordered_set<const Node*> needed;  // by earlier outputs
   nnvm::DFSVisit({outputs.begin(), outputs.begin() + begin},
                  [&](const ObjectPtr& node) { needed.insert(node.get()); });
   std::map<std::pair<const Node*, uint32_t>, int> uses;

@@ -1,6 +1,6 @@
 /*!
  * \file marked_outputs.h
- * \brief What an execution graph says of outputs of its nodes, for those who plan its memory.
+ * \brief Marks on outputs of nodes, for memory planning.
  */
 #ifndef TOFU_NNVM_EXECUTION_MARKED_OUTPUTS_H_
 #define TOFU_NNVM_EXECUTION_MARKED_OUTPUTS_H_
@@ -14,12 +14,12 @@ namespace tofu {
 namespace nnvm_layer {
 
 enum class OutputMark {
-  /*! \brief In transit between workers: fetched regions, padded copies, partial results. All others
-   * of a partitioned graph are shards; other graphs have none in transit. */
+  /*! \brief In transit between workers: fetched regions, padded copies and partial results. All
+     other outputs of a partitioned graph are shards. */
   kTransit,
-  /*! \brief Its kernel is asked for it, whether or not somebody reads it. */
+  /*! \brief Requested from its kernel even if nobody reads it. */
   kAsked,
-  /*! \brief Its memory is its own, from one run of the graph to the next. */
+  /*! \brief Keeps its memory from one run of the graph to the next. */
   kKept,
 };
 
@@ -29,17 +29,20 @@ void MarkOutput(OutputMark mark, uint32_t output, nnvm::NodeAttrs* attrs);
 /*! \brief The outputs of a node that have a mark. */
 std::vector<uint32_t> ListMarkedOutputs(OutputMark mark, const nnvm::NodeAttrs& attrs);
 
-/*! \brief An execution graph, and which of its outputs keep their memory, by position. */
+/*! \brief The entries of a graph that have a mark. */
+std::vector<uint32_t> ListMarkedEntries(OutputMark mark, const nnvm::IndexedGraph& index);
+
+/*! \brief An execution graph, and the positions of its outputs that keep their memory. */
 struct KeepingGraph {
   SymbolHandle symbol = 0;
   std::vector<uint32_t> kept;
 };
 
 /*!
- * \brief A copy of an execution graph whose outputs [begin, end) keep their memory: no other entry
- * is put there, and they stay what they are until their own nodes run again.
+ * \brief Copy an execution graph so that outputs [begin, end) keep their memory: nothing else is
+ * placed there, and they stay valid until their own nodes run again.
  *
- * Not kept are variables, what the outputs before them need, and an entry that is several outputs.
+ * Variables, what earlier outputs need, and entries that are several outputs are not kept.
  */
 KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end);
 

@@ -21,11 +21,11 @@ using nnvm::NodeAttrs;
 using nnvm::Op;
 
 constexpr char kClonePrefix[] = "_tofu_clone_";
-// Between double underscores: parsers leave such attributes alone.
+// Parsers ignore attributes with double underscores.
 constexpr char kShapesAttribute[] = "__tofu_output_shapes__";
 constexpr char kTypesAttribute[] = "__tofu_output_types__";
 constexpr char kFreeLayoutAttribute[] = "__tofu_free_layout__";
-// Higher than the default level 10, so that a value that another library set is replaced.
+// Above the default level 10, to replace values set by other libraries.
 constexpr int kAttributeLevel = 11;
 
 template <typename T>
@@ -40,11 +40,9 @@ void CopyAttrOfDevices(const Op* from, Op* to, const std::string& key) {
   CopyAttr<T>(from, to, (key + "<gpu>").c_str());
 }
 
-/*!
- * \brief The kernel, into views of its outputs: MXNet keeps no other than the plain layout in a
- * view, and lets oneDNN write its blocks into the workspace first. It is told to train, since else
- * it would change the layout of its weight for good: a shard, which is written and fetched later.
- */
+/*! \brief Wrap a kernel so that it writes into views of its outputs: MXNet keeps views in the plain
+ * layout. The kernel runs in training mode, since otherwise it would permanently change the layout
+ * of its weight, a shard that is written and fetched later. */
 mxnet::FComputeEx WritePlain(const mxnet::FComputeEx& kernel) {
   return [kernel](const NodeAttrs& attrs, const mxnet::OpContext& context,
                   const std::vector<mxnet::NDArray>& inputs,
@@ -61,26 +59,23 @@ mxnet::FComputeEx WritePlain(const mxnet::FComputeEx& kernel) {
   };
 }
 
-/*!
- * \brief Where SoftmaxOutput's gradient may be written: in place of the softmax, but not under
- * out_grad, since the kernel multiplies what it has written by the softmax, read again.
- */
+/*! \brief SoftmaxOutput's gradient may replace the softmax, but not with out_grad: the kernel then
+ * multiplies its result by the softmax, which it reads again. */
 std::vector<std::pair<int, int>> SoftmaxGradientInPlace(const NodeAttrs& attrs) {
   if (ReadFlag(attrs, "out_grad", false)) return {};
   return FirstInPlace(attrs);
 }
 
-/*!
- * \brief Where a rectifier's gradient may be written: in place of its output's, but not with a
- * learned slope, whose gradient the kernel works out of its output's afterwards.
- */
+/*! \brief A rectifier's gradient may replace its output's, but not with a learned slope, whose
+ * gradient is computed from its output's afterwards. */
 std::vector<std::pair<int, int>> RectifierGradientInPlace(const NodeAttrs& attrs) {
-  const auto type = attrs.dict.find("act_type");
-  if (type != attrs.dict.end() && type->second == "prelu") return {};
+  const std::string* type = FindText(attrs, "act_type");
+  if (type != nullptr && *type == "prelu") return {};
   return FirstInPlace(attrs);
 }
 
-/*! \brief Where MXNet's rules let a kernel overwrite what it still reads, others. */
+/*! \brief Set in-place options. They differ from MXNet's where its kernels overwrite inputs that
+ * they still read. */
 void SetInPlace(const Op* from, Op* to) {
   const char kInPlace[] = "FInplaceOption";
   if (from->name == "_backward_SoftmaxOutput") {
@@ -90,16 +85,14 @@ void SetInPlace(const Op* from, Op* to) {
   } else {
     CopyAttr<nnvm::FInplaceOption>(from, to, kInPlace);
   }
-  // Called an identity by MXNet, it would be written over a gradient that others read as well.
+  // MXNet calls it an identity, so it would overwrite a gradient with other readers.
   if (from->name != "_backward_hard_sigmoid") {
     CopyAttr<nnvm::FInplaceIdentity>(from, to, "FInplaceIdentity");
   }
 }
 
-/*!
- * \brief The inputs that the kernel changes. MXNet says that BatchNorm's gradient changes the
- * moving statistics, but where they are given, the kernel reads them alone, as other workers may.
- */
+/*! \brief Set the inputs that the kernel changes. With global statistics, BatchNorm's gradient only
+ * reads them, contrary to what MXNet declares, so other workers may read them, too. */
 void SetMutableInputs(const Op* from, Op* to) {
   const char kMutable[] = "FMutateInputs";
   if (from->name != "_backward_BatchNorm") return CopyAttr<nnvm::FMutateInputs>(from, to, kMutable);
@@ -112,8 +105,8 @@ void SetMutableInputs(const Op* from, Op* to) {
       kAttributeLevel);
 }
 
-/*! \brief All that decides how the operator runs. TIsBackward is not copied: it brings MXNet's own
- * inference. */
+/*! \brief Copy everything that determines how the operator runs, except TIsBackward, which brings
+ * MXNet's own inference. */
 void CopyExecution(const Op* from, Op* to) {
   CopyAttrOfDevices<mxnet::FCompute>(from, to, "FCompute");
   if (!NeedsPlainKernel(from)) {
@@ -133,7 +126,7 @@ void CopyExecution(const Op* from, Op* to) {
   CopyAttr<nnvm::FListInputNames>(from, to, "FListInputNames");
   CopyAttr<nnvm::FListOutputNames>(from, to, "FListOutputNames");
   CopyAttr<nnvm::FNumVisibleOutputs>(from, to, "FNumVisibleOutputs");
-  CopyAttr<bool>(from, to, "TIsLayerOpBackward");  // the link to the state of the forward node
+  CopyAttr<bool>(from, to, "TIsLayerOpBackward");  // links to the state of the forward node
   const char kPlainKernel[] = "FCompute<cpu>";
   if (from->name == "_backward_Deconvolution") {
     const mxnet::FCompute& kernel = Op::GetAttr<mxnet::FCompute>(kPlainKernel)[from];
@@ -147,13 +140,13 @@ void CopyExecution(const Op* from, Op* to) {
 }
 
 const std::string& TextOf(const NodeAttrs& attrs, const char* key) {
-  const auto found = attrs.dict.find(key);
-  CHECK(found != attrs.dict.end()) << attrs.name << ": " << attrs.op->name << " has no attribute "
-                                   << key << "; such nodes are made by tofu.partition alone";
-  return found->second;
+  const std::string* found = FindText(attrs, key);
+  CHECK(found != nullptr) << attrs.name << ": " << attrs.op->name << " has no attribute " << key
+                          << "; such nodes are made by tofu.partition alone";
+  return *found;
 }
 
-/*! \brief Read one value per output, each with a ";" after it. */
+/*! \brief Read one value per output, each followed by ";". */
 template <typename T>
 void ReadOutputs(const NodeAttrs& attrs, const char* key, std::vector<T>* outputs) {
   std::istringstream stream(TextOf(attrs, key));
@@ -168,18 +161,12 @@ void ReadOutputs(const NodeAttrs& attrs, const char* key, std::vector<T>* output
 bool InferCloneShape(const NodeAttrs& attrs, mxnet::ShapeVector* inputs,
                      mxnet::ShapeVector* outputs) {
   ReadOutputs(attrs, kShapesAttribute, outputs);
-  for (const mxnet::TShape& shape : *inputs) {
-    if (!mxnet::shape_is_known(shape)) return false;
-  }
-  return true;
+  return AreKnown(*inputs);
 }
 
 bool InferCloneType(const NodeAttrs& attrs, std::vector<int>* inputs, std::vector<int>* outputs) {
   ReadOutputs(attrs, kTypesAttribute, outputs);
-  for (int type : *inputs) {
-    if (type == -1) return false;
-  }
-  return true;
+  return std::find(inputs->begin(), inputs->end(), -1) == inputs->end();
 }
 
 }  // namespace
@@ -233,8 +220,8 @@ const Op* OriginalOperator(const Op* op) {
 namespace {
 
 bool FixesGamma(const NodeAttrs& attrs) {
-  const auto found = attrs.dict.find("fix_gamma");
-  return found == attrs.dict.end() || found->second == "True" || found->second == "1";
+  const std::string* text = FindText(attrs, "fix_gamma");
+  return text == nullptr || *text == "True" || *text == "1";
 }
 
 }  // namespace
@@ -249,21 +236,20 @@ std::vector<uint32_t> ListSetInputs(const NodeAttrs& attrs) {
 
 std::vector<uint32_t> ListSpoiledInputs(const NodeAttrs& attrs) {
   static const std::map<std::string, uint32_t> kInputs = {
-      {"BatchNorm_v1", 1},              // gamma, set to ones where it is fixed
-      {"_adamw_update", 1},             // the gradient, scaled and clipped where it is
-      {"_backward_linalg_det", 2},      // the triangular factors, inverted where they are
+      {"BatchNorm_v1", 1},              // gamma, set to ones if it is fixed
+      {"_adamw_update", 1},             // the gradient, which is scaled and clipped in place
+      {"_backward_linalg_det", 2},      // the triangular factors, which are inverted in place
       {"_backward_linalg_slogdet", 3},  // the same
-      {"_backward_RNN", 4},  // the gradient of the output, where that between two layers is put
-      {"_backward_SpatialTransformer",
-       2},  // the places that were read, over which their gradients go
+      {"_backward_RNN", 4},             // the output's gradient, reused for the one between layers
+      {"_backward_SpatialTransformer", 2},  // the sampling places, overwritten by their gradients
   };
   if (attrs.op == nullptr) return {};
   const std::string& name = OriginalOperator(attrs.op)->name;
   const auto found = kInputs.find(name);
   if (found == kInputs.end()) return {};
   if (name == "BatchNorm_v1" && !FixesGamma(attrs)) return {};
-  const auto mode = attrs.dict.find("mode");
-  if (mode != attrs.dict.end() && mode->second == "lstm") return {};  // of RNN: LSTM does not
+  const std::string* mode = FindText(attrs, "mode");
+  if (mode != nullptr && *mode == "lstm") return {};  // RNN in mode LSTM does not
   return {found->second};
 }
 

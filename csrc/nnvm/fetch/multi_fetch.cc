@@ -1,12 +1,11 @@
 /*!
  * \file multi_fetch.cc
- * \brief Registration of _tofu_multi_fetch: inference and what MXNet asks of every operator.
+ * \brief Registration of _tofu_multi_fetch.
  */
 #include "nnvm/fetch/multi_fetch.h"
 
 #include "nnvm/fetch/multi_fetch_gpu.h"
 #include "nnvm/fetch/multi_fetch_kernel.h"
-#include "nnvm/fetch/multi_fetch_text.h"
 
 namespace tofu {
 namespace nnvm_layer {
@@ -17,7 +16,7 @@ namespace {
 
 using nnvm::NodeAttrs;
 
-/*! \brief Every source box has to lie inside its input. */
+/*! \brief Check that every source box is inside its input. */
 void CheckSources(const NodeAttrs& attrs, const mxnet::ShapeVector& inputs) {
   for (const Piece& piece : MultiFetchParamOf(attrs).pieces) {
     for (const Source& source : piece.sources) {
@@ -41,10 +40,7 @@ bool InferShape(const NodeAttrs& attrs, mxnet::ShapeVector* inputs, mxnet::Shape
       << attrs.name << " has shape " << param.shape << ", its reader expects " << output;
   output = param.shape;
   CheckSources(attrs, *inputs);
-  for (const mxnet::TShape& shape : *inputs) {
-    if (!mxnet::shape_is_known(shape)) return false;
-  }
-  return true;
+  return AreKnown(*inputs);
 }
 
 bool InferType(const NodeAttrs& attrs, std::vector<int>* inputs, std::vector<int>* outputs) {

@@ -1,10 +1,10 @@
 /*!
  * \file multi_fetch.h
- * \brief The operator _tofu_multi_fetch: one region of a tensor, assembled out of shards of several
- * workers.
+ * \brief The operator _tofu_multi_fetch, which assembles a region of a tensor from shards (paper
+ * section 6, "MultiFetch").
  *
- * The only operator of a partitioned graph that reads another device's memory (paper section 6,
- * "MultiFetch"). Its inputs are entries of any device; its output lies on its own.
+ * It is the only operator of a partitioned graph that reads memory of other devices. Its inputs are
+ * on any device, its output on its own.
  */
 #ifndef TOFU_NNVM_FETCH_MULTI_FETCH_H_
 #define TOFU_NNVM_FETCH_MULTI_FETCH_H_
@@ -24,35 +24,36 @@ extern const char kMultiFetchName[];
 
 class GpuFetch;
 
-/*! \brief The parsed attributes of a fetch. Cells of the output that lie in no piece hold `fill`.
- */
+/*! \brief The parsed attributes of a fetch. Elements in no piece hold `fill`. */
 struct MultiFetchParam {
   int num_args = 0;
   mxnet::TShape shape;
-  int dtype = -1;  // MXNet's type code; -1: that of the inputs
+  int dtype = -1;  // MXNet's type code; -1: as the inputs
   double fill = 0.0;
   Reducer reducer = Reducer::kSum;  // of the sources of a piece
   std::vector<Piece> pieces;
-  // Whose region this is; for reports and checks, not for the kernel.
+  // For reports and checks: the tensor and its reader.
   std::string tensor;
   int worker = 0;
   int phase = 0;
-  // What is prepared for its GPU, if it runs on one; copies of a node's attributes share it.
+  // Prepared data for its GPU, shared by copies of the attributes.
   std::shared_ptr<GpuFetch> gpu;
 };
 
-/*!
- * \brief A node's attributes for a fetch, parsed and as text.
- *
- * The text is what MXNet saves and loads: "pieces" is a list with ";" of
- * `begin:extent:input@begin+input@begin...`, coordinates with ",".
- */
+/*! \brief Set the attributes of a fetch, parsed and as the text that MXNet saves and loads
+ * (fetch_text.h). */
 void SetMultiFetchAttributes(MultiFetchParam param, nnvm::NodeAttrs* attrs);
+
+/*!
+ * \brief Parses the text of a node's attributes.
+ * \throw dmlc::Error if a number cannot be read or a piece leaves the region
+ */
+void ParseMultiFetch(nnvm::NodeAttrs* attrs);
 
 /*! \brief The parsed attributes of a node of this operator. */
 const MultiFetchParam& MultiFetchParamOf(const nnvm::NodeAttrs& attrs);
 
-/*! \brief The operator; nodes that have it are fetches. */
+/*! \brief The operator of all fetches. */
 const nnvm::Op* MultiFetchOp();
 
 }  // namespace nnvm_layer

@@ -29,13 +29,13 @@ bool IsSame(const FetchArrays& a, const FetchArrays& b) {
 }
 
 int DeviceOf(const nnvm::Node& node, const std::map<std::string, int>& devices) {
-  const auto group = node.attrs.dict.find(kGroupAttribute);
-  const auto device = group == node.attrs.dict.end() ? devices.end() : devices.find(group->second);
+  const std::string* group = FindText(node.attrs, kGroupAttribute);
+  const auto device = group == nullptr ? devices.end() : devices.find(*group);
   CHECK(device != devices.end()) << "there is no GPU for the worker of " << node.attrs.name;
   return device->second;
 }
 
-/*! \brief Where the inputs of a fetch will be, and what. */
+/*! \brief Types, shapes and devices of a fetch's arrays. */
 FetchArrays ArraysOf(const nnvm::Graph& graph, uint32_t id,
                      const std::map<std::string, int>& devices) {
   const nnvm::IndexedGraph& index = graph.indexed_graph();
@@ -49,7 +49,7 @@ FetchArrays ArraysOf(const nnvm::Graph& graph, uint32_t id,
   return arrays;
 }
 
-/*! \brief Lets all GPUs read each other's memory, and has each try. */
+/*! \brief Let all GPUs read each other's memory, and test that it works. */
 void EnableAllAccess(const std::map<std::string, int>& devices) {
   for (const auto& reader : devices) {
     for (const auto& owner : devices) {
@@ -61,7 +61,7 @@ void EnableAllAccess(const std::map<std::string, int>& devices) {
   }
 }
 
-/*! \brief Compiles the kernels of a part; does nothing for other operators. */
+/*! \brief Compile the kernels of a part. Does nothing for other operators. */
 void PreparePart(const nnvm::Graph& graph, uint32_t id, const std::map<std::string, int>& devices) {
   static const auto& kernels_of = nnvm::Op::GetAttr<PartKernels>(kPartKernels);
   const nnvm::IndexedGraph& index = graph.indexed_graph();

@@ -1,6 +1,6 @@
 /*!
  * \file multi_fetch_gpu.h
- * \brief _tofu_multi_fetch on GPUs: prepared when its graph is bound, then one launch in each run.
+ * \brief _tofu_multi_fetch on GPUs: prepared when its graph is bound, then one launch per run.
  */
 #ifndef TOFU_NNVM_FETCH_MULTI_FETCH_GPU_H_
 #define TOFU_NNVM_FETCH_MULTI_FETCH_GPU_H_
@@ -20,7 +20,7 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief Where the arrays of a fetch are, and what they are. */
+/*! \brief Types, shapes and devices of a fetch's arrays. */
 struct FetchArrays {
   int type = -1;
   int device = 0;
@@ -28,8 +28,8 @@ struct FetchArrays {
   std::vector<int> devices;           // of the inputs
 };
 
-/*! \brief What one node has on its GPU: made by Prepare, or by the first run of a node that was not
- * prepared. */
+/*! \brief Prepared launches of a node. A node that was not prepared is prepared by its first run.
+ */
 class GpuFetch {
  public:
   std::shared_ptr<cuda::DeviceFetch> Prepare(const MultiFetchParam& param,
@@ -37,20 +37,20 @@ class GpuFetch {
 
  private:
   std::mutex mutex_;
-  // For each set of GPUs that the symbol is bound to: they may take turns.
+  // One for each set of GPUs to which the symbol is bound.
   std::vector<std::pair<FetchArrays, std::shared_ptr<cuda::DeviceFetch>>> prepared_;
 };
 
-/*! \brief (reader, owner) -> bytes that one run copies because the reader cannot read the owner's
- * memory. */
+/*! \brief (reader, owner) -> bytes that each run copies because the reader cannot access the
+ * owner's memory. */
 using StagedBytes = std::map<std::pair<int, int>, int64_t>;
 
 /*!
- * \brief Enable and try peer access between all GPUs of an execution graph, compile the kernels of
+ * \brief Enable and test peer access between all GPUs of an execution graph, compile the kernels of
  * its parts, and prepare its fetches.
- * \param symbol the symbol that is bound
- * \param devices the GPU of each group
- * \throw dmlc::Error that names the fetch; cuda::CudaError where a GPU cannot be used at all
+ * \\param symbol that is bound
+ * \\param devices the GPU of each group
+ * \\throw dmlc::Error naming the fetch; cuda::CudaError if a GPU cannot be used
  */
 StagedBytes PrepareGpuKernels(SymbolHandle symbol, const std::map<std::string, int>& devices);
 

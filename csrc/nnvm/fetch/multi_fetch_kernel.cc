@@ -1,6 +1,6 @@
 /*!
  * \file multi_fetch_kernel.cc
- * \brief A fetch is a list of pieces, a piece a list of contiguous runs, a run is copied or
+ * \brief A fetch is a list of pieces, and a piece is a list of contiguous runs. A run is copied or
  * combined at once.
  */
 #include "nnvm/fetch/multi_fetch_kernel.h"
@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "cuda/multi_fetch.cuh"
 #include "nnvm/fetch/multi_fetch.h"
 #include "nnvm/fetch/piece_runs.h"
 #include "nnvm/fetch/stream_copy.h"
@@ -21,12 +22,12 @@ namespace {
 
 using mxnet::TBlob;
 
-// Below this size threads cost more than they bring.
+// below this size threads do not pay
 constexpr int64_t kParallelBytes = 1 << 18;
-// Elements that are combined at once: the results stay in registers.
+// elements that are combined at once, in registers
 constexpr int64_t kBlock = 16;
-// From this size on a region and its sources are more than caches hold: whoever reads the region
-// finds it in memory, so that is where it is written.
+// From this size, a region and its sources exceed the caches: its readers find it in memory, so it
+// is written there.
 constexpr size_t kStreamedBytes = 16 << 20;
 
 /*! \brief How results reach the output. */
@@ -50,37 +51,13 @@ struct SumType<mshadow::bfloat::bf16_t> {
   using type = float;
 };
 
-struct TakeSum {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a + b);
-  }
-};
+using cuda::TakeMaximum;
+using cuda::TakeMinimum;
+using cuda::TakeProduct;
+using cuda::TakeSum;
 
-/*! \brief The larger one; no number if one of them is none. */
-struct TakeMaximum {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return a >= b || a != a ? a : b;
-  }
-};
-
-/*! \brief The smaller one; no number if one of them is none. */
-struct TakeMinimum {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return a <= b || a != a ? a : b;
-  }
-};
-
-struct TakeProduct {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a * b);
-  }
-};
-
-/*! \brief destination (+)= the sources combined, over kSize elements from `begin`. */
+/*! \brief Combine the sources over kSize elements from `begin`, and write or add them to
+ * `destination`. */
 template <int64_t kSize, typename Combine, typename DType>
 void CombineBlock(const std::vector<const DType*>& sources, int64_t begin, Store store,
                   DType* destination) {
@@ -105,7 +82,7 @@ template <typename Combine, typename DType>
 void ComputeRun(const std::vector<const DType*>& sources, int64_t begin, int64_t end, Store store,
                 DType* destination) {
   if (store != Store::kAdd && sources.size() == 1) {
-    // As bytes: the 16-bit types have constructors, but nothing more than their bits.
+    // As bytes: the 16-bit types are not trivial, but consist of their bits.
     void* out = destination + begin;
     const size_t bytes = (end - begin) * sizeof(DType);
     if (store == Store::kStream) {
@@ -121,14 +98,13 @@ void ComputeRun(const std::vector<const DType*>& sources, int64_t begin, int64_t
   for (; begin < end; ++begin) CombineBlock<1, Combine>(sources, begin, store, destination);
 }
 
-/*! \brief The part of a piece that one thread computes: positions [begin, end) of its cells in
- * order. */
+/*! \brief Compute the elements [begin, end) of a piece on one thread. */
 template <typename Combine, typename DType>
 void ComputeCells(const PieceRuns& runs, const std::vector<const DType*>& inputs, int64_t begin,
                   int64_t end, Store store, DType* output) {
   std::vector<const DType*> sources(inputs.size());
   PieceRuns::Walk walk(runs, begin / runs.run_length());
-  int64_t run_begin = begin % runs.run_length();  // of the first run; the others are whole
+  int64_t run_begin = begin % runs.run_length();  // in the first run; others start at 0
   for (int64_t at = begin; at < end; walk.Next()) {
     const int64_t run_end = std::min(runs.run_length(), run_begin + end - at);
     for (size_t s = 0; s < sources.size(); ++s) sources[s] = inputs[s] + walk.source_offset(s);
@@ -163,7 +139,7 @@ bool CoversRegion(const MultiFetchParam& param) {
   return cells == static_cast<int64_t>(param.shape.Size());
 }
 
-/*! \brief Does an input share memory with the output (an in-place request)? */
+/*! \brief Return true if an input shares memory with the output, as in-place requests do. */
 bool Overlaps(const std::vector<TBlob>& inputs, const TBlob& output, size_t element_bytes) {
   const auto begin_of = [](const TBlob& blob) { return static_cast<const char*>(blob.dptr_); };
   const char* out_begin = begin_of(output);

@@ -1,6 +1,6 @@
 /*!
  * \file multi_fetch_kernel.h
- * \brief The CPU kernel of _tofu_multi_fetch, and what it counts.
+ * \brief The CPU kernel of _tofu_multi_fetch, and its counters.
  */
 #ifndef TOFU_NNVM_FETCH_MULTI_FETCH_KERNEL_H_
 #define TOFU_NNVM_FETCH_MULTI_FETCH_KERNEL_H_
@@ -14,7 +14,7 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief Sums over all launches since the last reset, of all executors of the process. */
+/*! \brief Sums over all launches since the last reset, of all executors in the process. */
 struct FetchCounters {
   int64_t bytes_read_remote = 0;  // from inputs on another device than the output
   int64_t bytes_read_local = 0;
@@ -22,24 +22,24 @@ struct FetchCounters {
 };
 
 /*!
- * \brief Whether fetches do nothing, by TOFU_SKIP_FETCH=1 in the environment as the first one runs.
+ * \brief Return true if TOFU_SKIP_FETCH=1 was set when the first fetch ran: fetches do nothing.
  *
- * Their outputs are then whatever lay in their memory: a step tells nothing but its time, as in
- * section 7.2 of the paper.
+ * Their outputs are undefined then. Only the time of a step is meaningful, as in section 7.2 of the
+ * paper.
  */
 bool SkipsFetches();
 
 FetchCounters ReadFetchCounters();
 void ResetFetchCounters();
 
-/*! \brief Adds a launch to the counters. */
+/*! \brief Add a launch to the counters. */
 void CountFetch(const MultiFetchParam& param, const std::vector<mxnet::TBlob>& inputs,
                 const mxnet::TBlob& output);
 
 /*!
- * \brief Write or add the region to `outputs[0]`, as `requests[0]` asks.
+ * \brief Write or add the region to `outputs[0]`, as `requests[0]` says.
  *
- * Sources of a piece are summed in the order in which they stand, types of 16 bits in float.
+ * Sources of a piece are combined in order. 16-bit types are summed in float.
  */
 void ComputeMultiFetch(const nnvm::NodeAttrs& attrs, const mxnet::OpContext& context,
                        const std::vector<mxnet::TBlob>& inputs,

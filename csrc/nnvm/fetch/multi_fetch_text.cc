@@ -1,7 +1,6 @@
 /*!
  * \file multi_fetch_text.cc
  */
-#include "nnvm/fetch/multi_fetch_text.h"
 
 #include <limits>
 #include <memory>
@@ -23,7 +22,7 @@ std::vector<int64_t> Extents(const MultiFetchParam& param, const std::string& na
   return {param.shape.begin(), param.shape.end()};
 }
 
-/*! \brief Any value as text; a double so that reading it gives the same bits. */
+/*! \brief Convert a value to text. A double is read back with the same bits. */
 template <typename T>
 std::string ToText(const T& value) {
   std::ostringstream out;
@@ -32,10 +31,10 @@ std::string ToText(const T& value) {
   return out.str();
 }
 
-/*! \brief The text of an attribute, or a default where it is left out. */
+/*! \brief The text of an attribute, or a default. */
 std::string TextOf(const nnvm::NodeAttrs& attrs, const char* key, const char* otherwise) {
-  const auto found = attrs.dict.find(key);
-  return found == attrs.dict.end() ? otherwise : found->second;
+  const std::string* found = FindText(attrs, key);
+  return found == nullptr ? otherwise : *found;
 }
 
 int ParseInt(const nnvm::NodeAttrs& attrs, const char* key, const char* otherwise, int64_t low,

@@ -37,7 +37,7 @@ PieceRuns::Walk::Walk(const PieceRuns& runs, int64_t first_run)
 }
 
 void PieceRuns::Walk::Next() {
-  if (!position_.empty() && position_[0] + 1 < innermost_) {  // nearly always, where runs are short
+  if (!position_.empty() && position_[0] + 1 < innermost_) {  // the usual case if runs are short
     ++position_[0];
     for (size_t a = 0; a < offsets_.size(); ++a) offsets_[a] += strides_[a];
     return;

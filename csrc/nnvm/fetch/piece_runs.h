@@ -1,6 +1,6 @@
 /*!
  * \file piece_runs.h
- * \brief A piece as contiguous runs of equal length, and a walk over them.
+ * \brief A piece as contiguous runs of equal length.
  */
 #ifndef TOFU_NNVM_FETCH_PIECE_RUNS_H_
 #define TOFU_NNVM_FETCH_PIECE_RUNS_H_
@@ -14,8 +14,8 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief A strided piece, in elements, whose innermost dimension is one run where its cells are
- * neighbours in the output and in every source; else every cell is a run. */
+/*! \brief A strided piece in elements. Its innermost dimension is a run if it is contiguous in the
+ * output and all sources. Otherwise every element is a run. */
 class PieceRuns {
  public:
   explicit PieceRuns(StridedPiece piece);
@@ -23,7 +23,7 @@ class PieceRuns {
   int64_t run_length() const { return run_length_; }
   int64_t num_cells() const { return piece_.num_cells(); }
 
-  /*! \brief Offsets, in elements, of one run after the other. */
+  /*! \brief Offsets in elements, run by run. */
   class Walk {
    public:
     Walk(const PieceRuns& runs, int64_t first_run);
@@ -34,15 +34,15 @@ class PieceRuns {
    private:
     const std::vector<StridedDimension>& dimensions_;
     const size_t first_outer_;
-    std::vector<int64_t> position_;  // in the dimensions outside of the run
+    std::vector<int64_t> position_;  // in the outer dimensions
     std::vector<int64_t> offsets_;   // of the output, then of each source
-    std::vector<int64_t> strides_;   // of the innermost of those dimensions, in the same order
+    std::vector<int64_t> strides_;   // strides of the innermost outer dimension
     int64_t innermost_ = 0;          // its extent
   };
 
  private:
   StridedPiece piece_;
-  size_t first_outer_ = 0;  // the dimension after those of the run
+  size_t first_outer_ = 0;  // the innermost dimension outside the run
   int64_t run_length_ = 1;
 };
 

@@ -21,25 +21,20 @@ using nnvm::IndexedGraph;
 
 constexpr int kUnplaced = -1;
 
-/*! \brief The body that MXNet registered. */
-nnvm::PassFunction& OriginalBody() {
-  static nnvm::PassFunction body;
-  return body;
-}
+nnvm::PassFunction g_original_body;  // of MXNet
 
-/*! \brief The device of a node: that of its group, which a bound argument must already be on. */
+/*! \brief The device of a node's group. A bound argument must be on it. */
 int DeviceOf(const nnvm::Node& node, const std::string& group_key,
              const nnvm::DeviceAssignMap& devices, int bound) {
-  const auto group = node.attrs.dict.find(group_key);
-  CHECK(group != node.attrs.dict.end())
-      << node.attrs.name << " belongs to no worker (it has no attribute " << group_key
-      << "): a partitioned graph cannot be composed with other operators";
-  const auto device = devices.find(group->second);
-  CHECK(device != devices.end()) << "group2ctx has no context for " << group->second
-                                 << ", the worker of " << node.attrs.name;
+  const std::string* group = FindText(node.attrs, group_key);
+  CHECK(group != nullptr) << node.attrs.name << " belongs to no worker (it has no attribute "
+                          << group_key
+                          << "): a partitioned graph cannot be composed with other operators";
+  const auto device = devices.find(*group);
+  CHECK(device != devices.end()) << "group2ctx has no context for " << *group << ", the worker of "
+                                 << node.attrs.name;
   CHECK(bound == kUnplaced || bound == device->second)
-      << node.attrs.name << " was bound to another context than that of its worker, "
-      << group->second;
+      << node.attrs.name << " was bound to another context than that of its worker, " << *group;
   return device->second;
 }
 
@@ -57,7 +52,7 @@ void CheckEdges(const IndexedGraph& index, const DeviceVector& devices) {
 
 Graph PlaceDevice(Graph graph) {
   const IndexedGraph& index = graph.indexed_graph();
-  if (!HoldsFetch(index)) return OriginalBody()(std::move(graph));
+  if (!HoldsFetch(index)) return g_original_body(std::move(graph));
   const std::string group_key = graph.GetAttr<std::string>("device_group_attr_key");
   const auto& assigned = graph.GetAttr<nnvm::DeviceAssignMap>("device_assign_map");
   DeviceVector devices(index.num_nodes(), kUnplaced);
@@ -69,7 +64,7 @@ Graph PlaceDevice(Graph graph) {
   for (const char* used : {"device_group_attr_key", "device_assign_map", "device_copy_op"}) {
     graph.attrs.erase(used);
   }
-  graph.attrs["device"] = std::make_shared<nnvm::any>(std::move(devices));
+  SetGraphAttr(&graph, "device", std::move(devices));
   return graph;
 }
 
@@ -82,13 +77,7 @@ bool HoldsFetch(const nnvm::IndexedGraph& index) {
   return false;
 }
 
-void InstallPlaceDevice() {
-  if (OriginalBody() != nullptr) return;
-  auto& pass = dmlc::Registry<nnvm::PassFunctionReg>::Get()->__REGISTER_OR_GET__("PlaceDevice");
-  CHECK(pass.body != nullptr) << "this MXNet has no pass PlaceDevice";
-  OriginalBody() = pass.body;
-  pass.set_body(PlaceDevice);
-}
+void InstallPlaceDevice() { ReplacePass("PlaceDevice", PlaceDevice, &g_original_body); }
 
 }  // namespace nnvm_layer
 }  // namespace tofu

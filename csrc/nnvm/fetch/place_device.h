@@ -1,6 +1,6 @@
 /*!
  * \file place_device.h
- * \brief MXNet's pass PlaceDevice, extended by graphs that hold fetches.
+ * \brief MXNet's pass PlaceDevice, extended for graphs with fetches.
  */
 #ifndef TOFU_NNVM_FETCH_PLACE_DEVICE_H_
 #define TOFU_NNVM_FETCH_PLACE_DEVICE_H_
@@ -10,18 +10,17 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief The attribute that names a node's group; `group2ctx` of a bind says which device a group
- * is. */
+/*! \brief The attribute with a node's group. `group2ctx` of a bind maps groups to devices. */
 extern const char kGroupAttribute[];
 
-/*! \brief Whether a graph is partitioned. */
+/*! \brief Return true if a graph is partitioned. */
 bool HoldsFetch(const nnvm::IndexedGraph& index);
 
 /*!
- * \brief Replace the body of the registered pass. Graphs without fetches go on to MXNet's own body.
+ * \brief Replace the body of the pass. Graphs without fetches are passed to MXNet's body.
  *
  * MXNet's pass puts a _CrossDeviceCopy on every edge between devices. A fetch reads other devices'
- * memory itself, so a graph that holds one gets no copies; every other edge must stay on its
+ * memory itself, so a graph with fetches gets no copies, and all other edges must stay on one
  * device.
  */
 void InstallPlaceDevice();

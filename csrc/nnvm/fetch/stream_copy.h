@@ -1,6 +1,6 @@
 /*!
  * \file stream_copy.h
- * \brief A copy that leaves the caches alone.
+ * \brief A copy that bypasses the caches.
  */
 #ifndef TOFU_NNVM_FETCH_STREAM_COPY_H_
 #define TOFU_NNVM_FETCH_STREAM_COPY_H_
@@ -16,11 +16,11 @@ namespace tofu {
 namespace nnvm_layer {
 
 /*!
- * \brief memcpy whose stores go to memory directly, on processors that can.
+ * \brief memcpy with non-temporal stores, where the processor has them.
  *
- * An ordinary store reads the line that it changes first, and the processor reads ahead of a row
- * that it sees written, past the row's end. Worth it for what is too large to be found in a cache
- * by whoever reads it. Call FinishStreams before another thread reads the destination.
+ * An ordinary store first reads its cache line, and the processor prefetches beyond the end of a
+ * row. Bypassing the caches pays for data that exceeds them. Call FinishStreams before another
+ * thread reads the destination.
  */
 inline void StreamCopy(void* destination, const void* source, size_t bytes) {
 #ifdef __SSE2__
@@ -42,7 +42,7 @@ inline void StreamCopy(void* destination, const void* source, size_t bytes) {
   std::memcpy(destination, source, bytes);
 }
 
-/*! \brief What this thread has streamed becomes visible no later than what it stores next. */
+/*! \brief Order streamed stores before this thread's later stores. */
 inline void FinishStreams() {
 #ifdef __SSE2__
   _mm_sfence();

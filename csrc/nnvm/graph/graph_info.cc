@@ -14,8 +14,7 @@ namespace {
 
 using nnvm::Op;
 
-/*! \brief The value of a boolean or function attribute, or its default where it is not registered.
- */
+/*! \brief The value of a boolean or function attribute, or the default if it is not registered. */
 template <typename T>
 T GetOpAttr(const Op* op, const char* key) {
   return Op::GetAttr<T>(key).get(op, T());
@@ -26,7 +25,7 @@ bool HasOpAttr(const Op* op, const char* key) {
   return Op::GetAttr<T>(key).contains(op);
 }
 
-/*! \brief Attributes of an operator without any set, as far as its parser accepts that. */
+/*! \brief Attributes of an operator without any set, parsed if the parser accepts that. */
 nnvm::NodeAttrs DefaultAttrs(const Op* op) {
   nnvm::NodeAttrs attrs;
   attrs.op = op;
@@ -41,7 +40,7 @@ nnvm::NodeAttrs DefaultAttrs(const Op* op) {
   return attrs;
 }
 
-/*! \brief Names of the inputs: those of the registered function where it can be called, else of the
+/*! \brief Input names from the registered function if it can be called, else from the
  * documentation. */
 std::vector<std::string> ListInputNames(const Op* op) {
   const nnvm::NodeAttrs attrs = DefaultAttrs(op);
@@ -54,7 +53,7 @@ std::vector<std::string> ListInputNames(const Op* op) {
   return names;
 }
 
-/*! \brief What the operator asks for on a CPU without any attribute set. */
+/*! \brief Resources that the operator requests on a CPU with default attributes. */
 std::vector<mxnet::ResourceRequest> ListResources(const Op* op) {
   const nnvm::NodeAttrs attrs = DefaultAttrs(op);
   if (op->attr_parser && attrs.parsed.empty()) return {};
@@ -105,7 +104,8 @@ void CheckEdges(SymbolHandle symbol) {
     }
     seen.insert(node.get());
     const uint32_t wanted = node->is_variable() ? 0 : node->num_inputs();
-    if (wanted != nnvm::kVarg && node->attrs.subgraphs.empty()) {  // loops count theirs otherwise
+    if (wanted != nnvm::kVarg &&
+        node->attrs.subgraphs.empty()) {  // loops count their inputs differently
       CHECK_EQ(node->inputs.size(), wanted) << name << " has other inputs than its operator needs";
     }
     if (node->is_variable()) return;

@@ -1,6 +1,6 @@
 /*!
  * \file graph_info.h
- * \brief What Python needs to know of a graph and of the registered operators.
+ * \brief Descriptions of graphs and operators for Python.
  */
 #ifndef TOFU_NNVM_GRAPH_GRAPH_INFO_H_
 #define TOFU_NNVM_GRAPH_GRAPH_INFO_H_
@@ -16,10 +16,10 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief A node and which of its outputs. */
+/*! \brief A node and an output of it. */
 using EntryRef = std::pair<uint32_t, uint32_t>;
 
-/*! \brief One node of a graph, in the topological order of nnvm::IndexedGraph. */
+/*! \brief A node of a graph, in the topological order of nnvm::IndexedGraph. */
 struct NodeInfo {
   std::string name;
   std::string op;  // "null" for variables
@@ -27,20 +27,19 @@ struct NodeInfo {
   std::vector<EntryRef> inputs;
   std::vector<uint32_t> control_deps;
   uint32_t num_outputs = 1;
-  uint32_t entry = 0;  // position of output 0 among all the entries of the graph
+  uint32_t entry = 0;  // position of output 0 among all entries of the graph
   bool is_backward = false;
-  bool is_layer_backward = false;  // needs the state that its forward node made on the same device
+  bool is_layer_backward = false;  // needs the state of its forward node on the same device
   bool is_aux = false;
   bool has_infer_shape = false;
   std::vector<uint32_t> mutable_inputs;
-  std::vector<uint32_t> ignored_inputs;  // taken for their shapes: what they hold is not read
+  std::vector<uint32_t> ignored_inputs;  // only their shapes are used
 };
 
 /*!
- * \brief Check what every pass over a graph takes for granted, and what MXNet does not check when
- * it loads a symbol: that each input exists, that operators have as many as they need, that there
- * is no cycle.
- * \throw dmlc::Error that names the node
+ * \brief Check what MXNet does not check when it loads a symbol: that inputs exist, that operators
+ * have as many as they need, and that there is no cycle.
+ * \\throw dmlc::Error naming the node
  */
 void CheckEdges(SymbolHandle symbol);
 
@@ -52,20 +51,20 @@ struct OperatorInfo {
   bool has_infer_shape = false;
   bool has_parser = false;
   bool is_random = false;                // asks for a random number generator
-  std::vector<std::string> input_names;  // as far as they do not depend on attributes
+  std::vector<std::string> input_names;  // unless they depend on attributes
 };
 
 std::vector<NodeInfo> ListNodes(SymbolHandle symbol);
 
-/*! \brief For each of the nodes what MXNet's monitors call its inputs. */
+/*! \brief By node: names of its inputs in MXNet's monitors. */
 std::vector<std::vector<std::string>> ListMonitoredInputs(SymbolHandle symbol);
 
 std::vector<EntryRef> ListOutputs(SymbolHandle symbol);
 
-/*! \throw dmlc::Error where no operator has this name. */
+/*! \throw dmlc::Error if no operator has this name */
 OperatorInfo DescribeOperator(const std::string& op);
 
-/*! \brief Which inputs the operator of this node changes (auxiliary states, optimizer states). */
+/*! \brief List the inputs that a node's operator changes, such as auxiliary or optimizer states. */
 std::vector<uint32_t> ListMutableInputs(const nnvm::NodeAttrs& attrs);
 
 }  // namespace nnvm_layer

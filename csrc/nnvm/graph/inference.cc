@@ -15,7 +15,8 @@ using nnvm::Op;
 
 constexpr int kUnknownType = -1;
 
-/*! \brief The values by name, in the order of the graph's inputs; `unknown` where none is given. */
+/*! \brief Values in the order of the graph's inputs, `unknown` for those without a name in `given`.
+ */
 template <typename Value, typename Given, typename Convert>
 std::vector<Value> InInputOrder(const nnvm::IndexedGraph& index,
                                 const std::map<std::string, Given>& given, const Value& unknown,
@@ -63,11 +64,11 @@ nnvm::Graph InferGraph(nnvm::Graph graph, const ShapesByName& shapes, const Type
   mxnet::ShapeVector given =
       InInputOrder<mxnet::TShape>(graph.indexed_graph(), shapes, mxnet::TShape(), ToShape);
   graph = mxnet::exec::InferShape(std::move(graph), std::move(given), kShapeAttribute);
-  // Without a variable there is nothing whose type is to be given.
+  // Without variables there are no types to pass.
   const bool has_variables = !graph.indexed_graph().input_nodes().empty();
   if (!types.empty() || !has_variables) return InferGraphTypes(std::move(graph), types);
   const size_t num_entries = graph.indexed_graph().num_node_entries();
-  graph.attrs["dtype"] = std::make_shared<nnvm::any>(nnvm::DTypeVector(num_entries, kUnknownType));
+  SetGraphAttr(&graph, "dtype", nnvm::DTypeVector(num_entries, kUnknownType));
   return graph;
 }
 
@@ -77,7 +78,7 @@ OperatorShapes InferOperator(const std::string& name,
   const Op* op = Op::Get(name);
   const auto infer = Op::GetAttr<mxnet::FInferShape>("FInferShape").get(op, nullptr);
   OperatorShapes result;
-  // A backward operator without a parser takes over what its forward operator has parsed.
+  // A backward operator without a parser uses what its forward operator parsed.
   if (infer == nullptr || op->attr_parser == nullptr) {
     const bool is_backward = Op::GetAttr<nnvm::TIsBackward>("TIsBackward").get(op, false);
     if (infer == nullptr || is_backward) return result;

@@ -1,6 +1,6 @@
 /*!
  * \file inference.h
- * \brief Shapes and types by MXNet's own inference.
+ * \brief Inference of shapes and types by MXNet.
  */
 #ifndef TOFU_NNVM_GRAPH_INFERENCE_H_
 #define TOFU_NNVM_GRAPH_INFERENCE_H_
@@ -16,10 +16,10 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief Extents; one that is not known is -1 (0 and less as they come in). */
+/*! \brief Extents, -1 if unknown. Inputs may have 0 or less for unknown. */
 using Extents = std::vector<int64_t>;
 
-/*! \brief A shape of which maybe nothing is known, not even the number of dimensions. */
+/*! \brief A shape whose rank may be unknown. */
 struct MaybeShape {
   bool has_rank = false;
   Extents extents;
@@ -28,7 +28,7 @@ struct MaybeShape {
 using ShapesByName = std::map<std::string, Extents>;
 using TypesByName = std::map<std::string, int>;
 
-/*! \brief Names of MXNet's node attributes that inference reads from variables. */
+/*! \brief Node attributes from which inference reads shapes and types of variables. */
 extern const char kShapeAttribute[];
 extern const char kTypeAttribute[];
 
@@ -37,25 +37,25 @@ MaybeShape FromShape(const mxnet::TShape& shape);
 
 /*!
  * \brief Infer the graph attributes "shape" and "dtype".
- * \param shapes of inputs (arguments and auxiliary states), complete or not
- * \param types MXNet's type codes of inputs; where none is given, no type is inferred (some
- * operators refuse inputs of unknown type)
- * \throw dmlc::Error at the first contradiction, or where a name is no input of the graph
+ * \\param shapes of inputs (arguments and auxiliary states), complete or not
+ * \\param types MXNet's type codes of inputs. If empty, no types are inferred, since some operators
+ * refuse inputs of unknown type
+ * \\throw dmlc::Error at the first contradiction, or if a name is no input of the graph
  */
 nnvm::Graph InferGraph(nnvm::Graph graph, const ShapesByName& shapes, const TypesByName& types);
 
 /*! \brief InferGraph for types alone. */
 nnvm::Graph InferGraphTypes(nnvm::Graph graph, const TypesByName& types);
 
-/*! \brief What InferOperator found out. */
+/*! \brief Result of InferOperator. */
 struct OperatorShapes {
-  bool available = false;  // false: the operator has no inference, or lacks the attributes for it
+  bool available = false;  // false: no inference function, or attributes missing
   std::vector<MaybeShape> outputs;
 };
 
 /*!
- * \brief Output shapes of one operator by its own inference function.
- * \throw dmlc::Error where attributes or shapes contradict each other
+ * \brief Infer the output shapes of one operator.
+ * \\throw dmlc::Error if attributes or shapes contradict each other
  */
 OperatorShapes InferOperator(const std::string& op,
                              const std::unordered_map<std::string, std::string>& attrs,

@@ -1,6 +1,6 @@
 /*!
  * \file liveness.h
- * \brief From when to when the entries of a graph are in use.
+ * \brief Lifetimes of the entries of a graph.
  */
 #ifndef TOFU_NNVM_GRAPH_LIVENESS_H_
 #define TOFU_NNVM_GRAPH_LIVENESS_H_
@@ -13,16 +13,14 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief The inputs of which a kernel reads the shape alone. */
+/*! \brief List inputs of which a kernel reads only the shape. */
 std::vector<uint32_t> ListIgnoredInputs(const nnvm::NodeAttrs& attrs);
 
-/*!
- * \brief By entry: the last node that reads it for more than its shape, or its own where nobody
- * does. The number of nodes for what outlives a step: variables and outputs of the graph.
- */
+/*! \brief By entry: the last node that reads its elements, or its own node if none does. For
+ * variables and outputs of the graph, the number of nodes. */
 std::vector<uint32_t> FindLastReaders(const nnvm::IndexedGraph& index);
 
-/*! \brief Bytes of an entry of a graph whose shapes and types are inferred. */
+/*! \brief Bytes of an entry, after inference of shapes and types. */
 int64_t EntryBytes(const nnvm::Graph& graph, uint32_t entry, const nnvm::Node& node);
 
 }  // namespace nnvm_layer

@@ -1,6 +1,6 @@
 /*!
  * \file training_graph.cc
- * \brief Calls NNVM's pass MXGradient with the attributes that MXNet's executor gives it.
+ * \brief Calls NNVM's pass MXGradient with the attributes that MXNet's executor uses.
  */
 #include "nnvm/graph/training_graph.h"
 
@@ -18,11 +18,6 @@ using nnvm::NodeEntry;
 using nnvm::ObjectPtr;
 using nnvm::Op;
 
-template <typename T>
-void SetAttr(nnvm::Graph* graph, const char* key, T value) {
-  graph->attrs[key] = std::make_shared<nnvm::any>(std::move(value));
-}
-
 std::vector<NodeEntry> MakeHeadGradients(size_t num_outputs) {
   std::vector<NodeEntry> gradients;
   for (size_t i = 0; i < num_outputs; ++i) {
@@ -33,8 +28,7 @@ std::vector<NodeEntry> MakeHeadGradients(size_t num_outputs) {
   return gradients;
 }
 
-/*! \brief The variables of these names among the arguments (not the auxiliary states) of the
- * symbol. */
+/*! \brief Find arguments (not auxiliary states) of the symbol by name. */
 std::vector<NodeEntry> FindArguments(const nnvm::Symbol& symbol,
                                      const std::vector<std::string>& names) {
   std::unordered_map<std::string, std::vector<ObjectPtr>> arguments;
@@ -56,12 +50,13 @@ nnvm::Graph Differentiate(const std::vector<NodeEntry>& outputs,
   using Aggregate = std::function<NodeEntry(std::vector<NodeEntry> && parts)>;
   nnvm::Graph graph;
   graph.outputs = outputs;
-  SetAttr(&graph, "grad_ys", outputs);
-  SetAttr(&graph, "grad_xs", arguments);
-  SetAttr(&graph, "grad_ys_out_grad", MakeHeadGradients(outputs.size()));
-  SetAttr(&graph, "grad_aggregate_fun", Aggregate(mxnet::exec::AggregateGradient));
-  SetAttr(&graph, "zero_ops", std::vector<const Op*>{Op::Get("zeros_like"), Op::Get("_zeros")});
-  SetAttr(&graph, "copy_op", std::string("_copy"));
+  SetGraphAttr(&graph, "grad_ys", outputs);
+  SetGraphAttr(&graph, "grad_xs", arguments);
+  SetGraphAttr(&graph, "grad_ys_out_grad", MakeHeadGradients(outputs.size()));
+  SetGraphAttr(&graph, "grad_aggregate_fun", Aggregate(mxnet::exec::AggregateGradient));
+  SetGraphAttr(&graph, "zero_ops",
+               std::vector<const Op*>{Op::Get("zeros_like"), Op::Get("_zeros")});
+  SetGraphAttr(&graph, "copy_op", std::string("_copy"));
   return nnvm::ApplyPass(std::move(graph), "MXGradient");
 }
 

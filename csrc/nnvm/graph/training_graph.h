@@ -13,17 +13,16 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief The gradient that comes in at output i is a variable of this name followed by i. */
+/*! \brief The name of a head gradient's variable is this prefix and the output's number. */
 extern const char kHeadGradientPrefix[];
 
 /*!
- * \brief Differentiate a symbol with MXNet's own gradient pass, as its executor does.
- * \param symbol the forward graph; it is copied, and stays as it is
- * \param wrt arguments whose gradients are wanted
- * \return a graph whose outputs are the outputs of `symbol`, then one gradient per name of `wrt`.
- *   Its shapes do not follow from the forward ones alone: those of the head gradients have to be
- * given.
- * \throw dmlc::Error where a name is no argument of the symbol, or names two of them
+ * \brief Differentiate a symbol with MXNet's gradient pass, as its executor does.
+ * \\param symbol the forward graph, which is copied
+ * \\param wrt arguments whose gradients are needed
+ * \\return a graph with the outputs of `symbol`, then one gradient per name of `wrt`. Its inference
+ * needs the shapes of head gradients as well
+ * \\throw dmlc::Error if a name is no argument of the symbol, or names two
  */
 SymbolHandle BuildTrainingGraph(SymbolHandle symbol, const std::vector<std::string>& wrt);
 

@@ -36,7 +36,7 @@ std::string BoxText(const Box& box) {
   return out.str();
 }
 
-/*! \brief Has the box cells, and has a tensor of this shape all of them? */
+/*! \brief Return true if the box is not empty and inside a tensor of this shape. */
 bool IsInside(const Box& box, const Coordinates& shape) {
   if (box.size() != shape.size()) return false;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -91,7 +91,7 @@ class Checker {
     if (are_boxes && !param.pieces.empty()) CheckOverlaps(id, param.pieces);
   }
 
-  /*! \brief The dimension along which the pieces lie apart the most. */
+  /*! \brief The dimension in which the pieces have the most distinct begins. */
   static size_t FindSweep(const std::vector<Piece>& pieces) {
     size_t best = 0, most = 0;
     for (size_t d = 0; d < pieces[0].box.size(); ++d) {
@@ -104,7 +104,7 @@ class Checker {
     return best;
   }
 
-  /*! \brief Each piece is compared with those that begin before it ends, along one dimension. */
+  /*! \brief Compare each piece with those that begin before its end, along one dimension. */
   void CheckOverlaps(uint32_t id, const std::vector<Piece>& pieces) {
     const size_t d = FindSweep(pieces);
     std::vector<size_t> order(pieces.size());

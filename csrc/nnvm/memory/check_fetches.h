@@ -1,6 +1,6 @@
 /*!
  * \file check_fetches.h
- * \brief Do the fetches of an execution graph read what there is, and write each cell once?
+ * \brief Checks of the fetches of an execution graph.
  */
 #ifndef TOFU_NNVM_MEMORY_CHECK_FETCHES_H_
 #define TOFU_NNVM_MEMORY_CHECK_FETCHES_H_
@@ -14,15 +14,15 @@ namespace tofu {
 namespace nnvm_layer {
 
 /*!
- * \brief The rules of fetches that a graph breaks, a sentence each.
+ * \brief List violated rules of fetches, one sentence each.
  *
- * Pieces are boxes inside their region, and no cell is in two of them; every node belongs to a
- * worker, and workers meet in fetches alone. Sources outside of the entries that they are read from
- * are refused by every fetch when shapes are inferred. Cells of no piece are filled.
+ * Pieces are boxes inside their region, and no element is in two of them. Every node belongs to a
+ * worker, and edges between workers enter fetches. Inference already checks that sources are inside
+ * their entries.
  */
 std::vector<std::string> FindFetchProblems(const PlannedGraph& planned);
 
-/*! \brief Bytes that one run of the graph reads from other workers, by its fetches. */
+/*! \brief Bytes that the fetches of one run read from other workers. */
 int64_t CountRemoteBytes(const PlannedGraph& planned);
 
 }  // namespace nnvm_layer

@@ -28,12 +28,12 @@ bool IsSpoilt(const EngineView& view, int64_t read) {
   return view.access[read] == static_cast<int64_t>(Access::kSpoil);
 }
 
-/*! \brief Is the input changed, of which the engine knows nothing? */
+/*! \brief Return true if the input is changed without the engine's knowledge. */
 bool IsChange(const EngineView& view, int64_t read) {
   return view.access[read] == static_cast<int64_t>(Access::kChange) || IsSpoilt(view, read);
 }
 
-/*! \brief Rules 1 to 3: the nodes one after the other, as they are issued. */
+/*! \brief Rules 1 to 3: replays the nodes in the order of issue. */
 class Replay {
  public:
   explicit Replay(const EngineView& view)
@@ -85,11 +85,11 @@ class Replay {
     problems_.push_back(view_.names[node] + " " + text);
   }
 
-  /*! \brief What is in a buffer to which `entry` has been added. */
+  /*! \brief The value of a buffer to which `entry` was added. */
   int64_t SumWith(int64_t entry) const { return static_cast<int64_t>(value_of_.size()) + entry; }
 
-  /*! \brief A clause that says what is in the buffer of an entry instead of `value`, if anything.
-   */
+  /*! \brief Describe what the buffer of an entry holds instead of `value`. Empty if it holds
+   * `value`. */
   std::string Missing(int64_t entry, int64_t value) const {
     const int64_t found = content_[view_.buffer[entry]];
     if (found == value) return "";
@@ -100,7 +100,7 @@ class Replay {
   }
 
   void CheckReads(size_t node) {
-    // Of a sum that has been made only the second gradient is there, added to the first.
+    // Once a sum is complete, its first gradient is no longer in memory, and its second is the sum.
     const int64_t begin = view_.first_read[node] + (view_.is_skipped[node] ? 1 : 0);
     for (int64_t r = begin; r < view_.first_read[node + 1]; ++r) {
       if (IsShapeAlone(view_, r)) continue;
@@ -150,7 +150,7 @@ class Replay {
     return first != kNothing && content_[view_.buffer[entry]] == value_of_[first];
   }
 
-  /*! \brief No input that a node reads lies where it writes `entry`, unless it may. */
+  /*! \brief Check that `entry` overwrites no input of its node, unless this is allowed. */
   void PutOverInputs(size_t node, int64_t entry) {
     if (view_.is_skipped[node]) return CheckSum(node, entry);
     for (int64_t r = view_.first_read[node]; r < view_.first_read[node + 1]; ++r) {
@@ -173,7 +173,7 @@ class Replay {
     if (!is_there) Report(node, "is left out, but " + Name(second) + " is not added in its buffer");
   }
 
-  /*! \brief The leave to write an output over an input, or null. */
+  /*! \brief The permission to write an output over an input, or null. */
   const InPlacePair* FindPair(size_t node, int64_t input, int64_t output) const {
     const auto first = std::lower_bound(
         view_.in_place.begin(), view_.in_place.end(), static_cast<int64_t>(node),
@@ -186,22 +186,22 @@ class Replay {
   }
 
   const EngineView& view_;
-  std::vector<int64_t> content_;   // by buffer: the value that is there as a whole
-  std::vector<int64_t> value_of_;  // by entry: itself, or what it is an identity of in place
-  std::vector<int64_t> owner_;     // by buffer: a worker
-  std::vector<int64_t> first_of_;  // by entry that is added: what it is added to
+  std::vector<int64_t> content_;   // by buffer: the value that it holds as a whole
+  std::vector<int64_t> value_of_;  // by entry: itself, or its input if it is an in-place identity
+  std::vector<int64_t> owner_;     // by buffer: its worker
+  std::vector<int64_t> first_of_;  // by added entry: the entry that it is added to
   std::vector<size_t> node_of_;    // by entry
   std::vector<std::string> problems_;
 };
 
-/*! \brief Two nodes that use a variable: one reads it, the other changes it. */
+/*! \brief Two nodes that use a variable: one reads, the other changes it. */
 struct Conflict {
   size_t before = 0;
   size_t after = 0;
   int64_t variable = 0;  // an entry
 };
 
-/*! \brief The nodes that use a variable, in the order of issue. */
+/*! \brief Nodes that use a variable, in the order of issue. */
 struct Uses {
   std::vector<size_t> reads;
   std::vector<size_t> changes;
@@ -234,11 +234,11 @@ std::vector<Conflict> ListConflicts(const EngineView& view) {
   return conflicts;
 }
 
-/*! \brief By node: which of up to 64 nodes have run whenever it runs, a bit each. */
+/*! \brief By node: a bit for each of up to 64 nodes that always run before it. */
 std::vector<uint64_t> FindPredecessors(const EngineView& view, const std::vector<size_t>& nodes) {
   struct Buffer {
-    uint64_t write = 0;  // of its last writer
-    uint64_t reads = 0;  // of all who have read it since
+    uint64_t write = 0;  // of the last writer
+    uint64_t reads = 0;  // of all readers since
   };
   std::vector<Buffer> buffers(CountBuffers(view));
   std::vector<uint64_t> before(view.names.size(), 0);

@@ -1,6 +1,6 @@
 /*!
  * \file check_lifetimes.h
- * \brief Does every node find in memory what it is to read, whatever order the engine chooses?
+ * \brief Check that every node finds its inputs in memory in any order that the engine may choose.
  */
 #ifndef TOFU_NNVM_MEMORY_CHECK_LIFETIMES_H_
 #define TOFU_NNVM_MEMORY_CHECK_LIFETIMES_H_
@@ -14,22 +14,21 @@ namespace tofu {
 namespace nnvm_layer {
 
 /*!
- * \brief The rules of lifetimes that a graph breaks, a sentence each.
+ * \brief List violated rules of lifetimes, one sentence each.
  *
- * 1. A buffer holds the whole of an entry wherever the entry is read: it is written before, and
- *    what is written or added into the buffer after that is written after the last read. Variables
- *    and outputs are read once more at the end.
- * 2. A kernel writes over an input that it reads only where it may compute in place, adds to no
- *    input that it reads, and has a buffer of its own for each output.
- * 3. Buffers belong to one worker.
- * 4. Where a node changes what it reads in place, the engine keeps it and others that read the
- *    same apart. It takes such a change for a read, so something else has to. Two nodes that change
- * a variable are of one worker, and left to the engine as on one device.
+ * 1. When an entry is read, its buffer holds the whole entry: it was written before, and other
+ * writes or additions to the buffer follow the last read. Variables and outputs are read once more
+ * at the end.
+ * 2. A kernel overwrites an input only if it may compute in place, adds to no input that it reads,
+ * and has a separate buffer for each output.
+ * 3. Each buffer belongs to one worker.
+ * 4. A node that changes an input in place is ordered against other readers of that input, although
+ * the engine takes the change for a read. Two nodes that change a variable are on one worker and
+ * left to the engine, as on one device.
  *
- * The engine orders whatever uses a buffer as it was issued, reads among each other aside, so that
- * with rules 1 to 3 the order of issue stands for all orders. Takes time linear in the nodes,
- * inputs and outputs; for rule 4, once more for every 64 nodes that use variables which others
- * change.
+ * The engine runs all uses of a buffer, except reads among each other, in the order of issue. So
+ * with rules 1 to 3, the order of issue stands for all orders. Takes time linear in nodes, inputs
+ * and outputs, and for rule 4 once more for every 64 nodes that use changed variables.
  */
 std::vector<std::string> FindLifetimeProblems(const EngineView& view);
 

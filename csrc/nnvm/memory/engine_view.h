@@ -1,6 +1,6 @@
 /*!
  * \file engine_view.h
- * \brief A bound graph as MXNet's engine sees it: which memory every node reads and writes.
+ * \brief A bound graph as MXNet's engine sees it: the memory that each node reads and writes.
  */
 #ifndef TOFU_NNVM_MEMORY_ENGINE_VIEW_H_
 #define TOFU_NNVM_MEMORY_ENGINE_VIEW_H_
@@ -15,41 +15,41 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief What a kernel does with an input. */
+/*! \brief Use of an input by a kernel. */
 enum class Access : int64_t {
-  kShape = 0,   // reads no cell of it; the engine is told that it does
-  kRead = 1,    // reads its cells
-  kChange = 2,  // changes them where they are; the engine is told that it reads them
-  kSpoil = 3,  // reads them, and leaves something else there; the engine is told that it reads them
+  kShape = 0,   // reads only the shape; the engine assumes a read
+  kRead = 1,    // reads elements
+  kChange = 2,  // changes elements in place; the engine assumes a read
+  kSpoil = 3,   // reads and overwrites it; the engine assumes a read
 };
 
-/*! \brief An input and an output of a node, which may share memory. */
+/*! \brief An input and an output of a node that may share memory. */
 struct InPlacePair {
   int64_t node = 0;
   int64_t input = 0;
   int64_t output = 0;
-  bool is_identity = false;  // the output is the input, so that others may go on reading that
+  bool is_identity = false;  // the output equals the input, which others may still read
 };
 
 /*!
- * \brief Plain numbers, in the order in which nodes are issued.
+ * \brief Nodes as columns of numbers, in the order of issue.
  *
- * The engine lets a node run once those issued before it have run that write what it reads or
- * writes, or read what it writes. It knows buffers, not entries.
+ * The engine lets a node run after all earlier nodes that write what it reads or writes, or read
+ * what it writes. It knows buffers, not entries.
  */
 struct EngineView {
   std::vector<std::string> names;  // of nodes
   Column group;                    // by node: its worker
   Column is_variable;              // by node
-  Column is_skipped;               // by node: a sum that the kernel of its second gradient has made
-  Column first_entry;              // by node: the first of its outputs; one more at the end
-  Column first_read;  // by node: the first of its inputs in `read`; one more at the end
-  Column read;        // the entries that nodes read, node by node
-  Column access;      // how: an Access for each
-  Column buffer;      // by entry; equal numbers are the same memory
-  Column is_added;    // by entry: added to what is in its buffer
-  Column outputs;     // entries that are read after the graph has run
-  std::vector<InPlacePair> in_place;  // what kernels may compute in place, node by node
+  Column is_skipped;               // by node: a sum that the kernel of its second gradient computes
+  Column first_entry;              // by node: its first output; one more at the end
+  Column first_read;               // by node: its first input in `read`; one more at the end
+  Column read;                     // entries that nodes read, node by node
+  Column access;                   // by read: an Access
+  Column buffer;                   // by entry: number of its memory
+  Column is_added;                 // by entry: added to the content of its buffer
+  Column outputs;                  // entries that are read after the run
+  std::vector<InPlacePair> in_place;  // allowed in-place computations, node by node
 };
 
 EngineView ViewAsEngine(const PlannedGraph& planned);

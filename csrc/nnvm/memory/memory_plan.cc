@@ -17,26 +17,25 @@ namespace {
 using nnvm::Graph;
 using nnvm::IndexedGraph;
 
-// MXNet's pool arrays are float32 arrays: their sizes are multiples of its element.
+// MXNet's pool consists of float32 arrays, so sizes are multiples of 4 bytes.
 constexpr int64_t kPoolAlignment = 4;
-// What MXNet's planner writes for an entry that it has to place, and for one that lies elsewhere.
+// MXNet's planner marks: to be placed, and placed elsewhere.
 constexpr int kToBePlaced = -1;
 constexpr int kElsewhere = -2;
 
 void ListGroups(const IndexedGraph& index, PlannedGraph* planned) {
   std::map<std::string, int> numbers;
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
-    const auto& dict = index[id].source->attrs.dict;
-    const auto attribute = dict.find(kGroupAttribute);
-    const std::string name = attribute == dict.end() ? "" : attribute->second;
+    const std::string* group = FindText(index[id].source->attrs, kGroupAttribute);
+    const std::string name = group == nullptr ? "" : *group;
     const auto added = numbers.emplace(name, static_cast<int>(planned->groups.size()));
     if (added.second) planned->groups.push_back(name);
     planned->group_of_node.push_back(added.first->second);
   }
 }
 
-/*! \brief A copy of the graph without control dependencies. Clones carry their shapes, so inference
- * does not miss them. */
+/*! \brief Copy the graph without control dependencies. Clones carry their shapes, so inference does
+ * not need them. */
 Graph ForgetOrder(SymbolHandle symbol, nnvm::Symbol* copy) {
   *copy = SymbolOf(symbol).Copy();
   nnvm::DFSVisit(copy->outputs, [](const nnvm::ObjectPtr& node) { node->control_deps.clear(); });
@@ -54,14 +53,11 @@ EntryKind KindOf(const IndexedGraph& index, uint32_t id, const std::vector<uint3
   return passes ? EntryKind::kTransit : EntryKind::kTensor;
 }
 
-/*! \brief Where every entry lies before planning. */
+/*! \brief Marks of all entries before planning. */
 nnvm::StorageVector PlaceInAdvance(const IndexedGraph& index, bool holds_transit) {
   nnvm::StorageVector storage(index.num_node_entries(), kToBePlaced);
-  for (uint32_t id = 0; !holds_transit && id < index.num_nodes(); ++id) {
-    for (uint32_t output : ListMarkedOutputs(OutputMark::kTransit, index[id].source->attrs)) {
-      storage[index.entry_id(id, output)] = kElsewhere;
-    }
-  }
+  if (holds_transit) return storage;
+  for (uint32_t entry : ListMarkedEntries(OutputMark::kTransit, index)) storage[entry] = kElsewhere;
   return storage;
 }
 
@@ -73,9 +69,8 @@ PlannedGraph PlanGraph(SymbolHandle symbol, const ShapesByName& shapes, const Ty
   Graph graph = options.keeps_order ? GraphOf(symbol) : ForgetOrder(symbol, &planned.unordered);
   graph = InferGraphTypes(InferGraph(std::move(graph), shapes, {}), types);
   ListGroups(graph.indexed_graph(), &planned);
-  graph.attrs["device"] = std::make_shared<nnvm::any>(planned.group_of_node);
-  graph.attrs["storage"] =
-      std::make_shared<nnvm::any>(PlaceInAdvance(graph.indexed_graph(), options.holds_transit));
+  SetGraphAttr(&graph, "device", planned.group_of_node);
+  SetGraphAttr(&graph, "storage", PlaceInAdvance(graph.indexed_graph(), options.holds_transit));
   planned.graph =
       mxnet::exec::DetectInplaceAddTo(nnvm::ApplyPass(std::move(graph), "MXPlanMemory"));
   return planned;

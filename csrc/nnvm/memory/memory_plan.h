@@ -1,6 +1,6 @@
 /*!
  * \file memory_plan.h
- * \brief What a graph will need on each device, from MXNet's own planner, without allocating.
+ * \brief The memory that a graph needs on each device, from MXNet's planner, without allocating.
  */
 #ifndef TOFU_NNVM_MEMORY_MEMORY_PLAN_H_
 #define TOFU_NNVM_MEMORY_MEMORY_PLAN_H_
@@ -15,26 +15,27 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief What an entry is to the plan of the graph. */
+/*! \brief Kind of an entry. */
 enum class EntryKind : int {
   kArgument = 0,
   kAuxiliary = 1,
-  kTensor = 2,  // what an operator made, or a shard put together
-  kTransit = 3  // in transit between workers (marked_outputs.h)
+  kTensor = 2,  // output of an operator, or an assembled shard
+  kTransit = 3  // see marked_outputs.h
 };
 
-/*! \brief A variable, or an output of an operator, and where the planner puts it. */
+/*! \brief A variable or output, and its place in memory. */
 struct PlannedEntry {
   uint32_t node = 0;  // position in execution order
   uint32_t output = 0;
   EntryKind kind = EntryKind::kTensor;
   int group = 0;
   int64_t bytes = 0;
-  int buffer = -1;    // entries of one buffer share memory; negative: memory of its own
-  uint32_t last = 0;  // the last node that reads it; the number of nodes if it outlives the step
+  int buffer = -1;    // entries of a buffer share memory; negative: own memory
+  uint32_t last = 0;  // the last reader; the number of nodes if it outlives the step
 };
 
-/*! \brief What is alive when, on every device (group of nodes by attribute __ctx_group__). */
+/*! \brief Entries and their lifetimes on all devices (groups of nodes by attribute __ctx_group__).
+ */
 struct MemoryPlan {
   std::vector<std::string> groups;
   std::vector<std::string> nodes;  // names, in execution order
@@ -42,40 +43,38 @@ struct MemoryPlan {
 };
 
 struct MemoryPlanOptions {
-  bool keeps_order = true;    // false: as if the graph had no control dependencies
-  bool holds_transit = true;  // false: as if entries in transit took no memory
+  bool keeps_order = true;    // false: ignore control dependencies
+  bool holds_transit = true;  // false: entries in transit take no memory
 };
 
-/*! \brief A graph as binding will have it: shapes, types and buffers of all entries. */
+/*! \brief A graph as it will be bound: shapes, types and buffers of all entries. */
 struct PlannedGraph {
-  nnvm::Symbol unordered;  // owns the nodes of a graph whose control dependencies were left out
+  nnvm::Symbol unordered;  // owns the nodes of a graph without control dependencies
   nnvm::Graph graph;
-  std::vector<std::string> groups;  // by number; nodes without the attribute are in group ""
+  std::vector<std::string> groups;  // by number; "" for nodes without the attribute
   nnvm::DeviceVector group_of_node;
 };
 
 /*!
- * \brief Plan the buffers of a whole graph.
- * \throw dmlc::Error where a shape or type cannot be inferred
+ * \brief Plan the buffers of a graph.
+ * \\throw dmlc::Error if a shape or type cannot be inferred
  */
 PlannedGraph PlanGraph(SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types,
                        const MemoryPlanOptions& options = {});
 
-/*! \brief The entries of a planned graph. \throw dmlc::Error where one has no known shape or type
- */
+/*! \brief The entries of a planned graph. \throw dmlc::Error if a shape or type is unknown */
 MemoryPlan ListEntries(const PlannedGraph& planned);
 
-/*! \brief Bytes on one device. A device needs arguments + auxiliary + pool; workspace is not
- * counted. */
+/*! \brief Bytes on one device. It needs arguments + auxiliary + pool; workspace is not counted. */
 struct DeviceMemory {
   int64_t arguments = 0;
   int64_t auxiliary = 0;
-  int64_t pool = 0;      // buffers that the planner shares between outputs of operators
-  int64_t unshared = 0;  // the same outputs, each in a buffer of its own
-  int64_t transit = 0;   // of `unshared`: in transit between workers
+  int64_t pool = 0;      // buffers shared by outputs of operators
+  int64_t unshared = 0;  // the same outputs with a buffer each
+  int64_t transit = 0;   // the part of `unshared` in transit between workers
 };
 
-/*! \brief What a planned graph needs, by group. */
+/*! \brief Memory of a planned graph, by group. */
 std::map<std::string, DeviceMemory> SumMemory(const MemoryPlan& plan);
 
 }  // namespace nnvm_layer

@@ -21,37 +21,41 @@ namespace {
 using nnvm::Graph;
 using nnvm::IndexedGraph;
 
-// What MXNet's planner writes in the place of the input over which an output is computed.
+// MXNet's planner marks: an output that nobody reads, and one that is not computed in place.
 constexpr int kUnread = -2;
 constexpr int kOwnBuffer = -1;
 
-/*! \brief Entries of which each is computed in place of the one before: they need one buffer. */
+/*! \brief Entries that are computed in place of each other, and need one buffer. */
 struct Chain {
-  uint32_t first = 0;  // both inclusive: at a node, its inputs and outputs are alive
+  uint32_t first = 0;  // inclusive: inputs and outputs of a node are alive at it
   uint32_t last = 0;
   int64_t bytes = 0;
   std::vector<uint32_t> entries;
 };
 
-/*! \brief The body that MXNet registered. */
-nnvm::PassFunction& OriginalBody() {
-  static nnvm::PassFunction body;
-  return body;
+nnvm::PassFunction g_original_body;  // of MXNet
+
+/*! \brief Call edit(index, &in_place), where in_place[entry] is the input that it replaces. */
+template <typename Edit>
+void EditInPlace(Graph* graph, const Edit& edit) {
+  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
+  edit(graph->indexed_graph(), &in_place);
+  SetGraphAttr(graph, "storage_inplace_index", std::move(in_place));
 }
 
-/*! \brief The operator that MXNet sums gradients with in place. */
+/*! \brief The operator with which MXNet sums gradients in place. */
 const nnvm::Op* SumOp() {
   static const nnvm::Op* op = nnvm::Op::Get("_grad_add");
   return op;
 }
 
-/*! \brief Entries that MXNet will have added right into a sum, and so need no memory. */
+/*! \brief By entry: true if MXNet will add it directly into a sum, so that it needs no memory. */
 std::vector<int> FindAddedInPlace(const Graph& graph) {
   return mxnet::exec::DetectInplaceAddTo(graph).GetAttr<std::vector<int>>("addto_entry");
 }
 
-/*! \brief Give all entries that are computed in place of each other one buffer, and no other.
- * MXNet's planner also puts one chain after the other into a buffer. */
+/*! \brief Give each chain of in-place entries its own buffer. MXNet's planner also reuses buffers
+ * for later chains. */
 void SeparateChains(Graph* graph) {
   const IndexedGraph& index = graph->indexed_graph();
   const auto& in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
@@ -66,26 +70,26 @@ void SeparateChains(Graph* graph) {
                            : storage[index.entry_id(index[id].inputs[in_place[entry]])];
     }
   }
-  graph->attrs["storage_id"] = std::make_shared<nnvm::any>(std::move(storage));
+  SetGraphAttr(graph, "storage_id", std::move(storage));
 }
 
 /*! \brief Two gradients that MXNet sums in place of the first. */
 struct SumInPlace {
   uint32_t sum = 0;
-  uint32_t second = 0;  // the node whose kernel adds to the first
+  uint32_t second = 0;  // the node whose kernel adds to the first gradient
   bool is_read_late = false;
 };
 
 /*!
- * \brief Have sums whose first gradient others read late computed in a buffer of their own.
+ * \brief Give a sum its own buffer if its first gradient is read late.
  *
- * The kernel of the second gradient adds to the first where it stands, before the sum: whoever
- * reads the first from there on, as a fetch of another worker may, would find both.
+ * The kernel of the second gradient adds to the first before the sum runs, so later readers of the
+ * first, such as fetches of other workers, would find the sum.
  */
 void KeepFirstGradients(Graph* graph) {
   const IndexedGraph& index = graph->indexed_graph();
   const std::vector<int> is_added = FindAddedInPlace(*graph);
-  std::unordered_map<uint32_t, SumInPlace> sums;  // by the entry of the first
+  std::unordered_map<uint32_t, SumInPlace> sums;  // by entry of the first gradient
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
     const auto& inputs = index[id].inputs;
     if (index[id].source->op() != SumOp() || !is_added[index.entry_id(inputs[1])]) continue;
@@ -100,14 +104,14 @@ void KeepFirstGradients(Graph* graph) {
       if (std::count(ignored.begin(), ignored.end(), input) == 0) found->second.is_read_late = true;
     }
   }
-  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
-  for (const auto& sum : sums) {
-    if (sum.second.is_read_late) in_place[index.entry_id(sum.second.sum, 0)] = kOwnBuffer;
-  }
-  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
+  EditInPlace(graph, [&sums](const IndexedGraph& index, std::vector<int>* in_place) {
+    for (const auto& sum : sums) {
+      if (sum.second.is_read_late) in_place->at(index.entry_id(sum.second.sum, 0)) = kOwnBuffer;
+    }
+  });
 }
 
-/*! \brief The chains of every device, in order of their first nodes. */
+/*! \brief The chains of every device, ordered by their first nodes. */
 std::map<int, std::vector<Chain>> ListChains(const Graph& graph, const std::vector<int>& is_added) {
   const IndexedGraph& index = graph.indexed_graph();
   const auto& storage = graph.GetAttr<nnvm::StorageVector>("storage_id");
@@ -133,7 +137,7 @@ std::map<int, std::vector<Chain>> ListChains(const Graph& graph, const std::vect
       }
       Chain& chain = on_device[chain_of[entry]];
       chain.last = std::max(chain.last, last[entry]);
-      if (std::count(kept.begin(), kept.end(), output) != 0) {  // from before the first node on
+      if (std::count(kept.begin(), kept.end(), output) != 0) {  // also before the first node
         chain.first = 0;
         chain.last = end;
       }
@@ -144,7 +148,7 @@ std::map<int, std::vector<Chain>> ListChains(const Graph& graph, const std::vect
   return chains;
 }
 
-/*! \brief A buffer, and when it is taken: disjoint lifetimes, half open. */
+/*! \brief A buffer and the disjoint, half-open intervals in which it is used. */
 class Buffer {
  public:
   explicit Buffer(int number) : number_(number) {}
@@ -162,7 +166,7 @@ class Buffer {
   std::map<uint32_t, uint32_t> end_of_;  // by begin
 };
 
-/*! \brief Put every chain of a device into the first buffer that is free while it lives. */
+/*! \brief Put every chain of a device into the first buffer that is free during its lifetime. */
 void PackChains(std::vector<Chain> chains, int* num_buffers, nnvm::StorageVector* storage) {
   std::stable_sort(chains.begin(), chains.end(),
                    [](const Chain& a, const Chain& b) { return a.bytes > b.bytes; });
@@ -179,54 +183,43 @@ void PackChains(std::vector<Chain> chains, int* num_buffers, nnvm::StorageVector
   }
 }
 
-/*! \brief Have kernels compute the outputs that they are asked for. Where nobody reads an output,
- * the executor asks for nothing; the planner has given it a buffer for the time of its node. */
+/*! \brief Request outputs that are marked as such. MXNet requests none that nobody reads, but gives
+ * them a buffer during their node. */
 void AskForOutputs(Graph* graph) {
-  const IndexedGraph& index = graph->indexed_graph();
-  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
-  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
-    for (uint32_t output : ListMarkedOutputs(OutputMark::kAsked, index[id].source->attrs)) {
-      int& place = in_place[index.entry_id(id, output)];
-      if (place == kUnread) place = kOwnBuffer;
+  EditInPlace(graph, [](const IndexedGraph& index, std::vector<int>* in_place) {
+    for (uint32_t entry : ListMarkedEntries(OutputMark::kAsked, index)) {
+      if (in_place->at(entry) == kUnread) in_place->at(entry) = kOwnBuffer;
     }
-  }
-  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
+  });
 }
 
-/*! \brief Nothing is computed in place of what is on another device, not even in a graph that is
- * wrong: no fetch is between the two. */
+/*! \brief Compute nothing in place of an input on another device, even in an invalid graph without
+ * a fetch in between. */
 void SeparateDevices(Graph* graph) {
-  const IndexedGraph& index = graph->indexed_graph();
   const auto& devices = graph->GetAttr<nnvm::DeviceVector>("device");
-  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
-  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
-    for (uint32_t output = 0; output < index[id].source->num_outputs(); ++output) {
-      int& place = in_place[index.entry_id(id, output)];
-      if (place < 0 || devices[index[id].inputs[place].node_id] == devices[id]) continue;
-      place = kOwnBuffer;
+  EditInPlace(graph, [&devices](const IndexedGraph& index, std::vector<int>* in_place) {
+    for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+      for (uint32_t output = 0; output < index[id].source->num_outputs(); ++output) {
+        int& place = in_place->at(index.entry_id(id, output));
+        if (place < 0 || devices[index[id].inputs[place].node_id] == devices[id]) continue;
+        place = kOwnBuffer;
+      }
     }
-  }
-  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
+  });
 }
 
-/*! \brief Kept outputs are computed in place of nothing: a later run would overwrite them when it
- * computes that, which may be in its forward pass. Returns whether there are any. */
+/*! \brief Compute kept outputs in place of nothing, since a later run would overwrite them with
+ * what they replace. Return true if there are any. */
 bool PartKeptOutputs(Graph* graph) {
-  const IndexedGraph& index = graph->indexed_graph();
-  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
-  bool has_kept = false;
-  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
-    for (uint32_t output : ListMarkedOutputs(OutputMark::kKept, index[id].source->attrs)) {
-      in_place[index.entry_id(id, output)] = kOwnBuffer;
-      has_kept = true;
-    }
-  }
-  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
-  return has_kept;
+  const std::vector<uint32_t> kept = ListMarkedEntries(OutputMark::kKept, graph->indexed_graph());
+  EditInPlace(graph, [&kept](const IndexedGraph&, std::vector<int>* in_place) {
+    for (uint32_t entry : kept) in_place->at(entry) = kOwnBuffer;
+  });
+  return !kept.empty();
 }
 
 Graph PackMemory(Graph graph) {
-  graph = OriginalBody()(std::move(graph));
+  graph = g_original_body(std::move(graph));
   if (graph.attrs.count("device") == 0) return graph;
   AskForOutputs(&graph);
   const bool has_kept = PartKeptOutputs(&graph);
@@ -241,23 +234,17 @@ Graph PackMemory(Graph graph) {
   for (auto& device : ListChains(graph, is_added)) {
     PackChains(std::move(device.second), &num_buffers, &storage);
   }
-  // MXNet moves what it adds in place to the sum's buffer, if it had another one before.
+  // MXNet moves entries that it adds in place to the sum's buffer if they had another.
   for (size_t entry = 0; entry < storage.size(); ++entry) {
     if (is_added[entry]) storage[entry] = num_buffers++;
   }
-  graph.attrs["storage_id"] = std::make_shared<nnvm::any>(std::move(storage));
+  SetGraphAttr(&graph, "storage_id", std::move(storage));
   return graph;
 }
 
 }  // namespace
 
-void InstallPackMemory() {
-  if (OriginalBody() != nullptr) return;
-  auto& pass = dmlc::Registry<nnvm::PassFunctionReg>::Get()->__REGISTER_OR_GET__("MXPlanMemory");
-  CHECK(pass.body != nullptr) << "this MXNet has no pass MXPlanMemory";
-  OriginalBody() = pass.body;
-  pass.set_body(PackMemory);
-}
+void InstallPackMemory() { ReplacePass("MXPlanMemory", PackMemory, &g_original_body); }
 
 }  // namespace nnvm_layer
 }  // namespace tofu

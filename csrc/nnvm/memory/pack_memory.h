@@ -1,6 +1,6 @@
 /*!
  * \file pack_memory.h
- * \brief MXNet's pass MXPlanMemory, whose buffers are packed again in graphs that hold fetches.
+ * \brief MXNet's pass MXPlanMemory, with better packing for graphs with fetches.
  */
 #ifndef TOFU_NNVM_MEMORY_PACK_MEMORY_H_
 #define TOFU_NNVM_MEMORY_PACK_MEMORY_H_
@@ -9,13 +9,12 @@ namespace tofu {
 namespace nnvm_layer {
 
 /*!
- * \brief Replace the body of the registered pass. Other graphs get what MXNet's own body plans.
+ * \brief Replace the body of the pass. Graphs without fetches keep the plan of MXNet's body.
  *
- * MXNet's planner decides what is computed in place and places buffers one node after the other; a
- * small buffer that is free grows to what is asked for next. The shards and fetched regions of a
- * partitioned graph have many sizes, and it leaves a quarter of the memory unused. With all
- * lifetimes known, the largest entries are placed first instead and smaller ones into the time that
- * they leave.
+ * MXNet's planner decides what is computed in place, and places buffers node by node, growing free
+ * ones as needed. Shards and fetched regions have many sizes, so a quarter of the memory is unused.
+ * Here all lifetimes are known: the largest entries are placed first, and smaller ones into the
+ * gaps.
  */
 void InstallPackMemory();
 

@@ -1,10 +1,10 @@
 /*!
  * \file attention.cc
- * \brief Attention over interleaved projections, whose scores have a dimension of their own for the
- * heads: (batch, heads, time, time of the keys), where MXNet merges the first two.
+ * \brief Attention over interleaved projections, with scores of shape (batch, heads, queries,
+ * keys), of which MXNet merges the first two dimensions.
  *
- * MXNet's own kernels compute them, in views of the same memory. So the heads can be split, which
- * are the inner part of MXNet's dimension.
+ * MXNet's kernels compute them in views of the same memory. So the operators can be split by heads,
+ * the inner part of MXNet's dimension.
  */
 #include <cstdlib>
 #include <cstring>
@@ -21,11 +21,11 @@ namespace {
 constexpr int kScoresRank = 4;
 
 /*!
- * \brief One operator, by MXNet's `stock` one, with the attributes of `forward`.
+ * \brief An operator that runs MXNet's operator `stock`, with the attributes of `forward`.
  *
- * `inputs` has a letter for each: s for scores, or weights, and else how many of queries, keys and
- * values each head has numbers of. Scores come out where none go in. The outputs of a gradient are
- * like all inputs but the first.
+ * `inputs` has a letter for each input: s for scores or weights, otherwise the number of
+ * projections (queries, keys, values) interleaved per head. The output is scores if no input is.
+ * Outputs of a gradient have the shapes of all inputs but the first.
  */
 struct Attention {
   const char* name;
@@ -37,12 +37,12 @@ struct Attention {
 };
 
 int64_t HeadsOf(const NodeAttrs& attrs) {
-  const auto found = attrs.dict.find("heads");
-  CHECK(found != attrs.dict.end()) << attrs.name << ": attribute heads is missing";
-  return std::atoll(found->second.c_str());
+  const std::string* heads = FindText(attrs, "heads");
+  CHECK(heads != nullptr) << attrs.name << ": attribute heads is missing";
+  return std::atoll(heads->c_str());
 }
 
-/*! \brief Scores as MXNet's kernels have them; other tensors as they are. */
+/*! \brief Scores in MXNet's shape; other tensors unchanged. */
 TBlob MergeHeads(const TBlob& blob) {
   if (blob.ndim() != kScoresRank) return blob;
   const mxnet::TShape& shape = blob.shape_;
@@ -59,7 +59,7 @@ mxnet::FCompute InMergedViews(const mxnet::FCompute& kernel) {
   };
 }
 
-/*! \brief The sizes that an operator's inputs have in common, as far as they are known. */
+/*! \brief Sizes that an operator's inputs share, as far as they are known. */
 class CommonSizes {
  public:
   CommonSizes(const NodeAttrs& attrs, const char* letters, const mxnet::ShapeVector& inputs)
@@ -81,8 +81,8 @@ class CommonSizes {
     Agree(shape, 3, shape[3], &keys_);
   }
 
-  /*! \brief One of queries, or of sums, has the time of queries, one of keys and values that of
-   * keys, and one of all three has both. */
+  /*! \brief A tensor of one projection has the time of queries, of two that of keys, and of three
+   * both. */
   void AddProjection(const mxnet::TShape& shape, int shares) {
     Agree(shape, 1, shape[1], &batch_);
     if (shares != 2) Agree(shape, 0, shape[0], &queries_);
@@ -109,7 +109,7 @@ class CommonSizes {
   int64_t depth_ = kUnknown;
 };
 
-/*! \brief The output of a forward operator: scores of projections, or values that scores weigh. */
+/*! \brief The output of a forward operator: scores of projections, or weighted values. */
 mxnet::TShape ShapeOfOutput(const NodeAttrs& attrs, const char* letters,
                             const mxnet::ShapeVector& inputs) {
   const mxnet::TShape& first = inputs.front();
@@ -120,9 +120,7 @@ mxnet::TShape ShapeOfOutput(const NodeAttrs& attrs, const char* letters,
 
 mxnet::FInferShape InferShapeOf(const Attention& op) {
   return [op](const NodeAttrs& attrs, mxnet::ShapeVector* inputs, mxnet::ShapeVector* outputs) {
-    for (const mxnet::TShape& shape : *inputs) {
-      if (!mxnet::shape_is_known(shape)) return false;
-    }
+    if (!AreKnown(*inputs)) return false;
     CommonSizes(attrs, op.inputs, *inputs);
     mxnet::ShapeVector found(inputs->begin() + 1, inputs->end());
     if (!op.is_gradient) found = {ShapeOfOutput(attrs, op.inputs, *inputs)};

@@ -1,11 +1,11 @@
 /*!
  * \file blocked_part.cc
  */
-#include "nnvm/parts/blocked_part.h"
 
 #include <utility>
 
 #include "nnvm/parts/channel_blocks.h"
+#include "nnvm/parts/lowered_operator.h"
 
 namespace tofu {
 namespace nnvm_layer {
@@ -15,7 +15,7 @@ using Arrays = std::vector<mxnet::NDArray>;
 
 constexpr char kData = 'd';
 
-/*! \brief The block of all data, 1 where it differs. */
+/*! \brief The block that all data has, or 1. */
 int64_t FindCommonBlock(const NodeAttrs& attrs, const Signature& signature, const Arrays& inputs) {
   if (PositiveAxis(inputs[0].shape(), LoweredParamOf(attrs).axis) != 1) return 1;
   const int64_t block = FindBlock(inputs[0]);
@@ -25,12 +25,12 @@ int64_t FindCommonBlock(const NodeAttrs& attrs, const Signature& signature, cons
   return block;
 }
 
-mxnet::FComputeEx ComputeInBlocks(Signature signature, BlockCompute compute) {
-  return [signature, compute](const NodeAttrs& attrs, const OpContext& context,
-                              const Arrays& inputs, const Requests& requests,
-                              const Arrays& outputs) {
+mxnet::FComputeEx ComputeInBlocks(const Part& part) {
+  return [part](const NodeAttrs& attrs, const OpContext& context, const Arrays& inputs,
+                const Requests& requests, const Arrays& outputs) {
+    const Signature& signature = part.signature;
     const int64_t block = FindCommonBlock(attrs, signature, inputs);
-    Arrays plain;  // as long as their memory is in use
+    Arrays plain;  // keeps memory alive
     Blobs read, written;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (block > 1 && signature.inputs[i] == kData) {
@@ -49,7 +49,7 @@ mxnet::FComputeEx ComputeInBlocks(Signature signature, BlockCompute compute) {
       }
       written.push_back(MemoryOf(outputs[i]));
     }
-    compute(attrs, context, read, requests, written, block);
+    part.compute(MakeCall(attrs, context, read, requests, written, part.view, block));
   };
 }
 
@@ -65,18 +65,16 @@ bool InferStorage(const NodeAttrs&, const int device, mxnet::DispatchMode* mode,
 
 }  // namespace
 
-nnvm::Op& RegisterBlockedPart(const char* name, Signature signature,
-                              void (*parser)(nnvm::NodeAttrs*), BlockCompute compute,
-                              std::vector<cuda::PartKernel> kernels) {
-  const auto plain = [compute](const NodeAttrs& attrs, const OpContext& context,
-                               const Blobs& inputs, const Requests& requests,
-                               const Blobs& outputs) {
-    compute(attrs, context, inputs, requests, outputs, 1);
-  };
-  return RegisterPart(name, signature, parser, plain, std::move(kernels))
-      .set_attr<mxnet::FComputeEx>("FComputeEx<cpu>", ComputeInBlocks(signature, compute))
-      .set_attr<mxnet::FInferStorageType>("FInferStorageType", InferStorage)
-      .set_attr<bool>("TIsMKLDNN", true);  // MXNet makes plain copies for all others
+bool RegisterBlockedParts(const PartFamily& family, const std::vector<Part>& parts) {
+  RegisterParts(family, parts);
+  for (const Part& part : parts) {
+    dmlc::Registry<nnvm::Op>::Get()
+        ->__REGISTER_OR_GET__(part.name)
+        .set_attr<mxnet::FComputeEx>("FComputeEx<cpu>", ComputeInBlocks(part))
+        .set_attr<mxnet::FInferStorageType>("FInferStorageType", InferStorage)
+        .set_attr<bool>("TIsMKLDNN", true);  // for all other operators MXNet makes plain copies
+  }
+  return true;
 }
 
 }  // namespace nnvm_layer

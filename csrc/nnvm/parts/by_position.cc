@@ -1,7 +1,7 @@
 /*!
  * \file by_position.cc
- * \brief one_hot and SequenceMask, where a worker has a part of the dimension whose positions they
- * compare with numbers.
+ * \brief one_hot and SequenceMask for a part of the dimension whose positions are compared with
+ * numbers.
  */
 #include <cstdint>
 #include <vector>
@@ -21,7 +21,7 @@ mxnet::TShape ShapeOfOneHot(const LoweredParam& param, const mxnet::TShape& indi
   return mxnet::TShape(extents.begin(), extents.end());
 }
 
-/*! \brief What one_hot writes, as [indices][depth][1]. */
+/*! \brief The output of one_hot, as [indices][depth][1]. */
 PartView ViewOneHot(const LoweredParam& param, const Blobs& inputs, const Blobs& outputs) {
   const DimensionView view(outputs[0].shape_, -1);
   return {view, DescribeIndices(param, view, inputs[0])};
@@ -34,46 +34,39 @@ PartView ViewSequences(const LoweredParam& param, const Blobs& inputs, const Blo
 }
 
 /*! \brief indices -> on_value at each, off_value elsewhere */
-void ComputeOneHot(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                   const Requests& requests, const Blobs& outputs) {
-  const LoweredParam& param = LoweredParamOf(attrs);
-  const PartView at = ViewOneHot(param, inputs, outputs);
-  const std::vector<int64_t> rows = FindRows(at.positions, inputs[0]);
-  MSHADOW_REAL_TYPE_SWITCH(outputs[0].type_flag_, DType, {
-    const DType on = static_cast<DType>(param.on_value);
-    const DType off = static_cast<DType>(param.off_value);
-    MapCells(at.loop, requests[0], outputs[0].dptr<DType>(),
-             [&](int64_t line, int64_t p, int64_t) { return p == rows[line] ? on : off; });
+void ComputeOneHot(const PartCall& call) {
+  const std::vector<int64_t> rows = FindRows(call.positions, call.inputs[0]);
+  MSHADOW_REAL_TYPE_SWITCH(call.outputs[0].type_flag_, DType, {
+    const DType on = static_cast<DType>(call.param.on_value);
+    const DType off = static_cast<DType>(call.param.off_value);
+    call.MapCells<DType>(
+        [&](int64_t line, int64_t p, int64_t) { return p == rows[line] ? on : off; });
   });
 }
 
 /*! \brief data, lengths -> data, off_value from each sequence's end on */
-void ComputeSequenceMask(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                         const Requests& requests, const Blobs& outputs) {
-  const LoweredParam& param = LoweredParamOf(attrs);
-  const PartView at = ViewSequences(param, inputs, outputs);
-  std::vector<int64_t> kept(at.positions.count);
-  for (int64_t n = 0; n < at.positions.count; ++n) {
-    kept[n] = at.positions.CountBefore(inputs[1].dptr_, n);
+void ComputeSequenceMask(const PartCall& call) {
+  std::vector<int64_t> kept(call.positions.count);
+  for (int64_t n = 0; n < call.positions.count; ++n) {
+    kept[n] = call.positions.CountBefore(call.inputs[1].dptr_, n);
   }
-  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
-    const DType* data = inputs[0].dptr<DType>();
-    const DType off = static_cast<DType>(param.off_value);
-    MapCells(at.loop, requests[0], outputs[0].dptr<DType>(),
-             [&](int64_t line, int64_t p, int64_t i) {
-               return p < kept[line / at.positions.lines] ? data[i] : off;
-             });
+  MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
+    const DType* data = call.Input<DType>(0);
+    const DType off = static_cast<DType>(call.param.off_value);
+    call.MapCells<DType>([&](int64_t line, int64_t p, int64_t i) {
+      return p < kept[line / call.positions.lines] ? data[i] : off;
+    });
   });
 }
 
-void RegisterParts() {
-  RegisterPart("_tofu_one_hot", {"d", "t", ShapeOfOneHot}, ParsePositionsPart, ComputeOneHot,
-               {{"by_position.cu", "tofu_one_hot", PartLoop::kMapLines}}, ViewOneHot);
-  RegisterPart("_tofu_sequence_mask", {"di", "d"}, ParsePositionsPart, ComputeSequenceMask,
-               {{"by_position.cu", "tofu_sequence_mask", PartLoop::kMapLines}}, ViewSequences);
-}
-
-[[maybe_unused]] const bool kRegistered = (RegisterParts(), true);
+[[maybe_unused]] const bool kRegistered = RegisterParts(
+    {"by_position.cu", 0},
+    {{"_tofu_one_hot", {"d", "t", ShapeOfOneHot}, ComputeOneHot, PartLoop::kMapLines, ViewOneHot},
+     {"_tofu_sequence_mask",
+      {"di", "d"},
+      ComputeSequenceMask,
+      PartLoop::kMapLines,
+      ViewSequences}});
 
 }  // namespace
 }  // namespace nnvm_layer

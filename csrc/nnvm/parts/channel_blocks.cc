@@ -7,7 +7,7 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-// libmxnet.so exports no function that makes such a description, but takes it from callers.
+// libmxnet.so exports no function that makes such a description, but accepts it.
 mkldnn::memory::desc DescribeBlocks(const mxnet::TShape& shape, int64_t block) {
   mkldnn::memory::desc made;
   dnnl_memory_desc_t& described = made.data;

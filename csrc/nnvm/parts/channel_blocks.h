@@ -1,7 +1,7 @@
 /*!
  * \file channel_blocks.h
- * \brief Arrays as oneDNN's convolutions lay them out on CPUs: [batch][channels / block][space]
- * [block], with channels in dimension 1.
+ * \brief Arrays in the layout of oneDNN's convolutions on CPUs: [batch][channels /
+ * block][space][block]. Channels are dimension 1.
  */
 #ifndef TOFU_NNVM_PARTS_CHANNEL_BLOCKS_H_
 #define TOFU_NNVM_PARTS_CHANNEL_BLOCKS_H_
@@ -13,15 +13,15 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief The largest block. Numbers of channels that it does not divide take more memory in blocks
- * than in MXNet's plain layout. */
+/*! \brief The largest block. Channels that it does not divide take more memory in blocks than in
+ * the plain layout. */
 constexpr int64_t kLargestBlock = 16;
 
-/*! \brief How many channels are neighbours in the array; 1 where it has another layout, or none of
- * oneDNN's. Inside of an operator alone. */
+/*! \brief Return the number of channels in a block, or 1 for other layouts. Call only inside an
+ * operator. */
 int64_t FindBlock(const mxnet::NDArray& array);
 
-/*! \brief Says that an output is written in blocks. Inside of an operator alone. */
+/*! \brief Declare that an output is written in blocks. Call only inside an operator. */
 void LayOutInBlocks(int64_t block, mxnet::NDArray output);
 
 /*! \brief The memory of an array, whatever its layout. */

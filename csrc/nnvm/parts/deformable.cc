@@ -1,12 +1,10 @@
 /*!
  * \file deformable.cc
- * \brief DeformableConvolution and its gradient, where a worker has a part of the rows or columns
- * of the output.
+ * \brief DeformableConvolution and its gradient for a part of the output's rows or columns.
  *
- * MXNet's own kernels compute it: they have as many rows as the offsets, and their padding says
- * where the first one lies, which may be far inside of the data. So a part's padding is less, by
- * the rows before it, and below zero as a rule. MXNet infers the rows from the data and the padding
- * alone, and would refuse a part; here the offsets say them.
+ * MXNet's kernels compute as many rows as the offsets have, and their padding determines where the
+ * first one is. So a part has less padding, by the rows before it, which is usually negative. MXNet
+ * infers rows from data and padding and would refuse a part; here they are those of the offsets.
  */
 #include <algorithm>
 #include <cstdlib>
@@ -21,7 +19,7 @@ namespace nnvm_layer {
 namespace {
 
 constexpr int kRank = 4;   // of all tensors but the bias
-constexpr int kSpace = 2;  // dimensions, behind two others
+constexpr int kSpace = 2;  // dimensions, after two others
 constexpr int kUnknownType = -1;
 
 using Space = std::vector<int64_t>;
@@ -32,13 +30,13 @@ const nnvm::Op* StockBackward() {
   return nnvm::Op::Get("_backward__contrib_DeformableConvolution");
 }
 
-/*! \brief An attribute like "(3, 3)"; `otherwise` for both dimensions where it says none. */
+/*! \brief Read an attribute like "(3, 3)"; `otherwise` in both dimensions if it is missing. */
 Space ReadSpace(const NodeAttrs& attrs, const char* key, int64_t otherwise) {
   mxnet::TShape values(0, -1);
-  const auto found = attrs.dict.find(key);
-  if (found != attrs.dict.end()) {
-    std::istringstream stream(found->second);
-    CHECK(stream >> values) << attrs.name << ": attribute " << key << " is \"" << found->second
+  const std::string* found = FindText(attrs, key);
+  if (found != nullptr) {
+    std::istringstream stream(*found);
+    CHECK(stream >> values) << attrs.name << ": attribute " << key << " is \"" << *found
                             << "\", no tuple";
   }
   CHECK(values.ndim() == 0 || values.ndim() == kSpace)
@@ -47,10 +45,8 @@ Space ReadSpace(const NodeAttrs& attrs, const char* key, int64_t otherwise) {
   return values.ndim() == 0 ? Space(kSpace, otherwise) : Space(values.begin(), values.end());
 }
 
-/*!
- * \brief MXNet's state, which holds the attributes alone. MXNet asks for shapes of a whole when it
- * makes one, so these are such: of the smallest data around which the window lies once.
- */
+/*! \brief Create MXNet's state, which holds only attributes. MXNet requires shapes of a whole
+ * tensor, so this passes the smallest data that fits one window. */
 mxnet::OpStatePtr CreateState(const NodeAttrs& attrs, mxnet::Context context, mxnet::TShape data,
                               mxnet::TShape offset, const mxnet::TShape& weight, int type) {
   const Space kernel = ReadSpace(attrs, "kernel", 1), stride = ReadSpace(attrs, "stride", 1);
@@ -78,10 +74,10 @@ mxnet::OpStatePtr CreateBackward(const NodeAttrs& attrs, mxnet::Context context,
   return CreateState(attrs, context, shapes[1], shapes[2], shapes[3], types[0]);
 }
 
-/*! \brief A number of an attribute. */
+/*! \brief Read a number. */
 int64_t ReadNumber(const NodeAttrs& attrs, const char* key, int64_t otherwise) {
-  const auto found = attrs.dict.find(key);
-  return found == attrs.dict.end() ? otherwise : std::atoll(found->second.c_str());
+  const std::string* found = FindText(attrs, key);
+  return found == nullptr ? otherwise : std::atoll(found->c_str());
 }
 
 void CheckShape(const NodeAttrs& attrs, const char* name, const mxnet::TShape& found,
@@ -90,10 +86,8 @@ void CheckShape(const NodeAttrs& attrs, const char* name, const mxnet::TShape& f
                            << expected << " is expected";
 }
 
-/*!
- * \brief Checks data, offset and weight, which are the inputs from `first` on; any number of rows
- * and columns of offsets is right. Returns the output's shape, or none where one is not known.
- */
+/*! \brief Check data, offset and weight, the inputs from `first` on. Any number of rows and columns
+ * of offsets is valid. Return the output's shape, or none if one is unknown. */
 mxnet::TShape InferOutput(const NodeAttrs& attrs, const mxnet::ShapeVector& inputs, size_t first) {
   for (size_t i = first; i < first + 3; ++i) {
     if (!mxnet::shape_is_known(inputs[i])) return mxnet::TShape();
@@ -121,7 +115,7 @@ bool InferForward(const NodeAttrs& attrs, mxnet::ShapeVector* inputs, mxnet::Sha
   return true;
 }
 
-/*! \brief d_out, data, offset, weight -> their gradients, and that of the bias */
+/*! \brief d_out, data, offset, weight -> their gradients, and the bias's */
 bool InferBackward(const NodeAttrs& attrs, mxnet::ShapeVector* inputs,
                    mxnet::ShapeVector* outputs) {
   const mxnet::TShape output = InferOutput(attrs, *inputs, 1);
@@ -146,7 +140,7 @@ void CopyFromStock(const nnvm::Op* stock, nnvm::Op* op, const char* key) {
   op->set_attr<T>(key, nnvm::Op::GetAttr<T>(key)[stock]);
 }
 
-/*! \brief An operator with the kernels of a stock one, that makes its own state. */
+/*! \brief Register an operator with the kernels of a stock one and its own state. */
 nnvm::Op& RegisterDeformable(const char* name, const nnvm::Op* stock, mxnet::FCreateOpState create,
                              mxnet::FInferShape infer_shape) {
   nnvm::Op& op = dmlc::Registry<nnvm::Op>::Get()->__REGISTER_OR_GET__(name);

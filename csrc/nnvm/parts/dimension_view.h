@@ -1,9 +1,8 @@
 /*!
  * \file dimension_view.h
- * \brief Loops over a tensor seen along one dimension: sums across and along it, and cell by cell.
+ * \brief Loops over a tensor along one dimension: sums across and along it, and element-wise maps.
  *
- * Sums are taken in double precision. Inner loops are over neighbouring cells wherever there are
- * any.
+ * Sums are in double precision. Inner loops are over contiguous elements if possible.
  */
 #ifndef TOFU_NNVM_PARTS_DIMENSION_VIEW_H_
 #define TOFU_NNVM_PARTS_DIMENSION_VIEW_H_
@@ -14,13 +13,13 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/base/vectorised.h"
+#include "core/base/byte_loops.h"
 #include "nnvm/base/mxnet_api.h"
 
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief The dimension `axis`, which may count from the end, counted from the front. */
+/*! \brief Count an axis, which may be negative, from the front. */
 inline int PositiveAxis(const mxnet::TShape& shape, int axis) {
   const int position = axis < 0 ? axis + shape.ndim() : axis;
   CHECK(position >= 0 && position < shape.ndim())
@@ -29,10 +28,10 @@ inline int PositiveAxis(const mxnet::TShape& shape, int axis) {
 }
 
 /*!
- * \brief A tensor as [outer][extent of one dimension][inner]; a line is the cells along it.
+ * \brief A tensor as [outer][extent of one dimension][inner]. A line is the elements along that
+ * dimension.
  *
- * In memory it is [outer][extent / block][inner][block]: `block` positions of the dimension are
- * neighbours. It is 1 for arrays in MXNet's plain layout.
+ * In memory it is [outer][extent / block][inner][block]. In MXNet's plain layout, `block` is 1.
  */
 struct DimensionView {
   DimensionView(const mxnet::TShape& shape, int axis, int64_t block = 1) : block(block) {
@@ -45,7 +44,7 @@ struct DimensionView {
 
   int64_t num_lines() const { return outer * inner; }
 
-  /*! \brief How many positions lie next to each other, whatever the layout. */
+  /*! \brief The number of positions that are adjacent in memory. */
   int64_t neighbours() const { return inner == 1 ? extent : block; }
 
   int64_t outer = 1;
@@ -54,24 +53,24 @@ struct DimensionView {
   int64_t block;
 };
 
-/*! \brief Writes or adds a value, as an output is asked for. */
+/*! \brief Write or add a value. */
 template <typename DType, typename Value>
 inline void Store(DType* out, Value value, bool add) {
   *out = static_cast<DType>(add ? static_cast<Value>(*out) + value : value);
 }
 
-/*! \brief Two sums for each position along the dimension, or for each line. */
+/*! \brief Two sums for each position or each line. */
 struct SumPairs {
   explicit SumPairs(int64_t size) : first(size), second(size) {}
   std::vector<double> first;
   std::vector<double> second;
 };
 
-/*! \brief Two sums over runs of neighbours, each in several parts: an addition takes longer than
- * the processor needs to begin the next one. */
+/*! \brief Two sums over runs of neighbours, each in several parts to hide the latency of additions.
+ */
 class RunSums {
  public:
-  /*! \brief Adds first(i) and second(i) for every i in [begin, end). */
+  /*! \brief Add first(i) and second(i) for every i in [begin, end). */
   template <typename First, typename Second>
   void Add(int64_t begin, int64_t end, const First& first, const Second& second) {
     for (; begin + kParts <= end; begin += kParts) {
@@ -94,7 +93,7 @@ class RunSums {
   double second_[kParts] = {};
 };
 
-/*! \brief In place of what a second sum would be of. */
+/*! \brief Stands for an unused second sum. */
 struct Nothing {
   template <typename... Arguments>
   double operator()(Arguments...) const {
@@ -103,11 +102,11 @@ struct Nothing {
 };
 constexpr Nothing kNothing;
 
-/*! \brief The sums of one position, whose cells are runs of neighbours. */
+/*! \brief Sum one position, whose elements are contiguous runs. */
 template <typename First, typename Second>
 TOFU_VECTORISED void SumPosition(const DimensionView& view, int64_t position, const First& first,
                                  const Second& second, SumPairs* sums) {
-  constexpr int64_t kParts = 16;  // an addition takes longer than the processor needs to begin one
+  constexpr int64_t kParts = 16;  // hides the latency of additions
   double a[kParts] = {};
   double b[kParts] = {};
   for (int64_t o = 0; o < view.outer; ++o) {
@@ -128,7 +127,7 @@ TOFU_VECTORISED void SumPosition(const DimensionView& view, int64_t position, co
   sums->second[position] = std::accumulate(b, b + kParts, 0.0);
 }
 
-/*! \brief The sums of kSize neighbouring positions. */
+/*! \brief Sum kSize adjacent positions. */
 template <int64_t kSize, typename First, typename Second>
 TOFU_VECTORISED void SumNeighbours(const DimensionView& view, int64_t position, const First& first,
                                    const Second& second, SumPairs* sums) {
@@ -149,7 +148,7 @@ TOFU_VECTORISED void SumNeighbours(const DimensionView& view, int64_t position, 
   std::copy(b, b + kSize, sums->second.begin() + position);
 }
 
-/*! \brief For each position: sums of first(position, cell) and of second(position, cell). */
+/*! \brief By position: sums of first(position, cell) and of second(position, cell). */
 template <typename First, typename Second>
 SumPairs SumAcross(const DimensionView& view, const First& first, const Second& second) {
   SumPairs sums(view.extent);
@@ -173,8 +172,7 @@ SumPairs SumAcross(const DimensionView& view, const First& first, const Second& 
   return sums;
 }
 
-/*! \brief For each line: sums of first(line, position, cell) and of second(line, position, cell).
- */
+/*! \brief By line: sums of first(line, position, cell) and of second(line, position, cell). */
 template <typename First, typename Second>
 SumPairs SumAlong(const DimensionView& view, const First& first, const Second& second) {
   SumPairs sums(view.num_lines());
@@ -202,8 +200,8 @@ SumPairs SumAlong(const DimensionView& view, const First& first, const Second& s
   return sums;
 }
 
-/*! \brief out = value(line, position, cell), for every cell of one outer index. A cell may be
- * written over what it is computed from, and nothing else. */
+/*! \brief Set out = value(line, position, cell) for one outer index. `out` may be one of the inputs
+ * of `value`, read at the same cell. */
 template <typename DType, typename Value>
 TOFU_VECTORISED void MapOuter(const DimensionView& view, int64_t o, bool add, DType* out,
                               const Value& value) {
@@ -228,7 +226,7 @@ TOFU_VECTORISED void MapOuter(const DimensionView& view, int64_t o, bool add, DT
   }
 }
 
-/*! \brief out = value(line, position, cell), for every cell. */
+/*! \brief Set out = value(line, position, cell) for every element. */
 template <typename DType, typename Value>
 void MapCells(const DimensionView& view, mxnet::OpReqType request, DType* out, const Value& value) {
   if (request == mxnet::kNullOp) return;
@@ -237,18 +235,12 @@ void MapCells(const DimensionView& view, mxnet::OpReqType request, DType* out, c
   for (int64_t o = 0; o < view.outer; ++o) MapOuter(view, o, add, out, value);
 }
 
-/*! \brief out[n] = value(n), for every element of a small tensor. */
+/*! \brief Set out[n] = value(n) for every element of a small tensor. */
 template <typename DType, typename Value>
 void MapElements(mxnet::OpReqType request, const mxnet::TBlob& out, const Value& value) {
   if (request == mxnet::kNullOp) return;
   DType* cells = out.dptr<DType>();
   for (size_t n = 0; n < out.Size(); ++n) Store(cells + n, value(n), request == mxnet::kAddTo);
-}
-
-/*! \brief Hands out sums as they are. */
-inline void StoreSums(mxnet::OpReqType request, const mxnet::TBlob& out,
-                      const std::vector<double>& sums) {
-  MapElements<double>(request, out, [&](size_t n) { return sums[n]; });
 }
 
 }  // namespace nnvm_layer

@@ -1,6 +1,6 @@
 /*!
  * \file indexed_view.h
- * \brief Tensors along a dimension whose positions are data: what their indices mean.
+ * \brief Indices into a dimension.
  */
 #ifndef TOFU_NNVM_PARTS_INDEXED_VIEW_H_
 #define TOFU_NNVM_PARTS_INDEXED_VIEW_H_
@@ -15,8 +15,8 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief Indices into a dimension of which a worker has the part in `view`. Where they are fewer
- * than the lines, neighbouring ones share an index. */
+/*! \brief Describe indices into the part of a dimension in `view`. If they are fewer than the
+ * lines, adjacent lines share an index. */
 inline cuda::Positions DescribeIndices(const LoweredParam& param, const DimensionView& view,
                                        const TBlob& indices) {
   cuda::Positions positions = param.positions;
@@ -27,7 +27,7 @@ inline cuda::Positions DescribeIndices(const LoweredParam& param, const Dimensio
   return positions;
 }
 
-/*! \brief Where in the part each index lies, -1 if in another part. */
+/*! \brief The place of each index in the part, or -1 in another part. */
 inline std::vector<int64_t> FindRows(const cuda::Positions& positions, const TBlob& indices) {
   std::vector<int64_t> rows(positions.count);
   for (int64_t n = 0; n < positions.count; ++n) rows[n] = positions.Locate(indices.dptr_, n);

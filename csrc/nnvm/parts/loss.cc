@@ -1,8 +1,7 @@
 /*!
  * \file loss.cc
- * \brief The gradient of MakeLoss where it is divided by the number of valid cells: that number,
- * which the workers put together, and the rest from it. The gradient of a regression output from
- * its differences.
+ * \brief The gradient of MakeLoss divided by the number of valid elements, which is reduced over
+ * the workers, and the gradient of a regression output from its differences.
  */
 #include <algorithm>
 
@@ -13,51 +12,41 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-/*! \brief data -> how many cells are above the threshold */
-void CountValidCells(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                     const Requests& requests, const Blobs& outputs) {
-  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
-    const DType threshold = static_cast<DType>(LoweredParamOf(attrs).valid_thresh);
-    const DType* data = inputs[0].dptr<DType>();
-    const auto count = std::count_if(data, data + inputs[0].Size(),
+/*! \brief data -> number of elements above the threshold */
+void CountValidCells(const PartCall& call) {
+  MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
+    const DType threshold = static_cast<DType>(call.param.valid_thresh);
+    const DType* data = call.Input<DType>(0);
+    const auto count = std::count_if(data, data + call.inputs[0].Size(),
                                      [=](const DType& cell) { return cell > threshold; });
-    StoreSums(requests[0], outputs[0], {static_cast<double>(count)});
+    call.StoreSums(0, {static_cast<double>(count)});
   });
 }
 
-/*! \brief data, that number -> d_data, the same for every cell */
-void ComputeGradient(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                     const Requests& requests, const Blobs& outputs) {
-  const double count = std::max(1.0, *inputs[1].dptr<double>());
-  MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
-    const Real share =
-        static_cast<Real>(LoweredParamOf(attrs).labels.scale) / static_cast<Real>(count);
-    MapElements<DType>(requests[0], outputs[0], [=](size_t) { return share; });
+/*! \brief data, that number -> d_data, which is constant */
+void ComputeGradient(const PartCall& call) {
+  const double count = std::max(1.0, *call.Input<double>(1));
+  MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
+    const Real share = static_cast<Real>(call.param.labels.scale) / static_cast<Real>(count);
+    call.MapElements<DType>(0, [=](size_t) { return share; });
   });
 }
 
-/*! \brief data -> data times a number, which MXNet takes for one of the data's type */
-void Scale(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs, const Requests& requests,
-           const Blobs& outputs) {
-  MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
-    const DType* data = inputs[0].dptr<DType>();
-    const Real scale = static_cast<Real>(static_cast<DType>(LoweredParamOf(attrs).labels.scale));
-    MapElements<DType>(requests[0], outputs[0],
-                       [=](size_t i) { return static_cast<Real>(data[i]) * scale; });
+/*! \brief data -> data times a number, rounded to the data's type as MXNet does */
+void Scale(const PartCall& call) {
+  MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
+    const DType* data = call.Input<DType>(0);
+    const Real scale = static_cast<Real>(static_cast<DType>(call.param.labels.scale));
+    call.MapElements<DType>(0, [=](size_t i) { return static_cast<Real>(data[i]) * scale; });
   });
 }
 
-void RegisterParts() {
-  RegisterPart("_tofu_valid_cells", {"d", "N"}, ParseLossPart, CountValidCells,
-               {{"loss.cu", "tofu_valid_cells", PartLoop::kReduceAll}});
-  RegisterPart("_tofu_make_loss_gradient", {"dN", "d"}, ParseLossPart, ComputeGradient,
-               {{"loss.cu", "tofu_make_loss_gradient", PartLoop::kMapPositions}});
-  RegisterPart("_tofu_scale", {"d", "d"}, ParseLossPart, Scale,
-               {{"loss.cu", "tofu_scale", PartLoop::kMapPositions}})
-      .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
-}
-
-[[maybe_unused]] const bool kRegistered = (RegisterParts(), true);
+[[maybe_unused]] const bool kRegistered = RegisterParts(
+    {"loss.cu", 0},
+    {{"_tofu_valid_cells", {"d", "N"}, CountValidCells, PartLoop::kReduceAll},
+     {"_tofu_make_loss_gradient", {"dN", "d"}, ComputeGradient, PartLoop::kMapPositions},
+     {"_tofu_scale", {"d", "d"}, Scale, PartLoop::kMapPositions}});
+[[maybe_unused]] const bool kInPlace = AllowInPlace({"_tofu_scale"});
 
 }  // namespace
 }  // namespace nnvm_layer

@@ -5,19 +5,19 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "nnvm/base/gpu_call.h"
 #include "nnvm/parts/dimension_view.h"
-#include "nnvm/parts/part_gpu.h"
 
 namespace tofu {
 namespace nnvm_layer {
 
 bool ReadFlag(const NodeAttrs& attrs, const char* key, bool otherwise) {
-  const auto found = attrs.dict.find(key);
-  if (found == attrs.dict.end()) return otherwise;
-  const std::string& text = found->second;
+  const std::string* found = FindText(attrs, key);
+  if (found == nullptr) return otherwise;
+  const std::string& text = *found;
   if (text == "True" || text == "true" || text == "1") return true;
   CHECK(text == "False" || text == "false" || text == "0")
       << attrs.name << ": attribute " << key << " is \"" << text << "\", neither True nor False";
@@ -29,45 +29,71 @@ namespace {
 constexpr int kUnknownType = -1;
 
 double ReadNumber(const NodeAttrs& attrs, const char* key, double otherwise) {
-  const auto found = attrs.dict.find(key);
-  if (found == attrs.dict.end() || found->second == "None") return otherwise;
+  const std::string* found = FindText(attrs, key);
+  if (found == nullptr || *found == "None") return otherwise;
   char* end = nullptr;
-  const double value = std::strtod(found->second.c_str(), &end);
-  CHECK(!found->second.empty() && *end == '\0')
-      << attrs.name << ": attribute " << key << " is \"" << found->second << "\", no number";
+  const double value = std::strtod(found->c_str(), &end);
+  CHECK(!found->empty() && *end == '\0')
+      << attrs.name << ": attribute " << key << " is \"" << *found << "\", no number";
   return value;
 }
 
-/*! \brief What indices mean, by the attribute `mode`: that of the stock operators, and two more. */
+/*! \brief Read the attribute `mode`: values of stock operators, and two more. */
 int ReadMeaning(const NodeAttrs& attrs) {
-  const auto found = attrs.dict.find("mode");
-  if (found == attrs.dict.end() || found->second == "clip") return cuda::kClipped;
-  const std::string& mode = found->second;
+  const std::string* found = FindText(attrs, "mode");
+  if (found == nullptr || *found == "clip") return cuda::kClipped;
+  const std::string& mode = *found;
   CHECK(mode == "wrap" || mode == "exact" || mode == "length")
       << attrs.name << ": attribute mode is \"" << mode
       << "\", none of clip, wrap, exact and length";
   return mode == "wrap" ? cuda::kWrapped : mode == "exact" ? cuda::kExact : cuda::kLength;
 }
 
-void Parse(NodeAttrs* attrs, int default_axis, double default_eps) {
+/*! \brief Read the attributes of all families. Missing ones keep their defaults. */
+void Parse(const PartFamily& family, NodeAttrs* attrs) {
   LoweredParam param;
-  param.axis = static_cast<int>(ReadNumber(*attrs, "axis", default_axis));
-  param.count = static_cast<int64_t>(ReadNumber(*attrs, "count", 1));
-  param.eps = ReadNumber(*attrs, "eps", default_eps);
+  const auto read = [attrs](const char* key, auto* field) {
+    using Field = std::remove_reference_t<decltype(*field)>;
+    *field = static_cast<Field>(ReadNumber(*attrs, key, static_cast<double>(*field)));
+  };
+  param.axis = family.axis;
+  param.eps = family.eps;
+  read("axis", &param.axis);
+  read("count", &param.count);
+  read("eps", &param.eps);
+  if (family.holds_eps_as_float) param.eps = static_cast<float>(param.eps);
   param.momentum = static_cast<float>(ReadNumber(*attrs, "momentum", param.momentum));
-  param.temperature = ReadNumber(*attrs, "temperature", 1);
+  read("temperature", &param.temperature);
+  read("kernel", &param.window.kernel);
+  read("stride", &param.window.stride);
+  read("pad", &param.window.pad);
+  read("begin", &param.window.begin);
+  read("end", &param.window.end);
+  read("grad_scale", &param.labels.scale);
+  read("smooth_alpha", &param.labels.smoothing);
+  read("ignore_label", &param.labels.ignored);
+  read("classes", &param.labels.classes);
+  read("rows", &param.positions.whole);
+  read("extent", &param.positions.extent);
+  read("on_value", &param.on_value);
+  read("off_value", &param.off_value);
+  for (cuda::Index* first : {&param.window.first, &param.labels.first, &param.positions.first})
+    read("first", first);
+  param.valid_thresh = static_cast<float>(ReadNumber(*attrs, "valid_thresh", param.valid_thresh));
+  param.positions.meaning = ReadMeaning(*attrs);
+  param.labels.are_ignored = ReadFlag(*attrs, "use_ignore", false) ? 1 : 0;
+  param.keepdims = ReadFlag(*attrs, "keepdims", false);
   param.fix_gamma = ReadFlag(*attrs, "fix_gamma", true);
   param.use_global_stats = ReadFlag(*attrs, "use_global_stats", false);
   attrs->parsed = param;
 }
 
-/*! \brief Gives every tensor of the list the shape of its letter; `given` is that of the letters n
- * and i.
- */
+/*! \brief Set or check the shape of every tensor by its letter. `given` is the shape of letters n
+ * and i. */
 void AssignShapes(const NodeAttrs& attrs, const Signature& signature, const char* letters,
                   const mxnet::TShape& data, const mxnet::TShape& given,
                   mxnet::ShapeVector* shapes) {
-  // Where a result has another shape, `axis` may be a dimension of that alone.
+  // If a result has another shape, `axis` may be a dimension of that.
   const bool has_axis = signature.result == nullptr;
   const int axis = has_axis ? PositiveAxis(data, LoweredParamOf(attrs).axis) : 0;
   for (size_t i = 0; i < shapes->size(); ++i) {
@@ -75,7 +101,10 @@ void AssignShapes(const NodeAttrs& attrs, const Signature& signature, const char
     CHECK(letters[i] != 'n' || given.Size() * data[axis] == data.Size())
         << attrs.name << ": tensor " << i << " has shape " << given << ", but one number is needed "
         << "for each line of data of shape " << data;
-    if (letters[i] == 't') expected = signature.result(LoweredParamOf(attrs), data, given);
+    if (letters[i] == 't') {
+      CHECK_GE(LoweredParamOf(attrs).axis, 0) << attrs.name << ": axis counts from the front";
+      expected = signature.result(LoweredParamOf(attrs), data, given);
+    }
     if (letters[i] == 'N') expected = mxnet::TShape(1, 1);
     if (std::strchr("vrV", letters[i]) != nullptr) expected = mxnet::TShape(1, data[axis]);
     if (letters[i] == 'l' || letters[i] == 'L') expected[axis] = 1;
@@ -110,65 +139,12 @@ const LoweredParam& LoweredParamOf(const NodeAttrs& attrs) {
   return nnvm::get<LoweredParam>(attrs.parsed);
 }
 
-void ParseBatchNormPart(NodeAttrs* attrs) { Parse(attrs, 1, 1e-3f); }
-
-void ParseLayerNormPart(NodeAttrs* attrs) {
-  Parse(attrs, -1, 1e-5f);
-  LoweredParam& param = nnvm::get<LoweredParam>(attrs->parsed);
-  param.eps = static_cast<float>(param.eps);  // as MXNet holds it
-}
-
-void ParseSoftmaxPart(NodeAttrs* attrs) { Parse(attrs, -1, 0); }
-
-void ParsePoolingPart(NodeAttrs* attrs) {
-  Parse(attrs, 2, 0);
-  cuda::Window& window = nnvm::get<LoweredParam>(attrs->parsed).window;
-  const std::pair<const char*, cuda::Index*> fields[] = {
-      {"kernel", &window.kernel}, {"stride", &window.stride}, {"pad", &window.pad},
-      {"begin", &window.begin},   {"end", &window.end},       {"first", &window.first}};
-  for (const auto& field : fields) {
-    *field.second = static_cast<cuda::Index>(ReadNumber(*attrs, field.first, *field.second));
-  }
-}
-
-void ParsePositionsPart(NodeAttrs* attrs) {
-  Parse(attrs, 0, 0);
-  LoweredParam& param = nnvm::get<LoweredParam>(attrs->parsed);
-  CHECK_GE(param.axis, 0) << attrs->name << ": axis counts from the front";
-  param.keepdims = ReadFlag(*attrs, "keepdims", false);
-  param.on_value = ReadNumber(*attrs, "on_value", param.on_value);
-  param.off_value = ReadNumber(*attrs, "off_value", param.off_value);
-  cuda::Positions& positions = param.positions;
-  positions.first = static_cast<cuda::Index>(ReadNumber(*attrs, "first", positions.first));
-  positions.whole = static_cast<cuda::Index>(ReadNumber(*attrs, "rows", positions.whole));
-  positions.extent = static_cast<cuda::Index>(ReadNumber(*attrs, "extent", positions.extent));
-  positions.meaning = ReadMeaning(*attrs);
-}
-
-void ParseLossPart(NodeAttrs* attrs) {
-  Parse(attrs, 0, 0);
-  LoweredParam& param = nnvm::get<LoweredParam>(attrs->parsed);
-  param.labels.scale = static_cast<float>(ReadNumber(*attrs, "grad_scale", param.labels.scale));
-  param.valid_thresh = static_cast<float>(ReadNumber(*attrs, "valid_thresh", param.valid_thresh));
-}
-
-void ParseSoftmaxOutputPart(NodeAttrs* attrs) {
-  Parse(attrs, -1, 0);
-  cuda::Labels& labels = nnvm::get<LoweredParam>(attrs->parsed).labels;
-  labels.scale = static_cast<float>(ReadNumber(*attrs, "grad_scale", labels.scale));
-  labels.smoothing = static_cast<float>(ReadNumber(*attrs, "smooth_alpha", labels.smoothing));
-  labels.ignored = static_cast<int>(ReadNumber(*attrs, "ignore_label", labels.ignored));
-  labels.classes = static_cast<cuda::Index>(ReadNumber(*attrs, "classes", labels.classes));
-  labels.first = static_cast<cuda::Index>(ReadNumber(*attrs, "first", labels.first));
-  labels.are_ignored = ReadFlag(*attrs, "use_ignore", false) ? 1 : 0;
-}
-
 namespace {
 
 mxnet::FInferShape InferShapeOf(Signature signature) {
   return
       [signature](const NodeAttrs& attrs, mxnet::ShapeVector* inputs, mxnet::ShapeVector* outputs) {
-        const mxnet::TShape data = inputs->at(0);  // every operator has its data first
+        const mxnet::TShape data = inputs->at(0);  // the data is the first input of every operator
         const char* any = std::strpbrk(signature.inputs, "ni");
         const mxnet::TShape given = any == nullptr ? data : inputs->at(any - signature.inputs);
         if (!mxnet::shape_is_known(data) || !mxnet::shape_is_known(given)) return false;
@@ -190,20 +166,46 @@ nnvm::FInferType InferTypeOf(Signature signature) {
   };
 }
 
+nnvm::Op& FindOperator(const char* name) {
+  return dmlc::Registry<nnvm::Op>::Get()->__REGISTER_OR_GET__(name);
+}
+
 }  // namespace
 
-nnvm::Op& RegisterPart(const char* name, Signature signature, void (*parser)(NodeAttrs*),
-                       mxnet::FCompute compute, std::vector<cuda::PartKernel> kernels,
-                       ViewOf view) {
-  nnvm::Op& op = dmlc::Registry<nnvm::Op>::Get()->__REGISTER_OR_GET__(name);
-  return op.set_num_inputs(static_cast<uint32_t>(std::strlen(signature.inputs)))
-      .set_num_outputs(static_cast<uint32_t>(std::strlen(signature.outputs)))
-      .set_attr_parser(parser)
-      .set_attr<mxnet::FInferShape>("FInferShape", InferShapeOf(signature))
-      .set_attr<nnvm::FInferType>("FInferType", InferTypeOf(signature))
-      .set_attr<mxnet::FCompute>("FCompute<cpu>", compute)
-      .set_attr<PartKernels>(kPartKernels, kernels)
-      .set_attr<mxnet::FCompute>("FCompute<gpu>", ComputeOnGpu(std::move(kernels), view));
+PartCall MakeCall(const NodeAttrs& attrs, const OpContext& context, const Blobs& inputs,
+                  const Requests& requests, const Blobs& outputs, ViewOf view_of, int64_t block) {
+  const LoweredParam& param = LoweredParamOf(attrs);
+  PartView view = view_of(param, inputs, outputs);
+  view.loop.block = block;
+  return {param, context.is_train != 0, inputs, requests, outputs, view.loop, view.positions};
+}
+
+bool RegisterParts(const PartFamily& family, const std::vector<Part>& parts) {
+  for (const Part& part : parts) {
+    const auto compute = [part](const NodeAttrs& attrs, const OpContext& context,
+                                const Blobs& inputs, const Requests& requests,
+                                const Blobs& outputs) {
+      part.compute(MakeCall(attrs, context, inputs, requests, outputs, part.view, 1));
+    };
+    std::vector<cuda::PartKernel> kernels = part.kernels;
+    if (kernels.empty()) kernels = {{family.kernel_file, part.name + 1, part.loop}};  // without "_"
+    FindOperator(part.name)
+        .set_num_inputs(static_cast<uint32_t>(std::strlen(part.signature.inputs)))
+        .set_num_outputs(static_cast<uint32_t>(std::strlen(part.signature.outputs)))
+        .set_attr_parser([family](NodeAttrs* attrs) { Parse(family, attrs); })
+        .set_attr<mxnet::FInferShape>("FInferShape", InferShapeOf(part.signature))
+        .set_attr<nnvm::FInferType>("FInferType", InferTypeOf(part.signature))
+        .set_attr<mxnet::FCompute>("FCompute<cpu>", compute)
+        .set_attr<PartKernels>(kPartKernels, kernels)
+        .set_attr<mxnet::FCompute>("FCompute<gpu>", ComputeOnGpu(kernels, part.view));
+  }
+  return true;
+}
+
+bool AllowInPlace(const std::vector<const char*>& names) {
+  for (const char* name : names)
+    FindOperator(name).set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
+  return true;
 }
 
 }  // namespace nnvm_layer

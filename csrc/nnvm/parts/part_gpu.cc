@@ -1,11 +1,11 @@
 /*!
  * \file part_gpu.cc
  */
-#include "nnvm/parts/part_gpu.h"
 
 #include <algorithm>
 
 #include "nnvm/base/gpu_call.h"
+#include "nnvm/parts/lowered_operator.h"
 
 namespace tofu {
 namespace nnvm_layer {

@@ -1,10 +1,10 @@
 /*!
  * \file pooling.cc
- * \brief What makes an average of a sum over windows: each cell divided by the cells of its window
- * that count, along one dimension.
+ * \brief Division of window sums by the number of counted elements, along one dimension, for
+ * average pooling.
  *
- * A window of `kernel` cells begins at (first + position) * stride - pad; those from `begin` to
- * `end`, exclusive, count. `first` is where a worker's part begins.
+ * A window of `kernel` elements begins at (first + position) * stride - pad. Elements in [begin,
+ * end) count. `first` is where the worker's part begins.
  */
 #include <algorithm>
 #include <utility>
@@ -17,24 +17,20 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-/*! \brief data -> data / cells of the window */
-void ComputeDivide(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                   const Requests& requests, const Blobs& outputs) {
-  const LoweredParam& param = LoweredParamOf(attrs);
-  const DimensionView view(inputs[0].shape_, param.axis);
-  MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
-    const DType* data = inputs[0].dptr<DType>();
-    MapCells(view, requests[0], outputs[0].dptr<DType>(), [&](int64_t, int64_t p, int64_t i) {
-      return static_cast<Real>(data[i]) / static_cast<Real>(param.window.CountCells(p));
+/*! \brief data -> data / elements of the window */
+void ComputeDivide(const PartCall& call) {
+  MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
+    const DType* data = call.Input<DType>(0);
+    call.MapCells<DType>([&](int64_t, int64_t p, int64_t i) {
+      return static_cast<Real>(data[i]) / static_cast<Real>(call.param.window.CountCells(p));
     });
   });
 }
 
 [[maybe_unused]] const bool kRegistered =
-    (RegisterPart("_tofu_divide_by_window", {"d", "d"}, ParsePoolingPart, ComputeDivide,
-                  {{"pooling.cu", "tofu_divide_by_window", PartLoop::kMapPositions}})
-         .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace),
-     true);
+    RegisterParts({"pooling.cu", 2},
+                  {{"_tofu_divide_by_window", {"d", "d"}, ComputeDivide, PartLoop::kMapPositions}});
+[[maybe_unused]] const bool kInPlace = AllowInPlace({"_tofu_divide_by_window"});
 
 }  // namespace
 }  // namespace nnvm_layer

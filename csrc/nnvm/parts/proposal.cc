@@ -1,10 +1,9 @@
 /*!
  * \file proposal.cc
- * \brief MultiProposal, whose boxes begin with the number of their sample, where a worker has a
- * part of the samples.
+ * \brief MultiProposal for a part of the samples. Its boxes begin with the number of their sample.
  *
- * MXNet's own kernel computes it. It counts the samples of the part from zero, so the numbers are
- * written once more, from `first` on.
+ * MXNet's kernel counts the samples of a part from zero, so the numbers are overwritten, from
+ * `first` on.
  */
 #include <cstdlib>
 #include <string>
@@ -18,7 +17,7 @@ namespace {
 
 constexpr char kFirst[] = "first";
 
-/*! \brief MXNet's state, and which samples the part has. */
+/*! \brief MXNet's state, and the samples of the part. */
 struct ProposalState {
   mxnet::OpStatePtr stock;
   int64_t first;
@@ -27,7 +26,7 @@ struct ProposalState {
 
 const nnvm::Op* StockProposal() { return nnvm::Op::Get("_contrib_MultiProposal"); }
 
-/*! \brief The stock parser, which knows no `first`. */
+/*! \brief The stock parser, which does not know `first`. */
 void ParseProposal(NodeAttrs* attrs) {
   NodeAttrs stock = *attrs;
   stock.dict.erase(kFirst);
@@ -39,13 +38,13 @@ void ParseProposal(NodeAttrs* attrs) {
 mxnet::OpStatePtr CreateProposal(const NodeAttrs& attrs, mxnet::Context context,
                                  const mxnet::ShapeVector& shapes, const std::vector<int>& types) {
   const auto& create = nnvm::Op::GetAttr<mxnet::FCreateOpState>("FCreateOpState");
-  const auto first = attrs.dict.find(kFirst);
-  return mxnet::OpStatePtr::Create<ProposalState>(ProposalState{
-      create[StockProposal()](attrs, context, shapes, types),
-      first == attrs.dict.end() ? 0 : std::atoll(first->second.c_str()), shapes[0][0]});
+  const std::string* first = FindText(attrs, kFirst);
+  return mxnet::OpStatePtr::Create<ProposalState>(
+      ProposalState{create[StockProposal()](attrs, context, shapes, types),
+                    first == nullptr ? 0 : std::atoll(first->c_str()), shapes[0][0]});
 }
 
-/*! \brief Writes `number` into the first column of some rows, by MXNet's own kernel for it. */
+/*! \brief Write `number` to the first column of some rows, with MXNet's kernel. */
 void WriteNumber(const mxnet::FCompute& assign, const OpContext& context, const TBlob& boxes,
                  int64_t row, int64_t rows, int64_t number) {
   NodeAttrs attrs;

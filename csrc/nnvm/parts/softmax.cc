@@ -1,10 +1,8 @@
 /*!
  * \file softmax.cc
- * \brief softmax and log_softmax in parts that may be split along their own dimension: the largest
- * number and the sum of exponentials of each line, which the workers put together, and the rest
- * from those.
- *
- * Sums are taken in double precision.
+ * \brief softmax and log_softmax in parts that can be split along the normalised dimension: maxima
+ * and sums of exponentials of each line, which are reduced over the workers, and the rest from
+ * those. Sums are in double precision.
  */
 #include <cmath>
 #include <limits>
@@ -27,112 +25,77 @@ std::vector<Real> FindLargest(const DimensionView& view, const DType* data) {
       for (int64_t i = 0; i < view.inner; ++i) {
         Real& line = largest[o * view.inner + i];
         const Real value = static_cast<Real>(data[(o * view.extent + p) * view.inner + i]);
-        line = line >= value || line != line ? line : value;  // keeps what is no number
+        line = line >= value || line != line ? line : value;  // keeps NaN
       }
     }
   }
   return largest;
 }
 
-/*! \brief data -> the largest of each line */
-void ComputeMaximum(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                    const Requests& requests, const Blobs& outputs) {
-  const DimensionView view(inputs[0].shape_, LoweredParamOf(attrs).axis);
-  MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
-    const auto largest = FindLargest<Real>(view, inputs[0].dptr<DType>());
-    MapElements<DType>(requests[0], outputs[0], [&](size_t line) { return largest[line]; });
+/*! \brief data -> maximum of each line */
+void ComputeMaximum(const PartCall& call) {
+  MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
+    const auto largest = FindLargest<Real>(call.view, call.Input<DType>(0));
+    call.MapElements<DType>(0, [&](size_t line) { return largest[line]; });
   });
 }
 
-/*! \brief data, largest -> sum of exp((data - largest) / temperature) */
-void ComputeSum(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                const Requests& requests, const Blobs& outputs) {
-  const LoweredParam& param = LoweredParamOf(attrs);
-  const DimensionView view(inputs[0].shape_, param.axis);
-  MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
-    const DType* data = inputs[0].dptr<DType>();
-    const DType* largest = inputs[1].dptr<DType>();
-    const Real temperature = static_cast<Real>(param.temperature);
+/*! \brief data, maximum -> sum of exp((data - maximum) / temperature) */
+void ComputeSum(const PartCall& call) {
+  MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
+    const DType* data = call.Input<DType>(0);
+    const DType* largest = call.Input<DType>(1);
+    const Real temperature = static_cast<Real>(call.param.temperature);
     const auto value = [=](int64_t line, int64_t, int64_t i) {
       const Real below = static_cast<Real>(data[i]) - static_cast<Real>(largest[line]);
       return static_cast<double>(std::exp(below / temperature));
     };
-    StoreSums(requests[0], outputs[0], SumAlong(view, value, kNothing).first);
+    call.StoreSums(0, SumAlong(call.view, value, kNothing).first);
   });
 }
 
-/*! \brief data, largest, sum -> softmax */
-void ComputeApply(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                  const Requests& requests, const Blobs& outputs) {
-  const LoweredParam& param = LoweredParamOf(attrs);
-  const DimensionView view(inputs[0].shape_, param.axis);
-  const double* sums = inputs[2].dptr<double>();
-  MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
-    const DType* data = inputs[0].dptr<DType>();
-    const DType* largest = inputs[1].dptr<DType>();
-    const Real temperature = static_cast<Real>(param.temperature);
-    MapCells(view, requests[0], outputs[0].dptr<DType>(), [=](int64_t line, int64_t, int64_t i) {
-      const Real below = static_cast<Real>(data[i]) - static_cast<Real>(largest[line]);
-      return std::exp(below / temperature) / static_cast<Real>(sums[line]);
-    });
-  });
-}
-
-/*! \brief data, largest, sum -> log_softmax */
-void ComputeLogApply(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                     const Requests& requests, const Blobs& outputs) {
-  const LoweredParam& param = LoweredParamOf(attrs);
-  const DimensionView view(inputs[0].shape_, param.axis);
-  std::vector<double> logs(inputs[2].dptr<double>(), inputs[2].dptr<double>() + view.num_lines());
-  for (double& value : logs) value = std::log(value);
-  MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
-    const DType* data = inputs[0].dptr<DType>();
-    const DType* largest = inputs[1].dptr<DType>();
-    const Real temperature = static_cast<Real>(param.temperature);
-    MapCells(view, requests[0], outputs[0].dptr<DType>(), [&](int64_t line, int64_t, int64_t i) {
-      const Real below = static_cast<Real>(data[i]) - static_cast<Real>(largest[line]);
-      return below / temperature - static_cast<Real>(logs[line]);
-    });
-  });
-}
-
-/*! \brief d_out, out -> sum of d_out * out */
-void ComputeBackwardSum(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                        const Requests& requests, const Blobs& outputs) {
-  const DimensionView view(inputs[0].shape_, LoweredParamOf(attrs).axis);
-  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
-    const DType* d_out = inputs[0].dptr<DType>();
-    const DType* out = inputs[1].dptr<DType>();
-    const auto value = [=](int64_t, int64_t, int64_t i) {
-      return static_cast<double>(d_out[i]) * static_cast<double>(out[i]);
-    };
-    StoreSums(requests[0], outputs[0], SumAlong(view, value, kNothing).first);
-  });
-}
-
-/*! \brief d_out -> sum of d_out */
-void ComputeLogBackwardSum(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                           const Requests& requests, const Blobs& outputs) {
-  const DimensionView view(inputs[0].shape_, LoweredParamOf(attrs).axis);
-  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
-    const DType* d_out = inputs[0].dptr<DType>();
-    const auto value = [=](int64_t, int64_t, int64_t i) { return static_cast<double>(d_out[i]); };
-    StoreSums(requests[0], outputs[0], SumAlong(view, value, kNothing).first);
-  });
-}
-
-/*! \brief d_out, out, sum -> d_data; of log_softmax where `kIsLog`. */
+/*! \brief data, maximum, sum -> softmax; log_softmax if `kIsLog` */
 template <bool kIsLog>
-void ComputeBackwardApply(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                          const Requests& requests, const Blobs& outputs) {
-  const LoweredParam& param = LoweredParamOf(attrs);
-  const DimensionView view(inputs[0].shape_, param.axis);
-  const double* sums = inputs[2].dptr<double>();
-  MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
-    const DType* d_out = inputs[0].dptr<DType>();
-    const DType* out = inputs[1].dptr<DType>();
-    const Real temperature = static_cast<Real>(param.temperature);
-    MapCells(view, requests[0], outputs[0].dptr<DType>(), [=](int64_t line, int64_t, int64_t i) {
+void ComputeApply(const PartCall& call) {
+  const double* sums = call.Input<double>(2);
+  std::vector<double> divisors(
+      sums, sums + call.view.num_lines());  // subtracted as logarithms if `kIsLog`
+  for (double& value : divisors) value = kIsLog ? std::log(value) : value;
+  MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
+    const DType* data = call.Input<DType>(0);
+    const DType* largest = call.Input<DType>(1);
+    const Real temperature = static_cast<Real>(call.param.temperature);
+    call.MapCells<DType>([&](int64_t line, int64_t, int64_t i) {
+      const Real below = static_cast<Real>(data[i]) - static_cast<Real>(largest[line]);
+      const Real divisor = static_cast<Real>(divisors[line]);
+      return kIsLog ? below / temperature - divisor : std::exp(below / temperature) / divisor;
+    });
+  });
+}
+
+/*! \brief d_out, out -> sum of d_out * out; of d_out alone, the only input, if `kIsLog` */
+template <bool kIsLog>
+void ComputeBackwardSum(const PartCall& call) {
+  MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
+    const DType* d_out = call.Input<DType>(0);
+    const DType* out = call.Input<DType>(kIsLog ? 0 : 1);
+    const auto value = [=](int64_t, int64_t, int64_t i) {
+      const double own = static_cast<double>(d_out[i]);
+      return kIsLog ? own : own * static_cast<double>(out[i]);
+    };
+    call.StoreSums(0, SumAlong(call.view, value, kNothing).first);
+  });
+}
+
+/*! \brief d_out, out, sum -> d_data; of log_softmax if `kIsLog` */
+template <bool kIsLog>
+void ComputeBackwardApply(const PartCall& call) {
+  const double* sums = call.Input<double>(2);
+  MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
+    const DType* d_out = call.Input<DType>(0);
+    const DType* out = call.Input<DType>(1);
+    const Real temperature = static_cast<Real>(call.param.temperature);
+    call.MapCells<DType>([=](int64_t line, int64_t, int64_t i) {
       const Real own = static_cast<Real>(d_out[i]);
       const Real value = static_cast<Real>(out[i]);
       const Real sum = static_cast<Real>(sums[line]);
@@ -141,35 +104,34 @@ void ComputeBackwardApply(const NodeAttrs& attrs, const OpContext&, const Blobs&
   });
 }
 
-void RegisterApply(const char* name, const char* inputs, mxnet::FCompute compute,
-                   std::vector<cuda::PartKernel> kernels) {
-  RegisterPart(name, {inputs, "d"}, ParseSoftmaxPart, std::move(compute), std::move(kernels))
-      .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
-}
-
-void RegisterParts() {
-  RegisterPart("_tofu_softmax_maximum", {"d", "l"}, ParseSoftmaxPart, ComputeMaximum,
-               {{"softmax.cu", "tofu_softmax_maximum", PartLoop::kReduceLines}});
-  RegisterPart("_tofu_softmax_sum", {"dl", "L"}, ParseSoftmaxPart, ComputeSum,
-               {{"softmax.cu", "tofu_softmax_sum", PartLoop::kReduceLines}});
-  RegisterApply("_tofu_softmax_apply", "dlL", ComputeApply,
-                {{"softmax.cu", "tofu_softmax_apply", PartLoop::kMapLines}});
-  RegisterApply("_tofu_softmax_output_apply", "dlLn", ComputeApply,  // labels are not read
-                {{"softmax.cu", "tofu_softmax_apply", PartLoop::kMapLines}});
-  RegisterApply("_tofu_log_softmax_apply", "dlL", ComputeLogApply,
-                {{"softmax.cu", "tofu_log_softmax_apply", PartLoop::kMapLines}});
-  RegisterPart("_tofu_softmax_backward_sum", {"dd", "L"}, ParseSoftmaxPart, ComputeBackwardSum,
-               {{"softmax.cu", "tofu_softmax_backward_sum", PartLoop::kReduceLines}});
-  RegisterPart("_tofu_log_softmax_backward_sum", {"d", "L"}, ParseSoftmaxPart,
-               ComputeLogBackwardSum,
-               {{"softmax.cu", "tofu_log_softmax_backward_sum", PartLoop::kReduceLines}});
-  RegisterApply("_tofu_softmax_backward_apply", "ddL", ComputeBackwardApply<false>,
-                {{"softmax.cu", "tofu_softmax_backward_apply", PartLoop::kMapLines}});
-  RegisterApply("_tofu_log_softmax_backward_apply", "ddL", ComputeBackwardApply<true>,
-                {{"softmax.cu", "tofu_log_softmax_backward_apply", PartLoop::kMapLines}});
-}
-
-[[maybe_unused]] const bool kRegistered = (RegisterParts(), true);
+[[maybe_unused]] const bool kRegistered = RegisterParts(
+    {"softmax.cu", -1},
+    {{"_tofu_softmax_maximum", {"d", "l"}, ComputeMaximum, PartLoop::kReduceLines},
+     {"_tofu_softmax_sum", {"dl", "L"}, ComputeSum, PartLoop::kReduceLines},
+     {"_tofu_softmax_apply", {"dlL", "d"}, ComputeApply<false>, PartLoop::kMapLines},
+     {"_tofu_softmax_output_apply",
+      {"dlLn", "d"},
+      ComputeApply<false>,
+      PartLoop::kMapLines,
+      ViewData,
+      {{"softmax.cu", "tofu_softmax_apply", PartLoop::kMapLines}}},  // labels are not read
+     {"_tofu_log_softmax_apply", {"dlL", "d"}, ComputeApply<true>, PartLoop::kMapLines},
+     {"_tofu_softmax_backward_sum", {"dd", "L"}, ComputeBackwardSum<false>, PartLoop::kReduceLines},
+     {"_tofu_log_softmax_backward_sum",
+      {"d", "L"},
+      ComputeBackwardSum<true>,
+      PartLoop::kReduceLines},
+     {"_tofu_softmax_backward_apply",
+      {"ddL", "d"},
+      ComputeBackwardApply<false>,
+      PartLoop::kMapLines},
+     {"_tofu_log_softmax_backward_apply",
+      {"ddL", "d"},
+      ComputeBackwardApply<true>,
+      PartLoop::kMapLines}});
+[[maybe_unused]] const bool kInPlace =
+    AllowInPlace({"_tofu_softmax_apply", "_tofu_softmax_output_apply", "_tofu_log_softmax_apply",
+                  "_tofu_softmax_backward_apply", "_tofu_log_softmax_backward_apply"});
 
 }  // namespace
 }  // namespace nnvm_layer

@@ -1,8 +1,7 @@
 /*!
  * \file softmax_output.cc
- * \brief SoftmaxOutput's gradient, which may be split by classes. Where it is divided by the number
- * of valid labels, it may be split by batch or position: that number, which the workers put
- * together, and the rest from it.
+ * \brief SoftmaxOutput's gradient, which can be split by classes. If it is divided by the number of
+ * valid labels, which is reduced over the workers, it can be split by batch or position.
  */
 #include <algorithm>
 #include <cstdint>
@@ -15,35 +14,31 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-/*! \brief label -> how many are not to be ignored */
-void CountValidLabels(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                      const Requests& requests, const Blobs& outputs) {
-  const int ignored = LoweredParamOf(attrs).labels.ignored;
-  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
-    const DType* labels = inputs[0].dptr<DType>();
-    const auto count = std::count_if(labels, labels + inputs[0].Size(), [=](DType label) {
+/*! \brief label -> number of labels that are not ignored */
+void CountValidLabels(const PartCall& call) {
+  const int ignored = call.param.labels.ignored;
+  MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
+    const DType* labels = call.Input<DType>(0);
+    const auto count = std::count_if(labels, labels + call.inputs[0].Size(), [=](DType label) {
       return static_cast<int>(label) != ignored;
     });
-    StoreSums(requests[0], outputs[0], {static_cast<double>(count)});
+    call.StoreSums(0, {static_cast<double>(count)});
   });
 }
 
-/*! \brief out, label -> d_data; divided by the number of valid labels where that is a third input
- */
-void ComputeGradient(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                     const Requests& requests, const Blobs& outputs) {
-  const cuda::Labels& labels = LoweredParamOf(attrs).labels;
-  const DimensionView view(inputs[0].shape_, LoweredParamOf(attrs).axis);
-  const double count = inputs.size() == 3 ? std::max(1.0, *inputs[2].dptr<double>()) : 1;
+/*! \brief out, label -> d_data, divided by the number of valid labels if that is the third input */
+void ComputeGradient(const PartCall& call) {
+  const cuda::Labels& labels = call.param.labels;
+  const double count = call.inputs.size() == 3 ? std::max(1.0, *call.Input<double>(2)) : 1;
   const float share = labels.scale / static_cast<float>(count);
   const float elsewhere = labels.SharePerClass();
-  MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
-    const DType* out = inputs[0].dptr<DType>();
-    const DType* label = inputs[1].dptr<DType>();
+  MSHADOW_REAL_TYPE_SWITCH_EX(call.inputs[0].type_flag_, DType, Real, {
+    const DType* out = call.Input<DType>(0);
+    const DType* label = call.Input<DType>(1);
     const Real right = 1 - static_cast<Real>(labels.smoothing);
     const Real wrong = static_cast<Real>(elsewhere);
     const Real scale = static_cast<Real>(share);
-    MapCells(view, requests[0], outputs[0].dptr<DType>(), [=](int64_t line, int64_t p, int64_t i) {
+    call.MapCells<DType>([=](int64_t line, int64_t p, int64_t i) {
       const int wanted = static_cast<int>(label[line]);
       if (labels.are_ignored && wanted == labels.ignored) return Real(0);
       return (static_cast<Real>(out[i]) - (labels.first + p == wanted ? right : wrong)) * scale;
@@ -51,18 +46,16 @@ void ComputeGradient(const NodeAttrs& attrs, const OpContext&, const Blobs& inpu
   });
 }
 
-void RegisterParts() {
-  RegisterPart("_tofu_valid_labels", {"d", "N"}, ParseSoftmaxOutputPart, CountValidLabels,
-               {{"softmax_output.cu", "tofu_valid_labels", PartLoop::kReduceAll}});
-  const cuda::PartKernel kernel = {"softmax_output.cu", "tofu_softmax_output_gradient",
-                                   PartLoop::kMapLines};
-  RegisterPart("_tofu_softmax_output_gradient", {"dn", "d"}, ParseSoftmaxOutputPart,
-               ComputeGradient, {kernel});
-  RegisterPart("_tofu_softmax_output_gradient_by_count", {"dnN", "d"}, ParseSoftmaxOutputPart,
-               ComputeGradient, {kernel});
-}
-
-[[maybe_unused]] const bool kRegistered = (RegisterParts(), true);
+[[maybe_unused]] const bool kRegistered = RegisterParts(
+    {"softmax_output.cu", -1},
+    {{"_tofu_valid_labels", {"d", "N"}, CountValidLabels, PartLoop::kReduceAll},
+     {"_tofu_softmax_output_gradient", {"dn", "d"}, ComputeGradient, PartLoop::kMapLines},
+     {"_tofu_softmax_output_gradient_by_count",
+      {"dnN", "d"},
+      ComputeGradient,
+      PartLoop::kMapLines,
+      ViewData,
+      {{"softmax_output.cu", "tofu_softmax_output_gradient", PartLoop::kMapLines}}}});
 
 }  // namespace
 }  // namespace nnvm_layer

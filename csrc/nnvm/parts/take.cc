@@ -1,10 +1,9 @@
 /*!
  * \file take.cc
- * \brief Embedding, take, pick and SequenceLast, and their gradients, where a worker has a part of
- * the rows.
+ * \brief Embedding, take, pick and SequenceLast, and their gradients, for a part of the rows.
  *
- * An index means a row of the whole table: out of range it is clipped, or begins anew. Rows of
- * other parts are zeros, for the parts' results are added up.
+ * An index refers to a row of the whole table. Out of range it is clipped or wraps around. Rows of
+ * other parts are zeros, since results are summed over the parts.
  */
 #include <algorithm>
 #include <cstdint>
@@ -40,12 +39,13 @@ mxnet::TShape ShapeOfTable(const LoweredParam& param, const mxnet::TShape& taken
   return Replace(taken, param.axis, indices.ndim(), mxnet::TShape(1, param.positions.extent));
 }
 
-/*! \brief `shape` with one cell in place of each line, whose dimension may stay, with extent 1. */
+/*! \brief `shape` with one element in place of each line; the dimension may stay with extent 1. */
 mxnet::TShape KeepLines(const mxnet::TShape& shape, int axis, bool stays) {
   return Replace(shape, axis, 1, mxnet::TShape(stays ? 1 : 0, 1));
 }
 
-/*! \brief There is an index for each line, or each of the first dimensions of lines. */
+/*! \brief Check that there is an index for each line, or for each of the lines' first dimensions.
+ */
 void CheckIndices(const mxnet::TShape& data, int axis, const mxnet::TShape& indices) {
   const mxnet::TShape lines = KeepLines(data, axis, false);
   const bool is_for_lines =
@@ -72,7 +72,7 @@ mxnet::TShape ShapeOfLines(const LoweredParam& param, const mxnet::TShape& picke
   return data;
 }
 
-/*! \brief What is looked up, as [outer][indices][inner]. */
+/*! \brief The result of a lookup, as [outer][indices][inner]. */
 PartView ViewTaken(const LoweredParam& param, const Blobs& inputs, const Blobs&) {
   DimensionView view(inputs[0].shape_, param.axis);
   const auto positions = DescribeIndices(param, view, inputs[1]);
@@ -80,7 +80,7 @@ PartView ViewTaken(const LoweredParam& param, const Blobs& inputs, const Blobs&)
   return {view, positions};
 }
 
-/*! \brief One cell of each line of the data, as [outer][1][inner]. */
+/*! \brief One element of each line of the data, as [outer][1][inner]. */
 PartView ViewPicked(const LoweredParam& param, const Blobs& inputs, const Blobs&) {
   DimensionView view(inputs[0].shape_, param.axis);
   const auto positions = DescribeIndices(param, view, inputs[1]);
@@ -94,15 +94,15 @@ PartView ViewRows(const LoweredParam& param, const Blobs& inputs, const Blobs& o
   return {view, DescribeIndices(param, view, inputs[1])};
 }
 
-/*! \brief Writes or adds the rows of the table, zeros for those of other parts. */
+/*! \brief Write or add rows of the table, zeros for rows of other parts. */
 template <typename DType>
-void CopyRows(const PartView& at, const std::vector<int64_t>& rows, bool add, const DType* table,
+void CopyRows(const PartCall& call, const std::vector<int64_t>& rows, bool add, const DType* table,
               DType* out) {
-  const int64_t inner = at.loop.inner;
+  const int64_t inner = call.view.inner, extent = call.view.extent;
 #pragma omp parallel for
-  for (int64_t n = 0; n < at.loop.outer * at.loop.extent; ++n) {
-    const int64_t row = rows[n % at.loop.extent];
-    const DType* from = table + (n / at.loop.extent * at.positions.extent + row) * inner;
+  for (int64_t n = 0; n < call.view.outer * extent; ++n) {
+    const int64_t row = rows[n % extent];
+    const DType* from = table + (n / extent * call.positions.extent + row) * inner;
     DType* to = out + n * inner;
     if (add) {
       for (int64_t i = 0; row >= 0 && i < inner; ++i) to[i] += from[i];
@@ -114,83 +114,75 @@ void CopyRows(const PartView& at, const std::vector<int64_t>& rows, bool add, co
   }
 }
 
-/*! \brief table, indices -> the rows that they mean */
-void ComputeTake(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                 const Requests& requests, const Blobs& outputs) {
-  if (requests[0] == mxnet::kNullOp) return;
-  const PartView at = ViewTaken(LoweredParamOf(attrs), inputs, outputs);
-  const std::vector<int64_t> rows = FindRows(at.positions, inputs[1]);
-  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
-    CopyRows(at, rows, requests[0] == mxnet::kAddTo, inputs[0].dptr<DType>(),
-             outputs[0].dptr<DType>());
+/*! \brief table, indices -> rows */
+void ComputeTake(const PartCall& call) {
+  if (call.requests[0] == mxnet::kNullOp) return;
+  const std::vector<int64_t> rows = FindRows(call.positions, call.inputs[1]);
+  MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
+    CopyRows(call, rows, call.requests[0] == mxnet::kAddTo, call.Input<DType>(0),
+             call.outputs[0].dptr<DType>());
   });
 }
 
 /*! \brief d_out, indices -> d_table */
-void ComputeTakeBackward(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                         const Requests& requests, const Blobs& outputs) {
-  if (requests[0] == mxnet::kNullOp) return;
-  const PartView at = ViewRows(LoweredParamOf(attrs), inputs, outputs);
-  const std::vector<int64_t> rows = FindRows(at.positions, inputs[1]);
-  const int64_t inner = at.loop.inner;
-  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
-    if (requests[0] != mxnet::kAddTo) {
-      std::fill_n(outputs[0].dptr<DType>(), outputs[0].Size(), DType(0));
+void ComputeTakeBackward(const PartCall& call) {
+  if (call.requests[0] == mxnet::kNullOp) return;
+  const std::vector<int64_t> rows = FindRows(call.positions, call.inputs[1]);
+  const int64_t inner = call.view.inner;
+  MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
+    if (call.requests[0] != mxnet::kAddTo) {
+      std::fill_n(call.outputs[0].dptr<DType>(), call.outputs[0].Size(), DType(0));
     }
-    const DType* d_out = inputs[0].dptr<DType>();
-    for (int64_t o = 0; o < at.loop.outer; ++o) {
-      DType* table = outputs[0].dptr<DType>() + o * at.loop.extent * inner;
-      for (int64_t n = 0; n < at.positions.count; ++n, d_out += inner) {
+    const DType* d_out = call.Input<DType>(0);
+    for (int64_t o = 0; o < call.view.outer; ++o) {
+      DType* table = call.outputs[0].dptr<DType>() + o * call.view.extent * inner;
+      for (int64_t n = 0; n < call.positions.count; ++n, d_out += inner) {
         for (int64_t i = 0; rows[n] >= 0 && i < inner; ++i) table[rows[n] * inner + i] += d_out[i];
       }
     }
   });
 }
 
-/*! \brief data, an index for lines -> the cells that they mean */
-void ComputePick(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                 const Requests& requests, const Blobs& outputs) {
-  const PartView at = ViewPicked(LoweredParamOf(attrs), inputs, outputs);
-  const std::vector<int64_t> rows = FindRows(at.positions, inputs[1]);
-  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
-    const DType* data = inputs[0].dptr<DType>();
-    MapElements<DType>(requests[0], outputs[0], [&](size_t n) {
+/*! \brief data, an index per line -> elements */
+void ComputePick(const PartCall& call) {
+  const std::vector<int64_t> rows = FindRows(call.positions, call.inputs[1]);
+  MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
+    const DType* data = call.Input<DType>(0);
+    call.MapElements<DType>(0, [&](size_t n) {
       const int64_t line = static_cast<int64_t>(n);
-      const int64_t outer = line / at.loop.inner;
-      const int64_t found = rows[line / at.positions.lines];
-      const int64_t row = outer * at.positions.extent + found;
-      return found < 0 ? DType(0) : data[row * at.loop.inner + line % at.loop.inner];
+      const int64_t outer = line / call.view.inner;
+      const int64_t found = rows[line / call.positions.lines];
+      const int64_t row = outer * call.positions.extent + found;
+      return found < 0 ? DType(0) : data[row * call.view.inner + line % call.view.inner];
     });
   });
 }
 
-/*! \brief d_out, an index for lines -> d_data */
-void ComputePickBackward(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                         const Requests& requests, const Blobs& outputs) {
-  const PartView at = ViewRows(LoweredParamOf(attrs), inputs, outputs);
-  const std::vector<int64_t> rows = FindRows(at.positions, inputs[1]);
-  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
-    const DType* d_out = inputs[0].dptr<DType>();
-    MapCells(at.loop, requests[0], outputs[0].dptr<DType>(), [&](int64_t line, int64_t p, int64_t) {
-      return p == rows[line / at.positions.lines] ? d_out[line] : DType(0);
+/*! \brief d_out, an index per line -> d_data */
+void ComputePickBackward(const PartCall& call) {
+  const std::vector<int64_t> rows = FindRows(call.positions, call.inputs[1]);
+  MSHADOW_REAL_TYPE_SWITCH(call.inputs[0].type_flag_, DType, {
+    const DType* d_out = call.Input<DType>(0);
+    call.MapCells<DType>([&](int64_t line, int64_t p, int64_t) {
+      return p == rows[line / call.positions.lines] ? d_out[line] : DType(0);
     });
   });
 }
 
-void RegisterParts() {
-  RegisterPart("_tofu_take", {"di", "t", ShapeOfTaken}, ParsePositionsPart, ComputeTake,
-               {{"take.cu", "tofu_take", PartLoop::kLookUp}}, ViewTaken);
-  RegisterPart("_tofu_take_backward", {"di", "t", ShapeOfTable}, ParsePositionsPart,
-               ComputeTakeBackward, {{"take.cu", "tofu_take_backward", PartLoop::kLookUpSorted}},
-               ViewRows);
-  RegisterPart("_tofu_pick", {"di", "t", ShapeOfPicked}, ParsePositionsPart, ComputePick,
-               {{"take.cu", "tofu_pick", PartLoop::kLookUp}}, ViewPicked);
-  RegisterPart("_tofu_pick_backward", {"di", "t", ShapeOfLines}, ParsePositionsPart,
-               ComputePickBackward, {{"take.cu", "tofu_pick_backward", PartLoop::kMapLines}},
-               ViewRows);
-}
-
-[[maybe_unused]] const bool kRegistered = (RegisterParts(), true);
+[[maybe_unused]] const bool kRegistered = RegisterParts(
+    {"take.cu", 0},
+    {{"_tofu_take", {"di", "t", ShapeOfTaken}, ComputeTake, PartLoop::kLookUp, ViewTaken},
+     {"_tofu_take_backward",
+      {"di", "t", ShapeOfTable},
+      ComputeTakeBackward,
+      PartLoop::kLookUpSorted,
+      ViewRows},
+     {"_tofu_pick", {"di", "t", ShapeOfPicked}, ComputePick, PartLoop::kLookUp, ViewPicked},
+     {"_tofu_pick_backward",
+      {"di", "t", ShapeOfLines},
+      ComputePickBackward,
+      PartLoop::kMapLines,
+      ViewRows}});
 
 }  // namespace
 }  // namespace nnvm_layer

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from mxnet import gluon
 
-from tests.campaigns.example_zoo.models import Example
+from tests.campaigns.example_zoo.models import MxnetExample
 
 BATCH = 4
 SENTENCES = {"data0": (BATCH, 12), "data1": (BATCH, 12), "data2": (BATCH,)}  # words, types of words, lengths
@@ -17,19 +17,19 @@ MASKED = {"data3": (BATCH, 3)}  # positions of masked words
 LENGTHS = np.array([12.0, 7.0, 9.0, 3.0])
 
 
-def _zoo(name: str, size: int = 32) -> Example:
-    return Example("", lambda _: gluon.model_zoo.vision.get_model(name), {"data": (BATCH, 3, size, size)})
+def _zoo(name: str, size: int = 32) -> MxnetExample:
+    return MxnetExample("", lambda _: gluon.model_zoo.vision.get_model(name), {"data": (BATCH, 3, size, size)})
 
 
-def _cv(name: str, size: int = 32, **options: Any) -> Example:
+def _cv(name: str, size: int = 32, **options: Any) -> MxnetExample:
     def make(_: Any) -> Any:
         return import_module("gluoncv.model_zoo").get_model(name, pretrained=False, **options)
 
-    return Example("", make, {"data": (BATCH, 3, size, size)}, library="gluoncv")
+    return MxnetExample("", make, {"data": (BATCH, 3, size, size)}, library="gluoncv")
 
 
-def _nlp(make: Callable[[Any], Any], shapes: dict[str, tuple[int, ...]], module: str, **values: Any) -> Example:
-    return Example("", lambda _: make(import_module(f"gluonnlp.model.{module}")), shapes, "gluonnlp", values)
+def _nlp(make: Callable[[Any], Any], shapes: dict[str, tuple[int, ...]], module: str, **values: Any) -> MxnetExample:
+    return MxnetExample("", lambda _: make(import_module(f"gluonnlp.model.{module}")), shapes, "gluonnlp", values)
 
 
 def _encoder(bert: Any) -> Any:

@@ -17,7 +17,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Example:
+class MxnetExample:
     """A model of an example.
 
     Attributes
@@ -66,13 +66,13 @@ def _flatten(model: Any) -> Any:
         yield model
 
 
-def _classifier(name: str, size: int, batch: int = BATCH, **options: Any) -> Example:
+def _classifier(name: str, size: int, batch: int = BATCH, **options: Any) -> MxnetExample:
     given = {"num_classes": 10, "image_shape": f"3,{size},{size}", **options}
     path = f"image-classification/symbols/{name}.py"
-    return Example(path, lambda defined: defined.get_symbol(**given), {"data": (batch, 3, size, size)})
+    return MxnetExample(path, lambda defined: defined.get_symbol(**given), {"data": (batch, 3, size, size)})
 
 
-def _recurrent(kind: str, states: int) -> Example:
+def _recurrent(kind: str, states: int) -> MxnetExample:
     """Return two unrolled layers over words."""
     steps, width = 6, 16
     begin = {f"l{layer}_init_{state}": (BATCH, width) for layer in range(2) for state in ("h", "c")[:states]}
@@ -83,20 +83,20 @@ def _recurrent(kind: str, states: int) -> Example:
     words: Shapes = {"data": (BATCH, steps), "softmax_label": (BATCH, steps)}
     if kind == "rnn":
         words = {f"{name}/{step}": (BATCH,) for name in ("data", "label") for step in range(steps)}
-    return Example(f"rnn/old/{kind}.py", make, words | begin)
+    return MxnetExample(f"rnn/old/{kind}.py", make, words | begin)
 
 
-def _ssd(network: str, size: int) -> Example:
+def _ssd(network: str, size: int) -> MxnetExample:
     def make(defined: Any) -> Any:
         net = defined.get_symbol_train(network, size, num_classes=3, nms_thresh=0.5)
         # Detections have no part in training. They are sorted by scores, and a rounding changes their order.
         return [output for output in net if not output.name.startswith("det_out")]
 
-    return Example("ssd/symbol/symbol_factory.py", make, {"data": (4, 3, size, size), "label": (4, 3, 5)})
+    return MxnetExample("ssd/symbol/symbol_factory.py", make, {"data": (4, 3, size, size), "label": (4, 3, 5)})
 
 
-def _block(path: str, name: str, shape: tuple[int, ...], *args: Any, **options: Any) -> Example:
-    return Example(f"gluon/{path}", lambda defined: getattr(defined, name)(*args, **options), {"data": shape})
+def _block(path: str, name: str, shape: tuple[int, ...], *args: Any, **options: Any) -> MxnetExample:
+    return MxnetExample(f"gluon/{path}", lambda defined: getattr(defined, name)(*args, **options), {"data": shape})
 
 
 def _with(defined: Any, name: str, **values: Any) -> Callable[..., Any]:
@@ -152,7 +152,7 @@ EXAMPLES = {
     "lenet with a spatial transformer": _classifier("lenet", 28, add_stn=True),
     "mlp": _classifier("mlp", 28),
     "mobilenet": _classifier("mobilenet", 224, 4),
-    "mobilenetv2": Example(
+    "mobilenetv2": MxnetExample(
         "image-classification/symbols/mobilenetv2.py", lambda d: d.get_symbol(10, 0.5), {"data": (4, 3, 224, 224)}
     ),
     "resnet-v1": _classifier("resnet-v1", 28, num_layers=20),
@@ -160,90 +160,96 @@ EXAMPLES = {
     "resnetv1": _classifier("resnetv1", 28, num_layers=20),
     "resnext": _classifier("resnext", 28, num_layers=20),
     "vgg": _classifier("vgg", 32, num_layers=11, batch_norm=True),
-    "fcn32s": Example("fcn-xs/symbol_fcnxs.py", lambda d: d.get_fcn32s_symbol(5, 64), {"data": (1, 3, 32, 32)}),
-    "fcn8s": Example("fcn-xs/symbol_fcnxs.py", lambda d: d.get_fcn8s_symbol(5, 64), {"data": (1, 3, 32, 32)}),
+    "fcn32s": MxnetExample("fcn-xs/symbol_fcnxs.py", lambda d: d.get_fcn32s_symbol(5, 64), {"data": (1, 3, 32, 32)}),
+    "fcn8s": MxnetExample("fcn-xs/symbol_fcnxs.py", lambda d: d.get_fcn8s_symbol(5, 64), {"data": (1, 3, 32, 32)}),
     "ssd with vgg16": _ssd("vgg16_reduced", 300),
     "ssd with inception-v3": _ssd("inceptionv3", 299),
     "ssd with resnet-50": _ssd("resnet50", 256),
-    "text cnn": Example(
+    "text cnn": MxnetExample(
         "cnn_text_classification/text_cnn.py",
         lambda d: d.sym_gen(BATCH, 20, 16, 50, filter_list=[3, 4, 5], num_filter=8)[0],
         {"data": (BATCH, 20), "softmax_label": (BATCH,)},
     ),
-    "text cnn, Chinese": Example(
+    "text cnn, Chinese": MxnetExample(
         "cnn_chinese_text_classification/text_cnn.py",
         lambda d: d.sym_gen(BATCH, 20, 16, 50, filter_list=[3, 4, 5])[0],
         {"data": (BATCH, 20), "softmax_label": (BATCH,)},
     ),
-    "a3c": Example("reinforcement-learning/a3c/sym.py", lambda d: d.get_symbol_atari(4), {"data": (BATCH, 4, 42, 42)}),
-    "ddpg, values": Example(
+    "a3c": MxnetExample(
+        "reinforcement-learning/a3c/sym.py", lambda d: d.get_symbol_atari(4), {"data": (BATCH, 4, 42, 42)}
+    ),
+    "ddpg, values": MxnetExample(
         "reinforcement-learning/ddpg/utils.py",
         lambda d: d.define_qfunc(*_variables("obs", "act")),
         {"obs": (BATCH, 6), "act": (BATCH, 4)},
     ),
-    "ddpg, policy": Example(
+    "ddpg, policy": MxnetExample(
         "reinforcement-learning/ddpg/utils.py", lambda d: d.define_policy(*_variables("obs"), 4), {"obs": (BATCH, 6)}
     ),
     "lstm": _recurrent("lstm", 2),
     "gru": _recurrent("gru", 1),
     "rnn": _recurrent("rnn", 1),
-    "ctc": Example(
+    "ctc": MxnetExample(
         "ctc/lstm.py",
         lambda d: d.lstm_unroll(2, 10, 16, 4, "ctc"),
         {"data": (BATCH, 10, 8), "label": (BATCH, 4)}
         | {f"l{layer}_init_{s}": (BATCH, 16) for layer in range(2) for s in "hc"},
     ),
-    "plankton": Example("kaggle-ndsb1/symbol_dsb.py", lambda d: d.get_symbol(20), {"data": (BATCH, 3, 48, 48)}),
-    "neural style, vgg19": Example("neural-style/model_vgg19.py", lambda d: d.get_symbol(), {"data": (2, 3, 64, 64)}),
-    "neural style, generator 3": Example(
+    "plankton": MxnetExample("kaggle-ndsb1/symbol_dsb.py", lambda d: d.get_symbol(20), {"data": (BATCH, 3, 48, 48)}),
+    "neural style, vgg19": MxnetExample(
+        "neural-style/model_vgg19.py", lambda d: d.get_symbol(), {"data": (2, 3, 64, 64)}
+    ),
+    "neural style, generator 3": MxnetExample(
         "neural-style/end_to_end/gen_v3.py", lambda d: d.get_generator("g", (64, 64)), {"g_data": (2, 3, 64, 64)}
     ),
-    "neural style, generator 4": Example(
+    "neural style, generator 4": MxnetExample(
         "neural-style/end_to_end/gen_v4.py", lambda d: d.get_generator("g", (64, 64)), {"g_data": (2, 3, 64, 64)}
     ),
-    "svm, squared": Example("svm_mnist/svm_mnist.py", lambda d: d.mlp_svm_l2, {"data": (BATCH, 70)}),
-    "svm, linear": Example("svm_mnist/svm_mnist.py", lambda d: d.mlp_svm_l1, {"data": (BATCH, 70)}),
-    "module mlp": Example("module/mnist_mlp.py", lambda d: d.softmax, {"data": (BATCH, 784)}),
-    "dense-sparse-dense": Example("dsd/mlp.py", lambda d: d.get_symbol(), {"data": (BATCH, 784)}),
-    "nce, softmax": Example(
+    "svm, squared": MxnetExample("svm_mnist/svm_mnist.py", lambda d: d.mlp_svm_l2, {"data": (BATCH, 70)}),
+    "svm, linear": MxnetExample("svm_mnist/svm_mnist.py", lambda d: d.mlp_svm_l1, {"data": (BATCH, 70)}),
+    "module mlp": MxnetExample("module/mnist_mlp.py", lambda d: d.softmax, {"data": (BATCH, 784)}),
+    "dense-sparse-dense": MxnetExample("dsd/mlp.py", lambda d: d.get_symbol(), {"data": (BATCH, 784)}),
+    "nce, softmax": MxnetExample(
         "nce-loss/toy_softmax.py", lambda d: d.get_net(60), {"data": (BATCH, 20), "label": (BATCH,)}
     ),
-    "nce, sampled": Example(
+    "nce, sampled": MxnetExample(
         "nce-loss/toy_nce.py",
         lambda d: d.get_net(60),
         {"data": (BATCH, 20), "label": (BATCH, 6), "label_weight": (BATCH, 6)},
     ),
-    "collaborative filtering": Example(
+    "collaborative filtering": MxnetExample(
         "neural_collaborative_filtering/core/model.py",
         lambda d: d.get_model("neumf", 16, 16, [32, 32, 16], max_user=40, max_item=30),
         {"user": (BATCH,), "item": (BATCH,)},
     ),
-    "capsules": Example(
+    "capsules": MxnetExample(
         "capsnet/capsulenet.py",
         lambda d: _with(d, "capsnet", args=None)(BATCH, 10, 1, 0.392),
         {"data": (BATCH, 1, 28, 28), "softmax_label": (BATCH,)},
     ),
-    "bayesian mlp": Example("bayesian-methods/bdk_demo.py", lambda d: d.get_mnist_sym(None, 32), {"data": (BATCH, 64)}),
-    "vae-gan, generator": Example(
+    "bayesian mlp": MxnetExample(
+        "bayesian-methods/bdk_demo.py", lambda d: d.get_mnist_sym(None, 32), {"data": (BATCH, 64)}
+    ),
+    "vae-gan, generator": MxnetExample(
         "vae-gan/vaegan_mxnet.py", lambda d: d.generator(8, 3, z_dim=10), {"rand": (BATCH, 10, 1, 1)}
     ),
-    "vae-gan, features": Example("vae-gan/vaegan_mxnet.py", lambda d: d.discriminator1(8), {"data": IMAGES}),
-    "vae-gan, discriminator": Example(
+    "vae-gan, features": MxnetExample("vae-gan/vaegan_mxnet.py", lambda d: d.discriminator1(8), {"data": IMAGES}),
+    "vae-gan, discriminator": MxnetExample(
         "vae-gan/vaegan_mxnet.py", lambda d: d.discriminator2(8), {"data": (BATCH, 32, 4, 4), "label": (BATCH, 1)}
     ),
-    "heart volumes": Example("kaggle-ndsb2/Train.py", lambda d: d.get_lenet(), {"data": (BATCH, 30, 32, 32)}),
-    "time series": Example(
+    "heart volumes": MxnetExample("kaggle-ndsb2/Train.py", lambda d: d.get_lenet(), {"data": (BATCH, 30, 32, 32)}),
+    "time series": MxnetExample(
         "multivariate_time_series/src/lstnet.py", _series, {"data": (BATCH, 12, 5), "label": (BATCH, 5)}
     ),
-    "named entities": Example(
+    "named entities": MxnetExample(
         "named_entity_recognition/src/ner.py",
         _entities,
         {"words": (BATCH, 7), "letters": (BATCH, 7, 5), "label": (BATCH, 7)},
     ),
-    "dcgan, generator": Example(
+    "dcgan, generator": MxnetExample(
         "gluon/dc_gan/dcgan.py", lambda d: _with(d, "get_netG", ngf=8, nc=3)(), {"data": (BATCH, 10, 1, 1)}
     ),
-    "dcgan, discriminator": Example(
+    "dcgan, discriminator": MxnetExample(
         "gluon/dc_gan/dcgan.py", lambda d: _with(d, "get_netD", ndf=8)(), {"data": (BATCH, 3, 64, 64)}
     ),
     "sn-gan, generator": _block("sn_gan/model.py", "get_generator", (4, 10, 1, 1)),

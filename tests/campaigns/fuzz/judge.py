@@ -17,7 +17,7 @@ import numpy as np
 from tdl_ops.mxnet import DESCRIPTIONS
 from tests.campaigns.fuzz.operators import is_drawn
 from tests.campaigns.fuzz.reference import STEPS, Results, run_alone, run_apart, value_of
-from tests.campaigns.fuzz.sample import Sample
+from tests.campaigns.fuzz.sample import FuzzSample
 from tofu.errors import TofuError
 from tofu.graph import Graph, Operator
 from tofu.mxnet.frontend.head_gradients import find_head
@@ -36,7 +36,9 @@ FIRST_STEP = "step 0"
 FLOORS = {"gradient": CANCELLED, "output": 0.0}
 
 
-def find_differences(sample: Sample, found: Results, expected: Results, noise: Results | None = None) -> dict[str, str]:
+def find_differences(
+    sample: FuzzSample, found: Results, expected: Results, noise: Results | None = None
+) -> dict[str, str]:
     """Return a description of each result that differs by more than the sample allows."""
     gradients = max((size(v) for name, v in expected.items() if name.startswith("gradient")), default=0.0)
     problems = {}
@@ -74,7 +76,7 @@ def differences(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
     return np.where(same, 0.0, np.where(np.isnan(wrong), np.inf, wrong))
 
 
-def measure_noise(sample: Sample, expected: Results) -> Results:
+def measure_noise(sample: FuzzSample, expected: Results) -> Results:
     """Return how much a rounding of the inputs changes the results on one device."""
     largest = {name: np.zeros(value.shape) for name, value in expected.items()}
     for seed in range(3):
@@ -94,7 +96,7 @@ def _perturb(value: np.ndarray, draw: np.random.RandomState) -> np.ndarray:
     return moved.astype(value.dtype)
 
 
-def judge(sample: Sample, graph: Graph, found: Results, names: Collection[str]) -> tuple[str, Results]:
+def judge(sample: FuzzSample, graph: Graph, found: Results, names: Collection[str]) -> tuple[str, Results]:
     """Return the judge that agrees with the workers on the first step, and its results; "" if none agrees."""
     first = {name: found[name] for name in names if name.endswith(FIRST_STEP)}
     judges: dict[str, Callable[[], Results]] = {
@@ -116,7 +118,7 @@ def judge(sample: Sample, graph: Graph, found: Results, names: Collection[str]) 
 
 
 def execute_descriptions(
-    sample: Sample,
+    sample: FuzzSample,
     graph: Graph,
     names: Collection[str] | None = None,
     step: int = 0,
@@ -149,7 +151,7 @@ def list_results(graph: Graph, step: int) -> dict[str, int]:
     }
 
 
-def _list_given(sample: Sample, graph: Graph, step: int) -> dict[int, np.ndarray]:
+def _list_given(sample: FuzzSample, graph: Graph, step: int) -> dict[int, np.ndarray]:
     """Return the values of the variables, by position."""
     given = {}
     for position, tensor in enumerate(graph.tensors):
@@ -170,7 +172,7 @@ def _find_needed(graph: Graph, wanted: Iterable[int], known: Collection[int]) ->
     return needed[::-1]
 
 
-def follow_drawn(sample: Sample, graph: Graph, found: Results) -> dict[str, np.ndarray | None]:
+def follow_drawn(sample: FuzzSample, graph: Graph, found: Results) -> dict[str, np.ndarray | None]:
     """Return the expected values of results that depend on random numbers; None if they cannot be determined."""
     drawing = [operator for operator in graph.operators if is_drawn(operator.op)]
     dependent = {position for operator in drawing for position in operator.outputs}
@@ -192,7 +194,7 @@ def follow_drawn(sample: Sample, graph: Graph, found: Results) -> dict[str, np.n
 
 
 def _relate(
-    sample: Sample, operator: Operator, given: Mapping[int, np.ndarray], found: Mapping[int, np.ndarray]
+    sample: FuzzSample, operator: Operator, given: Mapping[int, np.ndarray], found: Mapping[int, np.ndarray]
 ) -> dict[int, np.ndarray]:
     """Return the random numbers of an operator, corrected by its relation. Return nothing if some are unknown."""
     relation = sample.relations.get(operator.name)
@@ -208,7 +210,7 @@ def _relate(
 
 
 def _execute_one(
-    sample: Sample, graph: Graph, name: str, step: int, known: Mapping[int, np.ndarray]
+    sample: FuzzSample, graph: Graph, name: str, step: int, known: Mapping[int, np.ndarray]
 ) -> np.ndarray | None:
     try:
         return execute_descriptions(sample, graph, [name], step, known)[name]

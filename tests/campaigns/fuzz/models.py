@@ -10,7 +10,7 @@ from tests.campaigns.fuzz.chains import grow_chain
 from tests.campaigns.fuzz.layers import add_layer, grow_layers, grow_windows, head
 from tests.campaigns.fuzz.operators import add_operator, bring, cases_by_operator, is_alone, list_signatures
 from tests.campaigns.fuzz.recurrences import grow_recurrence
-from tests.campaigns.fuzz.sample import Growth, Sample, Shape
+from tests.campaigns.fuzz.sample import FuzzSample, Growth, Shape
 
 KINDS = {"operators": 40, "layers": 10, "windows": 10, "chains": 22, "recurrences": 18}
 FOCUSES = {"all": tuple(KINDS), "chains": ("chains", "recurrences"), **{kind: (kind,) for kind in KINDS}}
@@ -29,7 +29,7 @@ def choose_workers(seed: int, kind: str) -> int:
     return rng.choice(MANY_WORKERS if kind in ("chains", "recurrences") and rng.random() < 0.75 else SOME_WORKERS)
 
 
-def make_sample(seed: int, kind: str) -> Sample:
+def make_sample(seed: int, kind: str) -> FuzzSample:
     """Return the model of a seed, always the same."""
     rng = random.Random(f"{seed} bits")
     if kind == "chains":
@@ -40,7 +40,7 @@ def make_sample(seed: int, kind: str) -> Sample:
     return _finish(Growth(seed, bits=rng.choice((10, 20))), makers[kind])
 
 
-def _finish(grow: Growth, make) -> Sample:
+def _finish(grow: Growth, make) -> FuzzSample:
     with mx.name.NameManager():  # numbers unnamed operators from the same number on
         return grow.finish(make(grow))
 

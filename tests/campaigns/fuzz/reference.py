@@ -12,7 +12,7 @@ from multiprocessing import ProcessError
 import mxnet as mx
 import numpy as np
 
-from tests.campaigns.fuzz.sample import DOUBLE, FIXED, Sample
+from tests.campaigns.fuzz.sample import DOUBLE, FIXED, FuzzSample
 from tofu import _mxnet
 from tofu.mxnet.frontend.read_symbol import find_labels, wrap_symbol
 from tofu.mxnet.runtime.executor.bound_graph import setting_variable
@@ -23,13 +23,13 @@ STEPS = 2
 SEED = 7  # of random numbers, so that runs can be repeated
 
 
-def find_differentiated(sample: Sample) -> list[str]:
+def find_differentiated(sample: FuzzSample) -> list[str]:
     """Return the arguments whose gradients are requested."""
     labels = find_labels(sample.symbol)
     return [name for name, request in sample.requests.items() if request != "null" and name not in labels]
 
 
-def bind(sample: Sample, symbol: mx.sym.Symbol, requests: Mapping[str, str]):
+def bind(sample: FuzzSample, symbol: mx.sym.Symbol, requests: Mapping[str, str]):
     """Return an executor of the symbol: on one device, or on several if it is partitioned."""
     types = {name: value.dtype for name, value in sample.values.items()}
     dense = dict.fromkeys(sample.values, "default")  # MXNet does not infer it for all updates of weights
@@ -37,7 +37,7 @@ def bind(sample: Sample, symbol: mx.sym.Symbol, requests: Mapping[str, str]):
 
 
 def run(
-    sample: Sample, executor, steps: int = STEPS, is_scored: bool = True, held: float = 1
+    sample: FuzzSample, executor, steps: int = STEPS, is_scored: bool = True, held: float = 1
 ) -> tuple[Results, list[int]]:
     """Return the results of training steps and of inference, and the bytes that kernels read from other workers in each step.
 
@@ -67,7 +67,7 @@ def run(
     return (results | score(sample, executor) if is_scored else results), moved
 
 
-def run_alone(sample: Sample) -> Results:
+def run_alone(sample: FuzzSample) -> Results:
     """Return the results of one device that keeps every tensor and writes all gradients, with zeros for gradients that no kernel writes.
 
     MXNet's kernels compute some results wrongly in place or if others are not requested, and some do not add to gradients. Inference uses
@@ -98,14 +98,14 @@ def run_alone(sample: Sample) -> Results:
     return results | score(sample, scoring)
 
 
-def score(sample: Sample, executor) -> Results:
+def score(sample: FuzzSample, executor) -> Results:
     """Return the outputs of inference, with the inputs of the last step and the executor's states."""
     _feed(sample, executor, STEPS - 1)
     outputs = executor.forward(is_train=False)[: len(sample.head_gradients)]
     return {f"output {n}, scored": output.asnumpy() for n, output in enumerate(outputs)}
 
 
-def run_apart(sample: Sample) -> Results:
+def run_apart(sample: FuzzSample) -> Results:
     """Run `compute_apart` in a separate process. Raise ProcessError if MXNet ends it."""
     sent = replace(sample, relations={})  # functions cannot be sent
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
@@ -115,7 +115,7 @@ def run_apart(sample: Sample) -> Results:
             raise ProcessError("MXNet ended the process") from error
 
 
-def compute_apart(sample: Sample) -> Results:
+def compute_apart(sample: FuzzSample) -> Results:
     """Return the first step on one device that also keeps every tensor of the backward pass, so that nothing is computed in place.
 
     Head gradients become factors of the outputs.
@@ -144,13 +144,13 @@ def compute_apart(sample: Sample) -> Results:
     return results | {f"{name}, step 0": state.asnumpy() for name, state in states.items()}
 
 
-def _feed(sample: Sample, executor, step: int) -> None:
+def _feed(sample: FuzzSample, executor, step: int) -> None:
     """Set all arguments, because some kernels of MXNet change arguments that they only read."""
     for name, array in executor.arg_dict.items():
         array[:] = value_of(sample, name, step)
 
 
-def value_of(sample: Sample, name: str, step: int) -> np.ndarray:
+def value_of(sample: FuzzSample, name: str, step: int) -> np.ndarray:
     """Return the value of a variable in a step."""
     is_halved = name in sample.requests and not name.startswith(FIXED)
     return sample.values[name] * 0.5**step if is_halved else sample.values[name]

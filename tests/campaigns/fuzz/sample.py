@@ -22,7 +22,7 @@ REQUESTS = ("write", "write", "write", "write", "add", "null")
 
 
 @dataclass(frozen=True)
-class Sample:
+class FuzzSample:
     """A symbol with the shapes of its inputs, values of all arguments and states, requests of gradients, and head gradients.
 
     `tolerance` is the allowed error, relative to the largest number of a tensor. `relations` are the conditions that random numbers must
@@ -87,7 +87,7 @@ class Growth:
     def others(self, fits: Callable[[Shape], bool]) -> list[mx.sym.Symbol]:
         return [symbol for symbol, shape in self.tensors if fits(shape)]
 
-    def finish(self, symbol: mx.sym.Symbol) -> Sample:
+    def finish(self, symbol: mx.sym.Symbol) -> FuzzSample:
         """Return the model with random values, requests and head gradients."""
         symbol = mx.sym.Group(_distinct([*symbol, *self.leaves]))
         names = symbol.list_arguments()
@@ -100,7 +100,7 @@ class Growth:
         }
         requests = {name: self.rng.choice(REQUESTS) for name in names if not name.startswith(("given", LABEL))}
         heads = draw_heads(symbol, shapes, lambda shape: round_to(draw.uniform(-1, 1, shape), self.bits))
-        return Sample(symbol, shapes, values, requests, heads, self.tolerance, self.relations)
+        return FuzzSample(symbol, shapes, values, requests, heads, self.tolerance, self.relations)
 
     def _draw(self, draw: np.random.RandomState, name: str, shape: Shape) -> np.ndarray:
         """Draw a value. Weights have variance 1 / fan-in if their bits allow it; scales and variances are around 1."""

@@ -13,7 +13,7 @@ import tofu
 from tests.campaigns.fuzz.judge import find_differences, follow_drawn, judge, measure_noise
 from tests.campaigns.fuzz.plans import Asked, list_plans
 from tests.campaigns.fuzz.reference import Results, bind, run, run_alone
-from tests.campaigns.fuzz.sample import Sample
+from tests.campaigns.fuzz.sample import FuzzSample
 from tests.shared.allocation import allocated_bytes
 from tests.shared.training import fill_free_memory
 from tofu.errors import TofuError
@@ -28,7 +28,7 @@ ONE_DEVICE = "one device"  # kind of a dispute, in which one device is wrong
 
 
 @dataclass(frozen=True)
-class Failure:
+class PlanFailure:
     """Failure under a plan: its kind, the kind of plan and the arguments that request it, and a message."""
 
     kind: str
@@ -39,25 +39,25 @@ class Failure:
 
 
 @dataclass
-class Outcome:
+class TrialOutcome:
     """Results of a sample under its plans."""
 
     workers: int = 0
     plans: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
-    failures: list[Failure] = field(default_factory=list)
-    disputes: list[Failure] = field(default_factory=list)  # in which one device is wrong
+    failures: list[PlanFailure] = field(default_factory=list)
+    disputes: list[PlanFailure] = field(default_factory=list)  # in which one device is wrong
     seconds: float = 0.0  # processor time
 
 
 class Trial:
     """A sample that ran on one device and runs under any number of plans."""
 
-    def __init__(self, sample: Sample, workers: int) -> None:
+    def __init__(self, sample: FuzzSample, workers: int) -> None:
         self.sample = sample
         self.expected = run_alone(sample)
         self.noise: Results | None = None
-        self.outcome = Outcome(workers)
+        self.outcome = TrialOutcome(workers)
         self.task: Task | None = None
 
     def partition(self, asked: Asked) -> PartitionedSymbol:
@@ -125,7 +125,7 @@ class Trial:
             self._fail(NUMBERS, kind, asked, message)
             return
         message += f"\nThe workers agree with {right}."
-        self.outcome.disputes.append(Failure(ONE_DEVICE, kind, asked, message, self.outcome.workers))
+        self.outcome.disputes.append(PlanFailure(ONE_DEVICE, kind, asked, message, self.outcome.workers))
         # One device is wrong in each step. The judge computes the first step only.
         kinds = {name.rsplit(",", 1)[0] for name in problems}
         kept = {name: value for name, value in self.expected.items() if name.rsplit(",", 1)[0] not in kinds}
@@ -133,7 +133,7 @@ class Trial:
         self.noise = None
 
     def _fail(self, what: str, kind: str, asked: Asked, message: str) -> None:
-        self.outcome.failures.append(Failure(what, kind, asked, message, self.outcome.workers))
+        self.outcome.failures.append(PlanFailure(what, kind, asked, message, self.outcome.workers))
 
 
 def describe(error: Exception) -> str:
@@ -142,8 +142,8 @@ def describe(error: Exception) -> str:
 
 
 def try_sample(
-    sample: Sample, workers: int, seed: int, randoms: int = 3, ready: Callable[[], None] = lambda: None
-) -> Outcome:
+    sample: FuzzSample, workers: int, seed: int, randoms: int = 3, ready: Callable[[], None] = lambda: None
+) -> TrialOutcome:
     """Run a sample under its default plan, `randoms` random plans and plans of other kinds.
 
     A model that is too small for all workers gets fewer. `ready` is called after the sample ran on one device.

@@ -14,7 +14,7 @@ Made = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
-class Example:
+class JaxExample:
     """An example: its file in the folder of sources, the function that builds its step, and its number type."""
 
     path: str
@@ -42,11 +42,11 @@ def as_type(tree: Any, dtype: str) -> Any:
     return jax.tree.map(convert, tree)
 
 
-def load_examples() -> dict[str, Example]:
+def load_examples() -> dict[str, JaxExample]:
     """Return all examples by name."""
     from tests.campaigns.jax_examples_zoo import of_deepmind, of_equinox, of_flax, of_jax, of_nnx
 
-    examples: dict[str, Example] = {}
+    examples: dict[str, JaxExample] = {}
     for module in (of_flax, of_nnx, of_equinox, of_deepmind, of_jax):
         examples |= module.EXAMPLES
     return examples

@@ -13,7 +13,7 @@ import optax
 
 from tests.campaigns.jax_examples_zoo.data import draw, draw_integers
 from tests.campaigns.jax_examples_zoo.loading import first_call
-from tests.campaigns.jax_examples_zoo.models import Example, Made
+from tests.campaigns.jax_examples_zoo.models import JaxExample, Made
 
 
 def loading(batch: Any) -> Callable[..., Iterator[Any]]:
@@ -312,34 +312,38 @@ def _optax_assignment(notebook: Any) -> Made:
 
 HAIKU, JRAPH, DISTRAX, OPTAX = "haiku/examples", "jraph/jraph/examples", "distrax/examples", "optax/examples"
 EXAMPLES = {
-    "haiku mnist": Example(f"{HAIKU}/mnist.py", _haiku_mnist),
-    "haiku vae": Example(f"{HAIKU}/vae.py", _haiku_vae),
-    "haiku pruning": Example(f"{HAIKU}/mnist_pruning.py", _haiku_pruning),
-    "haiku transformer": Example(f"{HAIKU}/transformer/train.py", _haiku_transformer),
-    "haiku rnn": Example(f"{HAIKU}/rnn/train.py", _haiku_rnn),
-    "haiku imagenet": Example(f"{HAIKU}/imagenet/train.py", _haiku_imagenet),
-    "haiku vqvae, moving averages": Example(f"{HAIKU}/vqvae_example.ipynb", _haiku_vqvae),
-    "haiku vqvae": Example(f"{HAIKU}/vqvae_example.ipynb", partial(_haiku_vqvae, with_averages=False)),
-    "jraph sat": Example(f"{JRAPH}/sat.py", partial(_jraph, problem="get_2sat_problem", limits=(2, 4))),
-    "jraph higgs": Example(f"{JRAPH}/higgs_detection.py", partial(_jraph, problem="get_higgs_problem", limits=(2, 4))),
-    "jraph lstm": Example(f"{JRAPH}/lstm.py", _jraph_lstm),
-    "jraph karate club": Example(f"{JRAPH}/zacharys_karate_club.py", _jraph_club),
-    "distrax flow": Example(f"{DISTRAX}/flow.py", _distrax_flow),
-    "distrax vae": Example(f"{DISTRAX}/vae.py", _distrax_vae),
-    "distrax hidden markov model": Example(f"{DISTRAX}/hmm.py", _distrax_hmm),
-    "optax private gradients": Example(f"{OPTAX}/contrib/differentially_private_sgd.ipynb", _optax_private),
-    "optax meta-learning": Example(f"{OPTAX}/meta_learning.ipynb", _optax_meta),
-    "optax lookahead": Example(f"{OPTAX}/lookahead_mnist.ipynb", _optax_lookahead),
-    "optax nanolm": Example(f"{OPTAX}/nanolm.ipynb", _optax_nanolm),
-    "optax adversarial training": Example(f"{OPTAX}/adversarial_training.ipynb", _optax_adversarial, dtype="float32"),
-    "optax perturbed ranks": Example(f"{OPTAX}/perturbations.ipynb", _optax_perturbed),
-    "optax l-bfgs": Example(f"{OPTAX}/lbfgs.ipynb", _optax_lbfgs),
-    "optax backtracking": Example(
+    "haiku mnist": JaxExample(f"{HAIKU}/mnist.py", _haiku_mnist),
+    "haiku vae": JaxExample(f"{HAIKU}/vae.py", _haiku_vae),
+    "haiku pruning": JaxExample(f"{HAIKU}/mnist_pruning.py", _haiku_pruning),
+    "haiku transformer": JaxExample(f"{HAIKU}/transformer/train.py", _haiku_transformer),
+    "haiku rnn": JaxExample(f"{HAIKU}/rnn/train.py", _haiku_rnn),
+    "haiku imagenet": JaxExample(f"{HAIKU}/imagenet/train.py", _haiku_imagenet),
+    "haiku vqvae, moving averages": JaxExample(f"{HAIKU}/vqvae_example.ipynb", _haiku_vqvae),
+    "haiku vqvae": JaxExample(f"{HAIKU}/vqvae_example.ipynb", partial(_haiku_vqvae, with_averages=False)),
+    "jraph sat": JaxExample(f"{JRAPH}/sat.py", partial(_jraph, problem="get_2sat_problem", limits=(2, 4))),
+    "jraph higgs": JaxExample(
+        f"{JRAPH}/higgs_detection.py", partial(_jraph, problem="get_higgs_problem", limits=(2, 4))
+    ),
+    "jraph lstm": JaxExample(f"{JRAPH}/lstm.py", _jraph_lstm),
+    "jraph karate club": JaxExample(f"{JRAPH}/zacharys_karate_club.py", _jraph_club),
+    "distrax flow": JaxExample(f"{DISTRAX}/flow.py", _distrax_flow),
+    "distrax vae": JaxExample(f"{DISTRAX}/vae.py", _distrax_vae),
+    "distrax hidden markov model": JaxExample(f"{DISTRAX}/hmm.py", _distrax_hmm),
+    "optax private gradients": JaxExample(f"{OPTAX}/contrib/differentially_private_sgd.ipynb", _optax_private),
+    "optax meta-learning": JaxExample(f"{OPTAX}/meta_learning.ipynb", _optax_meta),
+    "optax lookahead": JaxExample(f"{OPTAX}/lookahead_mnist.ipynb", _optax_lookahead),
+    "optax nanolm": JaxExample(f"{OPTAX}/nanolm.ipynb", _optax_nanolm),
+    "optax adversarial training": JaxExample(
+        f"{OPTAX}/adversarial_training.ipynb", _optax_adversarial, dtype="float32"
+    ),
+    "optax perturbed ranks": JaxExample(f"{OPTAX}/perturbations.ipynb", _optax_perturbed),
+    "optax l-bfgs": JaxExample(f"{OPTAX}/lbfgs.ipynb", _optax_lbfgs),
+    "optax backtracking": JaxExample(
         f"{OPTAX}/lbfgs.ipynb", partial(_optax_line_search, search="scale_by_backtracking_linesearch", store_grad=True)
     ),
-    "optax zoom line search": Example(
+    "optax zoom line search": JaxExample(
         f"{OPTAX}/lbfgs.ipynb", partial(_optax_line_search, search="scale_by_zoom_linesearch")
     ),
-    "optax assignment": Example(f"{OPTAX}/linear_assignment_problem.ipynb", _optax_assignment),
-    "optax sharpness-aware": Example(f"{OPTAX}/contrib/sam.ipynb", _optax_sam),
+    "optax assignment": JaxExample(f"{OPTAX}/linear_assignment_problem.ipynb", _optax_assignment),
+    "optax sharpness-aware": JaxExample(f"{OPTAX}/contrib/sam.ipynb", _optax_sam),
 }

@@ -13,7 +13,7 @@ import optax
 
 from tests.campaigns.jax_examples_zoo.data import draw, draw_integers, on_one_replica
 from tests.campaigns.jax_examples_zoo.loading import first_call
-from tests.campaigns.jax_examples_zoo.models import Example, Made
+from tests.campaigns.jax_examples_zoo.models import JaxExample, Made
 
 
 class Loader(list):
@@ -204,17 +204,17 @@ def _neural_ode(notebook: Any, adjoint: str = "RecursiveCheckpointAdjoint") -> M
 
 FOLDER = "equinox/docs/examples"
 EXAMPLES = {
-    "equinox mnist": Example(f"{FOLDER}/mnist.ipynb", _mnist),
-    "equinox rnn": Example(f"{FOLDER}/train_rnn.ipynb", _rnn),
-    "equinox frozen layer": Example(f"{FOLDER}/frozen_layer.ipynb", _frozen),
-    "equinox stateful": Example(f"{FOLDER}/stateful.ipynb", _stateful),
-    "equinox bert": Example(f"{FOLDER}/bert.ipynb", _bert),
-    "equinox vision transformer": Example(f"{FOLDER}/vision_transformer.ipynb", _vision_transformer),
-    "equinox diffusion": Example(f"{FOLDER}/score_based_diffusion.ipynb", _diffusion),
-    "equinox unet": Example(f"{FOLDER}/unet.ipynb", _unet),
-    "equinox gan": Example(f"{FOLDER}/deep_convolutional_gan.ipynb", _gan),
-    "equinox neural ode, diffrax": Example(f"{FOLDER}/score_based_diffusion.ipynb", _neural_ode),
-    "equinox neural ode, diffrax's direct adjoint": Example(
+    "equinox mnist": JaxExample(f"{FOLDER}/mnist.ipynb", _mnist),
+    "equinox rnn": JaxExample(f"{FOLDER}/train_rnn.ipynb", _rnn),
+    "equinox frozen layer": JaxExample(f"{FOLDER}/frozen_layer.ipynb", _frozen),
+    "equinox stateful": JaxExample(f"{FOLDER}/stateful.ipynb", _stateful),
+    "equinox bert": JaxExample(f"{FOLDER}/bert.ipynb", _bert),
+    "equinox vision transformer": JaxExample(f"{FOLDER}/vision_transformer.ipynb", _vision_transformer),
+    "equinox diffusion": JaxExample(f"{FOLDER}/score_based_diffusion.ipynb", _diffusion),
+    "equinox unet": JaxExample(f"{FOLDER}/unet.ipynb", _unet),
+    "equinox gan": JaxExample(f"{FOLDER}/deep_convolutional_gan.ipynb", _gan),
+    "equinox neural ode, diffrax": JaxExample(f"{FOLDER}/score_based_diffusion.ipynb", _neural_ode),
+    "equinox neural ode, diffrax's direct adjoint": JaxExample(
         f"{FOLDER}/score_based_diffusion.ipynb", partial(_neural_ode, adjoint="DirectAdjoint")
     ),
 }

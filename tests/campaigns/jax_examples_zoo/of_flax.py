@@ -12,7 +12,7 @@ import numpy as np
 import optax
 
 from tests.campaigns.jax_examples_zoo.data import draw, draw_integers, on_one_replica
-from tests.campaigns.jax_examples_zoo.models import Example, Made
+from tests.campaigns.jax_examples_zoo.models import JaxExample, Made
 
 TRANSFORMER = {
     "emb_dim": 16,
@@ -146,19 +146,19 @@ def _molecules(script: Any, model: str = "GraphConvNet") -> Made:
 
 
 EXAMPLES = {
-    "flax vae": Example("flax/examples/vae/train.py", _vae),
-    "flax imagenet, resnet 18": Example("flax/examples/imagenet/train.py", _imagenet),
-    "flax imagenet, bottlenecks": Example(
+    "flax vae": JaxExample("flax/examples/vae/train.py", _vae),
+    "flax imagenet, resnet 18": JaxExample("flax/examples/imagenet/train.py", _imagenet),
+    "flax imagenet, bottlenecks": JaxExample(
         "flax/examples/imagenet/train.py", partial(_imagenet, model_class="ResNet50", stage_sizes=[1, 1])
     ),
-    "flax lm1b": Example("flax/examples/lm1b/train.py", _lm1b),
-    "flax wmt": Example("flax/examples/wmt/train.py", _wmt),
-    "flax nlp_seq": Example("flax/examples/nlp_seq/train.py", _nlp_seq),
-    "flax seq2seq": Example("flax/examples/seq2seq/train.py", _seq2seq, dtype="float32"),
-    "flax sst2": Example("flax/examples/sst2/train.py", _sst2, dtype="float32"),
-    "flax ppo": Example("flax/examples/ppo/ppo_lib.py", _ppo, dtype="float32"),
-    "flax ogbg_molpcba, convolution": Example("flax/examples/ogbg_molpcba/train.py", _molecules),
-    "flax ogbg_molpcba, graph network": Example(
+    "flax lm1b": JaxExample("flax/examples/lm1b/train.py", _lm1b),
+    "flax wmt": JaxExample("flax/examples/wmt/train.py", _wmt),
+    "flax nlp_seq": JaxExample("flax/examples/nlp_seq/train.py", _nlp_seq),
+    "flax seq2seq": JaxExample("flax/examples/seq2seq/train.py", _seq2seq, dtype="float32"),
+    "flax sst2": JaxExample("flax/examples/sst2/train.py", _sst2, dtype="float32"),
+    "flax ppo": JaxExample("flax/examples/ppo/ppo_lib.py", _ppo, dtype="float32"),
+    "flax ogbg_molpcba, convolution": JaxExample("flax/examples/ogbg_molpcba/train.py", _molecules),
+    "flax ogbg_molpcba, graph network": JaxExample(
         "flax/examples/ogbg_molpcba/train.py", partial(_molecules, model="GraphNet")
     ),
 }

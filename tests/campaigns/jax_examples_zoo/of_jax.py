@@ -13,7 +13,7 @@ import optax
 from jax.example_libraries import optimizers
 
 from tests.campaigns.jax_examples_zoo.data import draw, draw_integers
-from tests.campaigns.jax_examples_zoo.models import Example, Made
+from tests.campaigns.jax_examples_zoo.models import JaxExample, Made
 
 
 def _stepping(loss: Callable[..., Any], params: Any, optimizer: Any, *others: Any) -> Made:
@@ -103,17 +103,17 @@ def _patches(size: int) -> Any:
 
 TRANSFORMER = {"num_layers": 2, "mlp_dim": 24, "num_heads": 4, "dropout_rate": 0.1}
 EXAMPLES = {
-    "jax stax": Example("jax/examples/mnist_classifier.py", _stax),
-    "jax from scratch": Example("jax/examples/mnist_classifier_fromscratch.py", _from_scratch, has_training=True),
-    "jax private gradients": Example("jax/examples/differentially_private_sgd.py", _private),
-    "jax vae": Example("jax/examples/mnist_vae.py", _vae),
-    "jax advi": Example("jax/examples/advi.py", _advi, has_training=True),
-    "vision transformer": Example(
+    "jax stax": JaxExample("jax/examples/mnist_classifier.py", _stax),
+    "jax from scratch": JaxExample("jax/examples/mnist_classifier_fromscratch.py", _from_scratch, has_training=True),
+    "jax private gradients": JaxExample("jax/examples/differentially_private_sgd.py", _private),
+    "jax vae": JaxExample("jax/examples/mnist_vae.py", _vae),
+    "jax advi": JaxExample("jax/examples/advi.py", _advi, has_training=True),
+    "vision transformer": JaxExample(
         "vit/vit_jax/models_vit.py",
         partial(_vision, momentum=None, patches=_patches(4), transformer=TRANSFORMER, hidden_size=16),
         dtype="float32",
     ),
-    "vision mixer": Example(
+    "vision mixer": JaxExample(
         "vit/vit_jax/models_mixer.py",
         partial(
             _vision,

@@ -11,7 +11,7 @@ import optax
 from flax import nnx
 
 from tests.campaigns.jax_examples_zoo.data import draw, draw_integers
-from tests.campaigns.jax_examples_zoo.models import Example, Made
+from tests.campaigns.jax_examples_zoo.models import JaxExample, Made
 
 
 def functional(train: Callable[..., Any], objects: Any, *others: Any) -> Made:
@@ -69,18 +69,20 @@ def _own_optimizer(script: Any) -> Made:
 
 
 EXAMPLES = {
-    "nnx mnist": Example("flax/examples/mnist/train.py", partial(_mnist, tx=optax.sgd(0.1, 0.9), takes_keys_last=True)),
-    "nnx mnist tutorial": Example(
+    "nnx mnist": JaxExample(
+        "flax/examples/mnist/train.py", partial(_mnist, tx=optax.sgd(0.1, 0.9), takes_keys_last=True)
+    ),
+    "nnx mnist tutorial": JaxExample(
         "flax/docs_nnx/mnist_tutorial.ipynb", partial(_mnist, tx=optax.adamw(0.005, 0.9), takes_keys_last=False)
     ),
-    "nnx lifted transforms": Example(
+    "nnx lifted transforms": JaxExample(
         "flax/examples/nnx_toy_examples/02_lifted_transforms.py", _lifted, has_training=True
     ),
-    "nnx vae": Example("flax/examples/nnx_toy_examples/05_vae.py", _vae, has_training=True),
-    "nnx scan over layers": Example(
+    "nnx vae": JaxExample("flax/examples/nnx_toy_examples/05_vae.py", _vae, has_training=True),
+    "nnx scan over layers": JaxExample(
         "flax/examples/nnx_toy_examples/06_scan_over_layers.py", _scan_over_layers, has_training=True
     ),
-    "nnx own optimizer": Example(
+    "nnx own optimizer": JaxExample(
         "flax/examples/nnx_toy_examples/10_fsdp_and_optimizer.py", _own_optimizer, has_training=True
     ),
 }

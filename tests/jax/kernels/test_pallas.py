@@ -185,10 +185,7 @@ def accumulate(x, out, total):
 
 @pytest.mark.parametrize(
     ("block", "rule"),
-    [
-        (lambda i, j: (i, j), "(grid0 2) _ -> (grid0 2) _"),
-        (lambda i, j: (j, i), "_ (grid0 3) -> _ (grid0 3)"),
-    ],
+    [(lambda i, j: (i, j), "(grid0 2) _ -> (grid0 2) _"), (lambda i, j: (j, i), "_ (grid0 3) -> _ (grid0 3)")],
 )
 def test_scratch_that_is_reset_along_an_axis_allows_its_split(block, rule):
     function = run_tiles(

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from tofu.mxnet.calibration.calibrate import PROGRAMS
-from tofu.mxnet.calibration.kernels import Recorded, match, read_events
+from tofu.mxnet.calibration.kernels import Recorded, match_events, read_events
 from tofu.mxnet.calibration.models import PERCEPTRONS, _build_perceptron, list_cases, list_steps
 from tofu.mxnet.planning import plan_task, read_trained
 from tofu.planning.settings import Settings
@@ -62,6 +62,6 @@ def test_the_fastest_step_counts_and_unmatched_operators_are_left_out(tmp_path):
     ]
     kernels += [(0, "Activation", 100, 1)]
     make_events(tmp_path / "events.json", kernels)
-    samples = list(match(Recorded(program, [(100, 190), (200, 290)]), read_events(tmp_path / "events.json")))
+    samples = list(match_events(Recorded(program, [(100, 190), (200, 290)]), read_events(tmp_path / "events.json")))
     assert [round(1e6 * sample.seconds) for sample in samples] == [3] * layers
     assert all(sample.kind.startswith("FullyConnected") for sample in samples)

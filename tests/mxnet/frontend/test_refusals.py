@@ -42,7 +42,7 @@ def test_sparse_operators_are_refused_with_a_dense_remedy(undescribed):
             lambda net: mx.sym.contrib.foreach(
                 lambda x, s: (x + s, x + s), net, mx.sym.Variable("state", shape=(6,)), name="loop"
             )[0],
-            r"_foreach \w+: contrib.foreach. Write its steps into the model",
+            r"_foreach \w+: contrib.foreach. Unroll its steps in the model",
         ),
         (lambda net: mx.sym.contrib.boolean_mask(net, mx.sym.Variable("mask")), "Multiply by the mask, or use where"),
         (lambda net: mx.sym.contrib.SyncBatchNorm(net, key="norm"), r"\. Use BatchNorm: its statistics"),
@@ -82,7 +82,7 @@ def test_custom_operators_are_refused_or_replicated():
     assert plan.operators["twice"] == (None,)
     assert plan.undescribed["twice"].reason == "Custom has no description"
     assert 0 < plan.undescribed["twice"].work_share < 1
-    assert "every worker computes all of it: twice (Custom has no description), " in str(plan)
+    assert "computed whole by every worker: twice (Custom has no description), " in str(plan)
     assert Plan.from_json(plan.to_json()).undescribed == plan.undescribed
     np.testing.assert_allclose(gradient(partitioned), gradient(model), rtol=1e-5, atol=1e-7)
 
@@ -176,7 +176,7 @@ def test_readers_of_a_fixed_gamma_are_refused(op, fixed, is_refused):
     scale = mx.sym.Variable("scale", shape=(6,))
     net = getattr(mx.sym, op)(data(), gamma=scale, name="norm", **fixed)
     net = mx.sym.broadcast_mul(net, mx.sym.Reshape(scale, shape=(1, 6), name="row"))
-    message = r"Write fix_gamma=False.*\n?.*row \(Reshape\) reads scale, the gamma of norm"
+    message = r"Use fix_gamma=False.*\n?.*row \(Reshape\) reads scale, the gamma of norm"
     with pytest.raises(tofu.UnsupportedError, match=message) if is_refused else nullcontext():
         _ = tofu.partition(net, 2, cache=False, data=(12, 6)).plan
 

@@ -141,7 +141,7 @@ def test_a_report_and_the_symbol(tmp_path):
     net.save_report(tmp_path / "plan.html")
     assert "a_weight" in (tmp_path / "plan.html").read_text()
     assert net.partitioned_symbol.list_outputs() == ["b_fwd_output"]
-    assert "b_fwd, split at every step along" in " ".join(net.why("b_fwd").split())
+    assert "b_fwd, split in every round along" in " ".join(net.why("b_fwd").split())
 
 
 def test_gradients_wait_for_pending_values():

@@ -90,7 +90,7 @@ def test_every_truncation_is_found(saved, kind, tmp_path):
 def test_files_without_a_checksum_warn(saved, tmp_path):
     module, _ = saved
     mx.nd.save(str(tmp_path / "a.params"), {f"arg:{n}": mx.nd.array(v) for n, v in parameters_of(module).items()})
-    with pytest.warns(UserWarning, match=r"a\.params has no checksum.*Saved anew by Tofu"):
+    with pytest.warns(UserWarning, match=r"a\.params has no checksum.*Save it again with Tofu"):
         ParameterFile(tmp_path / "a.params")
     (tmp_path / "a.states").write_bytes(pickle.dumps(module._shard_optimizer.content))
     with pytest.warns(UserWarning, match=r"a\.states has no checksum"):
@@ -209,7 +209,7 @@ def test_missing_folders_and_paths_that_are_folders_are_named(saved, tmp_path):
     with pytest.raises(tofu.TofuError, match="could not be written"):
         saved[0].save_params(str(tmp_path))
     for load in (saved[0].load_params, saved[0].load_optimizer_states):
-        with pytest.raises(tofu.TofuError, match="cannot be read: it is no regular file"):
+        with pytest.raises(tofu.TofuError, match="cannot be read: it is not a regular file"):
             load(str(tmp_path))
         with pytest.raises(tofu.TofuError, match="gone cannot be read: No such file"):
             load(str(tmp_path / "gone"))

@@ -62,7 +62,7 @@ def test_plan_in_a_file(plan, tmp_path):
     ("damage", "fragments"),
     [
         (lambda text: json.dumps({**json.loads(text), "version": 99}), ["version 99", "version 1"]),
-        (lambda text: text[: len(text) // 2], ["cut short"]),
+        (lambda text: text[: len(text) // 2], ["truncated"]),
         (lambda text: json.dumps({k: v for k, v in json.loads(text).items() if k != "tensors"}), ["lacks", "tensors"]),
     ],
     ids=["version", "cut short", "missing key"],

@@ -85,7 +85,7 @@ def test_an_unwritten_element_is_found_if_nan_is_expected(monkeypatch):
         return outputs, after
 
     monkeypatch.setattr(nodes, "run_kernel", leave_last_cell)
-    assert "log: output 0: the kernel leaves 5 of 35 cells as they were in memory" in verify_case(case).problems
+    assert "log: output 0: the kernel does not write 5 of 35 elements" in verify_case(case).problems
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_kernel_that_changes_its_input_is_found(op, kernel, number, monkeypatc
     case = find_case(op)
     assert verify_case(case).problems == ()
     monkeypatch.setattr(nodes._mxnet, "overwritten_inputs", lambda op, attributes: [])
-    message = f"{kernel}: the kernel changes input {number}, which others may"
+    message = f"{kernel}: the kernel changes input {number}, which other operators may"
     assert any(message in problem for problem in verify_case(case).problems)
 
 

@@ -151,14 +151,15 @@ def test_digests_cover_own_kernels(tmp_path):
     folder = tmp_path / "nnvm/parts"
     folder.mkdir(parents=True)
     (folder / "rise.cc").write_text('#include "nnvm/parts/loops.h"\nRegister("_tofu_rise");')
-    (folder / "loops.h").write_text("// one")
-    (folder / "other.cc").write_text("// nothing of it")
+    (folder / "loops.h").write_text("int one;")
+    (folder / "other.cc").write_text("int other;")
     before = digest_of_kernels("_tofu_rise", tmp_path)
-    (folder / "other.cc").write_text("// still nothing")
+    (folder / "other.cc").write_text("int another;")
+    (folder / "loops.h").write_text("/* a\n comment */ int\n one;  // and another")
     assert digest_of_kernels("_tofu_rise", tmp_path) == before
     for changed in ("loops.h", "loops.cc", "rise.cc"):
         path = folder / changed
-        path.write_text((path.read_text() if path.exists() else "") + "// another")
+        path.write_text((path.read_text() if path.exists() else "") + "\nint another;")
         assert digest_of_kernels("_tofu_rise", tmp_path) != before
         before = digest_of_kernels("_tofu_rise", tmp_path)
     assert digest_of_kernels("_tofu_rise", tmp_path / "not_installed") == ""

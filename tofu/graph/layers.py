@@ -1,0 +1,69 @@
+"""Layers of a model, as its user sees them: rows of the table of a plan.
+
+A layer is a forward operator with its gradient. If the lines of the user's program are known, it is everything that one line computes
+in one part of the model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+
+from tofu.graph.semantic import Graph, Operator
+
+
+def find_layers(graph: Graph) -> list[int]:
+    """Return, for each operator, the position of the first operator of its layer."""
+    layers: list[int] = []
+    first: dict[tuple[str, str], int] = {}
+    for position, operator in enumerate(graph.operators):
+        if operator.find_line is None:
+            layers.append(position if operator.forward is None else operator.forward)
+        else:
+            line = operator.line
+            layers.append(first.setdefault((operator.scope, line), position) if line or operator.scope else position)
+    return layers
+
+
+def name_layers(graph: Graph) -> dict[int, str]:
+    """Return the names of layers, by the position of the first operator of each."""
+    first = {position: graph.operators[position] for position in dict.fromkeys(find_layers(graph))}
+    short = {
+        position: " ".join(filter(None, (operator.scope, PurePath(operator.line).name)))
+        if operator.find_line
+        else operator.name
+        for position, operator in first.items()
+    }
+    counts = Counter(short.values())
+    names = {}
+    for position, name in short.items():
+        operator = first[position]
+        if counts[name] == 1 and name:
+            names[position] = name
+        else:
+            names[position] = (
+                " ".join(filter(None, (operator.scope, operator.line))) if operator.line else operator.name
+            )
+    return names
+
+
+def list_members(graph: Graph, name: str) -> list[Operator]:
+    """Return the operators of a layer; [] if no layer has this name."""
+    first = next((position for position, known in name_layers(graph).items() if known == name), None)
+    return [
+        operator
+        for operator, position in zip(graph.operators, find_layers(graph), strict=True)
+        if first is not None and position == first
+    ]
+
+
+def is_backward(operator: Operator) -> bool:
+    """Return True if an operator computes gradients."""
+    return operator.forward is not None or operator.is_gradient
+
+
+def choose_main_operator(operators: Sequence[Operator], count_points: Callable[[Operator], int]) -> Operator:
+    """Return the operator that represents a layer: the forward operator that computes most."""
+    forward = [operator for operator in operators if not is_backward(operator)] or operators
+    return max(forward, key=count_points) if len(forward) > 1 else forward[0]
