@@ -80,7 +80,7 @@ def test_hints_and_json_files_hold_the_plan(model, tmp_path):
     assert plan.tensors["fc_weight"] == (1, 0)
     assert plan.operators["conv2"] == ("co", "co")
     assert tofu.partition(plain_cnn().symbol, plan=path.read_text(), data=(64, 5, 13, 13)).plan == plan
-    (line,) = (line for line in result.output.splitlines() if line.startswith("Axes, of an operator's result: "))
+    (line,) = (line for line in result.output.splitlines() if line.startswith("Axes of operators' results: "))
     assert re.search(r"\bco\b[^;]*: dimension 1", line)
     inference = run("plan", model, *shape, "--inference")
     assert inference.exit_code == 0, inference.output
