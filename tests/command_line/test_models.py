@@ -111,6 +111,7 @@ def test_wrong_options_are_refused_in_one_message(model, options, fragments):
         (("--device-memory", "1.2.3GB"), "--device-memory '1.2.3GB' is not a size"),
         (("--optimizer", "sgd,momentum"), "is not NAME,PARAMETER=VALUE"),
         (("--optimizer", "sdg"), "MXNet has no optimizer 'sdg' (did you mean sgd?)"),
+        (("--workers", "2", "--device-memory", "12"), "Did you mean 12 GiB? Write --device-memory 12GiB."),
         (("--workers", "2", "--plot", "a.xyz"), "a.xyz: unknown picture format"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Kernels of a real run, matched with the nodes of their program."""
+"""Kernels of a real run are matched with the nodes of their program."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def test_cases_cover_one_device_and_several():
     assert {case.workers for case in list_steps()} == {1, 2, 4}
 
 
-def test_a_measuring_process_gives_seconds_to_every_node(tmp_path):
+def test_a_measuring_process_times_every_node(tmp_path):
     path = tmp_path / "samples.json"
     environment = {**os.environ, **PROGRAMS["kernels"]}
     subprocess.run([sys.executable, "-c", SCRIPT, str(path)], check=True, env=environment, capture_output=True)
@@ -48,8 +48,8 @@ def make_events(path, kernels):
     path.write_text(json.dumps({"traceEvents": events}))
 
 
-def test_the_fewest_seconds_of_the_steps_count_and_odd_operators_are_left_out(tmp_path):
-    """Two steps of one fully connected layer; the activation ran once too often, so nothing is known of it."""
+def test_the_fastest_step_counts_and_unmatched_operators_are_left_out(tmp_path):
+    """The activation ran once too often, so it is left out."""
     symbol, shapes = _build_perceptron(*PERCEPTRONS[0])
     program = plan_task(read_trained(symbol, shapes, Settings(workers=2, cache=False))).program
     layers = sum(

@@ -1,4 +1,4 @@
-"""Every optimizer of MXNet on shards: the weights equal those of MXNet's Module."""
+"""Every optimizer of MXNet updates shards to the weights of MXNet's Module."""
 
 import mxnet as mx
 import numpy as np

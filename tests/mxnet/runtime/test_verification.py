@@ -192,7 +192,7 @@ SINGLES = {
 
 @pytest.mark.parametrize("op", SINGLES)
 def test_operators_of_single_precision_run_between_casts(op):
-    """The rest of the model is compared in double precision."""
+    """All other operators are compared in double precision."""
     assert set(SINGLES) == set(SINGLE)
     net = mx.sym.Convolution(DATA, kernel=(3, 3), num_filter=4, pad=(1, 1), name="conv")
     net = mx.sym.MakeLoss(mx.sym.sin(SINGLES[op](net)))
