@@ -72,5 +72,5 @@ def test_workers_are_gpus_if_there_are_enough(gpus, kind, monkeypatch):
 
 def test_too_few_gpus_are_refused(monkeypatch):
     monkeypatch.setattr(mx.context, "num_gpus", lambda: 3)
-    with pytest.raises(tofu.DeviceError, match=r"4 workers were asked for, but MXNet sees 3 GPUs\. Use ngpus=3"):
+    with pytest.raises(tofu.DeviceError, match=r"4 workers were requested, but MXNet sees 3 GPUs\. Use ngpus=3"):
         resolve_contexts(4)

@@ -24,6 +24,19 @@ foreach(source ${cuda_tests})
   target_link_libraries(${name} PRIVATE tofu_cuda)
   add_dependencies(${name} emulated_gpu)
   add_test(NAME ${name} COMMAND ${name})
+endforeach()
+
+# The program that checks every kernel on a GPU finds its kernels on the CPU by name.
+add_executable(gpu_parts tests/cuda/gpu_parts.cc tests/cuda/gpu_fetches.cc)
+set_target_properties(gpu_parts PROPERTIES ENABLE_EXPORTS ON)
+target_compile_options(gpu_parts PRIVATE -fno-strict-aliasing -fvisibility=default)
+target_link_libraries(gpu_parts PRIVATE tofu_cuda)
+add_dependencies(gpu_parts emulated_gpu)
+add_test(NAME gpu_parts COMMAND gpu_parts check --few)
+set_tests_properties(gpu_parts PROPERTIES TIMEOUT 600)
+
+foreach(source ${cuda_tests} gpu_parts)
+  get_filename_component(name ${source} NAME_WE)
   set(emulated "$<TARGET_FILE:emulated_gpu>")
   set_tests_properties(${name} PROPERTIES ENVIRONMENT
     "TOFU_CUDA_DRIVER=${emulated};TOFU_NVRTC=${emulated};TOFU_KERNEL_CACHE=${CMAKE_BINARY_DIR}/kernels")

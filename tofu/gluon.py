@@ -1,4 +1,4 @@
-"""`tofu.gluon.partition`: a Gluon block, its parameters and its Trainer on several devices, by one line."""
+"""`tofu.gluon.partition`: a Gluon block, its parameters and its Trainer on several devices."""
 
 from mxnet import gluon as _of_mxnet
 

@@ -24,13 +24,13 @@ UNITS = 64
 
 
 def build():
-    """Two layers of an encoder, and the head that names masked words."""
+    """Return two encoder layers with a masked-LM head."""
     encoder = BERTEncoder(num_layers=2, units=UNITS, hidden_size=4 * UNITS, max_length=LENGTH, num_heads=4, dropout=0.0)
     return BERTModel(encoder, WORDS, token_type_vocab_size=2, units=UNITS, embed_size=UNITS)
 
 
 def draw_batch(draw):
-    """Sentences that count upwards from some word on, as (words, types, lengths, masked positions, masked words)."""
+    """Return counting sentences as (words, types, lengths, masked positions, masked words)."""
     lengths = draw.randint(LENGTH // 2, LENGTH + 1, BATCH)
     words = 2 + (draw.randint(0, 20, (BATCH, 1)) + np.arange(LENGTH)) % (WORDS - 2)
     words[np.arange(LENGTH) >= lengths[:, None]] = PADDING
@@ -43,7 +43,7 @@ def draw_batch(draw):
 
 
 def train(workers, steps):
-    """The loss of each step, and the plan."""
+    """Return the loss of each step, and the plan."""
     mx.random.seed(1)
     draw = np.random.RandomState(0)
     net = build()
@@ -59,7 +59,7 @@ def train(workers, steps):
             *_, named = net(words, types, lengths, positions)
             loss = measure(named, masked)
         loss.backward()
-        trainer.step(BATCH, ignore_stale_grad=True)  # the classifier of sentences has no part in this loss
+        trainer.step(BATCH, ignore_stale_grad=True)  # this loss does not use the sentence classifier
         losses.append(loss.mean().asscalar())
     return losses, net.plan if workers > 1 else None
 

@@ -25,7 +25,7 @@ WHOLE_BATCH = 32
 
 
 def read_options():
-    """How many machines and steps."""
+    """Parse the numbers of machines and steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=10, help="training steps (default: %(default)s)")
     parser.add_argument("--machines", type=int, default=2, help="processes that train (default: %(default)s)")
@@ -34,7 +34,7 @@ def read_options():
 
 
 def start_all(options):
-    """A process of each role on this machine. Where one fails the others are ended."""
+    """Run a process of each role on this machine. If one fails, end the others."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -52,14 +52,14 @@ def start_all(options):
 
 
 def build():
-    """A perceptron, whose loss is a sum over the batch."""
+    """Return a perceptron whose loss is a sum over the batch."""
     net = mx.sym.FullyConnected(mx.sym.Flatten(mx.sym.Variable("data")), num_hidden=256, name="fc1")
     net = mx.sym.FullyConnected(mx.sym.Activation(net, act_type="relu"), num_hidden=10, name="fc2")
     return mx.sym.SoftmaxOutput(net, name="softmax")
 
 
 def prepare(module, images, labels, kvstore):
-    """Bind the module to batches like these, and give it parameters and an optimizer."""
+    """Bind the module to such batches, with parameters and an optimizer."""
     batches = mx.io.NDArrayIter(images, labels, len(images))
     module.bind(batches.provide_data, batches.provide_label)
     mx.random.seed(1)
@@ -68,7 +68,7 @@ def prepare(module, images, labels, kvstore):
 
 
 def run(options):
-    """The share of one process. Beside it all is trained on one of its devices, to hold the numbers against each other."""
+    """Train one machine's part of the batches, and the whole on one of its devices for comparison."""
     kvstore = mx.kv.create("dist_sync")
     images, labels = draw_images(WHOLE_BATCH * options.steps)
     part = WHOLE_BATCH // kvstore.num_workers
@@ -90,7 +90,7 @@ def run(options):
 
 
 def advance(module, images, labels):
-    """A step, and the loss of each image before it."""
+    """Run a step, and return the loss of each image before it."""
     module.forward_backward(mx.io.DataBatch([mx.nd.array(images)], [mx.nd.array(labels)]))
     module.update()
     chosen = module.get_outputs()[0].asnumpy()[np.arange(len(labels)), labels.astype(int)]

@@ -13,7 +13,7 @@ BATCH = 32
 
 
 def build():
-    """Two convolutions and a classifier."""
+    """Return two convolutions and a classifier."""
     net = mx.sym.Variable("data")
     for number, filters in enumerate((32, 64), start=1):
         net = mx.sym.Convolution(net, num_filter=filters, kernel=(3, 3), pad=(1, 1), name=f"conv{number}")
@@ -24,7 +24,7 @@ def build():
 
 
 def train(workers, steps):
-    """The loss of each step, and the plan."""
+    """Return the loss of each step, and the plan."""
     mx.random.seed(1)
     images, labels = draw_images(BATCH * steps)
     batches = mx.io.NDArrayIter(images, labels, BATCH)

@@ -16,7 +16,7 @@ import mxnet as mx
 from mxnet import autograd, gluon
 from mxnet.gluon import nn
 
-warnings.simplefilter("ignore")  # GluonCV is older than NumPy is
+warnings.simplefilter("ignore")  # GluonCV uses removed names of NumPy
 try:
     from gluoncv.loss import SSDMultiBoxLoss
     from gluoncv.model_zoo.ssd import SSD
@@ -32,7 +32,7 @@ CLASSES = ("small", "large")
 
 
 def stage(channels):
-    """Two convolutions, the second of which halves the image."""
+    """Return two convolutions; the second halves the image."""
     block = nn.HybridSequential()
     for stride in (1, 2):
         block.add(nn.Conv2D(channels, 3, stride, 1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"))
@@ -62,7 +62,7 @@ def build():
 
 
 def draw_batch(draw):
-    """Images with a bright square each, as (images, boxes, classes)."""
+    """Return images with a bright square each, as (images, boxes, classes)."""
     images = 0.3 * draw.randn(BATCH, 3, SIZE, SIZE)
     classes = draw.randint(0, len(CLASSES), BATCH)
     boxes = np.zeros((BATCH, 1, 4))
@@ -75,14 +75,14 @@ def draw_batch(draw):
 
 
 def train(workers, steps):
-    """The loss of each step, and the plan."""
+    """Return the loss of each step, and the plan."""
     mx.random.seed(1)
     draw = np.random.RandomState(0)
     net = build()
-    net.cast("float64")  # batch normalization makes much of the roundings of single precision
+    net.cast("float64")  # batch normalization amplifies rounding in single precision
     net.initialize(mx.init.Xavier())
     net.hybridize()
-    with autograd.train_mode():  # anchors follow from the size of the images alone
+    with autograd.train_mode():  # anchors only depend on the image size
         anchors = net(mx.nd.zeros((1, 3, SIZE, SIZE), dtype="float64"))[2].astype("float32")
     net = tofu.gluon.partition(net, ngpus=workers)  # the line
     find_targets = SSDTargetGenerator(negative_mining_ratio=-1)
@@ -94,7 +94,7 @@ def train(workers, steps):
         with autograd.record():
             scores, offsets, _ = (
                 array.astype("float32") for array in net(images)
-            )  # GluonCV's loss is of single precision
+            )  # GluonCV's loss needs single precision
             wanted = find_targets(anchors, scores, boxes, classes)
             total, _, _ = measure(scores, offsets, wanted[0], wanted[1])
             loss = mx.nd.add_n(*total)

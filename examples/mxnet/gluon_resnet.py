@@ -38,13 +38,11 @@ def build():
 
 
 def train(workers, steps):
-    """The loss of each step, and the plan."""
+    """Return the loss of each step, and the plan."""
     mx.random.seed(1)
     images, labels = draw_images(BATCH * steps)
     net = build()
-    net.cast(
-        "float64"
-    )  # batch normalization makes much of the roundings of single precision, on one device as on several
+    net.cast("float64")  # batch normalization amplifies rounding in single precision
     net.initialize(mx.init.Xavier())
     net.hybridize()
     net = tofu.gluon.partition(net, ngpus=workers)  # the line

@@ -1,4 +1,4 @@
-"""A recurrent language model over lines of two lengths, in MXNet's BucketingModule: its text is the source of a module of Python's.
+"""A recurrent language model over lines of two lengths, in MXNet's BucketingModule. Its text is the source of a Python module.
 
 python examples/mxnet/language_model.py
 """
@@ -16,7 +16,7 @@ BATCH, HIDDEN, LENGTHS = 16, 64, (8, 16)
 
 
 def read_batches(steps):
-    """Lines of characters, and what follows each, by turns of the one and the other length."""
+    """Yield lines of characters with the next characters, alternating between the two lengths."""
     codes = np.frombuffer(inspect.getsource(text_of).encode(), np.uint8) % 128
     draw = np.random.RandomState(0)
     for step in range(steps):
@@ -33,7 +33,7 @@ def read_batches(steps):
 
 
 def build(length):
-    """An LSTM, unrolled over a line."""
+    """Return an LSTM unrolled over a line."""
     data, label = mx.sym.Variable("data"), mx.sym.Variable("softmax_label")
     embedded = mx.sym.Embedding(data, input_dim=128, output_dim=HIDDEN, name="embed")
     cell = mx.rnn.LSTMCell(HIDDEN, prefix="lstm_")
@@ -47,7 +47,7 @@ def build(length):
 
 
 def train(workers, steps):
-    """The loss of each step, and the plan of the last."""
+    """Return the loss of each step, and the last plan."""
     mx.random.seed(1)
     if workers > 1:
         module = tofu.mod.BucketingModule(build, default_bucket_key=max(LENGTHS), ngpus=workers)  # the line

@@ -14,18 +14,18 @@ BATCH = 64
 
 @tofu.op("_contrib_quadratic")
 def quadratic(data, *, a=0.0, b=0.0, c=0.0):
-    """Each cell of the result is made of the same cell of the data: so it can be split along any dimension."""
+    """Compute each element from the same element of the data, so that any dimension can be split."""
     return lambda *i: a * data[i] ** 2 + b * data[i] + c
 
 
 @tofu.op("_contrib_backward_quadratic")
 def backward_quadratic(d_out, data, *, a=0.0, b=0.0, c=0.0):
-    """The gradient is an operator of its own."""
+    """Describe the gradient, which is a separate operator."""
     return lambda *i: d_out[i] * (2 * a * data[i] + b)
 
 
 def train(workers, steps):
-    """The loss of each step, and the plan."""
+    """Return the loss of each step, and the plan."""
     mx.random.seed(1)
     draw = np.random.RandomState(0)
     data = draw.randn(BATCH * steps, 20)

@@ -1,18 +1,18 @@
-"""What the examples do with their training: on one device, on several, and both losses beside each other."""
+"""Training of an example on one device and on several, with both losses beside each other."""
 
 import argparse
 import sys
 
 import numpy as np
 
-import tofu  # noqa: F401  imported before MXNet, which it makes importable where NumPy is newer than MXNet
+import tofu  # noqa: F401  imported before MXNet, which it makes importable under newer versions of NumPy
 
-# How far two losses may be apart, of their size: additions run in another order.
+# Largest relative difference of two losses, since additions run in another order.
 AGREEMENT = 1e-4
 
 
 def read_options(description, workers=4):
-    """The options of every example."""
+    """Return the options of every example."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=10, help="training steps (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=workers, help="how many devices (default: %(default)s)")
@@ -20,7 +20,7 @@ def read_options(description, workers=4):
 
 
 def compare(train, description):
-    """Call `train(workers, steps)`, which returns losses and a plan, for one worker and for several; end with 1 where they differ."""
+    """Call `train(workers, steps)`, which returns losses and a plan, for one worker and for several. Exit with 1 if they differ."""
     options = read_options(description)
     expected, _ = train(1, options.steps)
     losses, plan = train(options.workers, options.steps)
@@ -29,7 +29,7 @@ def compare(train, description):
 
 
 def show(expected, losses):
-    """Print two columns of losses, and end with status 1 where they are too far apart."""
+    """Print two columns of losses, and exit with status 1 if they differ too much."""
     print("\nstep   one device   partitioned")
     for step, (one, several) in enumerate(zip(expected, losses, strict=True), start=1):
         print(f"{step:4}   {one:10.6f}   {several:11.6f}")
@@ -40,7 +40,7 @@ def show(expected, losses):
 
 
 def draw_images(count, size=16, classes=10, seed=0):
-    """Images in which a bright square stands where their class says, as (images, labels)."""
+    """Return images with a bright square whose position is the class, as (images, labels)."""
     draw = np.random.RandomState(seed)
     labels = draw.randint(0, classes, count)
     images = 0.3 * draw.randn(count, 3, size, size).astype("float32")

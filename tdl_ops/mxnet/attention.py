@@ -2,7 +2,7 @@
 
 A projection is (time, batch, numbers). Its numbers belong to `h` heads; each head has some of queries, keys and values,
 in this order, with `d` numbers each. MXNet's scores are (batch by heads, time, time of the keys), and are split by
-batch. The operators that replace them (`tofu/mxnet/lowerings/heads.py`) have (batch, heads, time, time of the keys),
+batch. The operators that replace them (`tofu/mxnet/lowerings/attention_heads.py`) have (batch, heads, time, time of the keys),
 and are also split by heads.
 """
 

@@ -80,7 +80,7 @@ def test_hints_and_json_files_hold_the_plan(model, tmp_path):
     assert plan.tensors["fc_weight"] == (1, 0)
     assert plan.operators["conv2"] == ("co", "co")
     assert tofu.partition(plain_cnn().symbol, plan=path.read_text(), data=(64, 5, 13, 13)).plan == plan
-    (line,) = (line for line in result.output.splitlines() if line.startswith("Axes, of an operator's result: "))
+    (line,) = (line for line in result.output.splitlines() if line.startswith("Axes of operators' results: "))
     assert re.search(r"\bco\b[^;]*: dimension 1", line)
     inference = run("plan", model, *shape, "--inference")
     assert inference.exit_code == 0, inference.output
@@ -111,7 +111,8 @@ def test_wrong_options_are_refused_in_one_message(model, options, fragments):
         (("--device-memory", "1.2.3GB"), "--device-memory '1.2.3GB' is not a size"),
         (("--optimizer", "sgd,momentum"), "is not NAME,PARAMETER=VALUE"),
         (("--optimizer", "sdg"), "MXNet has no optimizer 'sdg' (did you mean sgd?)"),
-        (("--workers", "2", "--plot", "a.xyz"), "a.xyz: the ending of a picture says its format"),
+        (("--workers", "2", "--device-memory", "12"), "Did you mean 12 GiB? Write --device-memory 12GiB."),
+        (("--workers", "2", "--plot", "a.xyz"), "a.xyz: unknown picture format"),
     ],
 )
 def test_wrong_options_of_memory_are_refused(model, options, message):
@@ -171,7 +172,9 @@ def test_every_command_applies_plans_and_hints(model, tmp_path):
     assert hinted.exit_code == 0, hinted.output
     moved = tofu.Plan.from_json(Path(path).read_text()).communication_bytes
     for options in (("--plan", path), ("--workers", "2", "--hint", "fc_weight=1")):
-        assert f"2 workers, which move {format_bytes(moved)} in a step" in run("memory", model, *shape, *options).output
+        assert (
+            f"2 workers, which transfer {format_bytes(moved)} per step" in run("memory", model, *shape, *options).output
+        )
     compared = run("frontier", model, *shape, "--plan", path, "--memory-limit", "1GB", "--topology", "1e9")
     assert compared.exit_code == 1, "--plan is applied as it is"
     compared = run("frontier", model, *shape, "--plan", path, "--memory-limit", "1GB")

@@ -1,4 +1,4 @@
-"""Machines without a GPU: kernels compiled as C++, and a driver that runs them."""
+"""An emulated GPU: kernels compiled as C++, and a driver that runs them."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.fixture(scope="session")
 def emulated_gpu():
-    """The library that stands for libcuda and NVRTC."""
+    """The library that replaces libcuda and NVRTC."""
     return native.build_emulated_gpu()
 
 
@@ -32,6 +32,6 @@ def run_emulated(emulated_gpu, tmp_path):
             **settings,
         }
         command = [sys.executable, "-W", "ignore", "-c", code]
-        return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300)
+        return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600)
 
     return run

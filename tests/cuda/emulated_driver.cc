@@ -1,17 +1,18 @@
 /*!
  * \file emulated_driver.cc
- * \brief A CUDA driver and an NVRTC for machines without a GPU: device memory is the host's, a
+ * \brief A CUDA driver and NVRTC for machines without a GPU: device memory is host memory, and a
  * launch calls the kernel's C++ function thread by thread.
  *
- * TOFU_CUDA_DRIVER and TOFU_NVRTC name this library. EMULATED_CAPABILITY is the generation of its
- * GPUs (80 where it is not set); EMULATED_NO_PEERS lists pairs without access, "0-1,2-3",
- * EMULATED_SPOILT_READS a reader and an owner whose memory it reads wrongly; EMULATED_FREE_BYTES is
- * what each has left. What is
- * copied between such GPUs arrives with every bit of a byte that is set in EMULATED_COPY_MARK
- * flipped, so that a test sees which cells came by a copy.
+ * TOFU_CUDA_DRIVER and TOFU_NVRTC name this library. Settings:
  *
- * It is as strict as a GPU: what comes from the host arrives when a stream is waited for, a launch
- * that is larger than a GPU allows is refused, and so are copies of two streams to one place.
+ *     EMULATED_CAPABILITY    compute capability of the GPUs, 80 by default
+ *     EMULATED_NO_PEERS      pairs without access, "0-1,2-3"
+ *     EMULATED_SPOILT_READS  a reader and an owner whose memory it reads wrongly, "1-0"
+ *     EMULATED_FREE_BYTES    free memory of each GPU
+ *     EMULATED_COPY_MARK     bits to flip in each byte that is copied between GPUs
+ *
+ * It is as strict as a GPU: copies from the host arrive when a stream is synchronized, and launches
+ * beyond the limits of GPUs, and copies of two streams to one place, are refused.
  */
 #include <dlfcn.h>
 
@@ -63,24 +64,24 @@ void* ContextOf(int gpu) { return reinterpret_cast<void*>(static_cast<uintptr_t>
 thread_local int g_depth = 0;  // of the stack of contexts
 bool g_enabled[kNumGpus][kNumGpus] = {};
 thread_local int g_current[64];
-std::mutex g_mutex;  // a launch at a time: emulated shared memory is one
+std::mutex g_mutex;  // one launch at a time: emulated shared memory exists once
 
-/*! \brief A copy from the host that is under way. */
+/*! \brief A pending copy from the host. */
 struct Upload {
   void* to;
   std::vector<char> bytes;
 };
 std::vector<Upload> g_uploads;
 
-/*! \brief Memory that a GPU has. */
+/*! \brief Memory of a GPU. */
 struct Allocated {
   size_t bytes;
   int gpu;
 };
 std::map<Address, Allocated> g_allocated;
 
-/*! \brief What a GPU sees of others' memory, where an IOMMU spoils it: every bit is the other one.
- * Done twice, all is as it was. */
+/*! \brief Inverts the memory that a GPU reads wrongly, as with an IOMMU; a second call restores it.
+ */
 void SpoilFor(int reader) {
   const std::string pairs = Setting("EMULATED_SPOILT_READS", "") + ",";
   for (const auto& [address, memory] : g_allocated) {
@@ -92,8 +93,7 @@ void SpoilFor(int reader) {
   }
 }
 
-// Where streams copy to, for the kernels that come after it: another stream's copy to the same
-// place would not wait for these.
+// Targets of copies, by stream: another stream's copy to the same place would not wait.
 std::map<Address, void*> g_copying;
 
 }  // namespace
@@ -225,7 +225,7 @@ EXPORT int cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void*) {
   return cuMemcpyDtoH_v2(reinterpret_cast<void*>(to), from, bytes);
 }
 
-// Events are when they were recorded.
+// Events are the times at which they were recorded.
 
 EXPORT int cuEventCreate(void** event, unsigned) {
   *event = new std::chrono::steady_clock::time_point();
@@ -269,7 +269,7 @@ EXPORT int cuLaunchKernel(void* function, unsigned blocks, unsigned blocks_y, un
   return 0;
 }
 
-// NVRTC: programs are what they are compiled for.
+// NVRTC: compiled programs are their options.
 
 namespace {
 struct Program {

@@ -18,37 +18,16 @@
 #include "emulation.h"
 
 #define TOFU_TYPE float32
-#include "cuda/batch_norm.cu"
-#include "cuda/by_position.cu"
-#include "cuda/layer_norm.cu"
-#include "cuda/loss.cu"
 #include "cuda/multi_fetch.cu"
-#include "cuda/pooling.cu"
-#include "cuda/softmax.cu"
-#include "cuda/softmax_output.cu"
-#include "cuda/take.cu"
+#include "emulated_parts.h"
 #undef TOFU_TYPE
 #define TOFU_TYPE float64
-#include "cuda/batch_norm.cu"
-#include "cuda/by_position.cu"
-#include "cuda/layer_norm.cu"
-#include "cuda/loss.cu"
 #include "cuda/multi_fetch.cu"
-#include "cuda/pooling.cu"
-#include "cuda/softmax.cu"
-#include "cuda/softmax_output.cu"
-#include "cuda/take.cu"
+#include "emulated_parts.h"
 #undef TOFU_TYPE
 #define TOFU_TYPE float16
-#include "cuda/batch_norm.cu"
-#include "cuda/by_position.cu"
-#include "cuda/layer_norm.cu"
-#include "cuda/loss.cu"
 #include "cuda/multi_fetch.cu"
-#include "cuda/pooling.cu"
-#include "cuda/softmax.cu"
-#include "cuda/softmax_output.cu"
-#include "cuda/take.cu"
+#include "emulated_parts.h"
 #undef TOFU_TYPE
 #define TOFU_TYPE bfloat16
 #include "cuda/multi_fetch.cu"

@@ -1,8 +1,8 @@
 /*!
  * \file gpu_arrays.h
- * \brief Arrays of any element type on a GPU: drawn, copied there, read back; and time on a stream.
+ * \brief Arrays of any element type on a GPU, and times on a stream.
  *
- * Needs the driver alone. Under the emulated driver the same code runs on the host's memory.
+ * Needs only the driver. The emulated driver runs the same code on host memory.
  */
 #ifndef TOFU_TESTS_CUDA_GPU_ARRAYS_H_
 #define TOFU_TESTS_CUDA_GPU_ARRAYS_H_
@@ -26,7 +26,7 @@ using tofu::cuda::Address;
 using tofu::cuda::Device;
 using tofu::cuda::DeviceMemory;
 
-/*! \brief What the tests need of the driver beside what Tofu does; names are cuda.h's. */
+/*! \brief Functions of the driver that only the tests need, named as in cuda.h. */
 struct TestDriver {
   int (*cuMemcpyDtoH)(void* to, Address from, size_t bytes);
   int (*cuMemcpyDtoDAsync)(Address to, Address from, size_t bytes, void* stream);
@@ -122,8 +122,8 @@ inline void ReadBack(const DeviceMemory& memory, HostArray* array) {
       "reading back");
 }
 
-/*! \brief The median time of `action` on the default stream, in seconds, each time between two
- * events; the first runs do not count. */
+/*! \brief The median time of `action` on the default stream in seconds, after a few warm-up runs.
+ */
 inline double MedianSeconds(int runs, const std::function<void()>& action) {
   constexpr int kWarmUps = 3;
   const TestDriver& driver = TestDriver::Get();
@@ -156,7 +156,7 @@ inline void CopyWithin(Address to, Address from, size_t bytes) {
                           "copying within the GPU");
 }
 
-/*! \brief Memory with what `drawn` holds, again and again, until it is full. */
+/*! \brief Memory filled with repetitions of an array. */
 inline DeviceMemory Repeat(const HostArray& drawn, size_t bytes) {
   DeviceMemory memory(Device::Get(0), bytes);
   const DeviceMemory source(Device::Get(0), drawn.bytes.data(), drawn.bytes.size());
@@ -166,14 +166,14 @@ inline DeviceMemory Repeat(const HostArray& drawn, size_t bytes) {
   return memory;
 }
 
-/*! \brief Memory with floats in it that differ. */
+/*! \brief Memory filled with different floats. */
 inline DeviceMemory Filled(size_t bytes) {
   HostArray drawn({"float32", 1 << 20});
   for (size_t i = 0; i < drawn.cells(); ++i) drawn.Put(i, static_cast<double>(i % 1009));
   return Repeat(drawn, bytes);
 }
 
-/*! \brief Seconds in which the driver copies so many bytes within the GPU. */
+/*! \brief Seconds of a copy of so many bytes within the GPU. */
 inline double SecondsOfCopy(size_t bytes, int runs) {
   const DeviceMemory from = Filled(bytes);
   const DeviceMemory to(Device::Get(0), bytes);

@@ -3,12 +3,15 @@
  */
 #include "gpu_fetches.h"
 
+#include <algorithm>
 #include <cstdio>
-#include <random>
+#include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "cuda/device_fetch.h"
+#include "fetch_cases.h"
 #include "gpu_arrays.h"
 
 namespace tofu_gpu {
@@ -16,8 +19,6 @@ namespace {
 
 using tofu::Interval;
 using tofu::Piece;
-using tofu::Reducer;
-using tofu::Source;
 using tofu::cuda::DeviceFetch;
 using tofu::cuda::FetchCall;
 using tofu::cuda::FetchGeometry;
@@ -25,160 +26,63 @@ using tofu::cuda::FetchGeometry;
 struct FetchCase {
   std::string type;
   bool adds = false;
-  Reducer reducer = Reducer::kSum;
+  int reducer = 0;
   int shift = 0;  // of all arrays, in elements
 };
 
-int64_t NumCells(const std::vector<int64_t>& shape) {
-  int64_t cells = 1;
-  for (int64_t extent : shape) cells *= extent;
-  return cells;
-}
-
-int64_t Offset(const std::vector<int64_t>& shape, const std::vector<int64_t>& cell) {
-  int64_t offset = 0;
-  for (size_t d = 0; d < shape.size(); ++d) offset = offset * shape[d] + cell[d];
-  return offset;
-}
-
-/*! \brief A region in slabs along one dimension, each with any number of sources; one may be filled
- * and one ends before the region does. */
-FetchGeometry DrawGeometry(std::mt19937* random, int element_bytes) {
-  const auto draw = [&](int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(*random);
-  };
-  FetchGeometry geometry;
-  geometry.element_bytes = element_bytes;
-  const int64_t rank = draw(1, 4);
-  for (int64_t d = 0; d < rank; ++d) geometry.shape.push_back(draw(1, d + 1 == rank ? 90 : 12));
-  const size_t along = static_cast<size_t>(draw(0, rank - 1));
-  const int64_t num_inputs = draw(1, 5);
-  for (int64_t i = 0; i < num_inputs; ++i) {
-    geometry.inputs.push_back(geometry.shape);
-    for (int64_t& extent : geometry.inputs.back()) extent += draw(0, 3);
-  }
-  for (int64_t begin = 0; begin < geometry.shape[along];) {
-    const int64_t end = std::min(geometry.shape[along], begin + draw(1, geometry.shape[along]));
-    Piece piece;
-    for (int64_t extent : geometry.shape) piece.box.push_back(Interval{0, extent});
-    piece.box[along] = Interval{begin, end};
-    if (draw(0, 3) == 0)
-      piece.box[rank - 1].end -= draw(0, piece.box[rank - 1].end - piece.box[rank - 1].begin - 1);
-    for (int64_t sources = draw(0, 3); sources > 0; --sources) {
-      Source source;
-      source.input = draw(0, num_inputs - 1);
-      for (size_t d = 0; d < geometry.shape.size(); ++d) {
-        const int64_t extent = piece.box[d].end - piece.box[d].begin;
-        source.begin.push_back(draw(0, geometry.inputs[source.input][d] - extent));
-      }
-      piece.sources.push_back(source);
-    }
-    geometry.pieces.push_back(piece);
-    begin = end;
-  }
-  return geometry;
-}
-
-double Combine(Reducer reducer, double a, double b) {
-  switch (reducer) {
-    case Reducer::kMaximum:
-      return std::max(a, b);
-    case Reducer::kMinimum:
-      return std::min(a, b);
-    case Reducer::kProduct:
-      return a * b;
-    default:
-      return a + b;
-  }
-}
-
-/*! \brief What a cell of the region is before anything is added: the reduction of its sources. */
-double CellOf(const FetchGeometry& geometry, const std::vector<HostArray>& inputs,
-              const FetchCase& one, const std::vector<int64_t>& cell, double fill) {
-  for (const Piece& piece : geometry.pieces) {
-    bool is_inside = true;
-    for (size_t d = 0; d < cell.size(); ++d) {
-      is_inside = is_inside && cell[d] >= piece.box[d].begin && cell[d] < piece.box[d].end;
-    }
-    if (!is_inside || piece.sources.empty()) continue;
-    double value = 0;
-    for (size_t s = 0; s < piece.sources.size(); ++s) {
-      const Source& source = piece.sources[s];
-      std::vector<int64_t> at = source.begin;
-      for (size_t d = 0; d < cell.size(); ++d) at[d] += cell[d] - piece.box[d].begin;
-      const double read = inputs[source.input].Get(
-          one.shift + static_cast<size_t>(Offset(geometry.inputs[source.input], at)));
-      value = s == 0 ? read : Combine(one.reducer, value, read);
-    }
-    return value;
-  }
-  return fill;
-}
-
-std::string Describe(const FetchGeometry& geometry, const FetchCase& one) {
-  std::string text = one.type + (one.adds ? " adds" : " writes") + ", reducer " +
-                     std::to_string(static_cast<int>(one.reducer)) + ", shift " +
-                     std::to_string(one.shift) + ", shape";
-  for (int64_t extent : geometry.shape) text += " " + std::to_string(extent);
-  return text;
-}
-
-/*! \brief One fetch; small whole numbers, which every type holds and adds without rounding. */
-bool IsRight(const FetchGeometry& geometry, const FetchCase& one, std::mt19937* random) {
-  constexpr double kFill = 2;
-  const bool is_bool = one.type == "bool";
-  std::uniform_int_distribution<int> numbers(is_bool ? 0 : 1, is_bool ? 1 : 4);
+/*! \brief A random fetch of small whole numbers, which every type sums without rounding. */
+template <typename T>
+bool IsRight(const FetchCase& fetch_case, tofu_test::Random* random) {
+  const FetchGeometry geometry = tofu_test::DrawGeometry(random, sizeof(T));
+  const size_t shift = fetch_case.shift * sizeof(T);
+  tofu::cuda::FetchArguments expected = {};
   std::vector<HostArray> host;
   std::vector<DeviceMemory> memory;
-  const auto add_array = [&](const std::vector<int64_t>& shape) {
-    host.emplace_back(HostArray::Size{one.type, static_cast<size_t>(NumCells(shape) + one.shift)});
-    for (size_t i = 0; i < host.back().cells(); ++i) host.back().Put(i, numbers(*random));
+  const auto add_array = [&](const tofu_test::Extents& shape) {
+    const int64_t elements = tofu_test::NumElements(shape) + fetch_case.shift;
+    host.emplace_back(HostArray::Size{fetch_case.type, static_cast<size_t>(elements)});
+    const int64_t most = tofu_test::MostDrawn(fetch_case.reducer);
+    tofu_test::FillAtRandom<T>(random, elements, most, host.back().bytes.data());
     memory.emplace_back(Device::Get(0), host.back().bytes.data(), host.back().bytes.size());
+    return reinterpret_cast<void*>(memory.back().address() + shift);
   };
-  for (const auto& shape : geometry.inputs) add_array(shape);
-  add_array(geometry.shape);
-  const HostArray before = host.back();
-  const Address shift = static_cast<Address>(one.shift * BytesOf(one.type));
   FetchCall call;
-  call.fill = kFill;
-  call.adds = one.adds;
-  call.reducer = one.reducer;
-  call.output = reinterpret_cast<void*>(memory.back().address() + shift);
+  for (const auto& shape : geometry.inputs) call.inputs.push_back(add_array(shape));
+  call.output = add_array(geometry.shape);
+  call.fill = 2;
+  call.adds = fetch_case.adds;
+  call.reducer = static_cast<tofu::Reducer>(fetch_case.reducer);
+  expected.fill = call.fill;
+  expected.adds = call.adds;
+  expected.reducer = fetch_case.reducer;
   for (size_t i = 0; i < geometry.inputs.size(); ++i) {
-    call.inputs.push_back(reinterpret_cast<void*>(memory[i].address() + shift));
+    expected.inputs[i] = host[i].bytes.data() + shift;
   }
-  DeviceFetch fetch(geometry, one.type, 0, std::vector<int>(geometry.inputs.size(), 0));
+  DeviceFetch fetch(geometry, fetch_case.type, 0, std::vector<int>(geometry.inputs.size(), 0));
   fetch.Launch(call);
-  HostArray found = before;
+  const std::vector<char>& bytes = host.back().bytes;
+  const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(shift);
+  const auto region = tofu_test::ExpectRegion<T>(geometry, expected, {begin, bytes.end()});
+  HostArray found = host.back();
   ReadBack(memory.back(), &found);
-  int64_t wrong = 0;
-  HostArray expected(HostArray::Size{one.type, 1});
-  std::vector<int64_t> cell(geometry.shape.size(), 0);
-  for (int64_t at = 0; at < NumCells(geometry.shape); ++at) {
-    int64_t rest = at;
-    for (size_t d = cell.size(); d-- > 0; rest /= geometry.shape[d])
-      cell[d] = rest % geometry.shape[d];
-    const size_t place = static_cast<size_t>(at + one.shift);
-    const double value = CellOf(geometry, host, one, cell, kFill);
-    expected.Put(0, one.adds ? value + before.Get(place) : value);
-    wrong += found.Get(place) != expected.Get(0) ? 1 : 0;
+  if (std::equal(bytes.begin(), begin, found.bytes.begin()) &&
+      std::memcmp(region.data(), found.bytes.data() + shift, region.size()) == 0) {
+    return true;
   }
-  for (int i = 0; i < one.shift; ++i) wrong += found.Get(i) != before.Get(i) ? 1 : 0;
-  if (wrong > 0) {
-    std::printf("fetch %s: %lld cells differ\n", Describe(geometry, one).c_str(),
-                static_cast<long long>(wrong));  // NOLINT(runtime/int)
-  }
-  return wrong == 0;
+  std::printf("fetch %s%s, reducer %d, shift %d, %zu dimensions: elements differ\n",
+              fetch_case.type.c_str(), fetch_case.adds ? " adds" : " writes", fetch_case.reducer,
+              fetch_case.shift, geometry.shape.size());
+  return false;
 }
 
-/*! \brief A region that is timed; `goal` is the share of a copy's bandwidth that is aimed at. */
+/*! \brief A region that is timed; `goal` is the intended share of a copy's bandwidth. */
 struct MeasuredFetch {
   const char* name;
   FetchGeometry geometry;
   double goal;
 };
 
-/*! \brief Shards next to each other: rows of each are narrow, and lie apart in the source. */
+/*! \brief Shards side by side, whose narrow rows are apart in the source. */
 FetchGeometry SideBySide(int64_t parts, int64_t rows, int64_t columns) {
   FetchGeometry geometry;
   geometry.shape = {rows, parts * columns};
@@ -212,14 +116,14 @@ void MeasureFetches(size_t bytes, int runs, double copy) {
       {"rows of 512 B", rows(128), 0.7},       {"rows of 64 B", rows(16), 0.4},
       {"sum of 8", SumOf(8, cells / 4), 0.85},
   };
-  for (const MeasuredFetch& one : all) {
-    const FetchGeometry& geometry = one.geometry;
+  for (const MeasuredFetch& measured : all) {
+    const FetchGeometry& geometry = measured.geometry;
     DeviceFetch fetch(geometry, "float32", 0, std::vector<int>(geometry.inputs.size(), 0));
     std::vector<DeviceMemory> memory;
     FetchCall call;
-    int64_t moved = NumCells(geometry.shape);
+    int64_t moved = tofu_test::NumElements(geometry.shape);
     const auto add_array = [&](const std::vector<int64_t>& shape) {
-      memory.push_back(Filled(static_cast<size_t>(NumCells(shape) * kElement)));
+      memory.push_back(Filled(static_cast<size_t>(tofu_test::NumElements(shape) * kElement)));
       return reinterpret_cast<void*>(memory.back().address());
     };
     for (const auto& shape : geometry.inputs) call.inputs.push_back(add_array(shape));
@@ -235,22 +139,23 @@ void MeasureFetches(size_t bytes, int runs, double copy) {
         "{\"what\": \"fetch\", \"kernel\": \"tofu_multi_fetch\", \"type\": \"float32\", \"view\": "
         "\"%s\", "
         "\"bytes\": %.0f, \"seconds\": %.6g, \"share\": %.4f, \"goal\": %.2f}\n",
-        one.name, moved_bytes, seconds, moved_bytes / seconds / copy, one.goal);
+        measured.name, moved_bytes, seconds, moved_bytes / seconds / copy, measured.goal);
   }
 }
 
 int CheckFetches(int* failures) {
-  std::mt19937 random(7);
+  tofu_test::Random random(7);
   int done = 0;
   for (const char* type :
        {"float32", "float64", "float16", "bfloat16", "uint8", "int8", "int32", "int64", "bool"}) {
     for (int round = 0; round < 40; ++round) {
-      const Reducer reducer =
-          static_cast<Reducer>(std::string(type) == "bool" ? 0 : round / 2 % tofu::kNumReducers);
-      const FetchCase one = {type, round % 2 == 1, reducer, round / 8};
+      const int reducer = std::string(type) == "bool" ? 0 : round / 2 % tofu::kNumReducers;
+      const FetchCase fetch_case = {type, round % 2 == 1, reducer, round / 8};
       const bool is_staged = round % 5 == 4;
       if (is_staged) setenv("TOFU_STAGE_FETCHES", "1", 1);
-      *failures += IsRight(DrawGeometry(&random, BytesOf(type)), one, &random) ? 0 : 1;
+      *failures += WithType(type, [&](auto element) {
+        return IsRight<decltype(element)>(fetch_case, &random) ? 0 : 1;
+      });
       if (is_staged) unsetenv("TOFU_STAGE_FETCHES");
       ++done;
     }

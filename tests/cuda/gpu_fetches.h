@@ -1,6 +1,6 @@
 /*!
  * \file gpu_fetches.h
- * \brief Fetches on a GPU against a loop over cells.
+ * \brief Fetches on a GPU, compared with a loop over elements.
  */
 #ifndef TOFU_TESTS_CUDA_GPU_FETCHES_H_
 #define TOFU_TESTS_CUDA_GPU_FETCHES_H_
@@ -9,11 +9,11 @@
 
 namespace tofu_gpu {
 
-/*! \brief Runs all of them, prints those that are wrong; returns how many ran, and adds to
- * `failures`. */
+/*! \brief Runs random fetches, prints wrong ones and adds their number to `failures`. Returns how
+ * many ran. */
 int CheckFetches(int* failures);
 
-/*! \brief Bandwidths of regions of so many bytes, a JSON object in each line.
+/*! \brief Prints bandwidths of regions of so many bytes, one JSON object per line.
  * \param copy bytes read and written in a second by a copy within the GPU */
 void MeasureFetches(size_t bytes, int runs, double copy);
 

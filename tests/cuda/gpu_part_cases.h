@@ -1,6 +1,6 @@
 /*!
  * \file gpu_part_cases.h
- * \brief Every kernel of a part, what its arrays are, and arrays for it.
+ * \brief Every kernel of a part, with the kinds of its arrays.
  */
 #ifndef TOFU_TESTS_CUDA_GPU_PART_CASES_H_
 #define TOFU_TESTS_CUDA_GPU_PART_CASES_H_
@@ -24,17 +24,16 @@ using tofu::cuda::PartLoop;
 /*!
  * \brief A kernel and its arrays, inputs and outputs, one letter each.
  *
- * d like the data; v a vector along the dimension; r the same, in single precision for data in half
- * precision; V in double precision; l one for each line; L the same in double precision; y one for
- * each line, a class; N a number in double precision; x classes like the data; i indices of
- * positions; I of one for each line; t a table of `positions.extent` rows; g the gradient of what
- * is looked up. Capital or not, what indices are is of the data's type here.
+ * d data; v a vector along the dimension; r a vector, in single precision for half-precision data;
+ * V a vector in double precision; l numbers per line; L numbers per line in double precision; y a
+ * class per line; N a number in double precision; x classes like the data; i indices of positions;
+ * I an index per line; t a table of `positions.extent` rows; g the gradient of a lookup. Indices
+ * have the type of the data.
  */
 struct PartCase {
   PartKernel kernel;
   const char* letters;
-  const char* untouched =
-      "";  // arrays that the operator has and this kernel neither reads nor writes
+  const char* untouched = "";  // arrays of the operator that this kernel does not access
 };
 
 inline const std::vector<PartCase>& PartCases() {
@@ -83,7 +82,7 @@ inline const std::vector<PartCase>& PartCases() {
   return cases;
 }
 
-/*! \brief The shape of the data, and for lookups the rows of the table and how many indices. */
+/*! \brief The shape of the data, and the number of indices of a lookup. */
 struct View {
   Index outer, extent, inner;
   Index count = 37;
@@ -93,7 +92,7 @@ inline bool Is(const PartCase& part, const char* name) {
   return std::strcmp(part.kernel.name, name) == 0;
 }
 
-/*! \brief Arguments without tensors: numbers in which a mistake would show. */
+/*! \brief Arguments without tensors. */
 inline PartArguments ArgumentsOf(const PartCase& part, const View& view, const std::string& type,
                                  int request) {
   PartArguments a = {};
@@ -130,7 +129,7 @@ inline PartArguments ArgumentsOf(const PartCase& part, const View& view, const s
   return a;
 }
 
-/*! \brief The type and the size of the array that a letter stands for. */
+/*! \brief The type and size of an array. */
 inline HostArray::Size SizeOfArray(char letter, const PartCase& part, const View& view,
                                    const std::string& type) {
   const Index lines = view.outer * view.inner;
@@ -147,9 +146,9 @@ inline HostArray::Size SizeOfArray(char letter, const PartCase& part, const View
   return {is_double ? "float64" : is_single ? "float32" : type, static_cast<size_t>(cells)};
 }
 
-constexpr Index kMostDrawn = 2000;  // different indices: half precision knows all below 2048
+constexpr Index kMostDrawn = 2000;  // different indices; half precision represents all below 2048
 
-/*! \brief Numbers for a letter: positive, as variances, deviations and sums of exponentials are. */
+/*! \brief Draws positive numbers, as variances and sums of exponentials are. */
 inline void DrawInto(char letter, const View& view, std::mt19937* random, HostArray* array) {
   const bool is_index = std::strchr("iIxy", letter) != nullptr;
   const Index most = std::min<Index>(2 * view.extent, kMostDrawn);

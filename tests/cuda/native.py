@@ -1,9 +1,9 @@
-"""Builds csrc/cuda as a library for programs without MXNet, with nothing but a C++ compiler.
+"""Build csrc/cuda as libraries and programs without MXNet, with only a C++ compiler.
 
-    python -m tests.cuda.native      builds all of them, and says where they are
+    python -m tests.cuda.native      builds all of them and prints their paths
 
-The same sources are part of `tofu._mxnet`. A library is called by a hash of what it is made of, and built once: for a machine without a
-compiler, it is built on another one and copied along, to the same place.
+The same sources are part of `tofu._mxnet`. A file is named by a hash of its sources and built once. For a machine without a compiler,
+build it elsewhere and copy it to the same path.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "cuda"
-# The C++ runtime goes into the library, for machines without a compiler, and mixes with no other one in the process.
+# The library contains the C++ runtime, for machines without a compiler.
 WITH_RUNTIME = ["-static-libgcc", "-static-libstdc++", "-Wl,--exclude-libs,ALL"]
 FLAGS = [
     "-std=c++17",
-    "-O1",  # half the time of -O2 to compile; what runs on a GPU is compiled there
+    "-O1",  # compiles twice as fast as -O2; GPU code is compiled on the GPU
     "-fPIC",
     "-fno-strict-aliasing",
     f"-I{ROOT / 'csrc'}",
@@ -33,19 +33,18 @@ FLAGS = [
 
 
 def build_cuda_library() -> Path:
-    """The library of csrc/cuda behind the C functions of csrc/bindings/cuda_library.cc."""
+    """Build csrc/cuda behind the C functions of csrc/bindings/cuda_library.cc."""
     return _build("tofu_cuda", [*_sources_of_cuda(), ROOT / "csrc/bindings/cuda_library.cc"], embeds=True)
 
 
 def build_emulated_gpu() -> Path:
-    """A CUDA driver and an NVRTC that run the kernels on the CPU, thread by thread; see tests/cuda/emulated_driver.cc."""
-    return _build(
-        "emulated_gpu", [ROOT / "tests/cuda/emulated_driver.cc", ROOT / "tests/cuda/emulation.cc"], embeds=False
-    )
+    """Build a CUDA driver and NVRTC that run kernels on the CPU; see tests/cuda/emulated_driver.cc."""
+    sources = [ROOT / "tests/cuda" / name for name in ("emulated_driver.cc", "emulation.cc")]
+    return _build("emulated_gpu", sources, embeds=False)
 
 
 def build_gpu_parts() -> Path:
-    """The program that checks and measures every kernel on a GPU; see tests/cuda/gpu_parts.cc. It finds its kernels on the CPU by name."""
+    """Build the program that checks and measures every kernel on a GPU; see tests/cuda/gpu_parts.cc."""
     tests = [ROOT / "tests/cuda" / name for name in ("gpu_parts.cc", "gpu_fetches.cc", "emulation.cc")]
     return _build("gpu_parts", [*_sources_of_cuda(), *tests], embeds=True, links=("-rdynamic", "-lpthread"))
 
@@ -55,7 +54,7 @@ def _sources_of_cuda() -> list[Path]:
 
 
 def _find_compiler() -> list[str]:
-    """CXX, or the first C++ compiler that is installed; ziglang is one that pip installs, which always puts its runtime into a library."""
+    """Return CXX, or the first installed C++ compiler, or ziglang, which pip installs."""
     given = os.environ.get("CXX", "").split()
     for command in [given] if given else [["g++"], ["c++"], ["clang++"]]:
         if shutil.which(command[0]) is not None:
@@ -69,11 +68,7 @@ def _find_compiler() -> list[str]:
 def _build(name: str, sources: Sequence[Path], *, embeds: bool, links: Sequence[str] = ("-shared",)) -> Path:
     embed = ROOT / "csrc/cuda/embed_sources.py"
     kernels = [path for path in sorted((ROOT / "csrc/cuda").iterdir()) if path.suffix in (".cu", ".cuh")]
-    headers = [
-        *(ROOT / "csrc/cuda").glob("*.h"),
-        *(ROOT / "tests/cuda").glob("*.h"),
-        ROOT / "csrc/core/program/program.h",
-    ]
+    headers = [path for folder in ("csrc/cuda", "csrc/core", "tests") for path in (ROOT / folder).rglob("*.h")]
     digest = hashlib.sha256(" ".join([*WITH_RUNTIME, *FLAGS[:-2], *links]).encode())
     for path in [*sources, *kernels, *sorted(headers), embed]:
         digest.update(path.read_bytes())

@@ -1,6 +1,6 @@
-"""Every part of a lowered operator on random arrays, first by its CPU kernel, then by its GPU code under an emulated driver.
+"""Run every part on random arrays by its CPU kernel and by its GPU code under an emulated driver, and compare.
 
-A program: prints the name of each part that was compared; a difference is an exception.
+The program prints the name of each part; a difference raises.
 """
 
 import ctypes
@@ -12,9 +12,9 @@ from mxnet.base import _LIB, check_call
 
 from tofu import _mxnet
 
-# As in csrc/nnvm/parts/lowered_operator.h: d data, v vector, r the same but single for half precision, V double, l line sums, L double, n
-# like those here, N a number, i indices, here one for each position or (I) for each line, t what becomes of data and
-# indices, x indices of the data's type.
+# Letters as in csrc/nnvm/parts/lowered_operator.h: d data, v vector, r vector (single precision for half), V vector in double, l line sums,
+# L line sums in double, n line numbers, N a number, i indices per position, I indices per line, t result of a lookup, x indices of the
+# data's type.
 PARTS = {
     "_tofu_batch_norm_sum": "d>V",
     "_tofu_batch_norm_squares": "dV>V",
@@ -50,7 +50,7 @@ PARTS = {
     "_tofu_one_hot": "x>t",
     "_tofu_sequence_mask": "dI>d",
 }
-# Shape and axis: lines of neighbours, positions of neighbours, neither; longer and shorter than a block.
+# Shapes and axes whose lines or positions are adjacent in memory, or neither; longer and shorter than a block.
 VIEWS = [
     ((3, 7, 5), 1),
     ((2, 300), 1),
@@ -65,7 +65,7 @@ TOLERANCES = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3}
 
 
 def draw(letter, rng, shape, axis, dtype):
-    """An array for one letter of a signature; positive, as variances, deviations and sums of exponentials are."""
+    """Draw an array for a letter of a signature; positive, as variances and sums of exponentials are."""
     line = tuple(1 if d == axis % len(shape) else n for d, n in enumerate(shape))
     if letter == "N":
         return mx.nd.array([7], dtype="float64")
@@ -80,17 +80,20 @@ def draw(letter, rng, shape, axis, dtype):
     return mx.nd.array(rng.uniform(0.5, 1.5, extents), dtype=wide.get(letter, dtype))
 
 
-def run(name, inputs, attributes):
-    """All arrays after the part has run: what it writes, and its inputs, which it may change."""
+def invoke(name, inputs, attributes, out=None):
+    """Call an operator of the module as MXNet's imperative interface does. Return its outputs."""
     handle = ctypes.c_void_p()
     check_call(_LIB.NNGetOpHandle(name.encode(), ctypes.byref(handle)))
-    copies = [array.copy() for array in inputs]
+    values = list(map(str, attributes.values()))
     with mx.autograd.train_mode():
-        outputs = _imperative_invoke(
-            handle.value, copies, list(attributes), list(map(str, attributes.values())), None, False, False
-        )
-    outputs = outputs if isinstance(outputs, list) else [outputs]
-    return [array.asnumpy() for array in [*outputs, *copies]]
+        found = _imperative_invoke(handle.value, inputs, list(attributes), values, out, False, False)
+    return found if isinstance(found, list) else [found]
+
+
+def run(name, inputs, attributes):
+    """Return the outputs of a part and its inputs, which it may change."""
+    copies = [array.copy() for array in inputs]
+    return [array.asnumpy() for array in [*invoke(name, copies, attributes), *copies]]
 
 
 def main():
@@ -106,23 +109,18 @@ def main():
                 attributes |= {"classes": shape[axis] + 9, "first": number % 2}
                 if set("iIx") & set(letters):
                     part = {"first": shape[axis] // 3, "rows": 2 * shape[axis], "extent": shape[axis] + 1}
-                    attributes |= part | {
-                        "axis": axis % len(shape),
-                        "mode": ["clip", "wrap", "exact", "length"][number % 4],
-                        "keepdims": True,
-                    }
+                    mode = ["clip", "wrap", "exact", "length"][number % 4]
+                    attributes |= part | {"axis": axis % len(shape), "mode": mode, "keepdims": True}
                 attributes |= {"ignore_label": 1, "use_ignore": number % 3 == 0, "smooth_alpha": 0.1, "grad_scale": 2}
                 attributes |= {"valid_thresh": 1}
                 cases.append((name, dtype, inputs, attributes, run(name, inputs, attributes)))
     _mxnet.run_gpu_code_on_cpu()
     for name, dtype, inputs, attributes, expected in cases:
         found = run(name, inputs, attributes)
-        for position, (one, other) in enumerate(zip(found, expected, strict=True)):
-            assert one.dtype == other.dtype
-            tolerance = TOLERANCES[dtype]
-            np.testing.assert_allclose(
-                one, other, tolerance, tolerance, err_msg=f"{name} {attributes} array {position}"
-            )
+        for position, (array, wanted) in enumerate(zip(found, expected, strict=True)):
+            assert array.dtype == wanted.dtype
+            what = f"{name} {attributes} array {position}"
+            np.testing.assert_allclose(array, wanted, TOLERANCES[dtype], TOLERANCES[dtype], err_msg=what)
     print(*PARTS, sep="\n")
 
 

@@ -1,6 +1,6 @@
 /*!
  * \file test_device_fetch.cc
- * \brief The host's side of a fetch, over a driver that runs kernels on the CPU.
+ * \brief The host side of a fetch, with a driver that runs kernels on the CPU.
  */
 #include <sys/stat.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using namespace tofu::cuda;  // NOLINT(build/namespaces)
 
-/*! \brief Rows of two tensors of 4 x 6 bytes next to each other, their sum below, and a cell in no
+/*! \brief Rows of two tensors of 4 x 6 bytes side by side, their sum below, and an element in no
  * piece. */
 FetchGeometry MakeGeometry() {
   FetchGeometry geometry;
@@ -48,7 +48,7 @@ struct Arrays {
   std::vector<uint8_t> a, b, out;
 };
 
-/*! \brief The region by hand; `mark` is flipped in what comes from b. */
+/*! \brief The expected region; `mark` is flipped in elements of b. */
 std::vector<uint8_t> Expect(const Arrays& arrays, int fill, int mark) {
   const auto b = [&](int i) { return arrays.b[i] ^ mark; };
   std::vector<uint8_t> region;
@@ -79,7 +79,7 @@ void TestWritesAndAdds() {
 void TestCopiesWhatCannotBeRead() {
   DeviceFetch fetch(MakeGeometry(), "uint8", 2, {2, 3});
   CHECK(fetch.staged_bytes(0) == 0);
-  CHECK(fetch.staged_bytes(1) == 18);  // up to the last byte that is read; it begins at an item
+  CHECK(fetch.staged_bytes(1) == 18);  // from an item up to the last byte that is read
   Arrays arrays;
   fetch.Launch(arrays.Call(0, false));
   CHECK(arrays.out == Expect(arrays, 0, 64));
@@ -88,7 +88,7 @@ void TestCopiesWhatCannotBeRead() {
   CHECK(Device::Get(3).CanRead(Device::Get(4)));
 }
 
-/*! \brief As two graphs do that have the fetch in common. */
+/*! \brief Two graphs may share a fetch. */
 void TestStreamsDoNotShareWhatIsCopied() {
   DeviceFetch fetch(MakeGeometry(), "uint8", 2, {3, 3});
   int streams[2];
@@ -169,12 +169,12 @@ void TestKeepsKernelsOnDisk() {
   const std::string folder = std::string(std::getenv("TOFU_KERNEL_CACHE")) + "/new/one";
   setenv("TOFU_KERNEL_CACHE", folder.c_str(), 1);
   const std::string first = GetKernels("multi_fetch.cu", "int32", 86);
-  CHECK(first.find("--gpu-architecture=compute_80") != std::string::npos);  // 86 is not known
+  CHECK(first.find("--gpu-architecture=compute_80") != std::string::npos);  // 86 is unknown
   CHECK(GetKernels("multi_fetch.cu", "int32", 80).find("sm_80") != std::string::npos);
   CHECK(GetKernels("multi_fetch.cu", "int32", 86) == first);
   struct stat info;
   CHECK(stat(folder.c_str(), &info) == 0);
-  setenv("TOFU_KERNEL_CACHE", "/proc/none", 1);  // cannot be written to
+  setenv("TOFU_KERNEL_CACHE", "/proc/none", 1);  // not writable
   CHECK(GetKernels("multi_fetch.cu", "int32", 86) == first);
   CHECK_THROWS(CudaError, GetKernels("multi_fetch.cu", "int32", 30), "compute capability 3.0");
   CHECK_THROWS(CudaError, GetKernels("no.cu", "int32", 80), "there is no kernel file no.cu");

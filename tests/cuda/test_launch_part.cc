@@ -3,18 +3,21 @@
  * \brief Launches of the kernels of lowered operators, for tensors of any size.
  */
 #include <cstdint>
+#include <vector>
 
 #include "../core/check.h"
 #include "cuda/group_loops.cuh"
 #include "cuda/launch_part.h"
+#include "cuda/sort_positions.cuh"
+#include "emulation.h"
 
 namespace {
 
 using namespace tofu::cuda;  // NOLINT(build/namespaces)
 using tofu_test::Random;
 
-/*! \brief Positions and lines of tensors of up to 2^45 cells, without the memory. */
-void TestCellsOfHugeTensors(uint64_t seed) {
+/*! \brief Positions and lines of tensors of up to 2^45 elements, without their memory. */
+void TestElementsOfHugeTensors(uint64_t seed) {
   Random random(seed);
   PartArguments a = {};
   a.outer = random.Draw(1, 1 << 15);
@@ -36,7 +39,7 @@ void TestCellsOfHugeTensors(uint64_t seed) {
   CHECK(on.place().cell == (line / a.inner * a.extent + last) * a.inner + line % a.inner);
 }
 
-/*! \brief What GPUs allow, for tensors of any size; no tensor without cells is launched. */
+/*! \brief Launches stay within the limits of GPUs; empty tensors are not launched. */
 void TestLaunchesAreWithinLimits(uint64_t seed) {
   Random random(seed);
   PartArguments a = {};
@@ -59,7 +62,7 @@ void TestLaunchesAreWithinLimits(uint64_t seed) {
   }
 }
 
-/*! \brief A sum is shared by the same blocks on every GPU, wherever the tensor lies in memory. */
+/*! \brief The same blocks share a sum on every GPU and at every address. */
 void TestSumsHaveOneOrder(uint64_t seed) {
   Random random(seed);
   PartArguments a = {};
@@ -74,19 +77,60 @@ void TestSumsHaveOneOrder(uint64_t seed) {
     const auto others = LaunchesOf(kernel, shifted, 4, 132, &a);
     CHECK(some.size() == others.size());
     for (size_t i = 0; i < some.size(); ++i) {
-      const PartLayout& one = some[i].arguments.layout;
-      const PartLayout& other = others[i].arguments.layout;
-      CHECK(one.packing == other.packing && one.lanes == other.lanes);
-      CHECK(one.shares == other.shares && some[i].name == others[i].name);
+      const PartLayout& first = some[i].arguments.layout;
+      const PartLayout& second = others[i].arguments.layout;
+      CHECK(first.packing == second.packing && first.lanes == second.lanes);
+      CHECK(first.shares == second.shares && some[i].name == others[i].name);
     }
   }
+}
+
+/*! \brief A thread of a launch that sorts indices. */
+void Sort(const PartLaunch& launch) {
+  if (launch.name == "tofu_sort_block") SortBlocks(launch.arguments);
+  if (launch.name == "tofu_sort_apart") SortApart(launch.arguments);
+  if (launch.name == "tofu_find_rows") FindRows(launch.arguments);
+}
+
+/*! \brief The keys of each row after all launches that sort; some indices are of other parts. */
+void TestSorting(int64_t count) {
+  Random random(static_cast<uint64_t>(count));
+  PartArguments a = {};
+  a.outer = 1;
+  a.extent = 50;
+  a.inner = 1;
+  a.positions = {10, a.extent, 100, count, kExact, 1, 1};
+  std::vector<double> indices(static_cast<size_t>(count));
+  for (double& index : indices) index = static_cast<double>(random.Draw(0, 99));
+  a.tensors[1] = indices.data();
+  a.num_inputs = 2;
+  const PartKernel kernel = {"take.cu", "tofu_take_backward", PartLoop::kLookUpSorted};
+  std::vector<Index> scratch(ScratchBytesOf(kernel, a, 8) / sizeof(Index));
+  Sorting sorting = {};
+  for (const PartLaunch& launch : LaunchesOf(kernel, a, 8, 2, scratch.data())) {
+    sorting = launch.arguments.sorting;
+    if (launch.name.compare(0, 10, "tofu_take_") == 0) continue;
+    const tofu_test::LaunchShape shape = {launch.blocks, 1, kPartThreads,
+                                          launch.arguments.layout.waits != 0};
+    tofu_test::RunThreads(shape, [&] { Sort(launch); });
+  }
+  Index at = 0;
+  for (Index row = 0; row < a.extent; ++row) {
+    CHECK(sorting.begins[row] == at);
+    for (int64_t n = 0; n < count; ++n) {
+      if (indices[static_cast<size_t>(n)] != static_cast<double>(row + 10)) continue;
+      CHECK(IndexOfKey(sorting.keys[at++]) == n);
+    }
+  }
+  CHECK(sorting.begins[a.extent] == at);
 }
 
 }  // namespace
 
 int main() {
+  for (int64_t count : {1, kSortSpan, 5 * kSortSpan}) TestSorting(count);
   for (uint64_t seed = 1; seed <= 500; ++seed) {
-    TestCellsOfHugeTensors(seed);
+    TestElementsOfHugeTensors(seed);
     TestLaunchesAreWithinLimits(seed);
     TestSumsHaveOneOrder(seed);
   }

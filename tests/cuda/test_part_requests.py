@@ -1,17 +1,14 @@
-"""Parts of lowered operators add to what is there, or take its place, as MXNet's executor asks them to, and at the borders of what they
-are given do what MXNet's own kernels do: on CPUs and on GPUs.
-"""
+"""Parts of lowered operators add to or overwrite arrays as MXNet requests, and handle borders as MXNet's kernels do.
 
-import ctypes
+`test_plugin.py` runs these tests on GPU kernels, too.
+"""
 
 import mxnet as mx
 import numpy as np
 import pytest
-from mxnet._ctypes.ndarray import _imperative_invoke
-from mxnet.base import _LIB, check_call
 
 from tests.cuda import part_cases
-from tests.cuda.test_plugin import run_tests
+from tests.cuda.part_cases import invoke
 from tofu.mxnet.verify.kernels import compose
 
 SHAPE, AXIS = (3, 7, 5), 1
@@ -21,29 +18,20 @@ PART = {"first": 2, "rows": 2 * SHAPE[AXIS], "extent": SHAPE[AXIS] + 1, "mode": 
 
 
 def draw_part(name):
-    """Inputs of a part, and its attributes."""
+    """Return inputs and attributes of a part."""
     letters = part_cases.PARTS[name].split(">")[0]
     rng = np.random.RandomState(3)
     inputs = [part_cases.draw(letter, rng, SHAPE, AXIS, "float64") for letter in letters]
     return inputs, {**ATTRIBUTES, **(PART if set("iIx") & set(letters) else {})}
 
 
-def invoke(name, inputs, attributes, out=None):
-    handle = ctypes.c_void_p()
-    check_call(_LIB.NNGetOpHandle(name.encode(), ctypes.byref(handle)))
-    values = list(map(str, attributes.values()))
-    with mx.autograd.train_mode():
-        found = _imperative_invoke(handle.value, inputs, list(attributes), values, out, False, False)
-    return found if isinstance(found, list) else [found]
-
-
 def add_in_place(name, inputs, attributes, base):
-    """base + the part's first output, which MXNet has the part's kernel add to what is there. Also what ran."""
+    """Return `base` plus the part's first output, added in place by the part's kernel, and the nodes that ran."""
     texts = {key: str(value) for key, value in attributes.items()}
     copy = mx.sym.identity(mx.sym.Variable("base"), name="copy")
     total = mx.sym._internal._grad_add(copy, compose(name, texts, len(inputs))[0], name="sum")
     result = mx.sym.identity(total, name="result")
-    worker = mx.cpu(1)  # MXNet rewrites graphs without gradients on its default device
+    worker = mx.cpu(1)  # on its default device, MXNet rewrites graphs without gradients
     given = {"base": base, **{f"input{n}": array for n, array in enumerate(inputs)}}
     listed = result.list_arguments(), result.list_auxiliary_states()
     arguments, states = ({name: given[name].copyto(worker) for name in names} for names in listed)
@@ -56,27 +44,27 @@ def add_in_place(name, inputs, attributes, base):
 
 
 @pytest.mark.parametrize("name", part_cases.PARTS)
-def test_parts_add_where_they_are_asked_to(name):
+def test_parts_add_on_request(name):
     inputs, attributes = draw_part(name)
     written = invoke(name, [array.copy() for array in inputs], attributes)[0].asnumpy()
     base = mx.nd.array(np.random.RandomState(4).uniform(1, 2, written.shape), dtype="float64")
     found, ran = add_in_place(name, inputs, attributes, base)
-    assert "sum_output" not in ran  # else nobody asked
+    assert "sum_output" not in ran
     np.testing.assert_allclose(found, base.asnumpy() + written, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", [name for name, letters in part_cases.PARTS.items() if ">d" in letters])
-def test_parts_may_take_the_place_of_their_data(name):
+def test_parts_may_overwrite_their_data(name):
     inputs, attributes = draw_part(name)
     expected = [array.asnumpy() for array in invoke(name, [array.copy() for array in inputs], attributes)]
     others = [mx.nd.zeros(array.shape, dtype=array.dtype) for array in expected[1:]]
     found = invoke(name, inputs, attributes, [inputs[0], *others])
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one.asnumpy(), other, rtol=1e-12)
+    for array, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(array.asnumpy(), wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("place", range(SHAPE[AXIS]))
-def test_the_largest_of_a_line_keeps_what_is_no_number(place):
+def test_the_maximum_of_a_line_keeps_nan(place):
     data = np.random.RandomState(0).uniform(-1, 1, SHAPE)
     data[1, place, 2] = np.nan
     found = invoke("_tofu_softmax_maximum", [mx.nd.array(data, dtype="float64")], ATTRIBUTES)[0].asnumpy()
@@ -84,20 +72,14 @@ def test_the_largest_of_a_line_keeps_what_is_no_number(place):
 
 
 @pytest.mark.parametrize("name", ["_tofu_make_loss_gradient", "_tofu_softmax_output_gradient_by_count"])
-def test_where_nothing_is_valid_gradients_are_divided_by_one(name):
+def test_gradients_without_valid_labels_are_divided_by_one(name):
     inputs, attributes = draw_part(name)
     none, one = (invoke(name, [*inputs[:-1], mx.nd.array([n], dtype="float64")], attributes)[0] for n in (0, 1))
     assert np.isfinite(none.asnumpy()).all()
     np.testing.assert_array_equal(none.asnumpy(), one.asnumpy())
 
 
-def test_cells_at_the_threshold_are_not_valid():
+def test_elements_at_the_threshold_are_invalid():
     data = mx.nd.array([0.5, 1, 1, 1.5, 2], dtype="float64")
     found = invoke("_tofu_valid_cells", [data], {**ATTRIBUTES, "axis": 0})[0].asnumpy()
     np.testing.assert_array_equal(found, [2])
-
-
-def test_parts_on_gpus_do_the_same(run_emulated):
-    out = run_tests(run_emulated, "tests/cuda/test_part_requests.py", "-k", "not gpus")
-    assert "passed" in out
-    assert "failed" not in out

@@ -1,92 +1,44 @@
-"""The operators' GPU code inside MXNet, on CPU contexts: kernels run thread by thread under an emulated driver."""
+"""The operators' GPU code inside MXNet on CPU contexts: an emulated driver runs kernels thread by thread."""
 
 import mxnet as mx
-import pytest
 
 ON_EMULATED_GPUS = "import tofu, mxnet; from tofu import _mxnet; _mxnet.run_gpu_code_on_cpu()\n"
 
 
-def run_tests(run_emulated, *arguments):
-    """Run tests that were written for the CPU kernels, over the GPU's."""
-    code = (
-        f"{ON_EMULATED_GPUS}import pytest, sys; sys.exit(pytest.main({['-q', '-p', 'no:cacheprovider', *arguments]}))"
-    )
-    result = run_emulated(code)
+TESTS = [
+    "tests/nnvm/test_multi_fetch.py",
+    *(
+        "--deselect=tests/nnvm/test_multi_fetch.py::test_overwrites_its_input",
+        "--deselect=tests/nnvm/test_multi_fetch.py::test_skipped_fetches_read_nothing",
+    ),
+    "tests/cuda/test_part_requests.py",
+    *(
+        f"tests/equality/test_normalized.py::test_batch_norm_of_each_attribute_and_axis[{{'fix_gamma': True}}-{axes}]"
+        for axes in ("('b', 'y1')", "('y0', 'c')")
+    ),
+]
+
+
+def test_gpu_kernels_pass_the_tests_of_cpu_kernels(run_emulated):
+    """Fetches, requests of parts, and models that split statistics, through MXNet's executor."""
+    arguments = ["-q", "-p", "no:cacheprovider", *TESTS]
+    result = run_emulated(f"{ON_EMULATED_GPUS}import pytest, sys; sys.exit(pytest.main({arguments}))")
     assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
+    assert "passed" in result.stdout
 
 
-def test_fetches_pass_the_tests_of_the_cpu_kernel(run_emulated):
-    file = "tests/nnvm/test_multi_fetch.py"
-    others = (f"{file}::test_may_overwrite_its_input", f"{file}::test_skipped_fetches_read_nothing")  # a CPU's own
-    out = run_tests(run_emulated, file, *(f"--deselect={test}" for test in others))
-    assert "passed" in out
-    assert "failed" not in out
-
-
-def test_parts_equal_those_of_the_cpu(run_emulated):
-    """Sums in another order, the same formulas: the same numbers to the last bits. All of the module's own operators are there."""
+def test_parts_equal_their_cpu_kernels(run_emulated):
+    """Every part of the module has the numbers of its CPU kernel, up to the order of sums."""
     result = run_emulated("import tofu; from tests.cuda import part_cases; part_cases.main()")
     assert result.returncode == 0, result.stderr
     listed = {name for name in mx.operator.get_all_registered_operators() if name.startswith("_tofu_")}
-    cloned = {
-        name for name in listed if name.startswith("_tofu_clone_")
-    }  # registered by tests that ran in this process before
-    in_views = {
-        name
-        for name in listed
-        if name.startswith(("_tofu_selfatt_", "_tofu_encdec_", "_tofu_multi_proposal", "_tofu_deformable_"))
-    }  # by MXNet's own kernels
-    assert set(result.stdout.split()) == listed - cloned - in_views - {
-        "_tofu_multi_fetch",
-        "_tofu_recorded_call",
-        "_tofu_recorded_call_backward",
-    }
+    own_kernels = ("_tofu_selfatt_", "_tofu_encdec_", "_tofu_multi_proposal", "_tofu_deformable_")  # MXNet's
+    others = ("_tofu_clone_", *own_kernels, "_tofu_multi_fetch", "_tofu_recorded_call")
+    assert set(result.stdout.split()) == {name for name in listed if not name.startswith(others)}
 
 
-def test_models_run_in_parts_as_on_one_device(run_emulated):
-    """Plans that split statistics, through the graph executor: in place, added, forward and backward."""
-    test = "tests/equality/test_normalized.py::test_batch_norm_of_each_attribute_and_axis"
-    run_tests(run_emulated, f"{test}[{{'fix_gamma': True}}-('b', 'y1')]", f"{test}[{{'fix_gamma': True}}-('y0', 'c')]")
-
-
-def test_a_fetch_does_not_overwrite_its_input(run_emulated):
-    code = """
-import mxnet as mx
-from tests.nnvm.test_multi_fetch import invoke
-array = mx.nd.ones(6)
-try:
-    invoke(array, array, num_args=1, shape="(6,)", pieces="0:3:0@3;3:3:0@0")
-    array.wait_to_read()
-except mx.MXNetError as error:
-    print(error)
-"""
-    assert "a fetch on a GPU cannot overwrite its input 0: give it an output of its own" in (
-        run_emulated(ON_EMULATED_GPUS + code).stdout
-    )
-
-
-@pytest.mark.parametrize("missing", ["TOFU_CUDA_DRIVER", "TOFU_NVRTC"])
-def test_what_is_not_installed_is_named(run_emulated, missing):
-    code = """
-import mxnet as mx
-from tests.nnvm.test_multi_fetch import invoke
-try:
-    invoke(mx.nd.ones(6), mx.nd.ones(6), num_args=1, shape="(6,)", pieces="0:6:0@0")
-    mx.nd.waitall()
-except mx.MXNetError as error:
-    print(error)
-"""
-    out = run_emulated(ON_EMULATED_GPUS + code, **{missing: "/nowhere/library.so"}).stdout
-    expected = {
-        "TOFU_CUDA_DRIVER": "install NVIDIA's driver, or use CPU contexts",
-        "TOFU_NVRTC": "NVRTC, which compiles the kernels for this GPU, cannot be loaded (/nowhere/library.so)",
-    }
-    assert expected[missing] in out
-
-
-def test_prepares_the_fetches_of_a_bound_graph(run_emulated):
-    """Tables are made before the first run; what cannot be read is counted and copied."""
+def test_fetches_are_prepared_before_the_first_run(run_emulated):
+    """Tables are made before the first run, and inputs that the GPU cannot read are copied."""
     code = """
 import mxnet as mx, numpy as np
 from tests.shared.json_graph import JsonGraph, bind
@@ -104,9 +56,20 @@ try:
 except RuntimeError as error:
     print(error)
 """
-    result = run_emulated(ON_EMULATED_GPUS + code, EMULATED_NO_PEERS="0-2")
-    assert result.stdout.splitlines() == [
-        "[(0, 2, 44)]",  # from the 11th element, taken from the 16 bytes that it lies in, to the 19th
+    overwrite = """
+from tests.nnvm.test_multi_fetch import invoke
+array = mx.nd.ones(6)
+try:
+    invoke(array, array, num_args=1, shape="(6,)", pieces="0:3:0@3;3:3:0@0")
+    array.wait_to_read()
+except mx.MXNetError as error:
+    print(str(error).splitlines()[-1])
+"""
+    result = run_emulated(ON_EMULATED_GPUS + code + overwrite, EMULATED_NO_PEERS="0-2")
+    *lines, refused = result.stdout.splitlines()
+    assert "a fetch on a GPU cannot overwrite its input 0: give it an output of its own" in refused
+    assert lines == [
+        "[(0, 2, 44)]",  # from the 16 bytes that hold the 11th element to the 19th element
         "[[100, 101, 102, 103, 104], [105, 106, 107, 108, 109], [211, 212, 213, 9, 9], [216, 217, 218, 9, 9]]",
         "there is no GPU for the worker of x1",
     ], result.stderr

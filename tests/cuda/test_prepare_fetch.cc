@@ -1,14 +1,13 @@
 /*!
  * \file test_prepare_fetch.cc
- * \brief The records of fetches: how wide their items are, where these lie in regions of any size,
- * and in which order they are written.
+ * \brief The records of fetches: widths, positions and order of their items, in regions of any
+ * size.
  */
 #include <cstdint>
 #include <stdexcept>
 #include <vector>
 
-#include "../core/check.h"
-#include "cuda/prepare_fetch.h"
+#include "fetch_cases.h"
 
 namespace {
 
@@ -16,7 +15,9 @@ using namespace tofu::cuda;  // NOLINT(build/namespaces)
 using tofu::Piece;
 using tofu_test::Random;
 
-using Extents = std::vector<int64_t>;
+using tofu_test::CoordinatesOf;
+using tofu_test::ElementAt;
+using tofu_test::Extents;
 
 void TestDivider() {
   Random random(7);
@@ -31,7 +32,7 @@ void TestDivider() {
   }
 }
 
-/*! \brief The bytes of an item, widest first, that a copy of rows is made of. */
+/*! \brief The bytes of an item of a copy of rows. */
 int ItemBytes(const Extents& region, const Extents& input, const Extents& extent, int alignment) {
   FetchGeometry geometry;
   geometry.shape = region;
@@ -52,14 +53,14 @@ void TestItems() {
   CHECK(ItemBytes({3, 4}, {3, 8}, {3, 4}, 16) == 16);     // a row is one item
 }
 
-/*! \brief Where an item goes to. */
+/*! \brief The offset to which an item is written. */
 int64_t TargetOf(const PieceRecord& piece, unsigned item) {
   Index offset;
   LocateItems<1>(piece, piece.offset, piece.strides, &item, &offset);
   return offset;
 }
 
-/*! \brief Where an item of the first source comes from. */
+/*! \brief The offset of an item in the first source. */
 int64_t SourceOf(const FetchTable& table, const PieceRecord& piece, unsigned item) {
   const SourceRecord& source = table.sources[piece.first_source];
   Index offset;
@@ -67,8 +68,7 @@ int64_t SourceOf(const FetchTable& table, const PieceRecord& piece, unsigned ite
   return offset;
 }
 
-/*! \brief Where the last cell of a region of 2^34 cells comes from and goes to, without the memory.
- */
+/*! \brief Offsets of the last element of a region of 2^34 elements, without its memory. */
 void TestHugeRegion() {
   const int64_t rows = (int64_t{1} << 20) + 3;
   const int64_t columns = (int64_t{1} << 14) + 2;
@@ -98,22 +98,8 @@ void TestHugeRegion() {
         static_cast<int>(table.pieces.size()) - 1);
 }
 
-int64_t CellAt(const Extents& shape, const Extents& begin, const Extents& at) {
-  int64_t cell = 0;
-  for (size_t d = 0; d < shape.size(); ++d) cell = cell * shape[d] + begin[d] + at[d];
-  return cell;
-}
-
-/*! \brief The coordinates of a cell, and back: row-major. */
-Extents CoordinatesOf(const Extents& shape, int64_t cell) {
-  Extents at(shape.size());
-  for (size_t d = shape.size(); d-- > 0; cell /= shape[d]) at[d] = cell % shape[d];
-  return at;
-}
-
-/*! \brief What threads of random tiles read and write in pieces of up to 2^43 bytes, without the
- * memory: where an item goes to is decoded into coordinates, which say where it has to come from.
- */
+/*! \brief Offsets of random tiles in pieces of up to 2^43 bytes, without the memory: coordinates
+ * decoded from the target offset determine the source offset. */
 void TestHugePieces(uint64_t seed) {
   Random random(seed);
   FetchGeometry geometry;
@@ -143,13 +129,14 @@ void TestHugePieces(uint64_t seed) {
     const int64_t from = SourceOf(table, record, item);
     Extents at = CoordinatesOf(geometry.shape, target / geometry.element_bytes);
     for (int64_t d = 0; d < rank; ++d) at[d] -= piece.box[d].begin;
-    CHECK(from == CellAt(geometry.inputs[0], piece.sources[0].begin, at) * geometry.element_bytes);
+    CHECK(from ==
+          ElementAt(geometry.inputs[0], piece.sources[0].begin, at) * geometry.element_bytes);
     for (int64_t d = 0; d < rank; ++d) CHECK(at[d] >= 0 && at[d] < piece.box[d].extent());
     CHECK(target % record.item_bytes == 0 && from % record.item_bytes == 0);
   }
 }
 
-/*! \brief The records of `parts` shards of as many columns, which lie next to each other. */
+/*! \brief The records of `parts` shards of columns, side by side. */
 FetchTable SideBySide(int64_t parts, int64_t rows, int64_t columns) {
   FetchGeometry geometry;
   geometry.shape = {rows, parts * columns};

@@ -1,4 +1,4 @@
-"""Operators whose gradients or outputs depend on what the whole operator counted: places, lengths and numbers of samples."""
+"""Operators that count over the whole tensor: places of maxima, sequence lengths, and numbers of samples."""
 
 import mxnet as mx
 import numpy as np

@@ -25,7 +25,7 @@ def list_nodes(graph) -> list[dict]:
 @pytest.mark.parametrize("forward", ["b", "c"])
 @pytest.mark.parametrize("backward", ["b", "c"])
 def test_moving_statistics_are_updated_in_the_backward_pass(forward, backward):
-    """cuDNN's BatchNorm would update them in the forward pass, for which a backward pass on another worker does not wait."""
+    """cuDNN's BatchNorm would update them in the forward pass, and the backward pass of another worker does not wait for that."""
     stock = list_nodes(partition({"bn": forward, "bn_backward": backward}).training)
     wanted = {"_backward_BatchNorm"} if backward == "c" else set()
     if forward == backward == "c":

@@ -1,4 +1,4 @@
-"""Gradients that MXNet's kernels write in place, over what they read or into sums.
+"""Gradients that MXNet's kernels write in place, into their inputs or into sums.
 
 Some of these kernels are wrong on one device. The oracle is a graph without in-place writes: a single reader, scaled by the sum of all
 scales.

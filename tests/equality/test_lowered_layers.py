@@ -28,7 +28,7 @@ def single_layer(case: Case, dtype: str = "float64") -> Model:
     """Build a model around one operator, called `layer`, such that all of its gradients count.
 
     Inputs are products, and gradients of outputs differ by element. The losses ignore head gradients: MXNet may write the gradient over
-    an output that is no output of the model.
+    an output that the model does not return.
     """
     create = getattr(mx.sym, case.op)
     names = create(name="layer", **case.attributes).list_inputs()

@@ -1,4 +1,4 @@
-"""Normalization and softmax split along what they normalize over equal one device, and workers agree on the statistics."""
+"""Normalization and softmax split along their normalized dimensions equal one device, and workers agree on the statistics."""
 
 import itertools
 from dataclasses import replace
@@ -102,7 +102,7 @@ def run_step(symbol, values):
 
 @pytest.mark.parametrize("hints", [{}, split(("b", "c")), split(("c", "c")), split(("y0", "b"))], ids=str)
 def test_a_computed_fixed_gamma(hints):
-    """The kernel sets it to 1 in a copy of its own."""
+    """The kernel sets its own copy to 1."""
     shape = (6, 8, 5, 4)
     data, gamma = mx.sym.Variable("data"), mx.sym.Variable("gamma")
     nets = [mx.sym.BatchNorm(data, gamma=one, fix_gamma=True, name="bn") for one in (gamma, 2 * gamma)]
@@ -267,7 +267,7 @@ IN_HALF_PRECISION = {
 
 @pytest.mark.parametrize("name", IN_HALF_PRECISION)
 def test_half_precision_is_as_exact_as_mxnet(name):
-    """Errors are at most twice those of MXNet's own float16 kernels."""
+    """Errors are at most twice the errors of MXNet's float16 kernels."""
     build, shape, axis = IN_HALF_PRECISION[name]
     weighted = mx.sym.Cast(build(mx.sym.Variable("data")), dtype="float64") * mx.sym.Variable("w_weight", shape=shape)
     symbol = mx.sym.MakeLoss(mx.sym.sum(mx.sym.square(weighted)), name="loss")

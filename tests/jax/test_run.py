@@ -57,7 +57,7 @@ def test_a_plan_for_one_worker_moves_nothing(tmp_path):
     assert "Planned for 1 worker.<" in page.replace("\n", "")
     assert "Round by round" not in page
     told = print_to_text(lambda console: print_partition(console, made.partition, None))
-    assert told.startswith("1 worker: 0 B move per training step\n")
+    assert told.startswith("1 worker: 0 B moved per training step\n")
 
 
 def test_gathers_of_random_keys_are_not_split_along_the_table():

@@ -1,4 +1,4 @@
-"""Slow asynchronous writes of MXNet's engine, for tests of what has to wait for them."""
+"""Slow asynchronous writes of MXNet's engine, to test that readers wait for them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Small MXNet symbols, their training graphs, and numbers to run them on."""
+"""Small MXNet symbols, their training and execution graphs, and numbers to run them on."""
 
 import ctypes
 
 import mxnet as mx
 import numpy as np
 
+import tofu
 from tofu import _mxnet
 
 
@@ -13,8 +14,13 @@ def wrap(handle):
 
 
 def training_graph(symbol, wrt):
-    """Forward and backward pass. Takes the symbol, not its handle: a symbol must outlive the use of its handle."""
+    """Return the forward and backward pass. The symbol must outlive the use of its handle."""
     return wrap(_mxnet.training_graph(symbol.handle.value, list(wrt)))
+
+
+def emit(symbol, workers, **options):
+    """Return the execution graph of a training step."""
+    return tofu.partition(symbol, workers, cache=False, **options).planned().training.symbol
 
 
 def mlp(hidden=24, layers=2, bias=True, classes=8):
@@ -38,7 +44,7 @@ def cnn():
 
 
 def arguments_of(symbol, **shapes):
-    """(names, their shapes, those that are trained) of a symbol."""
+    """Return the names of arguments, their shapes, and the names of parameters."""
     names = symbol.list_arguments()
     found = dict(zip(names, symbol.infer_shape(**shapes)[0], strict=True))
     return names, found, [name for name in names if name not in ("data", "softmax_label")]

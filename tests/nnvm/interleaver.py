@@ -1,8 +1,7 @@
-"""All orders in which MXNet's engine may run a small graph, one by one: what the rules of lifetimes are held against.
+"""Exhaustive simulation of the orders in which MXNet's engine may run a small graph: the oracle of the rules of lifetimes.
 
-Knows the engine's rule (a node waits for those issued before it that write what it reads or writes, or read what it writes) and what
-kernels do to buffers. Values are symbols: what a kernel finds in memory is compared with what it would find if every entry had memory of
-its own.
+A node waits for earlier nodes that write what it reads or writes, or read what it writes. Values are symbolic: a kernel must find in
+memory what it would find if every entry had its own memory.
 """
 
 SHAPE, READ, CHANGE, SPOIL = range(4)
@@ -30,7 +29,7 @@ class Graph:
         self.find_values()
 
     def find_values(self):
-        """What each entry is, and what each node finds, where no memory is shared: nodes in the order of issue."""
+        """Compute the value of each entry and the inputs of each node without shared memory."""
         self.value = {self.entries[n][0]: ("variable", n, frozenset()) for n in self.variables}
         self.found = {}  # (node, entry) -> value
         for node in range(len(self.entries)):
@@ -56,7 +55,7 @@ class Graph:
         return "result", entry
 
     def waits_for(self):
-        """For each node, those that the engine has it wait for."""
+        """Return the nodes that the engine lets each node wait for."""
         read = {n: {self.buffer[e] for e, _ in self.reads[n]} for n in self.nodes}
         written = {n: {self.buffer[e] for e in self.entries[n]} for n in self.nodes}
         return {
@@ -65,7 +64,7 @@ class Graph:
         }
 
     def run(self, node, memory):
-        """The memory after a node has run, or None where its numbers are wrong."""
+        """Return the memory after a node has run, or None if its numbers are wrong."""
         for entry, access in self.reads[node]:
             if access in (READ, SPOIL) and memory.get(self.buffer[entry]) != self.found[node, entry]:
                 return None
@@ -107,12 +106,12 @@ class Graph:
 
 
 def changed(value, node):
-    """A variable that another node has changed too; the order of changes is not told apart."""
+    """A variable changed by one more node; the order of changes does not count."""
     return (*value[:2], value[2] | {node})
 
 
 def is_always_right(view):
-    """Whether every order that the engine may choose gives every node what it is to read."""
+    """Return True if every order that the engine may choose gives every node its right inputs."""
     graph = Graph(view)
     owners = {}
     for node, entries in enumerate(graph.entries):

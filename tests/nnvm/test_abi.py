@@ -1,4 +1,4 @@
-"""The module and libmxnet.so agree on layouts and calling conventions, and keep their symbols apart."""
+"""The module and libmxnet.so agree on layouts and calling conventions and hide their symbols from each other."""
 
 import importlib.util
 import subprocess
@@ -23,7 +23,7 @@ def load_gen_compat():
 
 
 def test_maps_of_many_sizes_arrive_whole():
-    """`attrs` is an unordered_map that libmxnet.so fills and this module reads, before and after it grew."""
+    """libmxnet.so fills the unordered_map `attrs` and this module reads it, before and after it grew."""
     for size in (0, 1, 2, 11, 12, 13, 200):
         attrs = {f"__key{i}__": str(i) for i in range(size)}
         variable = mx.sym.Variable("x", attr=attrs)

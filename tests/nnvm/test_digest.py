@@ -1,4 +1,4 @@
-"""A digest tells apart what an array holds at different times."""
+"""Digests distinguish contents of an array."""
 
 import mxnet as mx
 import numpy as np
@@ -7,32 +7,32 @@ import pytest
 from tofu.mxnet.runtime.arrays.shards import digest
 
 
-def digest_of(cells):
-    return digest(mx.nd.array(cells, dtype=cells.dtype))
+def digest_of(values):
+    return digest(mx.nd.array(values, dtype=values.dtype))
 
 
-@pytest.mark.parametrize("count", [1, 3, 8, 15, 16, 17, 64, 1000])
+@pytest.mark.parametrize("count", [1, 3, 8, 15, 16, 17, 200])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
-def test_every_change_of_a_cell_is_seen(count, dtype):
-    cells = np.arange(count).astype(dtype)
-    before = digest_of(cells)
-    assert digest_of(cells.copy()) == before
+def test_every_changed_element_changes_the_digest(count, dtype):
+    values = np.arange(count).astype(dtype)
+    before = digest_of(values)
+    assert digest_of(values.copy()) == before
     for place in range(count):
-        changed = cells.copy()
+        changed = values.copy()
         changed[place] += 1
         assert digest_of(changed) != before
 
 
-def test_changes_of_several_cells_are_seen():
-    """Signs of cells of one lane, cells that change places, rows that move: sums and exclusive ors of words would miss some of them."""
-    cells = np.random.RandomState(0).randn(512)
-    found = {digest_of(cells)}
-    for first in range(64):
+def test_changes_of_several_elements_change_the_digest():
+    """Sign flips, swaps and rolls would escape plain sums and exclusive ors."""
+    values = np.random.RandomState(0).randn(512)
+    found = {digest_of(values)}
+    for first in range(0, 64, 3):
         for second in range(first + 1, 96):
-            flipped, swapped = cells.copy(), cells.copy()
+            flipped, swapped = values.copy(), values.copy()
             flipped[[first, second]] *= -1
             swapped[[first, second]] = swapped[[second, first]]
             found |= {digest_of(flipped), digest_of(swapped)}
-    found |= {digest_of(np.roll(cells, shift)) for shift in range(1, 512)}
-    assert len(found) == 1 + 2 * sum(95 - first for first in range(64)) + 511
+    found |= {digest_of(np.roll(values, shift)) for shift in range(1, 512)}
+    assert len(found) == 1 + 2 * sum(95 - first for first in range(0, 64, 3)) + 511
     assert digest_of(np.zeros(8)) != digest_of(np.zeros(16))

@@ -23,7 +23,7 @@ def test_infers_a_whole_training_graph():
     assert found["softmax_label"] == ((4,), 1)
 
 
-def test_keeps_what_is_not_known_apart():
+def test_unknown_dimensions_and_types():
     fc = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc")
     found = shapes_by_name(fc, {"data": (0, 5)}, {})
     assert found == {
@@ -58,7 +58,7 @@ def test_infers_one_operator():
         _mxnet.infer_operator("FullyConnected", {}, [(4, 5), None, None])
 
 
-def test_says_where_no_inference_is_available():
+def test_operators_without_shape_inference():
     assert _mxnet.infer_operator("_backward_Convolution", {"kernel": "(3,3)", "num_filter": "3"}, [(4, 5)]) is None
     assert not _mxnet.operator_info("_backward_Convolution")["has_infer_shape"]
 

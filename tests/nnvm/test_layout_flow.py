@@ -1,4 +1,4 @@
-"""Convolutions hand out blocks of channels where all that reads them takes blocks; no number changes."""
+"""Convolutions pass on blocks of channels if all readers take blocks; no number changes."""
 
 import json
 
@@ -50,17 +50,17 @@ def test_layouts_flow_within_a_worker(channels):
     assert moved == executor.partition.plan.communication_bytes
 
 
-def test_channels_that_do_not_fill_blocks_stay_plain():
+def test_partial_blocks_stay_plain():
     assert list_free(bind_partitioned(two_layers(24), WORKERS, "float32", hints=BY_BATCH)) == set()
 
 
-def test_what_is_fetched_stays_plain_with_all_along_its_way():
+def test_fetched_tensors_stay_plain():
     executor = bind_partitioned(two_layers(32), WORKERS, "float32", hints=BY_BATCH | {"a_conv": "co", "a_norm": "c"})
     assert list_free(executor) == set()
 
 
-def test_blocks_give_the_very_numbers_of_the_plain_layout():
-    """Whole numbers, and a power of two of them for each channel: sums are exact, whatever their order."""
+def test_blocked_layouts_are_exact():
+    """All numbers are whole and channels are a power of two, so sums are exact in any order."""
     values = random_values(two_layers(32), "float32")
     values["data"] = np.round(values["data"] * 8)
     values["a_conv_weight"] = np.round(values["a_conv_weight"] * 8)

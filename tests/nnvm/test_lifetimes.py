@@ -1,4 +1,4 @@
-"""The rules of lifetimes accept a graph just where every order that the engine may choose is right."""
+"""The rules of lifetimes accept a graph if and only if every order of the engine is right."""
 
 import random
 import re
@@ -8,22 +8,18 @@ import numpy as np
 import pytest
 
 import tofu
-from tests.nnvm.batch_split import BatchSplit
-from tests.nnvm.graphs import arguments_of, mlp
+from tests.nnvm.graphs import emit, mlp
 from tests.nnvm.interleaver import CHANGE, READ, SHAPE, SPOIL, is_always_right
 from tests.shared.json_graph import JsonGraph
 from tofu import _mxnet
 
 
 def random_view(seed):
-    """A few nodes of two workers over a few buffers: some entries get a buffer that is free, others any."""
+    """A few nodes of two workers with randomly reused buffers."""
     rng = random.Random(seed)
     variables, operators = rng.randint(1, 3), rng.randint(3, 6)
-    columns = {
-        name: []
-        for name in ("names", "group", "is_variable", "is_skipped", "first_entry", "first_read", "read", "access")
-    }
-    columns |= {"buffer": [], "is_added": [], "in_place": []}
+    names = "names", "group", "is_variable", "is_skipped", "first_entry", "first_read", "read", "access"
+    columns = {name: [] for name in (*names, "buffer", "is_added", "in_place")}
     owner = []  # by entry
     for node in range(variables + operators):
         is_variable = node < variables
@@ -53,18 +49,12 @@ def random_view(seed):
     columns["outputs"] = [len(owner) - 1]
     if rng.random() < 0.4:
         add_in_place(columns, rng)
-    return {
-        name: values
-        if name == "names"
-        else np.array(values, np.int64).reshape(-1, 4)
-        if name == "in_place"
-        else np.array(values, np.int64)
-        for name, values in columns.items()
-    }
+    view = {name: np.array(values, np.int64) for name, values in columns.items() if name != "names"}
+    return view | {"names": columns["names"], "in_place": view["in_place"].reshape(-1, 4)}
 
 
 def add_in_place(columns, rng):
-    """One more node, a sum that the kernel of its second input has made; its inputs may be unfit for that."""
+    """Add a sum that the kernel of its second input computes; its inputs may be unfit for that."""
     first, second = sorted(rng.sample(range(len(columns["buffer"])), 2))
     node = len(columns["names"])
     for name, value in {"names": f"n{node}", "group": columns["group"][-1], "is_variable": 0, "is_skipped": 1}.items():
@@ -81,7 +71,7 @@ def add_in_place(columns, rng):
         columns["buffer"][second] = columns["buffer"][first]
 
 
-def test_accepts_what_is_right_in_every_order():
+def test_rules_agree_with_all_orders_of_random_graphs():
     right, wrong = [], []
     for seed in range(4000):
         view = random_view(seed)
@@ -93,31 +83,29 @@ def test_accepts_what_is_right_in_every_order():
 
 @pytest.fixture(scope="module")
 def small():
-    """Two layers over two workers, as MXNet will bind them."""
-    symbol = mlp(hidden=5, layers=1, bias=False)
-    _, shapes, trained = arguments_of(symbol, data=(4, 6))
-    split = BatchSplit(symbol, shapes, trained, 2)
-    return _mxnet.PlannedGraph(split.symbol.handle.value, {}, {}).engine_view()
+    """Two layers on two workers, as MXNet will bind them."""
+    graph = emit(mlp(hidden=4, layers=1, bias=False), 2, data=(4, 6), algorithm="data-parallel")
+    return _mxnet.PlannedGraph(graph.handle.value, {}, {}).engine_view()
 
 
-def test_buffers_of_a_graph_that_is_bound(small):
-    """Each pair of buffers put into one: accepted just where every order stays right."""
+def test_rules_agree_with_all_orders_of_a_real_graph(small):
+    """Merge random pairs of buffers of a real graph."""
     assert is_always_right(small)
     assert _mxnet.check_engine_view(small) == []
     buffers = np.unique(small["buffer"])
     found = set()
     for seed in range(60):
-        one, other = random.Random(seed).sample(list(buffers), 2)
-        view = {**small, "buffer": np.where(small["buffer"] == other, one, small["buffer"])}
+        kept, dropped = random.Random(seed).sample(list(buffers), 2)
+        view = {**small, "buffer": np.where(small["buffer"] == dropped, kept, small["buffer"])}
         problems = _mxnet.check_engine_view(view)
-        assert is_always_right(view) == (not problems), (one, other, problems)
+        assert is_always_right(view) == (not problems), (kept, dropped, problems)
         found |= {re.sub(r"\S*\d\S*", "X", text) for text in problems}
     assert any("shares a buffer with an entry of another worker" in text for text in found)
     assert any("in whose buffer X is by then" in text for text in found)
 
 
 def view_of(nodes, outputs, in_place=()):
-    """A view written by hand: (name, worker, reads as (entry, access), buffers of its outputs)."""
+    """Write a view by hand: (name, worker, reads as (entry, access), buffers of its outputs)."""
     return {
         "names": [name for name, *_ in nodes],
         "group": np.array([worker for _, worker, _, _ in nodes]),
@@ -144,7 +132,7 @@ def test_variable_changed_while_another_worker_reads_it():
     ]
 
 
-def test_input_that_its_reader_spoils():
+def test_an_input_overwritten_by_its_reader():
     made, spoils = ("made", 0, [], [0]), ("backward", 0, [(0, SPOIL)], [1])
     assert _mxnet.check_engine_view(view_of([made, spoils], [1])) == []
     late = view_of([made, spoils, ("late", 0, [(0, READ), (1, READ)], [2])], [2])
@@ -158,7 +146,7 @@ def test_input_that_its_reader_spoils():
 
 
 def test_more_conflicts_than_bits():
-    """Readers of 100 variables that others change, each ordered but one."""
+    """Each of 100 variables has a reader on another worker; only one pair is not ordered."""
     nodes, outputs = [], []
     for n in range(100):
         nodes += [(f"state{n}", 0, None, [3 * n])]
@@ -173,7 +161,7 @@ def test_more_conflicts_than_bits():
     ]
 
 
-def test_sentences():
+def test_each_broken_rule_is_named():
     variable = ("x", 0, None, [0])
     over = view_of([variable, ("one", 0, [(0, READ)], [1]), ("two", 0, [(1, READ)], [1])], [2])
     assert _mxnet.check_engine_view(over) == ["two writes over one, which it reads"]
@@ -190,14 +178,14 @@ def test_sentences():
 
 
 def view_of_sum(nodes, added, in_place=()):
-    """A view whose last node is a sum that the kernel of its second input, the entry `added`, is to have made."""
+    """A view whose last node is a sum that the kernel of the entry `added` computes."""
     view = view_of(nodes, [len(nodes) - 1], in_place)
     view["is_skipped"][-1] = view["is_added"][added] = 1
     return view
 
 
 def test_sums_that_kernels_add_to():
-    """The kernel of the second gradient finds the first one where it adds, and has added to it where the sum is read."""
+    """The kernel of the second gradient must find the first where it adds."""
     first, total = ("first", 0, [], [0]), lambda *entries: ("total", 0, [(e, READ) for e in entries], [0])
     right = view_of_sum([first, ("second", 0, [], [0]), total(0, 1)], 1)
     assert is_always_right(right)
@@ -213,7 +201,7 @@ def test_sums_that_kernels_add_to():
 
 
 def test_a_writer_waits_for_all_readers():
-    """A state is read before it is changed: its reader has read, like another node, what is overwritten before the change."""
+    """A state is read before it is changed: its reader reads what is overwritten before the change."""
     state, made = ("state", 0, None, [0]), ("made", 0, [], [1])
     early, other = ("early", 1, [(0, READ), (1, READ)], [2]), ("other", 1, [(1, READ)], [3])
     view = view_of([state, made, early, other, ("over", 0, [], [1]), ("change", 0, [(0, CHANGE), (4, READ)], [4])], [5])
@@ -222,7 +210,7 @@ def test_a_writer_waits_for_all_readers():
 
 
 def test_fixed_gamma_is_changed():
-    """MXNet's BatchNorm writes ones over a gamma that is fixed; another worker that fetches it there races with that."""
+    """MXNet's BatchNorm writes ones over a fixed gamma, which races with a fetch of another worker."""
     graph = JsonGraph()
     names = ("data", "gamma", "beta", "mean", "var")
     inputs = [graph.add("null", name, group="w0", __shape__=(2, 3) if name == "data" else (3,)) for name in names]
@@ -235,8 +223,7 @@ def test_fixed_gamma_is_changed():
 
 
 @pytest.mark.parametrize("given", [False, True])
-def test_moving_statistics_are_changed_unless_they_are_given(given):
-    """By the copy that the workers run of BatchNorm's gradient."""
+def test_moving_statistics_are_changed_unless_global(given):
     net = mx.sym.BatchNorm(mx.sym.Variable("data"), fix_gamma=False, use_global_stats=given, name="norm")
     net = mx.sym.MakeLoss(mx.sym.sin(mx.sym.sin(net)))
     executor = tofu.bind(tofu.partition(net, 2, hints={"norm_backward": "c"}), data=(4, 6))

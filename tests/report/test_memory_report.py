@@ -10,8 +10,7 @@ from tests.models.plain import mlp, plain_cnn, residual_cnn
 from tofu import _mxnet
 from tofu.graph import TensorKind
 from tofu.mxnet.backend.buffers import worker_variables
-from tofu.mxnet.memory.account import count_rounding
-from tofu.mxnet.memory.gpu_pool import round_up
+from tofu.mxnet.memory.account import count_rounding, round_up
 from tofu.mxnet.memory.plot import plot_memory
 from tofu.program import worker_group
 from tofu.search.geometry import find_shards

@@ -193,7 +193,7 @@ def test_symbols_are_simulated_with_their_shapes():
     assert (found.workers, partitioned.plan) == (4, plan)
     assert tofu.simulate(model.symbol, "8xV100", **model.shapes).workers == 1
     assert tofu.advise(model.symbol, "8xV100", workers=[2], **model.shapes).options
-    with pytest.raises(PlanError, match="give them by name"):
+    with pytest.raises(PlanError, match="pass them by name"):
         tofu.simulate(model.symbol, "8xV100")
     with pytest.raises(ArgumentTypeError, match=r"lacks 'machine'\. Write tofu\.simulate\(symbol, \"8xH100\""):
         tofu.simulate(model.symbol, **model.shapes)

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.mxnet.verify.case import verify_case
-from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.cases import load_cases, verify_case
 from tofu.mxnet.verify.nodes import list_operators
 
 # These gradients return the elements that were not chosen.

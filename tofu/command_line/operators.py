@@ -25,11 +25,20 @@ from tofu.command_line.running import collect, measure_resources
 from tofu.errors import TofuError
 from tofu.mxnet.verify import Case, load_cases, verify_operator
 from tofu.mxnet.verify.campaign import CaseResult, verify_cases
-from tofu.mxnet.verify.coverage import NOT_DESCRIBED, count_coverage, count_kinds, count_lines, read_operator_sets
+from tofu.mxnet.verify.coverage import (
+    NOT_DESCRIBED,
+    count_coverage,
+    count_kinds,
+    count_lines,
+    coverage_lines,
+    coverage_rows,
+    kinds_line,
+    read_operator_sets,
+    results_table,
+)
 from tofu.mxnet.verify.kernels import compose, describe_refusal
 from tofu.mxnet.verify.nodes import list_operators
 from tofu.mxnet.verify.record import Entry, make_entries, read_record, write_record
-from tofu.mxnet.verify.tables import coverage_lines, coverage_rows, kinds_line, results_table
 from tofu.report.console import make_console
 
 

@@ -1,4 +1,4 @@
-"""Tofu's extension modules, imported and held against their stubs."""
+"""Import of Tofu's extension modules, compared with their stubs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ DISTRIBUTION = "tofu-partitioner"
 
 
 def import_native(name: str) -> ModuleType:
-    """`tofu._core` or `tofu._mxnet`. Raises an ImportError of one line where it does not load, or lacks a function that its stub has."""
+    """Import `tofu._core` or `tofu._mxnet`.
+
+    Raises an ImportError of one line if it cannot be loaded, or lacks a function of its stub.
+    """
     try:
         module = import_module(f"tofu.{name}")
     except ModuleNotFoundError as error:
@@ -28,18 +31,19 @@ def import_native(name: str) -> ModuleType:
             f"Tofu's native code does not fit this Python or MXNet ({error}): pip install {DISTRIBUTION} again, or make build"
         ) from error
     stub = (FOLDER / f"{name}.pyi").read_text()
-    missing = [one for one in re.findall(r"^(?:def )?([a-z]\w*)(?:\(|: )", stub, re.M) if not hasattr(module, one)]
+    names = re.findall(r"^(?:def )?([a-z]\w*)(?:\(|: )", stub, re.M)
+    missing = [name for name in names if not hasattr(module, name)]
     if missing:
         raise ImportError(
-            f"Tofu's native code was built from other sources than its Python code ({module.__name__} has no {missing[0]}): make build, or "
-            f"pip install {DISTRIBUTION} again"
+            f"Tofu's native code does not match its Python code ({module.__name__} has no {missing[0]}): make build, or pip install "
+            f"{DISTRIBUTION} again"
         )
     return module
 
 
 def _explain_missing(name: str) -> str:
-    """Return what to do about a module that is missing. That for MXNet is compiled if MXNet is there when Tofu is installed."""
+    """Return the remedy for a missing module. The one for MXNet is compiled if MXNet is installed before Tofu."""
     if name == "_mxnet" and any(FOLDER.glob("_core.*.so")):
         again = f"pip install --force-reinstall --no-deps --no-binary :all: {DISTRIBUTION}"
-        return f"Tofu is compiled for MXNet if that is installed before it: make build in a clone, or {again}"
+        return f"Tofu is compiled for MXNet only if MXNet is installed first: make build in a clone, or {again}"
     return f"make build, or pip install {DISTRIBUTION}"

@@ -94,9 +94,13 @@ class PartitionedStep:
         self.partition, self.mesh, self.uneven = partition, mesh, uneven
         self._step, self._native = step, native
         joined, found = program.shardings(mesh), program.uneven_arguments(mesh)
-        laid = [found.get(position, sharding) for position, sharding in enumerate(joined)]
+        layout = [found.get(position, sharding) for position, sharding in enumerate(joined)]
         count = len(native.step.inputs)
-        self._joined, self._laid, self._laid_constants = joined[:count], laid[:count], laid[count:]
+        self._joined, self._argument_shardings, self._constant_shardings = (
+            joined[:count],
+            layout[:count],
+            layout[count:],
+        )
         self._uneven_results = program.uneven_results(mesh)
         self._transformed: dict[Transformation, PartitionedStep] = {}
         self._donate_argnums, self._donated = donate_argnums, native.donated
@@ -106,7 +110,7 @@ class PartitionedStep:
         self._types = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
         self._weak_types = WeakTypeCheck(step, native, self._leaf_names)
         self._arguments = native.arguments_tree.children()
-        names = [f"constant_{n}" for n in range(len(self._laid_constants))]
+        names = [f"constant_{n}" for n in range(len(self._constant_shardings))]
         self._agreement = ProcessAgreement(
             mesh, partition.plan, [*native.arguments_tree.split(self._leaf_names), names]
         )
@@ -125,7 +129,10 @@ class PartitionedStep:
         whole = NamedSharding(self.mesh, PartitionSpec())
         tree = self._native.arguments_tree
         return unflatten_values(
-            tree, self._laid, "shardings", lambda one: whole if isinstance(one.value, Empty) else one.value
+            tree,
+            self._argument_shardings,
+            "shardings",
+            lambda one: whole if isinstance(one.value, Empty) else one.value,
         )
 
     @property
@@ -143,8 +150,8 @@ class PartitionedStep:
         with jax.ensure_compile_time_eval():  # an outer trace must not capture them
             self._agreement.check({len(self._arguments): values})
             return [
-                place_operand(place_array(value, laid), laid)
-                for value, laid in zip(values, self._laid_constants, strict=True)
+                place_operand(place_array(value, layout), layout)
+                for value, layout in zip(values, self._constant_shardings, strict=True)
             ]
 
     @in_planned_precision
@@ -163,7 +170,7 @@ class PartitionedStep:
         if any(isinstance(leaf, jax.core.Tracer) for leaf in given):
             made_of = (UnevenArray, *NUMBERS)
             return self._run_traced(*(jnp.asarray(leaf) if isinstance(leaf, made_of) else leaf for leaf in given))
-        leaves = list(map(place_operand, given, self._laid))
+        leaves = list(map(place_operand, given, self._argument_shardings))
         copy_repeated_donations(leaves, self._joined, self._donated)
         made: list[Any] = self._run(*leaves, *self._constants)
         for position, sharding in self._uneven_results.items():
@@ -177,7 +184,7 @@ class PartitionedStep:
 
         def run_whole(*leaves: Any) -> list[Any]:
             check_leaves(leaves, self._types, self._leaf_names)  # custom_vjp may have replaced the leaves
-            made: list[Any] = run(*map(place_operand, leaves, self._laid), *self._constants)
+            made: list[Any] = run(*map(place_operand, leaves, self._argument_shardings), *self._constants)
             for position, sharding in self._uneven_results.items():
                 made[position] = sharding.restore(made[position])
             return made
@@ -217,10 +224,10 @@ class PartitionedStep:
         leaves = self._flatten(order_arguments(self._step, args, named))
         self._find_result_types(leaves)
         structs = self._program.argument_structs(self.mesh)[: len(leaves)]
-        pairs = zip(leaves, structs, self._laid, strict=True)
+        pairs = zip(leaves, structs, self._argument_shardings, strict=True)
         leaves = [
-            struct if isinstance(laid, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
-            for leaf, struct, laid in pairs
+            struct if isinstance(layout, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
+            for leaf, struct, layout in pairs
         ]
         bound = [self._constants] if self._constants else []
         given = (
@@ -249,11 +256,11 @@ class PartitionedStep:
         With several processes, each passes the complete argument, or arrays on the devices of all processes. The result
         shares no memory with `value`. Raises ShapeError if trees, shapes or types differ from the planned ones.
         """
-        leaves, names, types, laid = self._flatten_argument(value, argument)
+        leaves, names, types, layout = self._flatten_argument(value, argument)
         check_leaves(leaves, types, names)
         refuse_shapes(leaves, names)
         self._agreement.check({argument: leaves})
-        return unflatten_arrays(self._arguments[argument], list(map(place_copy, leaves, laid)))
+        return unflatten_arrays(self._arguments[argument], list(map(place_copy, leaves, layout)))
 
     @in_planned_precision
     def place_part(self, value: Any, argument: int = 1) -> Any:
@@ -263,10 +270,10 @@ class PartitionedStep:
         processes pass scalars. Rows that the plan stores in another process are sent there. Raises ShapeError if the
         leaves are not such rows.
         """
-        leaves, names, types, laid = self._flatten_argument(value, argument)
+        leaves, names, types, layout = self._flatten_argument(value, argument)
         refuse_shapes(leaves, names)
         self._agreement.check({})
-        return unflatten_arrays(self._arguments[argument], list(map(place_local_rows, names, leaves, types, laid)))
+        return unflatten_arrays(self._arguments[argument], list(map(place_local_rows, names, leaves, types, layout)))
 
     def _flatten_argument(
         self, value: Any, argument: int
@@ -277,7 +284,9 @@ class PartitionedStep:
             )
         leaves, given = flatten_arrays(value, self._native.has_static_numbers)
         planned, tree = self._arguments[argument], self._native.arguments_tree
-        names, types, laid = (tree.split(each)[argument] for each in (self._leaf_names, self._types, self._laid))
+        names, types, layout = (
+            tree.split(each)[argument] for each in (self._leaf_names, self._types, self._argument_shardings)
+        )
         if given != planned:
             name = name_parameters(self._step, len(self._arguments))[argument]
             there = tree.split(tree.pick(self._native.names))[argument]
@@ -287,7 +296,7 @@ class PartitionedStep:
                 f"The value does not match {name}, argument {argument} of the step.{difference} To place another argument, pass its "
                 "number, as in place(batch, argument=1)."
             )
-        return leaves, names, types, laid
+        return leaves, names, types, layout
 
     @in_planned_precision
     def check_replicas(self) -> bool:

@@ -40,8 +40,8 @@ def place_array(value: Any, sharding: Sharding) -> Any:
     if sharding.is_fully_addressable or is_global(value):
         return jax.device_put(value, sharding)
     host = read_host_value(value)
-    laid = jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
-    return _make_keys(laid, value, sharding)
+    placed = jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
+    return _make_keys(placed, value, sharding)
 
 
 def place_operand(value: Any, sharding: Sharding) -> Any:
@@ -58,9 +58,8 @@ def place_operand(value: Any, sharding: Sharding) -> Any:
         return value
     if not isinstance(value, jax.Array) or not value.committed:
         return value if sharding.is_fully_addressable else place_array(value, sharding)
-    if value.sharding == sharding or value.sharding.is_equivalent_to(
-        sharding, value.ndim
-    ):  # equality is the cheap test
+    # Equality is the cheap test.
+    if value.sharding == sharding or value.sharding.is_equivalent_to(sharding, value.ndim):
         return value
     return place_array(value, sharding)
 
@@ -70,13 +69,13 @@ def place_copy(value: Any, sharding: Sharding) -> Any:
 
     JAX does not copy arrays that are on a device already, and on CPUs it reads NumPy arrays in place.
     """
-    laid = place_array(_copy_numpy(value), sharding)
-    if isinstance(laid, UnevenArray):
-        return laid.copy() if isinstance(value, UnevenArray) else laid
+    placed = place_array(_copy_numpy(value), sharding)
+    if isinstance(placed, UnevenArray):
+        return placed.copy() if isinstance(value, UnevenArray) else placed
     if not isinstance(value, jax.Array):
-        return laid
+        return placed
     parts = (x.shard_shape(value.shape) for x in (value.sharding, sharding))
-    return jnp.copy(laid) if len(set(parts)) == 1 else laid
+    return jnp.copy(placed) if len(set(parts)) == 1 else placed
 
 
 def _copy_numpy(value: Any) -> Any:
@@ -148,8 +147,8 @@ def place_local_rows(name: str, part: Any, planned: jax.ShapeDtypeStruct, shardi
     if isinstance(sharding, UnevenSharding) or not _stays(sharding, shape, rows, begins):
         own = _split_by_process(devices, len(processes), (rows, *shape[1:]))
     whole = jax.make_array_from_callback((*shape[:1], *host.shape[1:]), own, read)
-    laid = _make_keys(whole, part, own)
-    return laid if own is sharding else place_array(laid, sharding)
+    placed = _make_keys(whole, part, own)
+    return placed if own is sharding else place_array(placed, sharding)
 
 
 def _stays(sharding: NamedSharding, shape: tuple[int, ...], rows: int, begins: dict[int, int]) -> bool:
@@ -176,8 +175,8 @@ def _split_by_process(devices: list[Any], processes: int, part: tuple[int, ...])
     return NamedSharding(mesh, PartitionSpec(*(tuple(axes) or None for axes in names)))
 
 
-def _make_keys(laid: jax.Array, value: Any, sharding: NamedSharding) -> jax.Array:
+def _make_keys(placed: jax.Array, value: Any, sharding: NamedSharding) -> jax.Array:
     if not (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)):
-        return laid
+        return placed
     kind = jax.random.key_impl(value)
-    return jax.jit(lambda numbers: jax.random.wrap_key_data(numbers, impl=kind), out_shardings=sharding)(laid)
+    return jax.jit(lambda numbers: jax.random.wrap_key_data(numbers, impl=kind), out_shardings=sharding)(placed)

@@ -114,8 +114,8 @@ def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tupl
         )
     names = [native.name_tensor(partition.graph, number) for number in numbers]
     picked = [position for position in positions if position is not None]
-    laid = [_PlacedLeaf(types[n].shape, types[n].dtype, plan.tensors[names[n]]) for n in picked]
-    return laid, structure
+    placed = [_PlacedLeaf(types[n].shape, types[n].dtype, plan.tensors[names[n]]) for n in picked]
+    return placed, structure
 
 
 def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Structure) -> Mapping[str, DimensionChoice]:

@@ -1,7 +1,7 @@
-"""MXNet, the first engine: its symbols read, its operators lowered, its graphs built, bound, run, compared and verified.
+"""MXNet engine: symbols are read, lowered, built into graphs, bound, run, compared and verified.
 
-Importing anything of it imports MXNet, checks that Tofu was built for it, has MXNet's own loaders give partitioned symbols back, and has
-its Updaters update what lies in shards.
+Importing any part of it imports MXNet and checks that Tofu was built for it. MXNet's own loaders then return
+partitioned symbols, and its Updaters update shards.
 """
 
 from tofu.imports.mxnet import load

@@ -1,4 +1,4 @@
-"""`tofu.bind`: the low level, an executor whose arguments, gradients and outputs are shards."""
+"""`tofu.bind`: the low-level executor, whose arguments, gradients and outputs are shards."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def bind(
     for_training: bool = True,
     **shapes: Sequence[int],
 ) -> ShardedExecutor:
-    """Bind a model to devices, shard by shard; no whole tensor is made.
+    """Bind a model to devices, shard by shard. No whole tensor is allocated.
 
     Parameters
     ----------
     symbol
-        The model, or what `tofu.partition` made of it.
+        The model, or a symbol returned by `tofu.partition`.
     contexts
-        The workers' devices; needed where `symbol` is not partitioned yet.
+        The workers' devices; required unless `symbol` is partitioned.
     plan
-        A plan to apply instead of searching, as `tofu.partition` takes it.
+        A plan to apply instead of searching, as in `tofu.partition`.
     fixed
         Parameters that are not trained.
     differentiated_inputs
@@ -48,6 +48,16 @@ def bind(
         False binds the forward graph alone.
     **shapes
         Shapes of the inputs: data and labels.
+
+    Returns
+    -------
+    ShardedExecutor
+        The executor; `variables` maps names to shards.
+
+    Raises
+    ------
+    TofuError
+        For unknown names, and for a plan that does not fit.
 
     Examples
     --------
@@ -65,7 +75,7 @@ def bind(
         check_same_workers(symbol, None, contexts)
         if plan is not None:
             raise PlanError(
-                "The symbol is partitioned already; give plan= to tofu.partition(...), or bind symbol.whole."
+                "The symbol is partitioned already. Pass plan= to tofu.partition(...), or bind symbol.whole."
             )
     else:
         if contexts is None and plan is None:

@@ -1,4 +1,4 @@
-"""What the command line asks of a model that MXNet saved as a symbol: everything comes from shapes."""
+"""Commands of the command line for a model saved as a symbol. Everything is computed from shapes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from tofu.validation import MOST_WORKERS
 
 
 @dataclass(frozen=True)
-class Request:
-    """A symbol in a file, the shapes of its inputs, and how its user wants it planned."""
+class SymbolRequest:
+    """Symbol from a file, the shapes of its inputs, and the planning options."""
 
     name: str
     symbol: Any
@@ -42,36 +42,36 @@ class Request:
     """Tensors that an optimizer keeps for each weight, unless the user says otherwise."""
 
     def read(self, observe: Observer | None = None) -> Task:
-        """Return the model as it is trained, before anything is decided: every argument but the inputs is learned."""
+        """Return the training step before any decision. Every argument but the inputs is learned."""
         return read_trained(self.symbol, self.shapes, self.settings, observe)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Return the partition; `observe` is told of every pass. Raises PlanError for one worker."""
+        """Return the partition; `observe` is called after every pass. Raise PlanError for one worker."""
         if self.settings.workers == 1:
             raise PlanError(f"--workers is 1; plans are made for 2 to {MOST_WORKERS} workers.")
         with search_progress(self.settings.workers) as progress:
             observe = observe or observe_by_environment()
             return plan_task(self.read(observe), progress, observe)
 
-    def over(self, workers: int) -> Request:
+    def over(self, workers: int) -> SymbolRequest:
         """Return the request for another number of workers."""
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Return the ways to train on a machine, simulated."""
+        """Return simulated ways to train on a machine."""
         return advise(self.over(2).read(), machine, counts, states, report)
 
     def verify(
         self, dtype: str | None, seed: int, inference: bool, values: Mapping[str, Any], grad_req: str
     ) -> Agreement:
-        """Run the model on one device and on all, and compare every output, gradient and auxiliary state."""
+        """Run the model on one device and on all workers, and compare every output, gradient and auxiliary state."""
         settings = replace(self.settings, for_training=not inference)
         symbol = PartitionedSymbol(self.symbol, settings, resolve_contexts(settings.workers))
         found: Agreement = symbol.verify(values=values, grad_req=grad_req, dtype=dtype, seed=seed, **self.shapes)
         return found
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return what prints plans beside data parallelism and Megatron's: what each moves, and what each worker holds."""
+        """Return a function that prints plans beside data parallelism and Megatron's: communication, and memory per worker."""
 
         def make(settings: Settings) -> Partition:
             return plan_task(replace(self, settings=settings).read())
@@ -83,7 +83,7 @@ class Request:
         return lambda console: print_plans(console, title, plans)
 
     def report_memory(self, optimizer: tuple[str | None, Mapping[str, Any]]) -> MemoryReport:
-        """Return what a training step needs with the states of an optimizer: its name, and its parameters."""
+        """Return the memory of a training step with an optimizer's states; `optimizer` is its name and its parameters."""
         states = OptimizerStates(*optimizer)
         if self.settings.workers == 1:
             return report_one_device(self.symbol, self.shapes, states)
@@ -94,15 +94,16 @@ def read_request(
     model: str,
     workers: int | None,
     planning: Mapping[str, Any],
-    use: Callable[[Request], None],
+    use: Callable[[SymbolRequest], None],
     shapes: Mapping[str, tuple[int, ...]],
     unroll: str,
     **_: Any,
 ) -> None:
-    """Read a symbol and call `use` with the request. Raises TofuError if there is no such file, or no shape."""
+    """Read a symbol and call `use` with the request. Raise TofuError for a missing file or without shapes."""
     if not Path(model).is_file():
         raise TofuError(
-            f"There is no file {model}. MODEL is a symbol that MXNet saved, as model-symbol.json, or a step for JAX, as train.py:step."
+            f"There is no file {model}. MODEL is a symbol that MXNet saved, such as model-symbol.json, or a step for JAX, such as "
+            "train.py:step."
         )
     if not shapes:
         raise TofuError(
@@ -111,4 +112,4 @@ def read_request(
     symbol = read_symbol(model)
     settings = read_settings(workers, unroll=unroll, **planning)
     with shapes_as_saved(model):
-        use(Request(Path(model).name, getattr(symbol, "whole", symbol), shapes, settings))
+        use(SymbolRequest(Path(model).name, getattr(symbol, "whole", symbol), shapes, settings))

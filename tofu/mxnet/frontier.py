@@ -1,6 +1,7 @@
-"""Bytes moved against memory per worker: all that a model offers between splitting all but small tensors and data parallelism.
+"""Frontier of communication and memory per worker, between splitting all but small tensors and data parallelism.
 
-    tofu.frontier(symbol, 8, data=(32, 3, 224, 224))        python -m tofu frontier model-symbol.json --shape ... --workers 8
+    tofu.frontier(symbol, 8, data=(32, 3, 224, 224))        python -m tofu frontier model-symbol.json --shape ...
+    --workers 8
 
 Each point is a plan; `tofu.partition(symbol, plan=point)` applies it.
 """
@@ -38,11 +39,12 @@ class Frontier:
     Attributes
     ----------
     points
-        Plans of which none needs less memory and moves fewer bytes than another, by memory: the first is the smallest.
+        Plans by memory, smallest first; none needs less memory and less communication than another.
     split_all
-        The plan that splits whatever can be split, as without a memory limit; tensors below 64 KiB may stay whole.
+        The plan that splits every tensor that can be split, as without a memory limit; tensors below 64 KiB may be
+        replicated.
     data_parallel
-        The plan of data parallelism, or None where it does not apply.
+        The plan of data parallelism, or None if it does not apply.
     """
 
     points: tuple[Plan, ...]
@@ -51,11 +53,14 @@ class Frontier:
 
     @property
     def smallest_bytes(self) -> int:
-        """The least memory of a worker."""
+        """Least memory of a worker, in bytes."""
         return most_bytes(self.points[0])
 
     def best_within(self, limit_bytes: float) -> Plan:
-        """The plan of the fewest bytes moved that needs no more than this on any worker. Raises InfeasibleError below the smallest."""
+        """Return the plan with the least communication that needs no more than this on any worker.
+
+        Raises InfeasibleError below the smallest.
+        """
         fitting = [plan for plan in self.points if most_bytes(plan) <= limit_bytes]
         if not fitting:
             raise InfeasibleError(
@@ -65,7 +70,7 @@ class Frontier:
         return fitting[-1]
 
     def __str__(self) -> str:
-        """An aligned table, the smallest memory first, each row with what it replicates and keeps that the row before does not."""
+        """Return an aligned table, smallest memory first; each row names what it replicates and keeps beyond the row before."""
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
         ]
@@ -81,12 +86,12 @@ class Frontier:
                     f"{moved / max(first.communication_bytes, 1):.3f}",
                     str(len(_replicated(plan))),
                     str(len(plan.kept)),
-                    _describe_step(before, plan),
+                    _describe_difference(before, plan),
                 )
             )
         lines = [
             *align(rows),
-            "replicated: tensors that several workers hold whole or in part; kept: fetched regions that stay",
+            "replicated: tensors stored on several workers, whole or in part; kept: fetched regions kept in memory",
         ]
         for name, end in self._ends():
             if end is not None:
@@ -94,8 +99,9 @@ class Frontier:
         return "\n".join(lines)
 
     def draw(self, path: str | Path) -> None:
-        """Write a picture of the frontier; the ending says which kind (.png, .svg). Raises TofuError without matplotlib, or for
-        another ending.
+        """Write a picture of the frontier; the suffix selects the format (.png, .svg).
+
+        Raises TofuError without matplotlib, or for another suffix.
         """
         figure = new_figure(path, 7, 4.5)
         axes = figure.add_subplot()
@@ -121,24 +127,22 @@ class Frontier:
 
 
 def most_bytes(plan: Plan) -> int:
-    """What the worker that needs most needs."""
+    """Return the bytes of the worker that needs most."""
     return max(plan.worker_bytes)
 
 
 def describe_point(plan: Plan) -> str:
-    """What a plan needs, and what it moves."""
+    """Return a plan's memory and communication as a text."""
     seconds = plan.communication_seconds
     time = "" if seconds is None else f", {format_seconds(seconds)} on this interconnect"
     return f"{format_bytes(most_bytes(plan))} per worker, {format_bytes(plan.communication_bytes)} moved per step{time}"
 
 
 def _replicated(plan: Plan) -> list[str]:
-    """The tensors that no dimension is split of at some step."""
     return [name for name, steps in plan.tensors.items() if None in steps]
 
 
-def _describe_step(before: Plan, plan: Plan) -> str:
-    """The first of the tensors that `plan` replicates, and of those that it keeps, beyond what `before` does."""
+def _describe_difference(before: Plan, plan: Plan) -> str:
     known = {*_replicated(before)}
     parts = (
         ("", [name for name in _replicated(plan) if name not in known]),
@@ -162,10 +166,10 @@ def frontier(
     topology: Any = None,
     **shapes: Sequence[int],
 ) -> Frontier:
-    """The trade of memory against communication of a model over `ngpus` workers, from shapes alone.
+    """Return the frontier of memory and communication of a model over `ngpus` workers, from shapes alone.
 
-    Arguments are those of `tofu.partition`; every argument of the model but its inputs is trained. Takes some ten searches, and as
-    many questions to MXNet's memory planner.
+    Takes the arguments of `tofu.partition`. Every argument of the model but its inputs is trained. It takes about ten
+    searches, and as many calls of MXNet's memory planner.
 
     Examples
     --------
@@ -187,15 +191,15 @@ def frontier(
 
 
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
-    """The frontier of a plain symbol, over the first arrangement of its steps.
+    """Return the frontier of a plain symbol, over the first arrangement of its rounds.
 
-    Raises PlanError for settings that there is no frontier of: one worker, or an algorithm that is no search.
+    Raises PlanError for one worker, and for an algorithm without a search.
     """
     if settings.workers == 1:
-        raise PlanError("ngpus is 1; a frontier is of 2 workers or more.")
+        raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")
     if settings.algorithm not in SEARCHES:
         raise PlanError(
-            f"algorithm={settings.algorithm!r} makes one plan, and a frontier is searched: by {' or '.join(map(repr, SEARCHES))}."
+            f"algorithm={settings.algorithm!r} makes one plan, but a frontier is searched: by {' or '.join(map(repr, SEARCHES))}."
         )
     task = read_trained(symbol, shapes, settings)
     first, *_ = task.settings.arrangements

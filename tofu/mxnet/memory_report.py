@@ -1,4 +1,4 @@
-"""`tofu.memory_report`: what a model needs on one device and on several, and how many it takes to fit."""
+"""`tofu.memory_report`: the memory that a model needs on one device and on several."""
 
 from __future__ import annotations
 
@@ -34,27 +34,29 @@ def memory_report(
     options: Mapping[str, Any] = MappingProxyType({}),
     **shapes: Sequence[int],
 ) -> MemoryReport:
-    """What a training step of a model needs on one device and on each of `ngpus` workers. Nothing is allocated.
+    """Report the memory of a training step on one device and on each of `ngpus` workers. Nothing is allocated.
 
     Parameters
     ----------
     symbol
-        The model, or what `tofu.partition` made of it.
+        The model, or a symbol returned by `tofu.partition`.
     ngpus
-        The number of workers; left out, it is that of the partitioned symbol.
+        The number of workers. Default: as the symbol is partitioned.
     optimizer, optimizer_params
-        Whose states are counted, by MXNet's name, and its arguments. Without arguments SGD has a momentum, and the others are as MXNet
-        makes them; None for no states.
+        MXNet's name of the optimizer, and its arguments. None means no states. By default SGD has a momentum of 0.9,
+        and the others have MXNet's defaults.
     options
-        Further arguments of `tofu.partition`: `plan`, `hints`, `algorithm` and so on. They may stand beside the shapes as well.
+        Further arguments of `tofu.partition`: `plan`, `hints`, `algorithm` and so on. They may also be passed beside
+        the shapes.
     **shapes
-        Shapes of the inputs. A partitioned symbol that has a plan needs none.
+        Shapes of the inputs. A partitioned symbol with a plan needs none.
 
     Returns
     -------
     MemoryReport
-        `one_device`, `workers`, `fits(device_bytes)`; printing it gives a table, `tofu.mxnet.memory.plot.plot_memory` a picture.
-        Parameters, gradients, optimizer states, activations and fetch buffers are exact, workspace is an estimate.
+        `one_device`, `workers`, `fits(device_bytes)`. Printing it gives a table, `tofu.mxnet.memory.plot.plot_memory`
+        a picture. Parameters, gradients, optimizer states, activations and fetch buffers are exact. Workspace is an
+        estimate.
 
     Examples
     --------
@@ -82,12 +84,12 @@ def memory_report(
     inputs = read_shapes(symbol, shapes, ("ngpus", *list_keyword_arguments(memory_report), *MXNET_OPTIONS))
     if workers == 1:
         return report_one_device(getattr(symbol, "whole", symbol), inputs, states)
-    contexts = None if workers is None else [mx.cpu(worker) for worker in range(workers)]  # planned for, never used
+    contexts = None if workers is None else [mx.cpu(worker) for worker in range(workers)]  # only for planning
     return report_workers(make_symbol(symbol, workers, contexts, inputs, **options).planned(), states)
 
 
 def report_workers(partition: Partition, states: OptimizerStates) -> MemoryReport:
-    """The report on a partition, with the states of the optimizer that will train it."""
+    """Return the report on a partition, with the states of the optimizer that will train it."""
     return MemoryReport(
         account_one_device(partition.source, states),
         account_workers(partition, states),
@@ -97,7 +99,7 @@ def report_workers(partition: Partition, states: OptimizerStates) -> MemoryRepor
 
 
 def report_one_device(symbol: Any, shapes: Mapping[str, tuple[int, ...]], states: OptimizerStates) -> MemoryReport:
-    """The report on a model that one device trains alone."""
+    """Return the report on a model trained on one device."""
     check_names(symbol, shapes)
     inputs, learned = read_training(symbol, shapes)
     source = read_graph(symbol, inputs, None, learned, learned)

@@ -1,4 +1,4 @@
-"""`tofu.mxnet.partition`: an MXNet model, a symbol or a Gluon block, on several devices."""
+"""`tofu.partition`: distributes an MXNet model, a symbol or a Gluon block, over several devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tofu.search.algorithms import BASELINES, DEFAULT_ALGORITHM
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 
 
-@explain_call("tofu.partition(symbol, ngpus=4, data=(64, 784)), with the shape of each input by its name")
+@explain_call("tofu.partition(symbol, ngpus=4, data=(64, 784)), with the shape of each input by name")
 def partition(
     symbol: Any,
     ngpus: int | None = None,
@@ -41,43 +41,47 @@ def partition(
     Parameters
     ----------
     symbol
-        The model, an `mx.sym.Symbol` written for one device, or a Gluon block, which is changed in place (`tofu.gluon.partition`).
+        The model, an `mx.sym.Symbol` written for one device, or a Gluon block, which is changed in place
+        (`tofu.gluon.partition`).
     ngpus
-        The number of workers; 1 leaves the model as it is. Left out, it is that of `contexts` or of `plan`.
+        The number of workers; 1 leaves the model as it is. By default that of `contexts` or of `plan`.
     contexts
-        Where the workers run. Left out: gpu(0..ngpus-1) where MXNet sees that many, cpu(0..ngpus-1) where it sees none.
+        The workers' devices. By default gpu(0..ngpus-1) if MXNet sees that many GPUs, cpu(0..ngpus-1) if it sees
+        none.
     plan
-        A plan, its JSON, or the path of a file with its JSON, to apply instead of searching. What says how to search (`algorithm`,
-        `search_seconds`, `topology`) is refused beside it.
+        A plan, its JSON, or the path of its JSON file, to apply instead of searching. Search options (`algorithm`,
+        `search_seconds`, `topology`) cannot be combined with it.
     hints
-        Pins parts of the plan: tensor name -> dimension, operator name -> axis, or one such choice for each step.
+        Pins parts of the plan: tensor name -> dimension, operator name -> axis, or one such choice per round.
     for_training
         False plans the forward graph alone.
     undescribed
-        "replicate" computes operators without a description on every worker; "error" names them.
+        "replicate" runs operators without a description on every worker; "error" names them.
     on_infeasible
-        "replicate" lets workers compute the same where the model has nothing to split between so many, with a warning; "error" says how
-        many can be fed.
+        "replicate" lets workers compute the same, with a warning, if the model has nothing to split between so many.
+        "error" reports how many workers are possible.
     cache
         False searches again even for a graph that was planned before.
     algorithm
-        "exact": the best plan of all, with a proof. "recursive", the paper's: each step is the best, given the steps before. Or a
-        baseline to compare with: BASELINES (docs/search.md).
+        "exact": the best plan, with a proof. "recursive", the paper's: each round is optimal given the rounds before.
+        Or a baseline to compare with: BASELINES (docs/search.md).
     search_seconds
-        The effort of the exact search, in seconds, which are counted in operations, so that every run ends with the same plan.
-        Cost tables count, but are always made. After that the plan is the best one found; `plan.optimality` says what is proved.
+        Effort of the exact search in seconds, counted in operations, so that every run ends with the same plan. Cost
+        tables count, but are always computed. After that, the best plan found is used; `plan.optimality` tells what
+        is proved.
     topology
-        The bandwidth of each level of the interconnect in bytes per second, from the top, as a list or in a JSON file (docs/search.md).
-        The search then minimises seconds instead of bytes, over all orders of the factors.
+        Bandwidth of each level of the interconnect, in bytes per second, from the top, as a list or in a JSON file
+        (docs/search.md). The search then minimises seconds instead of bytes, over all orders of the factors.
     memory_limit
-        Bytes for each worker (of `plan.worker_bytes`), or a text such as "12GB". Tensors may then stay whole on several workers at some
-        steps, as far as they fit; the plan is the one that moves the fewest bytes of those found. An error says what does not fit.
+        Bytes per worker (of `plan.worker_bytes`), or a text such as "12GB". Tensors may then be replicated in some
+        rounds, as far as they fit; of the plans found, the one with the least communication is used. An error names
+        what does not fit.
     replicate
-        "free" lets any tensor stay whole on several workers where that saves traffic, whatever memory it takes; "small" those below
-        64 KiB. With `memory_limit`, anything may, as far as it fits.
+        "free" lets any tensor be replicated if that saves communication, whatever memory it takes; "small" only those
+        below 64 KiB. With `memory_limit`, any tensor may be, as far as it fits.
     unroll
-        "cheaper" plans RNN operators (LSTM, GRU, tanh) as the cells that they compute as well, which are split by hidden units too, and
-        takes what moves fewer bytes. "always" takes the cells, "never" the operators.
+        "cheaper" also plans RNN operators (LSTM, GRU, tanh) as the cells that they compute, which can be split by
+        hidden units, and uses the form with less communication. "always" uses the cells, "never" the operators.
     **shapes
         Shapes of the inputs. With them the search runs now, without them when the symbol is bound.
 
@@ -85,6 +89,11 @@ def partition(
     -------
     PartitionedSymbol or HybridBlock
         An `mx.sym.Symbol` with `plan` and `execution_symbol`, or the block.
+
+    Raises
+    ------
+    TofuError
+        For a model that cannot be partitioned, wrong shapes or devices, and options that contradict each other.
 
     Examples
     --------

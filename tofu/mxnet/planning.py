@@ -1,4 +1,4 @@
-"""A symbol and its shapes, through the pipeline."""
+"""Pipeline of a symbol and its shapes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_task(
     updated: Collection[str] = (),
     observe: Observer | None = None,
 ) -> Task:
-    """The first half of the pipeline, up to the strategies of each operator. Arguments and errors are those of `compile_partition`."""
+    """Run the first half of the pipeline, up to each operator's strategies, for the arguments of `compile_partition`."""
     observe = observe or observe_by_environment()
 
     def read(unrolled: bool) -> Task:
@@ -49,19 +49,19 @@ def read_task(
 
 
 def _choose_form(fused: Task, unrolled: Task) -> Task:
-    """The one that the plan given is of, or whose plan moves fewer bytes, the fused one where both move as many."""
+    """Return the form that the given plan is for, or whose plan has less communication; fused if they are equal."""
     given = fused.settings.plan or fused.settings.saved
     if given is not None:
         return unrolled if given.operators.keys() - fused.source.graph.operator_index.keys() else fused
-    forms = [(task, _count_moved(task)) for task in (fused, unrolled)]
+    forms = [(task, _measure_communication(task)) for task in (fused, unrolled)]
     failed = [moved for _, moved in forms if not isinstance(moved, int)]
     if len(failed) == len(forms):
         raise failed[0]
     return min(forms, key=lambda form: form[1] if isinstance(form[1], int) else inf)[0]
 
 
-def _count_moved(task: Task) -> int | TofuError:
-    """The bytes that its plan moves, or why it has none: too few samples, or hints that are of the other form."""
+def _measure_communication(task: Task) -> int | TofuError:
+    """Return the communication of the form's plan in bytes, or the error if it has none (few samples, hints for the other form)."""
     try:
         return plan_task(task).plan.communication_bytes
     except (InfeasibleError, PlanError) as error:
@@ -71,8 +71,9 @@ def _count_moved(task: Task) -> int | TofuError:
 def read_trained(
     symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings, observe: Observer | None = None
 ) -> Task:
-    """The task of a plain symbol, of which every argument but the inputs and labels is learned. Raises a TofuError for what no plan
-    can be made of, and for names and shapes that are not the model's.
+    """Return the task of a plain symbol in which every argument but the inputs and labels is learned.
+
+    Raises a TofuError for a model that cannot be partitioned, and for unknown names and wrong shapes.
     """
     refuse_unpartitionable(symbol)
     check_names(symbol, shapes)
@@ -93,7 +94,7 @@ def compile_partition(
     """Run the pipeline for one model at given shapes.
 
     `differentiated` and `updated` name the arguments whose gradients are wanted and those that an optimizer updates.
-    Raises a TofuError of the pass that fails; nothing is half done.
+    Raises the TofuError of the pass that fails.
     """
     observe = observe_by_environment()
     task = read_task(
@@ -103,5 +104,5 @@ def compile_partition(
 
 
 def plan_task(task: Task, progress: Progress | None = None, observe: Observer | None = None) -> Partition:
-    """The second half of the pipeline: the plan that the task's settings ask for, and everything that is made of it."""
+    """Run the second half of the pipeline: the plan that the settings ask for, and everything made from it."""
     return make_partition(task, observe or observe_by_environment(), progress)

@@ -1,4 +1,4 @@
-"""The options of planning that MXNet's models have beside those of all engines."""
+"""Planning options of MXNet models, in addition to those of all engines."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ def _read_unroll(when: Any) -> str:
 
 @dataclass(frozen=True)
 class MXNetSettings(Settings):
-    """What the user asks of a partition.
+    """Options of a partition.
 
-    `unroll` is "never", "cheaper" or "always": when a fused recurrent operator is planned as the cells that it computes.
+    `unroll` is "never", "cheaper" or "always": when a fused recurrent operator is planned as the cells that it
+    computes.
     """
 
     unroll: str = "never"
 
 
 MXNET_OPTIONS: Mapping[str, Option] = {**OPTIONS, "unroll": Option(_read_unroll)}
-"""Those of all engines, and MXNet's own."""
+"""Options of all engines, and MXNet's own."""
 
 
 def find_unroll(settings: Settings) -> str:
-    """Return when recurrent operators are planned as their cells; never, if nothing is said of it."""
+    """Return when recurrent operators are planned as their cells, by default never."""
     return settings.unroll if isinstance(settings, MXNetSettings) else "never"

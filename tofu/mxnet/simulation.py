@@ -1,4 +1,4 @@
-"""`tofu.simulate` and `tofu.advise`: how long a step of a symbol takes on a machine, and on how many devices it should train."""
+"""`tofu.simulate` and `tofu.advise`: the time of a symbol's training step on a machine, and the best number of devices."""
 
 from __future__ import annotations
 
@@ -18,25 +18,36 @@ from tofu.simulation.simulate import DEFAULT_STATES, read_states, simulate_one_d
 from tofu.simulation.timeline import Simulation
 
 EXAMPLE = "data=(64, 3, 224, 224)"
-FEWEST = 2  # workers that anything is planned for
+FEWEST = 2  # workers of a plan
 
 
 @explain_call(f'tofu.simulate(symbol, "8xH100", {EXAMPLE})')
 def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shapes: Sequence[int]) -> Simulation:
-    """Predict what a training step takes on a machine: `.seconds`, `.throughput`, `.fits`, and where the time goes.
+    """Predict the time of a training step on a machine: `.seconds`, `.throughput`, `.fits`, and where the time goes.
 
     Parameters
     ----------
     symbol
-        A partitioned symbol, which is simulated on its workers; any other on one device.
+        A partitioned symbol, which is simulated on its workers; any other symbol on one device.
     machine
-        The name of a machine that comes with Tofu ("8xH100"), or the path of a file that `python -m tofu calibrate` wrote.
+        The name of a machine that comes with Tofu ("8xH100"), or the path of a file written by `python -m tofu
+        calibrate`.
     states
         Tensors that the optimizer keeps for each weight: 1 for a momentum, 2 for Adam.
     **shapes
-        Shapes of the inputs; a partitioned symbol that has a plan needs none.
+        Shapes of the inputs; a partitioned symbol with a plan needs none.
 
-    Raises TofuError for what is no machine, or one with fewer devices than workers, and PlanError without shapes.
+    Returns
+    -------
+    Simulation
+        The predicted step.
+
+    Raises
+    ------
+    TofuError
+        For an unknown machine, or one with fewer devices than workers.
+    PlanError
+        Without shapes.
 
     Examples
     --------
@@ -62,11 +73,11 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
 def advise(
     symbol: Any, machine: Any, *, workers: Sequence[int] = (), states: int = DEFAULT_STATES, **shapes: Sequence[int]
 ) -> Advice:
-    """Say on how many devices of a machine a model should train, and by which plan; printed, it is a table.
+    """Find the number of devices of a machine on which a model should train, and the plan. Printed, the result is a table.
 
-    `workers` are the numbers to try, the powers of 2 that the machine has where none are given. Of a partitioned symbol its hints hold, but
-    not its workers, plan, interconnect and memory limit, which are what is advised. The other arguments, and the errors, are those of
-    `simulate`.
+    `workers` are the numbers to try, by default the powers of 2 that the machine has. A partitioned symbol's hints
+    apply; its workers, plan, interconnect and memory limit do not. See `simulate` for the other arguments and the
+    errors.
     """
     settings = symbol.settings.over(FEWEST) if isinstance(symbol, PartitionedSymbol) else read_settings(FEWEST)
     return find_advice(
@@ -81,5 +92,5 @@ def _read(symbol: Any, shapes: Any, settings: Settings, options: Sequence[str]) 
     check_symbol(symbol)
     whole = symbol.whole if isinstance(symbol, PartitionedSymbol) else symbol
     if not shapes:
-        raise PlanError(f"A model is simulated at the shapes of its inputs; give them by name: {EXAMPLE}.")
+        raise PlanError(f"A simulation needs the shapes of the model's inputs; pass them by name: {EXAMPLE}.")
     return read_trained(whole, read_shapes(whole, shapes, ("machine", *options)), settings)

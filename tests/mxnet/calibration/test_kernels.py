@@ -1,4 +1,4 @@
-"""Kernels of a real run, matched with the nodes of their program."""
+"""Kernels of a real run are matched with the nodes of their program."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from tofu.mxnet.calibration.calibrate import PROGRAMS
-from tofu.mxnet.calibration.kernels import Recorded, match, read_events
+from tofu.mxnet.calibration.kernels import Recorded, match_events, read_events
 from tofu.mxnet.calibration.models import PERCEPTRONS, _build_perceptron, list_cases, list_steps
 from tofu.mxnet.planning import plan_task, read_trained
 from tofu.planning.settings import Settings
@@ -27,7 +27,7 @@ def test_cases_cover_one_device_and_several():
     assert {case.workers for case in list_steps()} == {1, 2, 4}
 
 
-def test_a_measuring_process_gives_seconds_to_every_node(tmp_path):
+def test_a_measuring_process_times_every_node(tmp_path):
     path = tmp_path / "samples.json"
     environment = {**os.environ, **PROGRAMS["kernels"]}
     subprocess.run([sys.executable, "-c", SCRIPT, str(path)], check=True, env=environment, capture_output=True)
@@ -48,8 +48,8 @@ def make_events(path, kernels):
     path.write_text(json.dumps({"traceEvents": events}))
 
 
-def test_the_fewest_seconds_of_the_steps_count_and_odd_operators_are_left_out(tmp_path):
-    """Two steps of one fully connected layer; the activation ran once too often, so nothing is known of it."""
+def test_the_fastest_step_counts_and_unmatched_operators_are_left_out(tmp_path):
+    """The activation ran once too often, so it is left out."""
     symbol, shapes = _build_perceptron(*PERCEPTRONS[0])
     program = plan_task(read_trained(symbol, shapes, Settings(workers=2, cache=False))).program
     layers = sum(
@@ -62,6 +62,6 @@ def test_the_fewest_seconds_of_the_steps_count_and_odd_operators_are_left_out(tm
     ]
     kernels += [(0, "Activation", 100, 1)]
     make_events(tmp_path / "events.json", kernels)
-    samples = list(match(Recorded(program, [(100, 190), (200, 290)]), read_events(tmp_path / "events.json")))
+    samples = list(match_events(Recorded(program, [(100, 190), (200, 290)]), read_events(tmp_path / "events.json")))
     assert [round(1e6 * sample.seconds) for sample in samples] == [3] * layers
     assert all(sample.kind.startswith("FullyConnected") for sample in samples)

@@ -1,4 +1,4 @@
-"""The checker of execution graphs names every rule that a graph breaks."""
+"""The checker of execution graphs names every broken rule."""
 
 import mxnet as mx
 import pytest
@@ -13,7 +13,7 @@ HALVES = [((0, 0), (2, 3), [(0, (0, 0))]), ((2, 0), (2, 3), [(1, (0, 0))])]
 
 
 def assemble(pieces=HALVES, region=(4, 3), reader="w0"):
-    """A (4, 3) tensor that two workers hold by rows, fetched as a whole by the first and read there."""
+    """A (4, 3) tensor in two shards by rows, fetched whole by the first worker and read there."""
     graph = JsonGraph()
     shards = [graph.add("null", f"x@{w}", group=f"w{w}", __shape__=(2, 3), __dtype__=0) for w in range(2)]
     fetch = graph.fetch("x@0#2", shards, region, pieces, "w0", dtype=0)
@@ -34,39 +34,37 @@ def test_accepts_a_graph_that_keeps_the_rules():
     check_execution(plan(assemble()), [(4, 3)])
 
 
-def test_bytes_that_the_plan_does_not_count():
+def test_bytes_differ_from_the_plan():
     check_traffic(plan(assemble()), 24)  # the second worker's six cells
     with pytest.raises(InternalError, match="reads 24 bytes from other workers, its plan counts 48"):
         check_traffic(plan(assemble()), 48)
 
 
-def test_cells_written_twice():
-    apart = [((0, 0), (2, 2), [(0, (0, 0))]), ((2, 0), (1, 1), [(1, (0, 0))])]
-    assert problems_of(assemble([*apart, ((1, 1), (2, 1), [(1, (0, 0))])])) == [
-        "x@0#2: cells are written twice, by the pieces ((0, 2), (0, 2)) and ((1, 3), (1, 2))"
-    ]
-
-
-def test_a_piece_that_overlaps_another_than_its_neighbour():
-    wide, between, twice = (
-        ((0, 0), (1, 3), [(0, (0, 0))]),
-        ((1, 1), (1, 1), [(0, (1, 1))]),
-        ((0, 2), (1, 1), [(0, (0, 2))]),
-    )
-    assert problems_of(assemble([wide, between, twice])) == [
-        "x@0#2: cells are written twice, by the pieces ((0, 1), (0, 3)) and ((0, 1), (2, 3))"
-    ]
+@pytest.mark.parametrize(
+    ("pieces", "problem"),
+    [
+        (
+            [((0, 0), (2, 2), [(0, (0, 0))]), ((2, 0), (1, 1), [(1, (0, 0))]), ((1, 1), (2, 1), [(1, (0, 0))])],
+            "cells are written twice, by the pieces ((0, 2), (0, 2)) and ((1, 3), (1, 2))",
+        ),
+        (
+            [((0, 0), (1, 3), [(0, (0, 0))]), ((1, 1), (1, 1), [(0, (1, 1))]), ((0, 2), (1, 1), [(0, (0, 2))])],
+            "cells are written twice, by the pieces ((0, 1), (0, 3)) and ((0, 1), (2, 3))",
+        ),
+        (
+            [*HALVES, ((3, 0), (0, 3), [(0, (0, 0))])],
+            "the piece ((3, 3), (0, 3)) is empty or leaves the region of shape (4, 3)",
+        ),
+    ],
+    ids=["overlap", "overlap of distant pieces", "empty"],
+)
+def test_wrong_pieces_are_named(pieces, problem):
+    assert problems_of(assemble(pieces)) == [f"x@0#2: {problem}"]
 
 
 def test_sources_outside_of_their_shard():
-    with pytest.raises(RuntimeError, match="reads outside of input 0"):  # by the fetch itself, when shapes are inferred
+    with pytest.raises(RuntimeError, match="reads outside of input 0"):  # raised by shape inference
         plan(assemble([((0, 2), (3, 1), [(0, (0, 0))])]))
-
-
-def test_empty_piece():
-    assert problems_of(assemble([*HALVES, ((3, 0), (0, 3), [(0, (0, 0))])])) == [
-        "x@0#2: the piece ((3, 3), (0, 3)) is empty or leaves the region of shape (4, 3)"
-    ]
 
 
 @pytest.mark.parametrize(
@@ -80,12 +78,12 @@ def test_nodes_on_other_workers(reader, expected):
     assert problems_of(assemble(reader=reader)) == expected
 
 
-def test_outputs_of_another_size():
+def test_outputs_of_another_shape():
     assert problems_of(assemble(), (3, 4)) == ["relu: an output has shape (4, 3), the plan says (3, 4) (12 elements)"]
 
 
 def test_runs_before_every_bind(monkeypatch):
-    """For training and for scoring, unless it is turned off."""
+    """For training and inference, unless TOFU_CHECK=0."""
     broken = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc")
     monkeypatch.setattr(
         "tofu.mxnet.check.execution._compare_outputs", lambda found, expected: ["fc is broken"] if expected else []

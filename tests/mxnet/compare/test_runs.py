@@ -1,4 +1,4 @@
-"""The comparison itself: what is drawn for whom, and that a wrong number is seen."""
+"""Comparison of runs: which values are drawn, and that wrong numbers are found."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def language_model():
     return mx.sym.SoftmaxOutput(net, name="softmax", preserve_shape="true")
 
 
-def test_what_is_read_as_positions_is_drawn_within_bounds():
+def test_positions_are_drawn_within_bounds():
     symbol, shapes = language_model(), {"tokens": (40, 5)}
     assert find_positions(symbol, shapes, {}) == {"tokens": (0, 11), "softmax_label": (0, 7)}
     values = draw_values(symbol, shapes)
@@ -34,7 +34,7 @@ def test_what_is_read_as_positions_is_drawn_within_bounds():
     assert 0.5 < values["fc_weight"].std() * np.sqrt(6) < 1.5
 
 
-def test_positions_are_seen_through_operators_that_move_cells():
+def test_positions_are_found_through_reshapes_and_casts():
     indices = mx.sym.Reshape(mx.sym.Cast(mx.sym.Variable("ids"), dtype="int32"), shape=(-1,))
     symbol = mx.sym.take(mx.sym.Variable("table"), indices, axis=0)
     assert find_positions(symbol, {"table": (9, 2), "ids": (3, 4)}, {}) == {"ids": (0, 9)}
@@ -48,7 +48,7 @@ def test_scales_are_drawn_around_one():
     assert -0.5 <= values["bn_beta"].min() < 0 < values["bn_beta"].max() <= 0.5
 
 
-def test_given_values_are_taken_as_they_are():
+def test_passed_values_are_used():
     symbol = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fc")
     values = draw_values(symbol, {"data": (2, 5)}, given={"fc_bias": np.arange(3)})
     assert values["fc_bias"].tolist() == [0.0, 1.0, 2.0]
@@ -79,7 +79,7 @@ def test_the_partitioned_model_runs_the_same_step(request_):
     assert (single.training_bytes, single.inference_bytes) == (0, 0)
 
 
-def test_wrong_and_missing_numbers_are_seen():
+def test_wrong_and_missing_numbers_are_found():
     right = Numbers({"y": np.ones(3)}, {"w": np.full(3, 2.0), "b": np.full(3, 1e-16)}, {"mean": np.ones(2)})
     assert [difference.error for difference in compare_numbers(right, right)] == [0.0] * 4
     wrong = replace(right, gradients={"w": np.array([2.0, 2.0, 2.002]), "b": np.full(3, -1e-16)})

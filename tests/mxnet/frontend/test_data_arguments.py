@@ -1,4 +1,4 @@
-"""Where the shapes of all arguments are given, data and parameters are told apart as where those of the data are."""
+"""If all arguments have shapes, data and parameters are distinguished as if only the data had shapes."""
 
 import mxnet as mx
 import pytest
@@ -29,7 +29,7 @@ def list_shapes(symbol, shapes):
 
 @pytest.mark.parametrize("algorithm", ["data-parallel", "exact"])
 @pytest.mark.parametrize("make", [make_convolution, make_lookup])
-def test_all_shapes_make_the_plan_of_those_of_the_data(make, algorithm):
+def test_all_shapes_give_the_same_plan_as_data_shapes(make, algorithm):
     symbol, shapes = make()
     partitioned = tofu.partition(symbol, ngpus=4, algorithm=algorithm, cache=False)
     some = partitioned.simple_bind(mx.cpu(), **shapes).plan
@@ -39,7 +39,7 @@ def test_all_shapes_make_the_plan_of_those_of_the_data(make, algorithm):
     assert every.communication_bytes == some.communication_bytes
 
 
-def test_a_plan_that_is_asked_for_is_of_training_with_all_shapes_too():
+def test_all_shapes_give_a_plan_for_training():
     symbol, shapes = make_convolution()
     some, every = (
         tofu.partition(symbol, ngpus=2, algorithm="data-parallel", cache=False, **given).plan
@@ -49,7 +49,7 @@ def test_a_plan_that_is_asked_for_is_of_training_with_all_shapes_too():
     assert "conv_backward_output1" in every.tensors
 
 
-def test_arrays_that_are_bound_are_told_apart():
+def test_bound_arrays_are_distinguished():
     symbol, shapes = make_lookup()
     arrays = {name: mx.nd.ones(shape) for name, shape in list_shapes(symbol, shapes).items()}
     gradients = {name: mx.nd.zeros(array.shape) for name, array in arrays.items() if name.startswith(("fc", "table"))}
@@ -75,11 +75,11 @@ def test_arrays_that_are_bound_are_told_apart():
     ],
     ids=["two inputs", "weights of samples", "a batch in an attribute"],
 )
-def test_what_grows_with_the_batch_is_data(symbol, shapes, data):
+def test_arguments_that_grow_with_the_batch_are_data(symbol, shapes, data):
     assert find_data(symbol, list_shapes(symbol, shapes), find_labels(symbol)) == data
 
 
-def test_inferences_are_few_however_many_arguments_need_their_shapes(monkeypatch):
+def test_shapes_are_inferred_few_times(monkeypatch):
     net, made = V("data"), []
     for n in range(40):
         net = mx.sym.dot(net, V(f"w{n}"))
@@ -93,7 +93,7 @@ def test_inferences_are_few_however_many_arguments_need_their_shapes(monkeypatch
     assert len(made) <= 35
 
 
-def test_shapes_of_some_arguments_are_taken_at_their_word():
+def test_arguments_with_shapes_are_data_if_some_have_none():
     symbol, shapes = make_convolution()
     given = {**shapes, "norm_gamma": (8,)}
     assert find_data(symbol, given, find_labels(symbol)) == {"data", "norm_gamma", "softmax_label"}

@@ -1,4 +1,4 @@
-"""Small Gluon blocks, their data, and training them, whichever way they run."""
+"""Small Gluon blocks, their data, and a training loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOSS = gluon.loss.L2Loss()
 
 
 def build(*layers, dtype="float64", init=None):
-    """A block of layers with names and values that are the same at each call."""
+    """Build a block of layers with equal names and values at each call."""
     mx.random.seed(1)
     np.random.seed(1)
     block = layers[0] if len(layers) == 1 else nn.HybridSequential(prefix="net_")

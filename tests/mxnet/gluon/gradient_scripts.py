@@ -1,4 +1,4 @@
-"""What Gluon's users write about gradients, and arrays that they keep: each script is given the one line by which runs differ."""
+"""Scripts of Gluon's users about gradients and kept arrays; `partition` is the only line by which runs differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.mxnet.gluon.blocks import LOSS, build, build_perceptron, draw, list_p
 
 
 def keep_arrays(partition):
-    """Arrays, and views of them, that were taken once hold what the parameters hold, and what is written to them counts."""
+    """Arrays and views taken once follow the parameters, and writes to them count."""
     net, found = partition(build_perceptron()), []
     net(draw(6, 5))
     weight, gradient = net[0].weight.data(), net[0].weight.grad()
@@ -19,10 +19,10 @@ def keep_arrays(partition):
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
     for _ in range(2):
         train(net, trainer, 1)
-        found += [array.copy() for array in (weight, row, gradient, flat)]
-        found.append(mx.nd.zeros((8, 5), dtype="float64"))
-        found[-1][:] = weight
-        found[-1][2] = row
+        copy = mx.nd.zeros((8, 5), dtype="float64")
+        copy[:] = weight
+        copy[2] = row
+        found += [*(array.copy() for array in (weight, row, gradient, flat)), copy]
         row[:] = 0.25
         weight[2:4] *= 2
         weight[mx.nd.array([5, 6])] = 0.5
@@ -35,7 +35,7 @@ def keep_arrays(partition):
 
 
 def keep_arrays_of_before(partition):
-    """Arrays that are a parameter's no more, since it has another `grad_req` or was initialized again, hold what they held."""
+    """Arrays that a parameter gave up, by another `grad_req` or initialization, keep their values."""
     net, found = partition(build_perceptron()), []
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
     train(net, trainer, 1)
@@ -57,21 +57,16 @@ def keep_arrays_of_before(partition):
 
 
 def set_values_before_backward(partition):
-    """A backward sees what was written to parameters since its forward, wholly or in part."""
+    """Backward reads what was written to parameters after its forward pass."""
     net, found = partition(build_perceptron()), []
     net(draw(6, 5))
     weight = net[1].weight.data()
 
-    def set_whole():
-        net[1].weight.set_data(draw(4, 8, seed=3))
-
-    def set_row():
-        weight[1] = 0.5
-
-    def scale():
-        mx.nd.broadcast_mul(weight, mx.nd.full((1, 1), 3, dtype="float64"), out=weight)
-
-    for write in (set_whole, set_row, scale):
+    for write in (
+        lambda: net[1].weight.set_data(draw(4, 8, seed=3)),
+        lambda: weight.__setitem__(1, 0.5),
+        lambda: mx.nd.broadcast_mul(weight, mx.nd.full((1, 1), 3, dtype="float64"), out=weight),
+    ):
         data = draw(6, 5)
         data.attach_grad()
         with autograd.record():
@@ -83,7 +78,6 @@ def set_values_before_backward(partition):
 
 
 def add_gradients(partition):
-    """Gradients over several backward passes."""
     net = partition(build_perceptron())
     net(draw(6, 5))
     for parameter in net.collect_params().values():
@@ -103,7 +97,7 @@ def add_gradients(partition):
 
 
 def zero_before_backward(partition):
-    """Gradients are set to zeros between forward and backward, when those of the step before are gone already."""
+    """Gradients are zeroed between forward and backward."""
     net, plain = partition(build_perceptron()), build(nn.Dense(5, in_units=5, prefix="plain_"))
     parameters, found = net.collect_params(), []
     parameters.update(plain.collect_params())
@@ -122,7 +116,7 @@ def zero_before_backward(partition):
 
 
 def gradients_of_zeros_again(partition):
-    """What gives a parameter a new gradient gives it zeros, which a Trainer passes over until the next backward."""
+    """A renewed gradient is zero, and a Trainer ignores it until the next backward."""
     net = partition(build_perceptron())
     net(draw(6, 5))
     net.collect_params().setattr("grad_req", "add")
@@ -144,7 +138,7 @@ def gradients_of_zeros_again(partition):
 
 
 def call_twice(partition):
-    """Both calls wait for the same backward; a third is never differentiated."""
+    """Two calls share a backward; a third is never differentiated."""
     net = partition(build_perceptron())
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
     found = []
@@ -160,7 +154,7 @@ def call_twice(partition):
 
 
 def backward_apart(partition):
-    """Two graphs, differentiated one after the other: the gradients are those of the last."""
+    """Two graphs are differentiated in turn, and the last one leaves its gradients."""
     net = partition(build_perceptron())
     with autograd.record():
         first, second = net(draw(6, 5)).sum(), (net(draw(6, 5, seed=1)) ** 2).sum()
@@ -174,7 +168,7 @@ def backward_apart(partition):
 
 
 def differentiate_inputs(partition):
-    """An input that wants a gradient, and blocks before and after on one device."""
+    """An input has a gradient, and blocks on one device precede."""
     net, before = partition(build_perceptron()), build(nn.Dense(5, prefix="before_"))
     data = draw(6, 3)
     data.attach_grad()
@@ -190,7 +184,7 @@ def differentiate_inputs(partition):
 
 
 def differentiate_inputs_alone(partition):
-    """`autograd.grad` of an input leaves the gradients of the parameters as the last backward wrote them, or added to them."""
+    """`autograd.grad` of an input leaves the gradients of parameters unchanged, or adds to them."""
     net, found = partition(build_perceptron()), []
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
     for request in ("write", "add"):
@@ -223,7 +217,7 @@ def freeze(partition):
 
 
 def grow_between_call_and_backward(partition):
-    """The block gets a layer and is traced again while a call waits for its backward."""
+    """The block gets a layer while a call waits for its backward."""
     net = partition(build_perceptron())
     net(draw(6, 5))
     with autograd.record():
@@ -239,9 +233,7 @@ def grow_between_call_and_backward(partition):
 
 
 def averages_of_two_calls(partition):
-    """The average of the last batch is that of the call whose backward comes last: which one that is follows from the inputs that want
-    gradients.
-    """
+    """The call whose backward comes last updates the moving average; inputs with gradients decide which one that is."""
     found = []
     for wanting in ((), (0,), (1,), (0, 1)):
         net = partition(build(nn.BatchNorm(momentum=0.0, prefix="bn_"), nn.Dense(4, prefix="out_")))

@@ -1,4 +1,4 @@
-"""Ctrl-C, and calls from several threads."""
+"""Ctrl-C in a backward pass, and calls from several threads."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tofu.errors import UnsupportedError
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
-def test_an_interrupt_inside_of_backward_is_one(monkeypatch):
-    """Not an error of MXNet; the gradients of that backward are there."""
+def test_an_interrupted_backward_raises_keyboard_interrupt(monkeypatch):
+    """It is no error of MXNet, and the gradients of that backward are valid."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its jobs ignore it
     net = tofu.gluon.partition(build_perceptron(), 2)
     trainer = gluon.Trainer(net.collect_params(), "sgd")
@@ -43,7 +43,7 @@ def test_an_interrupt_inside_of_backward_is_one(monkeypatch):
     train(net, trainer, 1)
 
 
-def test_threads_that_call_one_block():
+def test_threads_may_call_one_block():
     net = tofu.gluon.partition(build_perceptron(), 2)
     net(draw(6, 5))
     seeds = range(4)
@@ -64,8 +64,8 @@ def test_threads_that_call_one_block():
         np.testing.assert_allclose(own, [wanted] * 5, rtol=1e-12)
 
 
-def test_a_call_of_a_thread_of_mxnet_that_would_wait_for_itself():
-    """Such a thread runs what a backward waits for, and Python knows it by no `Thread`."""
+def test_a_call_from_a_thread_of_mxnets_engine_is_refused():
+    """Such a thread runs what a backward waits for, and is no `Thread` of Python."""
     net = tofu.gluon.partition(build_perceptron(), 2)
     net(draw(6, 5))
     raised = []

@@ -1,4 +1,4 @@
-"""What cannot be partitioned, or would be wrong in silence, is refused in a sentence that says what to do."""
+"""Blocks and calls that cannot be partitioned, or would silently be wrong, are refused with a remedy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mxnet.gluon import nn
 
 import tofu
 from tests.mxnet.gluon.blocks import build, build_perceptron, draw
+from tests.mxnet.runtime.refusals import refuses
 from tofu.errors import DeviceError, PlanError, ShapeError, TofuError, UnsupportedError
 
 
@@ -19,11 +20,7 @@ def build_partitioned():
     return tofu.gluon.partition(build_perceptron(), 2)
 
 
-def refuses(error, text):
-    return pytest.raises(error, match=text)
-
-
-def test_what_is_no_hybrid_block():
+def test_a_block_that_is_not_hybrid():
     class Plain(nn.Block):
         pass
 
@@ -33,35 +30,33 @@ def test_what_is_no_hybrid_block():
         tofu.gluon.partition(mx.sym.var("data"), 2)
 
 
-def test_what_is_partitioned_already():
+def test_a_block_that_is_partitioned_already():
     net = build_partitioned()
+    with refuses(PlanError, "call the block first"):
+        net.plan  # noqa: B018
+    with refuses(UnsupportedError, "cannot be copied.*load_parameters"):
+        copy.deepcopy(net)
     with refuses(UnsupportedError, "is partitioned already"):
         tofu.gluon.partition(net, 2)
     around = nn.HybridSequential()
     around.add(net)
-    with refuses(UnsupportedError, "belongs to a partitioned block already"):
+    with refuses(UnsupportedError, "already belongs to a partitioned block"):
         tofu.gluon.partition(around, 2)
 
 
-def test_a_copy():
-    net = build_partitioned()
-    with refuses(UnsupportedError, "cannot be copied.*load_parameters"):
-        copy.deepcopy(net)
-
-
-def test_a_block_around_it_that_is_hybridized():
+def test_a_hybridized_outer_block():
     around = nn.HybridSequential()
     around.add(build_partitioned())
     assert around(draw(6, 5)).shape == (6, 4)
     around.hybridize()
-    with refuses(UnsupportedError, "Partition the block around it, or do not hybridize that"):
+    with refuses(UnsupportedError, "Partition the outer block instead, or do not hybridize it"):
         around(draw(6, 5))
 
 
 def test_a_symbol_in_the_place_of_an_array():
     net = build_partitioned()
     net(draw(6, 5))
-    with refuses(UnsupportedError, "is called with a symbol.*block.partitioned_symbol.whole, after a first call"):
+    with refuses(UnsupportedError, "is called with a symbol.*block.partitioned_symbol.whole"):
         net(mx.sym.var("data"))
 
 
@@ -69,10 +64,10 @@ def test_several_contexts():
     net = build_perceptron()
     net.initialize(ctx=[mx.cpu(0), mx.cpu(1)], force_reinit=True)
     net(draw(6, 5))
-    with refuses(DeviceError, r"is initialized on cpu\(0\), cpu\(1\).*initialize it on one context"):
+    with refuses(DeviceError, r"is initialized on cpu\(0\), cpu\(1\).*initialize it in one context"):
         tofu.gluon.partition(net, 2)
     net = build_partitioned()
-    with refuses(DeviceError, "initialize it on one context"):
+    with refuses(DeviceError, "initialize it in one context"):
         net.collect_params().reset_ctx([mx.cpu(0), mx.cpu(1)])
         net(draw(6, 5))
 
@@ -90,15 +85,11 @@ def test_sparse_parameters():
         tofu.gluon.partition(Scaled(), 2)
 
 
-def test_running_operator_by_operator():
+def test_a_parameter_outside_of_the_block():
     net = build_partitioned()
     net.hybridize(static_alloc=True)
     with refuses(UnsupportedError, "runs as a graph"):
         net.hybridize(False)
-
-
-def test_a_parameter_outside_of_the_block():
-    net = build_partitioned()
     net(draw(6, 5))
     with autograd.record():
         penalty = net(draw(6, 5)).sum()
@@ -109,7 +100,7 @@ def test_a_parameter_outside_of_the_block():
 
 
 def test_inputs_that_do_not_fit():
-    """The calls that follow are as if there had been none."""
+    """Later calls are unaffected."""
     net = build_partitioned()
     expected = net(draw(6, 5)).asnumpy()
     for is_recorded in (False, True):
@@ -119,40 +110,28 @@ def test_inputs_that_do_not_fit():
             np.testing.assert_allclose(net(draw(6, 5)).asnumpy(), expected, rtol=1e-12)
 
 
-def test_differentiation_in_prediction_mode():
+def test_other_derivatives_than_gradients_of_training():
     net = build_partitioned()
-    with autograd.record(train_mode=False), refuses(UnsupportedError, "in training mode alone"):
+    with autograd.record(train_mode=False), refuses(UnsupportedError, "in training mode"):
         net(draw(6, 5))
-
-
-def test_a_second_backward():
-    net = build_partitioned()
     with autograd.record():
         loss = net(draw(6, 5)).sum()
     loss.backward(retain_graph=True)
     with pytest.raises(mx.base.MXNetError, match="called twice after one call"):
         loss.backward()
-
-
-def test_a_second_derivative():
-    net = build_partitioned()
     data = draw(6, 5)
     data.attach_grad()
     with autograd.record():
         output = (net(data) ** 2).sum()
         with pytest.raises(mx.base.MXNetError, match="non-differentiable"):
             autograd.grad(output, [data], create_graph=True)[0].sum().backward()
-
-
-def test_the_gradient_of_parameters_by_name():
-    net = build_partitioned()
     with autograd.record():
         loss = net(draw(6, 5)).sum()
     with pytest.raises(mx.base.MXNetError, match="does not require gradient"):
         autograd.grad(loss, [net[0].weight.data()])
 
 
-def test_gradients_that_are_gone():
+def test_overwritten_gradients():
     net = build_partitioned()
     trainer = gluon.Trainer(net.collect_params(), "sgd")
 
@@ -181,23 +160,18 @@ def test_a_step_without_a_backward():
         trainer.step(6)
 
 
-def test_a_plan_before_there_is_one():
-    with refuses(PlanError, "call the block first"):
-        build_partitioned().plan  # noqa: B018
-
-
 def test_an_operator_without_a_description():
     class Odd(nn.HybridBlock):
         def hybrid_forward(self, F, x):
             return F.contrib.hawkesll(*[x] * 8)[0]
 
     net = tofu.gluon.partition(Odd(), 2)
-    with pytest.raises(TofuError, match="hawkesll"):
+    with refuses(TofuError, "hawkesll"):
         net(mx.nd.ones((2, 3)))
 
 
-def test_an_operator_that_fails_in_backward_leaves_the_parameters():
-    """Positive definite matrices alone have a Cholesky factor: forward fails, and the next step runs."""
+def test_a_failing_operator_leaves_the_parameters_unchanged():
+    """Only positive definite matrices have a Cholesky factor: forward fails, and the next step runs."""
 
     class Factor(nn.HybridBlock):
         def __init__(self):
@@ -218,7 +192,7 @@ def test_an_operator_that_fails_in_backward_leaves_the_parameters():
     assert (net.weight.data().asnumpy() == 1).all()
 
 
-def test_one_worker_is_the_block_as_it_was():
+def test_one_worker_leaves_the_block_unchanged():
     net = build_perceptron()
     assert tofu.gluon.partition(net, 1) is net
     assert type(net) is nn.HybridSequential

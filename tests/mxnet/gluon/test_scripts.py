@@ -1,4 +1,4 @@
-"""What Gluon's users write runs on workers as on one device: each script runs twice, and differs by the one line alone."""
+"""Scripts of Gluon's users equal one device."""
 
 from __future__ import annotations
 
@@ -10,52 +10,28 @@ from mxnet.gluon import nn
 import tofu
 from tests.mxnet.gluon import gradient_scripts, training_scripts
 from tests.mxnet.gluon.blocks import build, draw
+from tests.shared.module_runs import assert_all_close
 
 SCRIPTS = [
-    training_scripts.train_perceptron,
-    training_scripts.train_images,
-    training_scripts.trainer_before_partition,
-    training_scripts.continue_after_training,
-    training_scripts.clip_gradients,
-    gradient_scripts.keep_arrays,
-    gradient_scripts.keep_arrays_of_before,
-    training_scripts.set_values,
-    gradient_scripts.set_values_before_backward,
-    gradient_scripts.add_gradients,
-    gradient_scripts.zero_before_backward,
-    gradient_scripts.call_twice,
-    gradient_scripts.backward_apart,
-    gradient_scripts.differentiate_inputs,
-    gradient_scripts.differentiate_inputs_alone,
-    gradient_scripts.averages_of_two_calls,
-    gradient_scripts.freeze,
-    training_scripts.several_inputs,
-    training_scripts.recurrent,
-    training_scripts.hybridize_again,
-    training_scripts.save_and_load,
-    training_scripts.cast_later,
-    gradient_scripts.grow_between_call_and_backward,
-    training_scripts.initialize_again,
-    gradient_scripts.gradients_of_zeros_again,
-    training_scripts.use_estimator,
+    script
+    for module in (training_scripts, gradient_scripts)
+    for script in vars(module).values()
+    if getattr(script, "__module__", None) == module.__name__ and not isinstance(script, type)
 ]
-SINGLE = (
-    training_scripts.clip_gradients,
-    training_scripts.use_estimator,
-    training_scripts.cast_later,
-)  # in single precision
+SINGLE_PRECISION = (training_scripts.clip_gradients, training_scripts.use_estimator, training_scripts.cast_later)
 
 
 def read(arrays):
     return [np.array(array.asnumpy()) for array in arrays]
 
 
-@pytest.mark.filterwarnings(
-    "ignore:Cannot decide type:UserWarning"
-)  # of SymbolBlock.imports, which says no type of the data
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
-@pytest.mark.parametrize("workers", [2, 3])
-def test_script_gives_what_one_device_gives(script, workers, tmp_path):
+@pytest.mark.filterwarnings("ignore:Cannot decide type:UserWarning")  # of SymbolBlock.imports
+@pytest.mark.parametrize(
+    ("script", "workers"),
+    [(script, 2 + n % 2) for n, script in enumerate(SCRIPTS)],
+    ids=lambda v: getattr(v, "__name__", v),
+)
+def test_script_equals_one_device(script, workers, tmp_path):
     extra = [tmp_path] if script is training_scripts.save_and_load else []
     expected = read(script(lambda net: net, *extra))
     partitioned = []
@@ -66,16 +42,16 @@ def test_script_gives_what_one_device_gives(script, workers, tmp_path):
 
     found = read(script(partition, *extra))
     assert {net.plan.workers for net in partitioned} == {workers}
-    tolerance = 1e-5 if script in SINGLE else 1e-11
+    tolerance = 1e-5 if script in SINGLE_PRECISION else 1e-11
     assert len(found) == len(expected)
     for own, one_device in zip(found, expected, strict=True):
         assert own.shape == one_device.shape
         np.testing.assert_allclose(own, one_device, rtol=0, atol=tolerance * max(1, np.abs(one_device).max()))
 
 
-@pytest.mark.parametrize("both", [False, True])
-def test_averages_move_on_where_calls_have_them_in_different_places(both):
-    """Calls of two sizes wait for their backward together, by plans that have the averages elsewhere."""
+@pytest.mark.parametrize("has_both_backwards", [False, True])
+def test_moving_averages_of_calls_with_different_plans(has_both_backwards):
+    """Calls of two sizes wait for their backward together, with plans that place the averages differently."""
 
     def run(workers):
         net = build(
@@ -93,8 +69,7 @@ def test_averages_move_on_where_calls_have_them_in_different_places(both):
         net = tofu.gluon.partition(net, workers)
         with autograd.record():
             first, second = net(draw(8, 1, 5, 5)).sum(), net(draw(4, 1, 5, 5)).sum()
-        autograd.backward([first, second] if both else [first])
+        autograd.backward([first, second] if has_both_backwards else [first])
         return read([net[3].running_mean.data(), net[3].running_var.data(), net[0].weight.grad()])
 
-    for own, one_device in zip(run(8), run(1), strict=True):
-        np.testing.assert_allclose(own, one_device, rtol=1e-10, atol=1e-10)
+    assert_all_close(run(8), run(1), rtol=1e-10, atol=1e-10)

@@ -1,4 +1,4 @@
-"""Where the parameters of a partitioned block lie, who updates them, and what is gathered for that: nothing."""
+"""Parameters, gradients and optimizer states of a partitioned block are sharded, and updates gather nothing."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mxnet import autograd, gluon
 from mxnet.gluon import nn
 
 import tofu
-from tests.mxnet.gluon.blocks import LOSS, build, build_perceptron, draw, list_parameters, train
+from tests.mxnet.gluon.blocks import LOSS, build, draw, list_parameters, train
 from tests.mxnet.slow_writes import peek, write_slowly
 from tests.shared.optimizer_cases import CASES
 from tofu.errors import InfeasibleError
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
-# Weights that the plan has to split, whatever their size.
+# The plan has to split these weights.
 HINTS = {"a_weight": 0, "b_weight": 1}
 
 
@@ -28,7 +28,7 @@ def build_split(bias=True):
     return tofu.gluon.partition(net, 2, hints=HINTS)
 
 
-# SGLD draws its numbers whole, as one device does, and LBSGD multiplies whole weights by themselves for their norms.
+# SGLD draws whole arrays of random numbers, and LBSGD multiplies whole weights for their norms.
 GATHERS = ("lbsgd", "sgld")
 
 
@@ -49,15 +49,10 @@ def test_a_trainer_updates_shards_by_any_optimizer(case, monkeypatch):
     net = build_split(case.bias)
     net(draw(6, 5))
     with autograd.record():
-        net(draw(6, 5))  # which moves the parameters to the workers
+        net(draw(6, 5))  # moves the parameters to the workers
     gathered, gather = [], ShardedTensor.gather
-
-    def note(tensor, out=None):
-        gathered.append(tensor.name)
-        return gather(tensor, out)
-
     with monkeypatch.context() as patch:
-        patch.setattr(ShardedTensor, "gather", note)
+        patch.setattr(ShardedTensor, "gather", lambda t, out=None: gathered.append(t.name) or gather(t, out))
         trainer = run(net, case)
     if case.optimizer not in GATHERS:
         assert not {"a_weight", "b_weight"}.intersection(gathered)
@@ -67,7 +62,7 @@ def test_a_trainer_updates_shards_by_any_optimizer(case, monkeypatch):
     assert trainer.optimizer.num_update == (0 if case.optimizer == "test" else 4)  # once a step, not for each worker
 
 
-def test_parameters_states_and_gradients_lie_as_the_plan_has_them():
+def test_parameters_states_and_gradients_are_sharded_by_the_plan():
     net = build_split()
     trainer = gluon.Trainer(net.collect_params(), "adam")
     train(net, trainer, 1)
@@ -88,31 +83,15 @@ def test_inference_first_does_not_decide_the_plan_of_training():
     train(net, gluon.Trainer(net.collect_params(), "sgd"), 1)
     assert net.plan.inputs["data"] == (6, 5)
     plan = net.plan
+    assert plan.optimality == "optimal"
     net(draw(8, 5))
+    with autograd.record():
+        value = net(draw(4, 5)).sum()
+    value.backward()
     assert net.plan == plan
 
 
-def test_a_smaller_last_batch_leaves_the_plan_that_was_searched():
-    net = build_split()
-    for batch in (6, 4):
-        with autograd.record():
-            value = net(draw(batch, 5)).sum()
-        value.backward()
-    assert (net.plan.inputs["data"], net.plan.optimality) == ((6, 5), "optimal")
-
-
-def test_a_batch_too_small_for_the_plan_that_was_given_is_searched_again(caplog):
-    first = build_perceptron()
-    plan = tofu.partition(first(mx.sym.Variable("data")), 4, hints={"data": 0}, data=(12, 5)).plan
-    net = tofu.gluon.partition(build_perceptron(), plan=plan)
-    for batch in (12, 2):
-        with autograd.record():
-            value = net(draw(batch, 5)).sum()
-        value.backward()
-    assert "search runs again" in caplog.text
-
-
-def test_one_sample_may_be_computed_by_all_workers_alike(caplog):
+def test_one_sample_may_be_replicated_in_inference(caplog):
     net, plain = (build(nn.Dense(2, in_units=2, prefix="a_")) for _ in range(2))
     net = tofu.gluon.partition(net, 8)
     data = draw(1, 2)
@@ -123,7 +102,7 @@ def test_one_sample_may_be_computed_by_all_workers_alike(caplog):
     assert net(draw(16, 2)).shape == (16, 2)
 
 
-def test_executors_are_used_again_and_the_oldest_are_dropped():
+def test_executors_are_reused_and_the_oldest_dropped():
     net = build_split()
     trainer = gluon.Trainer(net.collect_params(), "sgd")
     executors = []
@@ -134,10 +113,7 @@ def test_executors_are_used_again_and_the_oldest_are_dropped():
     assert executors[0] == executors[1] == executors[4]
     alive = {reference() for reference in executors} - {None}
     assert len(alive) == 4
-
-
-def test_calls_that_are_never_differentiated_hold_no_executor():
-    net = build_split()
+    net = build_split()  # calls that are never differentiated hold none
     for _ in range(5):
         with autograd.record():
             output = net(draw(6, 5))
@@ -146,7 +122,7 @@ def test_calls_that_are_never_differentiated_hold_no_executor():
     assert len(net._cached_op._bound) <= 2
 
 
-def test_dropout_keeps_the_share_that_it_says():
+def test_dropout_drops_its_share():
     net = tofu.gluon.partition(build(nn.Dense(400, prefix="a_"), nn.Dropout(0.25)), 2)
     net(draw(8, 5))
     data = draw(8, 5)
@@ -159,21 +135,6 @@ def test_dropout_keeps_the_share_that_it_says():
         assert abs((net(data).asnumpy() == 0).mean() - 0.25) < 0.05
 
 
-def test_single_precision_stays_single():
-    def differentiate(workers):
-        net = build_perceptron()
-        net.cast("float32")
-        net = tofu.gluon.partition(net, workers)
-        with autograd.record():
-            loss = LOSS(net(draw(6, 5).astype("float32")), draw(6, 4).astype("float32"))
-        loss.backward()
-        return net[0].weight.grad()
-
-    found, expected = differentiate(3), differentiate(1)
-    assert found.dtype is np.float32
-    np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=0, atol=1e-6)
-
-
 def test_a_report_and_the_symbol(tmp_path):
     net = build_split()
     train(net, gluon.Trainer(net.collect_params(), "sgd"), 1)
@@ -183,10 +144,10 @@ def test_a_report_and_the_symbol(tmp_path):
     assert "b_fwd, split in every round along" in " ".join(net.why("b_fwd").split())
 
 
-def test_gradients_wait_for_values_that_are_still_under_way():
-    """As a Trainer's first step over machines has them: values are pulled, then gradients sent by the same key, in two arrays.
+def test_gradients_wait_for_pending_values():
+    """The first step of a Trainer between machines pulls values and sends gradients by the same key.
 
-    On MXNet alone such a pull gets, now and then, the sum of gradients that arrived before it.
+    On plain MXNet such a pull sometimes gets the sum of gradients that arrived first.
     """
     net = build_split()
     with autograd.record():

@@ -1,4 +1,4 @@
-"""Trainers of partitioned blocks between machines: each distinct shard goes to the servers once, and nothing is gathered for it."""
+"""Trainers of partitioned blocks between machines send each distinct shard once and gather nothing."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tofu.errors import PlanError, UnsupportedError
 from tofu.mxnet.gluon.trainer import is_elementwise
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
-# On three workers one weight has rows split in unequal parts, and the biases lie whole on all.
+# On three workers one weight is split unevenly, and the biases are replicated.
 HINTS = {"a_weight": 0, "b_weight": 1, "a_bias": None, "b_bias": None}
 STEPS, MACHINES = 3, 2
 
 
 class Servers(mx.kvstore.KVStoreBase):
-    """A kvstore of machines whose gradients are equal, which notes what it is handed."""
+    """A kvstore of machines with equal gradients that records what it receives."""
 
     type, num_workers, rank = "dist_sync", MACHINES, 0
 
@@ -66,7 +66,7 @@ def build_split(workers=3):
 
 
 def train_alone(optimizer, **parameters):
-    """One device with the doubled batch, whose second half has the same data: gradients are twice those of the first."""
+    """Train one device with the doubled batch, which doubles the gradients."""
     net = build_plain()
     trainer = gluon.Trainer(net.collect_params(), optimizer, {"rescale_grad": MACHINES, **parameters})
     net(draw(6, 5))
@@ -80,20 +80,15 @@ def compare(net, expected, tolerance=1e-12):
 
 
 @pytest.mark.parametrize("updates", [False, True], ids=["machines update", "servers update"])
-def test_each_distinct_shard_goes_once_and_nothing_is_gathered(updates, monkeypatch):
+def test_each_distinct_shard_is_sent_once_and_nothing_gathered(updates, monkeypatch):
     net, servers = build_split(), Servers(updates)
     parameters = {"learning_rate": 0.1, "momentum": 0.9}
     trainer = gluon.Trainer(net.collect_params(), "sgd", parameters, kvstore=servers)
     gathered, gather = [], ShardedTensor.gather
-
-    def note(tensor, out=None):
-        gathered.append(tensor.name)
-        return gather(tensor, out)
-
     with autograd.record():
-        net(draw(6, 5))  # which moves the parameters to the workers
+        net(draw(6, 5))  # moves the parameters to the workers
     with monkeypatch.context() as patch:
-        patch.setattr(ShardedTensor, "gather", note)
+        patch.setattr(ShardedTensor, "gather", lambda t, out=None: gathered.append(t.name) or gather(t, out))
         train(net, trainer, STEPS)
     assert not {"a_weight", "b_weight", "a_bias", "b_bias"}.intersection(gathered)
     keys = [key for key, _ in servers.pushed]
@@ -105,13 +100,18 @@ def test_each_distinct_shard_goes_once_and_nothing_is_gathered(updates, monkeypa
 
 
 @pytest.mark.parametrize(
-    "optimizer",
-    ["lars", "nadam", mx.optimizer.SGD(param_idx2name={0: "a_bias"})],
-    ids=["lars", "nadam", "names of weights"],
+    ("optimizer", "kind"),
+    [
+        ("lars", "dist_sync"),
+        ("nadam", "dist_sync"),
+        (mx.optimizer.SGD(param_idx2name={0: "a_bias"}), "dist_sync"),
+        ("sgd", "local"),
+    ],
+    ids=["lars", "nadam", "names of weights", "local"],
 )
-def test_servers_update_whole_weights_where_shards_would_not_do(optimizer):
-    """LARS takes norms, Nadam counts its calls, and the names of the third are of whole weights: biases have no decay."""
-    net, servers = build_split(), Servers(updates=True)
+def test_servers_update_whole_weights_if_shards_would_be_wrong(optimizer, kind):
+    """LARS takes norms, Nadam counts its calls, and the third has options by the names of whole weights."""
+    net, servers = build_split(), Servers(updates=True, kind=kind)
     train(net, gluon.Trainer(net.collect_params(), optimizer, kvstore=servers), STEPS)
     assert sorted({key for key, _ in servers.pushed}) == [0, 1, 2, 3]
 
@@ -119,8 +119,8 @@ def test_servers_update_whole_weights_where_shards_would_not_do(optimizer):
 @pytest.mark.parametrize(
     "case", [case for case in CASES if is_elementwise(mx.optimizer.create(case.optimizer))], ids=str
 )
-def test_servers_give_shards_what_they_give_the_whole(case):
-    """By the optimizers that are said to: a weight of two rows, and each of its columns as a weight of its own."""
+def test_elementwise_optimizers_update_shards_as_whole_weights(case):
+    """Compare a weight of two rows with its columns as separate weights."""
 
     def update(parts):
         parameters = {name: value() if callable(value) else value for name, value in case.parameters.items()}
@@ -137,34 +137,28 @@ def test_servers_give_shards_what_they_give_the_whole(case):
     assert np.abs(whole - draw(2, 3).asnumpy()).max() > 1e-4
 
 
-def test_a_local_kvstore_that_updates_is_given_whole_weights():
-    net, servers = build_split(), Servers(updates=True, kind="local")
-    train(net, gluon.Trainer(net.collect_params(), "sgd", kvstore=servers), STEPS)
-    assert sorted({key for key, _ in servers.pushed}) == [0, 1, 2, 3]
-
-
-def on_one(array):
-    """Have a parameter lie whole on the host, as another plan might have it."""
+def move_to_host(array):
+    """Move a parameter whole to the host, as another plan might place it."""
     whole = tuple((0, extent) for extent in array.shape)
     array.move(ShardedTensor(array.name, array.shape, array.layout.dtype, [whole], [mx.cpu(0)]))
 
 
 @pytest.mark.parametrize("updates", [False, True], ids=["machines update", "servers update"])
-def test_what_goes_stays_the_same_where_parameters_lie_elsewhere_later(updates):
+def test_keys_stay_the_same_when_parameters_move(updates):
     net, servers = build_split(), Servers(updates)
     trainer = gluon.Trainer(net.collect_params(), "adam", kvstore=servers)
-    train(net, trainer, STEPS, each=lambda: [on_one(array) for array in list_parameters(net) if servers.pushed])
+    train(net, trainer, STEPS, each=lambda: [move_to_host(array) for array in list_parameters(net) if servers.pushed])
     assert len(servers.pushed) == STEPS * len({key for key, _ in servers.pushed}) == STEPS * 8
     compare(net, train_alone("adam"))
 
 
-def test_a_trainer_that_shares_values_before_the_model_is_planned_sends_shards_later():
-    """Loading states does that, before any call."""
+def test_values_shared_before_planning_are_sent_as_shards_later():
+    """Loading states shares values before any call."""
     net, servers = build_split(), Servers()
     net(draw(6, 5))
     trainer = gluon.Trainer(net.collect_params(), "adam", kvstore=servers)
     for array in list_parameters(net):
-        on_one(array)
+        move_to_host(array)
     trainer._init_kvstore()
     trainer._init_params()
     train(net, trainer, STEPS)
@@ -173,7 +167,7 @@ def test_a_trainer_that_shares_values_before_the_model_is_planned_sends_shards_l
 
 
 def test_gradients_wait_for_the_values_of_the_first_machine():
-    """A gradient goes by the key of its parameter's shard: one that the servers get first would be pulled as the values."""
+    """A gradient uses the key of its parameter's shard. If it arrived first, it would be pulled as the values."""
 
     class SlowServers(Servers):
         def hand_out(self, key, out):
@@ -190,7 +184,7 @@ def test_gradients_wait_for_the_values_of_the_first_machine():
     assert not peek(received[0]).any()
 
 
-def test_a_trainer_that_was_made_before_the_partition_sends_shards():
+def test_a_trainer_created_before_the_partition_sends_shards():
     net, servers = build_plain(), Servers()
     net(draw(6, 5))
     trainer = gluon.Trainer(net.collect_params(), "adam", kvstore=servers)
@@ -199,7 +193,7 @@ def test_a_trainer_that_was_made_before_the_partition_sends_shards():
     compare(net, train_alone("adam"))
 
 
-def test_parameters_of_other_blocks_go_as_they_did():
+def test_parameters_of_other_blocks_are_sent_whole():
     net, servers = build_split(), Servers()
     other = build(nn.Dense(4, in_units=4, prefix="other_"))
     both = {**dict(net.collect_params()), **dict(other.collect_params())}
@@ -217,7 +211,7 @@ def test_machines_with_other_plans_are_refused():
         train(net, trainer, 1)
 
 
-def test_a_block_that_is_cast_between_steps_is_refused():
+def test_a_cast_between_steps_is_refused():
     net, servers = build_split(), Servers()
     trainer = gluon.Trainer(net.collect_params(), "adam", kvstore=servers)
     train(net, trainer, 1)
@@ -228,7 +222,7 @@ def test_a_block_that_is_cast_between_steps_is_refused():
         train(net, trainer, 1, dtype="float32")
 
 
-def test_trainers_of_other_blocks_stay_what_they_are():
+def test_trainers_of_other_blocks_stay_unchanged():
     assert type(gluon.Trainer(build_plain().collect_params(), "sgd")) is gluon.Trainer
     trainer = gluon.Trainer(build_split().collect_params(), "sgd")
     assert isinstance(trainer, gluon.Trainer)

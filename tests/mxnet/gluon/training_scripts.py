@@ -1,4 +1,4 @@
-"""What Gluon's users write to train: each script is given the one line by which runs differ."""
+"""Training scripts of Gluon's users; `partition` is the only line by which runs differ."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ from mxnet.gluon import nn
 from tests.mxnet.gluon.blocks import build, build_images, build_perceptron, draw, list_parameters, train
 
 
-def train_perceptron(partition):
-    net = partition(build_perceptron())
-    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1})
-    return [train(net, trainer), *list_parameters(net)]
-
-
 def train_images(partition):
-    """BatchNorm's statistics, and evaluation with other sizes of the batch between the steps."""
+    """BatchNorm and evaluation at other batch sizes between the steps."""
     net, found = partition(build_images()), []
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01})
     for rows in (4, 6, 4):
@@ -34,7 +28,7 @@ def trainer_before_partition(partition):
 
 
 def continue_after_training(partition):
-    """Values and gradients that are there already go on."""
+    """Existing values and gradients are kept."""
     net = build_perceptron()
     for parameter in net.collect_params().values():
         parameter.grad_req = "add"
@@ -44,7 +38,7 @@ def continue_after_training(partition):
 
 
 def clip_gradients(partition):
-    """By MXNet's own function, which is for single precision."""
+    """MXNet's own function, in single precision."""
     net = build_perceptron()
     net.cast("float32")
     net = partition(net)
@@ -58,19 +52,8 @@ def clip_gradients(partition):
     return [mx.nd.array(norms), *list_parameters(net)]
 
 
-def set_values(partition):
-    net = partition(build_perceptron())
-    net(draw(6, 5))
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
-    train(net, trainer, 1)
-    net[0].weight.set_data(draw(8, 5, seed=8))
-    net[1].bias.data()[:] = 2
-    net[1].weight.data()[1:3] = draw(2, 8, seed=9)
-    return [net(draw(6, 5)), train(net, trainer, 1), *list_parameters(net)]
-
-
 class Pair(nn.HybridBlock):
-    """Two inputs, one of them nested, and three outputs."""
+    """Two inputs, one nested, and three outputs."""
 
     def __init__(self):
         super().__init__(prefix="pair_")
@@ -95,9 +78,8 @@ def several_inputs(partition):
 
 
 def recurrent(partition):
-    """Gluon's fused layer, with its states as inputs and outputs."""
-    net = build(gluon.rnn.LSTM(8, input_size=5, prefix="lstm_"))
-    net = partition(net)
+    """A fused layer with its states as inputs and outputs."""
+    net = partition(build(gluon.rnn.LSTM(8, input_size=5, prefix="lstm_")))
     states = [mx.nd.zeros((1, 4, 8), dtype="float64"), mx.nd.zeros((1, 4, 8), dtype="float64")]
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
     for step in range(2):
@@ -111,7 +93,7 @@ def recurrent(partition):
 
 
 def hybridize_again(partition):
-    """`hybridize()` traces a block again, which may have other layers then, and run otherwise."""
+    """`hybridize()` traces a block again, which may have changed."""
 
     class Scaled(nn.HybridBlock):
         def __init__(self):
@@ -181,15 +163,6 @@ def cast_later(partition):
         net(draw(6, 5))
     net.cast("float64")  # the gradients are gone
     return [*found, train(net, trainer), *list_parameters(net)]
-
-
-def initialize_again(partition):
-    net = partition(build_perceptron())
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
-    train(net, trainer)
-    mx.random.seed(7)
-    net.initialize(mx.init.Normal(0.1), force_reinit=True)
-    return [train(net, trainer), *list_parameters(net)]
 
 
 def use_estimator(partition):

@@ -107,7 +107,7 @@ def backward_after_a_second_forward(executor):
 
 
 def write_before_backward(executor):
-    """The gradient of a loss may depend on what is written after its forward pass."""
+    """The gradient of a loss may depend on values written after its forward pass."""
     executor.forward(is_train=True)
     executor.arg_dict["data"][:] = 0.5
     executor.arg_dict["fc2_weight"][:] = 0.25
@@ -231,7 +231,7 @@ def test_mxnets_check_consistency():
 
 @pytest.mark.parametrize("devices", [2, 3, 4])
 def test_results_for_several_contexts_are_split_as_in_mxnet(devices):
-    """Ten samples, in the first dimension of one tensor and the second of another, do not split evenly."""
+    """Ten samples do not split evenly; they are in the first dimension of one tensor and the second of another."""
     data, state = mx.sym.Variable("data", __layout__="TNC"), mx.sym.Variable("state")
     with mx.AttrScope(__layout__="TNC"):
         first = mx.sym.Activation(data, act_type="tanh")

@@ -61,7 +61,7 @@ def test_training_resumes_on_any_number_of_workers_and_in_mxnet(case, tmp_path):
 ADAM = Case("adam", {"learning_rate": 0.01})
 
 
-WITHOUT_COUNT = pytest.mark.filterwarnings("ignore:The file of optimizer states holds no count of steps:UserWarning")
+WITHOUT_COUNT = pytest.mark.filterwarnings("ignore:The file of optimizer states has no count of steps:UserWarning")
 
 
 def test_a_file_without_a_step_count_warns(tmp_path):
@@ -70,7 +70,7 @@ def test_a_file_without_a_step_count_warns(tmp_path):
     single = start(mx.mod.Module(model()), ADAM)
     train(single, steps[:5])
     prefix = save(single, tmp_path)
-    with pytest.raises(UserWarning, match=r"no count of steps.*Adam reads that count.*begin_num_update"):
+    with pytest.raises(UserWarning, match=r"no count of steps.*Adam uses that count.*begin_num_update"):
         with_optimizer(bind(tofu.mod.Module.load(prefix, 3, True, ngpus=2)), ADAM)
     counted = Case("adam", {**ADAM.parameters, "begin_num_update": 5})
     found = train(with_optimizer(bind(tofu.mod.Module.load(prefix, 3, True, ngpus=2)), counted), steps[5:])
@@ -240,7 +240,7 @@ def test_parameters_of_other_names_are_named():
     *_, before, last = str(caught.value).splitlines()
     assert before == f"  - {max(arguments)}"
     more = f" and {len(named) - 5} more" if len(named) > 5 else ""
-    assert last == f"  - given, and not the model's: {', '.join(first)}{more}"
+    assert last == f"  - passed, but unknown to the model: {', '.join(first)}{more}"
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint8", "int64", "int8"])
@@ -269,7 +269,7 @@ def test_sparse_arrays_are_read(stype, tmp_path):
     place = content.rindex(np.array([0, 2] if stype == "row_sparse" else [2, 0, 2], "int64").tobytes())
     content[place : place + 8] = (4).to_bytes(8, "little")
     (tmp_path / "a.params").write_bytes(content)
-    with pytest.raises(tofu.TofuError, match="cells outside"):
+    with pytest.raises(tofu.TofuError, match="elements outside"):
         ParameterFile(path)
 
 

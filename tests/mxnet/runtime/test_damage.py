@@ -90,7 +90,7 @@ def test_every_truncation_is_found(saved, kind, tmp_path):
 def test_files_without_a_checksum_warn(saved, tmp_path):
     module, _ = saved
     mx.nd.save(str(tmp_path / "a.params"), {f"arg:{n}": mx.nd.array(v) for n, v in parameters_of(module).items()})
-    with pytest.warns(UserWarning, match=r"a\.params has no checksum.*Saved anew by Tofu"):
+    with pytest.warns(UserWarning, match=r"a\.params has no checksum.*Save it again with Tofu"):
         ParameterFile(tmp_path / "a.params")
     (tmp_path / "a.states").write_bytes(pickle.dumps(module._shard_optimizer.content))
     with pytest.warns(UserWarning, match=r"a\.states has no checksum"):

@@ -47,13 +47,13 @@ def model():
             {"data": None, "dat": (12, 17), "foo": 3},
             tofu.ShapeError,
             [
-                r"it has data, softmax_label\), nor are there such options \(ngpus, contexts, plan, ",
+                r"it has data, softmax_label\), and these are no options \(ngpus, contexts, plan, ",
                 "- foo=3$",
                 r"- dat=\(12, 17\) \(did you mean data=\?\)",
             ],
         ),
-        ({"data_shapes": [("data", (12, 17))]}, tofu.ShapeError, [r"given by the inputs' names: data=\(64, 784\)"]),
-        ({"shapes": [("data", (12, 17))]}, tofu.ShapeError, [r"given by the inputs' names: data=\(64, 784\)"]),
+        ({"data_shapes": [("data", (12, 17))]}, tofu.ShapeError, [r"passed by the inputs' names: data=\(64, 784\)"]),
+        ({"shapes": [("data", (12, 17))]}, tofu.ShapeError, [r"passed by the inputs' names: data=\(64, 784\)"]),
     ],
     ids=str,
 )
@@ -196,12 +196,12 @@ def test_invalid_names(model):
 @pytest.mark.parametrize(
     ("convert", "remedy"),
     [
-        (lambda net: net.tojson(), r"mx\.sym\.load_json\(text\) makes one of JSON"),
+        (lambda net: net.tojson(), r"mx\.sym\.load_json\(text\) reads JSON"),
         (lambda net: "lenet-symbol.json", r"mx\.sym\.load\('lenet-symbol.json'\) reads a file"),
-        (lambda net: mx.nd.ones(2), "built of mx.sym.Variable"),
-        (lambda net: mx.mod.Module(net), "or take module.symbol"),
+        (lambda net: mx.nd.ones(2), "from mx.sym.Variable"),
+        (lambda net: mx.mod.Module(net), "or use module.symbol"),
         (lambda net: [net], r"mx\.sym\.Group\(\[\.\.\.\]\)"),
-        (lambda net: None, "built of mx.sym.Variable"),
+        (lambda net: None, "from mx.sym.Variable"),
     ],
 )
 def test_model_that_is_no_symbol(model, convert, remedy):
@@ -223,7 +223,7 @@ def test_invalid_context_of_bind(model, ctx, message):
 def test_simple_bind_ignores_unknown_options_with_a_warning(model, caplog):
     symbol = tofu.partition(model.symbol, 2)
     symbol.simple_bind(mx.cpu(), data=(12, 17), layout="NC")
-    assert "simple_bind passes over layout" in caplog.text
+    assert "simple_bind ignores layout" in caplog.text
     with pytest.raises(tofu.ShapeError, match="A shape is a tuple"):
         symbol.simple_bind(mx.cpu(), data=12)
     with pytest.raises(tofu.ShapeError):
@@ -249,7 +249,7 @@ def test_groups_placed_by_hand_keep_the_context_of_whole_arrays(caplog):
     executor = tofu.partition(net, 2).simple_bind(mx.cpu(), group2ctx=groups, data=(4, 6))
     assert executor.arg_dict["fc0_weight"].context == mx.cpu(1)
     assert executor.grad_dict["fc1_weight"].context == mx.cpu(2)
-    assert "the plan says which worker computes what" in caplog.text
+    assert "the plan decides which worker computes what" in caplog.text
     executor.forward(is_train=True)
     executor.backward(mx.nd.ones((4, 4)))
     assert tofu.memory_report(net, 2, data=(4, 6)).one_device.pool_bytes > 0

@@ -1,4 +1,4 @@
-"""Every optimizer of MXNet on shards: the weights equal those of MXNet's Module."""
+"""Every optimizer of MXNet updates shards to the weights of MXNet's Module."""
 
 import mxnet as mx
 import numpy as np
@@ -159,7 +159,7 @@ def test_reshaped_views_are_refused():
         module.init_optimizer(optimizer=Reshaping())
     before = parameters_of(module)
     module.forward_backward(batches(1)[0])
-    with pytest.raises(tofu.UnsupportedError, match=r"no meaning for shards.*array\.asnumpy"):
+    with pytest.raises(tofu.UnsupportedError, match=r"not possible for shards.*array\.asnumpy"):
         module.update()
     assert all((parameters_of(module)[name] == value).all() for name, value in before.items())
 

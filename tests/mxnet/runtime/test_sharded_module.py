@@ -180,7 +180,7 @@ def test_input_gradients_keep_the_context_of_their_group(caplog):
         group2ctxs=[{"left": mx.cpu(1)}],
         work_load_list=[1],
     )
-    assert "the plan says which worker computes what" in caplog.text
+    assert "the plan decides which worker computes what" in caplog.text
     module.bind([("a", (4, 3)), ("b", (4, 3))], inputs_need_grad=True)
     module.init_params()
     module.forward(mx.io.DataBatch([mx.nd.ones((4, 3))] * 2), is_train=True)
@@ -323,7 +323,7 @@ def test_states_are_carried_from_batch_to_batch():
 @pytest.mark.parametrize("given", [{}, {"states": [], "value": 1}, {"states": [mx.nd.ones((6, 4))]}])
 def test_wrong_states_are_named(given):
     module = start(tofu.mod.Module(model(), ngpus=2), SGD)
-    with pytest.raises(tofu.TofuError, match=r"set_states takes either|1 arrays are given for the 0 states"):
+    with pytest.raises(tofu.TofuError, match=r"set_states takes either|set_states got 1 arrays for the 0 states"):
         module.set_states(**given)
 
 

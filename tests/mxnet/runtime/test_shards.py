@@ -109,7 +109,7 @@ def test_saved_shards_begin_with_the_bytes_of_mxnets_file(dtype, tmp_path):
     assert np.array_equal(mx.nd.load(str(ours))["w"].asnumpy(), whole.asnumpy())
     assert ours.read_bytes().startswith(theirs.read_bytes())
     other = ShardedTensor("w", (5, 4), "float32", regions, tensor.contexts)
-    other.scatter(ParameterFile(str(ours)).cells("w"))
+    other.scatter(ParameterFile(str(ours)).elements("w"))
     np.testing.assert_array_equal(other.gather().asnumpy(), whole.asnumpy().astype("float32"))
 
 

@@ -59,5 +59,5 @@ def test_early_steps_and_invalid_arguments_are_refused():
         tofu.mod.SVRGModule(symbol, label_names=["y"])
     with pytest.raises(TofuError, match="update_freq=0: give a number of epochs, from 1 on"):
         tofu.mod.SVRGModule(symbol, label_names=["y"], update_freq=0)
-    with pytest.raises(TofuError, match="shares its parameters with no other module"):
+    with pytest.raises(TofuError, match="cannot share parameters with another module"):
         module.bind([("data", (6, 5))], [("y", (6, 4))], shared_module=module)

@@ -14,7 +14,7 @@ from tests.models.plain import shared_mlp
 from tests.shared.training import fill_free_memory
 from tofu.command_line.main import main
 from tofu.mxnet.compare.symbols import SINGLE
-from tofu.mxnet.runtime.symbol import fitting_host, verification
+from tofu.mxnet.runtime.symbol import batch_scaling, verification
 
 
 def classifier(width=7):
@@ -139,7 +139,7 @@ def test_a_wrong_description_is_found(descriptions, dtype):
 
 
 def test_a_batch_that_does_not_fit_is_halved(monkeypatch):
-    monkeypatch.setattr(fitting_host, "read_free_bytes", lambda: 20_000)
+    monkeypatch.setattr(batch_scaling, "read_free_bytes", lambda: 20_000)
     labels = mx.nd.array(np.arange(64) % 5)
     agreement = tofu.partition(classifier(), ngpus=2).verify(data=(64, 9), values={"softmax_label": labels})
     assert agreement.agrees
@@ -147,8 +147,8 @@ def test_a_batch_that_does_not_fit_is_halved(monkeypatch):
     assert agreement.notes[0].startswith(
         f"scaled down: a batch of {agreement.shapes['data'][0]} instead of 64, since 19.5 KiB"
     )
-    monkeypatch.setattr(fitting_host, "read_free_bytes", lambda: 1000)
-    with pytest.raises(tofu.ShapeError, match=r"Even a batch of 1 needs .* and 1000 B are free. Give smaller shapes"):
+    monkeypatch.setattr(batch_scaling, "read_free_bytes", lambda: 1000)
+    with pytest.raises(tofu.ShapeError, match=r"Even a batch of 1 needs .* and 1000 B are free. Use smaller shapes"):
         tofu.partition(classifier(), ngpus=2).verify(data=(64, 9))
 
 
@@ -192,7 +192,7 @@ SINGLES = {
 
 @pytest.mark.parametrize("op", SINGLES)
 def test_operators_of_single_precision_run_between_casts(op):
-    """The rest of the model is compared in double precision."""
+    """All other operators are compared in double precision."""
     assert set(SINGLES) == set(SINGLE)
     net = mx.sym.Convolution(DATA, kernel=(3, 3), num_filter=4, pad=(1, 1), name="conv")
     net = mx.sym.MakeLoss(mx.sym.sin(SINGLES[op](net)))
@@ -252,7 +252,7 @@ def slope():
     return mx.sym.SoftmaxOutput(net, name="softmax")
 
 
-UNREAD = "wrong where nobody reads output 0"
+UNREAD = "wrong if nobody reads output 0"
 WRONG_ON_ONE_DEVICE = {
     # name: (model, shape of the data, options, tensors that may be excused, parts of the reasons)
     "sums in place": (
@@ -271,7 +271,7 @@ WRONG_ON_ONE_DEVICE = {
         (5, 4, 3),
         {},
         ("scale", "parameters", "state"),
-        ("gru_backward may overwrite what it shares", "gru_backward " + UNREAD),
+        ("gru_backward may overwrite an input that other operators read", "gru_backward " + UNREAD),
     ),
     **{
         f"layers of {mode}": (
@@ -307,20 +307,20 @@ def test_a_variance_alone_is_wrong_on_one_device():
     agreement = tofu.partition(both, ngpus=2, for_training=False).verify(data=(8, 6))
     assert agreement.agrees
     (reason,) = agreement.excused.values()
-    assert "MXNet leaves output 1 of moments wrong where nobody reads output 0" in reason
+    assert "MXNet computes output 1 of moments wrong if nobody reads output 0" in reason
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dtype": "float16"}, "dtype= is one of float64, float32, or left out; it was given 'float16'"),
-        ({"values": {"weight": np.ones(3)}}, "values= has numbers for what the model does not have:\n  - weight"),
+        ({"dtype": "float16"}, "dtype= is one of float64, float32, or left out, not 'float16'"),
+        ({"values": {"weight": np.ones(3)}}, "values= has names that are not in the model:\n  - weight"),
         (
             {"values": {"fc1_bias": np.ones(3)}},
-            r"values= has another shape .*:\n  - fc1_bias: \(3,\) given, \(7,\) needed",
+            r"values= has other shapes .*:\n  - fc1_bias: \(3,\) passed, \(7,\) needed",
         ),
-        ({"values": {"data": [[1.0], [2.0, 3.0]]}}, r"These are none:\n  - data=\[\[1.0\], \[2.0, 3.0\]\]"),
-        ({"values": {"data": "ones"}}, "These are none:\n  - data='ones'"),
+        ({"values": {"data": [[1.0], [2.0, 3.0]]}}, r"These are neither:\n  - data=\[\[1.0\], \[2.0, 3.0\]\]"),
+        ({"values": {"data": "ones"}}, "These are neither:\n  - data='ones'"),
         ({"values": [np.ones(3)]}, "values= maps names to arrays"),
         ({"grad_req": "sum"}, "grad_req must be one of write, add, null"),
         ({"dta": (1, 2)}, r"dta=\(1, 2\) \(did you mean data=\?\)"),

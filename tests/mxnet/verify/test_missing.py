@@ -1,4 +1,4 @@
-"""Strategies that a description hides from the analysis."""
+"""Strategies that a description hides from the analysis are found."""
 
 import numpy as np
 import pytest
@@ -22,18 +22,18 @@ def find_cuts(case):
     return [repr(missing.cut) for missing in find_missing(case)]
 
 
-def test_nothing_is_missing_of_what_is_described():
+def test_complete_descriptions_miss_nothing():
     assert find_cuts(ADDITION) == []
     assert find_cuts(PRODUCT) == []
 
 
-def test_a_dimension_that_a_description_hides_is_found(descriptions):
+def test_a_hidden_dimension_is_found(descriptions):
     add = Opaque(lambda lhs, rhs: lhs + rhs)
     hide(descriptions, "elemwise_add", lambda lhs, rhs: lambda i, j: add(lhs[i, :], rhs[i, :])[j])
     assert find_cuts(ADDITION) == ["inputs (dimension 1, dimension 1) -> CONCAT along 1"]
 
 
-def test_a_sum_that_a_description_hides_is_found(descriptions):
+def test_a_hidden_sum_is_found(descriptions):
     product = Opaque(np.dot)
     hide(descriptions, "dot", lambda lhs, rhs: lambda i, j: product(lhs[i, :], rhs[:, j])[()])
     assert find_cuts(PRODUCT) == ["inputs (dimension 1, dimension 0) -> REDUCE"]
@@ -65,8 +65,11 @@ def test_a_gradient_is_cut_as_its_operator(descriptions):
     assert {(one.op, one.cut.inputs) for one in missing} == {("_backward_tanh", (0, 0)), ("_backward_tanh", (1, 1))}
 
 
+CONVOLUTION = {"kernel": (3,), "num_filter": 2, "no_bias": True}
+
+
 def hide_windows(descriptions, name):
-    """Has the operator's first input be read whole for each sample, and the others whole."""
+    """Describe the first input as read whole per sample, and the others as read whole."""
     hidden = Opaque()
 
     def description(data, *others, output_shapes):
@@ -80,27 +83,20 @@ def hide_windows(descriptions, name):
 @pytest.mark.parametrize(
     "case",
     [
-        Case(
-            "Convolution", {"kernel": (3,), "num_filter": 2, "pad": (1,), "no_bias": True}, [(2, 3, 7), (2, 3, 3)], ()
-        ),
-        Case(
-            "Convolution",
-            {"kernel": (3,), "num_filter": 2, "stride": (2,), "no_bias": True},
-            [(2, 3, 9), (2, 3, 3)],
-            (),
-        ),
+        Case("Convolution", {**CONVOLUTION, "pad": (1,)}, [(2, 3, 7), (2, 3, 3)], ()),
+        Case("Convolution", {**CONVOLUTION, "stride": (2,)}, [(2, 3, 9), (2, 3, 3)], ()),
         Case("Pooling", {"kernel": (3,), "pad": (1,), "pool_type": "max"}, [uniform(-2, -1, 2, 3, 7)], ()),
     ],
     ids=["padded", "of another extent", "of a maximum"],
 )
-def test_windows_that_a_description_hides_are_found(case, descriptions):
+def test_hidden_windows_are_found(case, descriptions):
     assert find_cuts(case) == []
     hide_windows(descriptions, case.op)
     whole = ", whole" * (len(case.inputs) - 1)
     assert any(cut.startswith(f"inputs (dimension 2{whole}) -> CONCAT along 2") for cut in find_cuts(case))
 
 
-def test_windows_are_seen_by_changing_the_inputs():
+def test_windows_are_found_by_changing_inputs():
     attributes = {"kernel": "(3,)", "stride": "(2,)", "pad": "(1,)", "num_filter": "2", "no_bias": "True"}
     random = np.random.RandomState(0)
     inputs = [random.uniform(-1, 1, shape) for shape in ((2, 3, 9), (2, 3, 3))]
@@ -111,7 +107,7 @@ def test_windows_are_seen_by_changing_the_inputs():
     assert geometries[0].find_region(0, 9, split=0, part=0) == (-1, 4)
 
 
-def test_an_even_extent_is_cut_unequally_too():
+def test_even_extents_are_split_unevenly_too():
     assert list_splits(4) == (((0, 1), (1, 4)), ((0, 3), (3, 4)), ((0, 1), (1, 2), (2, 4)))
     assert list_splits(2) == (((0, 1), (1, 2)),)
     assert ((0, 2), (2, 5)) in list_splits(5)

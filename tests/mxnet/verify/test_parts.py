@@ -1,4 +1,4 @@
-"""How far numbers are apart, and what a kernel that leaves no number in a part is called."""
+"""Errors of verified splits are comparable numbers, and NaN or overlapping writes in a part are problems."""
 
 import re
 
@@ -27,13 +27,12 @@ NAN, INF = np.nan, np.inf
         ([1.0], [1.0, 1.0], INF),
     ],
 )
-def test_errors_are_numbers_that_can_be_compared(value, reference, error):
+def test_relative_errors(value, reference, error):
     found = relative_error(np.array(value), np.array(reference))
     assert max(0.0, found) == pytest.approx(error)
 
 
-def test_parts_without_numbers_are_a_problem(monkeypatch):
-    """Each part is of no number in its first cell, the whole is right."""
+def test_nan_in_parts_is_a_problem(monkeypatch):
     run = Node.run
 
     def spoil(node, *arguments):
@@ -47,29 +46,28 @@ def test_parts_without_numbers_are_a_problem(monkeypatch):
     assert list(report.problems) == [f"tanh, split i{axis}: the parts are off by inf" for axis in (0, 1)]
 
 
-def test_what_is_said_not_to_be_read_is_no_number():
-    """So that a kernel that reads it is found out, though it may multiply by zero."""
+def test_inputs_described_as_unread_are_nan():
+    """A kernel that reads it is found, even if it multiplies by zero."""
     access = InputAccess((Row(((0, 1),), 0, 1),), (), 0.0, is_read=False)
     assert np.isnan(cut_input(np.ones(6), access, {0: (2, 5)}, (6,))).tolist() == [True] * 3
 
 
-def test_parts_that_two_of_them_write():
-    """Each writes its cells and the next one."""
+def test_elements_written_by_two_parts():
     written = OutputAccess((Row(((0, 1),), 0, 2),), (Combine.CONCAT,), is_written=True)
     whole = analyse(DESCRIPTIONS["tanh"], {}, [(4,)], [(4,)])
-    with pytest.raises(SplitError, match="write 1 cells twice"):
+    with pytest.raises(SplitError, match="write 1 elements twice"):
         combine_outputs([np.ones(3), np.ones(3)], written, {0: [(0, 2), (2, 4)]}, whole, (5,))
 
 
-def test_a_kernel_that_writes_behind_an_output_is_found_out():
-    """It takes its size from an input: the memory behind a worker's part would be another array's."""
+def test_a_kernel_that_writes_behind_an_output_is_found():
+    """It takes its size from an input: behind a worker's part would be another array."""
     whole = np.ones((6, 4))
     with pytest.raises(RuntimeError, match=r"writes behind output 0 of _backward_where, of shape \(3, 4\)"):
         run_kernel("_backward_where", {}, [whole, whole], [(3, 4)] * 2, ["float64"] * 2)
 
 
-def test_a_gradient_that_gets_other_shapes_than_its_operators_part_is_a_problem(descriptions):
-    """Its kernel runs beside that operator here, with the shapes of that, and on workers with those that its description names."""
+def test_a_gradient_of_other_shapes_than_its_operator_is_a_problem(descriptions):
+    """Here the kernel runs with its operator's shapes; on workers, with the shapes of its description."""
     name = "_backward_npi_einsum"
     arguments = "_npi_einsum", {"num_args": 1, "subscripts": "ij->ij"}, [(5, 7)]
     assert verify_operator(*arguments).is_verified

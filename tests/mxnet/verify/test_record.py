@@ -1,4 +1,4 @@
-"""The record and the coverage that is counted from it."""
+"""The verification record, and the coverage counted from it."""
 
 import inspect
 import json
@@ -11,7 +11,7 @@ from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.errors import InternalError
 from tofu.mxnet.verify import Case, NodeReport, load_cases, verify_case, verify_operator
 from tofu.mxnet.verify.campaign import verify_cases
-from tofu.mxnet.verify.coverage import count_coverage, count_kinds, count_lines, read_operator_sets
+from tofu.mxnet.verify.coverage import count_coverage, count_kinds, count_lines
 from tofu.mxnet.verify.record import (
     NEVER_GIVEN,
     RECORD,
@@ -34,27 +34,27 @@ def results():
 
 
 def test_the_record_is_current():
-    """Else: python -m tofu verify --record. An operator that is not in it yet is verified by its case."""
+    """If not: python -m tofu verify --record."""
     recorded = set(json.loads(RECORD.read_text()))
     assert recorded - set(DESCRIPTIONS) == set()
     assert recorded - set(read_record()) == set(), "their descriptions or kernels have changed since"
 
 
-def test_all_that_is_recorded_was_compared():
+def test_every_recorded_output_was_compared():
     assert {name: entry.missed for name, entry in read_record().items() if not entry.is_verified} == {}
     assert count_kinds(read_record().values())["nothing"] == 0
 
 
 @pytest.mark.parametrize("op", ["Embedding", "softmax_cross_entropy"])
-def test_outputs_that_nobody_may_ask_for_are_refused_by_mxnet(op):
-    """They are called unwritten, and that cannot be compared."""
+def test_forbidden_outputs_are_refused_by_mxnet(op):
+    """They are described as unwritten, which cannot be compared."""
     assert f"_backward_{op}" in NEVER_GIVEN
     case = next(case for case in load_cases() if case.op == op)
     with pytest.raises(RuntimeError, match=r"calculate data gradient|Cannot take gradient wrt label"):
         verify_case(replace(case, wrt=None))
 
 
-def test_an_output_that_is_never_compared_is_missed():
+def test_an_output_never_compared_is_missed():
     found = Comparison(0, Compared.NUMBERS, 5)
     half = NodeReport("tanh", 0.0, "", (), (), outputs=(0, 1), compared=(found,))
     assert _make_entry("tanh", [(half, 3)]).missed == (1,)
@@ -78,7 +78,7 @@ def test_a_strategy_that_was_not_run_in_parts_is_not_recorded():
     assert _make_entry("tanh", [(report.nodes[0], 1)]).axes == ("i1",)
 
 
-def test_entries_say_what_was_verified(results):
+def test_entries_state_what_was_verified(results):
     entries = make_entries(results)
     assert set(entries) == {"FullyConnected", "_backward_FullyConnected"}
     entry = entries["FullyConnected"]
@@ -96,11 +96,14 @@ def test_an_operator_with_a_problem_has_no_entry(results):
     assert "tanh" not in make_entries([*results, broken])
 
 
-def test_a_changed_description_is_not_counted(results, tmp_path, monkeypatch):
+@pytest.mark.parametrize("changed", ["digest_of", "digest_of_kernels"])
+def test_entries_of_changed_descriptions_and_kernels_are_stale(results, changed, tmp_path, monkeypatch):
     path = tmp_path / "record.json"
     write_record(make_entries(results), path)
     assert set(read_record(path)) == {"FullyConnected", "_backward_FullyConnected"}
-    monkeypatch.setattr("tofu.mxnet.verify.record.digest_of", lambda op: "another")
+    monkeypatch.setattr(f"tofu.mxnet.verify.record.{changed}", lambda op: "another")
+    assert read_record(path) == {}
+    path.write_text(json.dumps({"tanh": {"digest": digest_of("tanh"), "checked": "numbers"}}))  # another version
     assert read_record(path) == {}
 
 
@@ -118,7 +121,7 @@ def helper(cell):
 """
 
 
-def test_a_description_holds_for_the_code_that_it_uses(tmp_path):
+def test_digests_cover_the_code_of_a_description(tmp_path):
     counter = count()
 
     def digest(text, shared="def scale(cell):\n    return 2 * cell\n"):
@@ -142,7 +145,7 @@ def test_a_description_holds_for_the_code_that_it_uses(tmp_path):
     assert digest(in_loop) != digest(in_loop.replace("'b'", "'c'"))
 
 
-def test_kernels_of_tofu_s_own_are_part_of_what_an_entry_holds_for(tmp_path):
+def test_digests_cover_own_kernels(tmp_path):
     assert digest_of_kernels("tanh") == ""
     assert digest_of_kernels("_tofu_softmax_sum") == digest_of_kernels("_tofu_softmax_maximum")
     folder = tmp_path / "nnvm/parts"
@@ -162,42 +165,6 @@ def test_kernels_of_tofu_s_own_are_part_of_what_an_entry_holds_for(tmp_path):
     assert digest_of_kernels("_tofu_rise", tmp_path / "not_installed") == ""
     with pytest.raises(InternalError, match="registers _tofu_fall"):
         digest_of_kernels("_tofu_fall", tmp_path)
-
-
-def test_an_entry_holds_where_kernels_move(tmp_path):
-    for room, guard, loops in (("nnvm/parts", "PARTS", "core/base"), ("nnvm/sums", "SUMS", "core/loops")):
-        sources = tmp_path / guard
-        for folder in (room, loops):
-            (sources / folder).mkdir(parents=True)
-        (sources / room / "rise.cc").write_text(f'#include "{room}/rise.h"\n\nRegister("_tofu_rise");\n')
-        lines = [f"#ifndef TOFU_{guard}_H_", f"#define TOFU_{guard}_H_", f'#include "{loops}/loops.h"', "int Rise();"]
-        (sources / room / "rise.h").write_text("\n".join([*lines, f"#endif  // TOFU_{guard}_H_", ""]))
-        (sources / loops / "loops.h").write_text("int one;")
-    before, after = (digest_of_kernels("_tofu_rise", tmp_path / tree) for tree in ("PARTS", "SUMS"))
-    assert before == after
-    (tmp_path / "SUMS/core/loops/loops.h").write_text("int two;")
-    assert digest_of_kernels("_tofu_rise", tmp_path / "SUMS") != before
-
-
-def test_an_entry_of_other_kernels_is_not_counted(results, tmp_path, monkeypatch):
-    path = tmp_path / "record.json"
-    write_record(make_entries(results), path)
-    monkeypatch.setattr("tofu.mxnet.verify.record.digest_of_kernels", lambda op: "another")
-    assert read_record(path) == {}
-
-
-def test_an_entry_of_another_version_is_not_counted(tmp_path):
-    path = tmp_path / "record.json"
-    path.write_text(json.dumps({"tanh": {"digest": digest_of("tanh"), "checked": "numbers"}}))
-    assert read_record(path) == {}
-
-
-def test_sets_of_operators():
-    sets = read_operator_sets()
-    assert {name: len(set(operators)) for name, operators in sets.items()} == {
-        "mxnet_0_11": 139,
-        "mxnet_1_9_1_user_facing": 174,
-    }
 
 
 def test_coverage_counts_what_was_verified(results):

@@ -1,6 +1,8 @@
-"""Other signatures than the built-in ones: what is drawn, what fails, and how small it becomes."""
+"""Random signatures of verified operators: how they are drawn, fail and shrink."""
 
 import os
+import pickle
+import sys
 import time
 from dataclasses import replace
 
@@ -11,8 +13,7 @@ from hypothesis import find, given, settings
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.errors import UnsupportedError
 from tofu.mxnet.verify import Case, Fixed, Sandbox, labels, load_cases, single, try_variants, verify_case
-from tofu.mxnet.verify.declarations import list_choices
-from tofu.mxnet.verify.kernels import is_refusal
+from tofu.mxnet.verify.kernels import is_refusal, list_choices
 from tofu.mxnet.verify.sandbox import ProcessEndedError
 from tofu.mxnet.verify.variants import variants
 from tofu.tdl import Sum, interpreter
@@ -22,7 +23,7 @@ CASE = Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)])
 
 @settings(database=None, max_examples=20, deadline=None)
 @given(variants(CASE))
-def test_equal_numbers_stay_equal(variant):
+def test_equal_extents_stay_equal(variant):
     data, weight, *bias = (given.shape for given in variant.numbers)
     assert weight[0] == variant.attributes["num_hidden"]
     assert data[1] == weight[1]
@@ -34,7 +35,7 @@ def test_attributes_take_the_values_that_mxnet_declares():
     assert list_choices("FullyConnected") == {"no_bias": ("False", "True"), "flatten": ("False", "True")}
 
 
-def test_another_attribute_may_take_away_an_input():
+def test_an_attribute_may_remove_an_input():
     variant = find(variants(CASE), lambda one: one.attributes.get("no_bias") == "True")
     assert len(variant.inputs) == 2
 
@@ -65,7 +66,7 @@ def test_the_reproducer_reproduces(descriptions):
     assert names["report"].problems == failure.problems
 
 
-def test_what_descriptions_refuse_is_counted_apart():
+def test_refusals_of_descriptions_are_counted_separately():
     trials = try_variants(Case("Pooling", {"kernel": (2, 2), "pad": (2, 2)}, [(2, 3, 4, 4)]), 5, verify_case)
     assert trials.failure is None
     assert trials.refused > 0
@@ -73,7 +74,7 @@ def test_what_descriptions_refuse_is_counted_apart():
 
 
 @pytest.mark.parametrize("error", [ValueError("low >= high"), MemoryError("25.3 GiB"), RuntimeError("vector::at")])
-def test_an_error_that_is_nobodys_refusal_is_a_failure(error):
+def test_other_errors_are_failures(error):
     def verify(case):
         raise error
 
@@ -83,7 +84,7 @@ def test_an_error_that_is_nobodys_refusal_is_a_failure(error):
 
 
 @pytest.mark.parametrize("error", [mx.MXNetError("Check failed: a == b (1 vs. 2)"), UnsupportedError("not described")])
-def test_refusals_are_told_by_type_and_text(error):
+def test_refusals_are_recognised_by_type_and_text(error):
     def verify(case):
         raise error
 
@@ -123,45 +124,32 @@ def test_numbers_stay_in_a_range_when_sizes_are_small():
     assert variant.draw_inputs()[1].max() == 0
 
 
-def test_inputs_that_an_attribute_adds_have_the_type_of_the_others():
+def test_inputs_added_by_an_attribute_have_the_common_type():
     case = Case("FullyConnected", {"num_hidden": 5, "no_bias": True}, [single(3, 7), single(5, 7)])
     variant = find(variants(case), lambda one: len(one.inputs) == 3)
     assert variant.numbers[2].dtype == "float32"
 
 
-def test_a_sandbox_has_an_end_of_memory():
-    with Sandbox() as sandbox, pytest.raises(MemoryError):
-        sandbox.call(bytes, 100 * 2**30)
-
-
 def test_without_hypothesis_the_remedy_is_named(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "hypothesis", None)
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(UnsupportedError, match=r"pip install hypothesis"):
         try_variants(CASE, 5, verify_case)
 
 
-def test_sandbox_outlives_the_process_that_it_calls():
-    with Sandbox() as sandbox:
+def test_a_sandbox_survives_errors_aborts_and_hangs():
+    with Sandbox(longest_call_seconds=20) as sandbox:
+        with pytest.raises(ZeroDivisionError):
+            sandbox.call(divmod, 1, 0)
+        with pytest.raises(MemoryError):
+            sandbox.call(bytes, 100 * 2**30)
         with pytest.raises(ProcessEndedError):
             sandbox.call(os.abort)
-        assert sandbox.call(max, 2, 3) == 3
-
-
-def test_sandbox_ends_what_does_not_come_back():
-    with Sandbox(longest_call_seconds=20) as sandbox:
         assert sandbox.call(max, 2, 3) == 3
         sandbox._longest_call_seconds = 0.1
         with pytest.raises(ProcessEndedError):
             sandbox.call(time.sleep, 60)
 
 
-def test_sandbox_raises_what_its_function_raises():
-    with Sandbox() as sandbox, pytest.raises(ZeroDivisionError):
-        sandbox.call(divmod, 1, 0)
-
-
 def test_every_case_can_be_sent_to_the_sandbox():
-    import pickle
-
     sent = pickle.loads(pickle.dumps(load_cases()))
-    assert list(map(repr, sent)) == list(map(repr, load_cases()))  # numbers that are NaN equal nothing
+    assert list(map(repr, sent)) == list(map(repr, load_cases()))  # NaN equals nothing

@@ -49,12 +49,12 @@ LEAST_SCALED_BITS = 32
 
 def hoist_sums(step: Step) -> Step | None:
     """Return the step with sums hoisted out of its loops, or None if there are none. Values keep their numbers."""
-    moving = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
-    equations = moving.leave_loops(step.equations)
-    if not moving.count:
+    hoister = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
+    equations = hoister.leave_loops(step.equations)
+    if not hoister.count:
         return None
-    outputs = tuple(moving.find(x) for x in step.outputs)
-    return eliminate_dead_code(replace(step, types=tuple(moving.types), equations=equations, outputs=outputs))
+    outputs = tuple(hoister.find(x) for x in step.outputs)
+    return eliminate_dead_code(replace(step, types=tuple(hoister.types), equations=equations, outputs=outputs))
 
 
 @dataclass
@@ -140,8 +140,8 @@ class _BodyValues:
 
 
 class _LoopBody:
-    def __init__(self, moving: _Hoister, loop: Loop) -> None:
-        self._moving, self._loop = moving, loop
+    def __init__(self, hoister: _Hoister, loop: Loop) -> None:
+        self._hoister, self._loop = hoister, loop
         inner = [one for one in loop.equations if isinstance(one, Loop)]
         sums = [one for each in inner for one in each.walk_sums() if one.is_last and not one.rows]
         stacks = {n: (each, one) for each in inner for n, one in _list_own(each).items() if one.primitive is LOOP_STACK}
@@ -158,7 +158,7 @@ class _LoopBody:
     def find_sum(self, carry: LoopCarry) -> _HoistedSum | None:
         """Return a carry as a sum of results of the body that include products, or None."""
         adding = self._level.own.get(carry.following) if isinstance(carry.following, int) else None
-        type_ = self._moving.types[carry.value]
+        type_ = self._hoister.types[carry.value]
         if (
             adding is None
             or adding.primitive.name not in ("add", "add_any")
@@ -184,7 +184,7 @@ class _LoopBody:
         if value in level.stacks:
             return self._trace_rows(value, dtype, found, *level.stacks[value])
         maker = level.own.get(value)
-        if maker is None or len(maker.outputs) != 1 or not _widens(self._moving.types[value].dtype, dtype):
+        if maker is None or len(maker.outputs) != 1 or not _widens(self._hoister.types[value].dtype, dtype):
             return False
         before = found.copy()
         operands = self._find_linear(maker, dtype, found, level)
@@ -222,13 +222,13 @@ class _LoopBody:
         if name in RESHAPING or name in ADDING:
             return inputs
         if name == "convert_element_type":
-            before, after = (self._moving.types[n].dtype for n in (*inputs, *equation.outputs) if isinstance(n, int))
+            before, after = (self._hoister.types[n].dtype for n in (*inputs, *equation.outputs) if isinstance(n, int))
             return inputs if _widens(before, after) else None
         if name == "reduce_sum":
             (operand,) = inputs
-            shape = self._moving.types[operand].shape if isinstance(operand, int) else ()
+            shape = self._hoister.types[operand].shape if isinstance(operand, int) else ()
             return inputs if prod(shape[axis] for axis in equation.params["axes"]) == 1 else None
-        if name == "pad" and self._moving.is_zero(inputs[1]):
+        if name == "pad" and self._hoister.is_zero(inputs[1]):
             is_there = self._takes(equation, inputs[1], dtype) and self._hoist(inputs[1], found, level)
             return inputs[:1] if is_there else None
         if name in SCALING and jnp.issubdtype(dtype, jnp.inexact) and np.dtype(dtype).itemsize * 8 >= LEAST_SCALED_BITS:
@@ -239,7 +239,7 @@ class _LoopBody:
 
     def _takes(self, equation: Equation, other: Operand, dtype: Any) -> bool:
         """Return True if an equation can read another operand although the type of the sum changes."""
-        return isinstance(other, Literal) or self._moving.types[equation.outputs[0]].dtype == dtype
+        return isinstance(other, Literal) or self._hoister.types[equation.outputs[0]].dtype == dtype
 
     def _hoist(self, operand: Operand, found: _HoistedSum, level: _BodyValues) -> bool:
         """Return True if an operand exists behind the loop, or can be computed there because all iterations share it."""
@@ -277,14 +277,14 @@ class _LoopBody:
 
     def finish(self, carry: LoopCarry, found: _HoistedSum) -> Iterator[Equation]:
         """Yield the equations behind the loop, in the type of the carry."""
-        yield from self._finish(found, self._moving.types[carry.value].dtype)
-        if self._moving.is_zero(carry.first):
-            self._moving.renamed[carry.last] = found.root
+        yield from self._finish(found, self._hoister.types[carry.value].dtype)
+        if self._hoister.is_zero(carry.first):
+            self._hoister.renamed[carry.last] = found.root
         else:
             yield replace(found.adding, inputs=(carry.first, found.root), outputs=(carry.last,), checkpoint=None)
 
     def _finish(self, found: _HoistedSum, dtype: Any) -> Iterator[Equation]:
-        types, linear = self._moving.types, {*found.summed, *found.rows}
+        types, linear = self._hoister.types, {*found.summed, *found.rows}
         for number, equation in found.moved.items():
             if linear.intersection(x for x in equation.inputs if isinstance(x, int)):
                 linear.add(number)

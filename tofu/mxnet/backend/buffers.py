@@ -1,8 +1,8 @@
-"""The memory of the workers, from the planner that binding uses: bytes without allocating."""
+"""Memory of the workers by the planner that binding uses. Nothing is allocated."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from tofu import _mxnet
@@ -11,30 +11,36 @@ from tofu.graph import Graph, Tensor, TensorKind
 from tofu.mxnet.backend.execution_graph import ExecutionGraph
 from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.program import shard_name, worker_group
-from tofu.search import Choices
+from tofu.search import Choices, Problem
 from tofu.search.geometry import find_shards
 
-Variables = tuple[dict[str, tuple[int, ...]], dict[str, int]]  # name -> shape, name -> MXNet's type code
+Shape = tuple[int, ...]
+Variables = tuple[dict[str, Shape], dict[str, int]]  # name -> shape, name -> MXNet's type code
 
 
-def variable_shards(choices: Choices) -> Iterator[tuple[Tensor, int, tuple[int, ...]]]:
-    """The variables of the graph, and the shape of their shard on each worker."""
+def list_shard_shapes(problem: Problem, tensor: int, layout: Sequence[int]) -> list[Shape]:
+    """Return the shape of each worker's shard of a tensor."""
+    return [tuple(int(end - begin) for begin, end in box) for box in find_shards(problem, tensor, layout)]
+
+
+def variable_shards(choices: Choices) -> Iterator[tuple[Tensor, int, Shape]]:
+    """Yield each variable, worker, and shape of its shard there."""
     for position, tensor in enumerate(choices.problem.graph.tensors):
         if tensor.kind is not TensorKind.INTERMEDIATE:
-            for worker, box in enumerate(find_shards(choices.problem, position, choices.layout(position))):
-                yield tensor, worker, tuple(int(end - begin) for begin, end in box)
+            for worker, shape in enumerate(list_shard_shapes(choices.problem, position, choices.layout(position))):
+                yield tensor, worker, shape
 
 
 def source_variables(graph: Graph) -> Variables:
-    """Shapes and type codes of the variables of a graph for one device."""
+    """Return shapes and type codes of the variables of a graph for one device."""
     whole = [tensor for tensor in graph.tensors if tensor.kind is not TensorKind.INTERMEDIATE]
     return {t.name: t.shape for t in whole}, {t.name: DTYPE_NAMES.index(t.dtype) for t in whole}
 
 
 def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
-    """Shapes and type codes of the variables of an execution graph: of the shards that it reads."""
+    """Return shapes and type codes of the variables of an execution graph: the shards that it reads."""
     present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
-    shapes: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, Shape] = {}
     codes: dict[str, int] = {}
     for tensor, worker, shape in variable_shards(choices):
         name = shard_name(tensor.name, worker)
@@ -44,18 +50,18 @@ def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
 
 
 def measure_one_device(source: Source) -> int:
-    """What MXNet's planner asks for to run a whole training graph on one device; nothing is allocated."""
+    """Return the bytes that MXNet's planner asks for to run a whole training graph on one device."""
     planned = _mxnet.PlannedGraph(source.native.handle.value, *source_variables(source.graph))
     return sum(device["arguments"] + device["auxiliary"] + device["pool"] for device in planned.memory().values())
 
 
 def plan_buffers(choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedGraph:
-    """The execution graph with the buffers that binding will give it; nothing is allocated."""
+    """Return the execution graph with the buffers that binding will allocate."""
     return _mxnet.PlannedGraph(execution.symbol.handle.value, *worker_variables(choices, execution))
 
 
 def plan_worker_bytes(choices: Choices, execution: ExecutionGraph, planned: _mxnet.PlannedGraph) -> tuple[int, ...]:
-    """Bytes that each worker needs: its shards of all variables, and all buffers."""
+    """Return each worker's bytes: its shards of all variables, and all buffers."""
     held = [0] * execution.workers
     for tensor, worker, shape in variable_shards(choices):
         held[worker] += prod(shape) * tensor.item_bytes

@@ -1,4 +1,4 @@
-"""A program becomes an MXNet symbol over k workers (paper section 6): nodes, and the attributes that each worker's copy needs."""
+"""Programs as MXNet symbols over k workers (paper section 6), with the attributes that each worker's copy of a node needs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from tofu.mxnet.frontend.read_symbol import wrap_symbol
 from tofu.program import OutputShards, PlannedProgram, worker_attributes
 from tofu.search import Problem
 
-OF_SEVERAL_KERNELS: Mapping[str, Mapping[str, str]] = {
+KERNEL_CHOICES: Mapping[str, Mapping[str, str]] = {
     op: {"cudnn_off": "True"} for op in ("BatchNorm", "_backward_BatchNorm")
 }
-"""Which of its kernels MXNet runs on a GPU in training. cuDNN's BatchNorm moves the moving statistics in the forward pass; MXNet's own, as
-on a CPU, and the parts of a BatchNorm in the backward pass: were one pass cuDNN's and the other not, they would move twice, or never.
+"""Attributes that choose one of several GPU kernels in training.
+
+cuDNN's BatchNorm updates the moving statistics in the forward pass; MXNet's own kernel, and the parts of a BatchNorm,
+in the backward pass. With one pass of each kind they would be updated twice, or never.
 """
 
 _REDUCERS = ("Sum", "Max", "Min", "Prod")
@@ -33,28 +35,31 @@ _REDUCERS = ("Sum", "Max", "Min", "Prod")
 
 @dataclass(frozen=True)
 class ExecutionGraph:
-    """The partitioned symbol. Its outputs are the shards of `outputs`, worker by worker, the model's own outputs first."""
+    """Partitioned symbol. Its outputs are the shards of `outputs`, worker by worker, the model's own outputs first."""
 
     symbol: Any
     outputs: tuple[OutputShards, ...]
     n_model_outputs: int
     workers: int
     kept: frozenset[int] = frozenset()
-    """Which of `outputs` stay what they are until the next backward: their memory is no other tensor's."""
+    """Numbers of the `outputs` that stay unchanged until the next backward, since no other tensor shares their memory."""
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
-        """The names of the symbol's arguments, in MXNet's order."""
+        """Names of the symbol's arguments, in MXNet's order."""
         return tuple(self.symbol.list_arguments())
 
     @cached_property
     def states(self) -> tuple[str, ...]:
-        """The names of the symbol's auxiliary states, in MXNet's order."""
+        """Names of the symbol's auxiliary states, in MXNet's order."""
         return tuple(self.symbol.list_auxiliary_states())
 
     @cached_property
     def keeping_gradients(self) -> ExecutionGraph:
-        """The same graph, whose gradients are kept, but for one that is two arguments', or that no operator of the backward computes."""
+        """The same graph with separate memory for the gradients.
+
+        Exceptions: a gradient of two arguments, and one that no backward operator computes.
+        """
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
         shards = Counter(position // self.workers for position in positions)
@@ -63,24 +68,26 @@ class ExecutionGraph:
 
     @cached_property
     def forward_boundary(self) -> int:
-        """How many of the symbol's nodes, in execution order, the model's outputs need."""
+        """Number of the symbol's nodes, in execution order, that the model's outputs need."""
         return int(_mxnet.boundary(self.symbol.handle.value, self.n_model_outputs * self.workers))
 
 
 def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionGraph:
-    """The execution graph of a program, whose nodes are copies of those of the source. Parts of operators, which it does not have, are
-    made by name.
+    """Return the execution graph of a program.
+
+    Its nodes are copies of the source's nodes. Parts of operators, which the source does not contain, are made by
+    name.
     """
     symbol = build_symbol(source, program)
     return ExecutionGraph(symbol, program.outputs, program.n_model_outputs, program.workers)
 
 
 def build_symbol(source: Source, program: PlannedProgram) -> Any:
-    """The program as an MXNet symbol, whose nodes are copies of those of `source`."""
+    """Return the program as an MXNet symbol; see `build_execution_graph`."""
     choices, graph, phases = program.choices, program.graph, program.phases
     origins = [find_origin(operator) for operator in graph.operators]
     attributes, index = worker_attributes(choices, phases)
-    kernels = OF_SEVERAL_KERNELS if Phase.BACKWARD in phases else {}
+    kernels = KERNEL_CHOICES if Phase.BACKWARD in phases else {}
     rewritten = [
         {**kernels.get(operator.op, {}), **origin.rewritten}
         for operator, origin in zip(graph.operators, origins, strict=True)
@@ -109,7 +116,6 @@ def build_symbol(source: Source, program: PlannedProgram) -> Any:
 def _add_rewritten(
     rewritten: Sequence[Mapping[str, str]], table: list[dict[str, str]], index: npt.NDArray[np.int32]
 ) -> None:
-    """Give the copies of operators that differ from their nodes rows of the table that say in what."""
     known: dict[tuple[tuple[tuple[str, str], ...], int], int] = {}
     for position, changed in enumerate(rewritten):
         if not changed:
@@ -123,7 +129,10 @@ def _add_rewritten(
 
 
 def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
-    """Operators of several outputs -> those that every copy computes: what anybody reads, of whichever copy, and what is asked for."""
+    """Return the outputs that every copy of an operator computes: those that any operator reads, and those asked for.
+
+    Only operators with several outputs are listed.
+    """
     graph = problem.graph
     running = [(position, operator) for position, operator in enumerate(graph.operators) if operator.phase in phases]
     read = graph.results.union(*(operator.inputs for _, operator in running))

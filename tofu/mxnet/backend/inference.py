@@ -1,4 +1,4 @@
-"""The forward graph alone, over the shards of a training step: MXNet runs inference with a graph of its own."""
+"""Inference: the forward graph alone over the shards of a training step, as a separate graph."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tofu.program import PlannedProgram, check_program, is_checked, write_progra
 
 
 def write_inference(partition: Partition) -> PlannedProgram:
-    """Return the program of the forward operators, with the choices of the plan."""
+    """Return the program of the forward operators with the plan's choices."""
     task = partition.task
     choices = prepare_inference(partition.graph, partition.searched, task.engine.front_end, task.settings.undescribed)
     return write_program(choices, inference=True)
 
 
 def build_inference(partition: Partition) -> ExecutionGraph:
-    """Return the execution graph of that program. Raises InternalError if it breaks a rule."""
+    """Return the execution graph of that program. Raise InternalError if it breaks a rule."""
     backend, program = partition.task.engine.backend, write_inference(partition)
     if is_checked():
         check_program(program)

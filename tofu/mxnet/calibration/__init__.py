@@ -1,1 +1,1 @@
-"""The machine at hand as a description for simulations, measured by running small models on it."""
+"""Calibration: the machine at hand as a description for simulations, measured with small models."""

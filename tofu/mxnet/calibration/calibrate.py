@@ -23,8 +23,8 @@ from tofu.simulation.kernels import UPDATE, KernelRates
 from tofu.simulation.machine import FORMAT, read_fields
 from tofu.simulation.simulate import simulate, simulate_one_device
 
-MOST_DEVICES = 64  # contexts of a CPU, which are as many as one likes
-CACHE_BYTES = 1 << 20  # where the system does not say
+MOST_DEVICES = 64  # MXNet allows any number of CPU contexts
+CACHE_BYTES = 1 << 20  # default, if the system does not tell
 PROGRAMS: Mapping[str, Mapping[str, str]] = {
     "kernels": {"MXNET_ENGINE_TYPE": "NaiveEngine", "MXNET_EXEC_BULK_EXEC_TRAIN": "0", "OMP_NUM_THREADS": "1"},
     "engine": {"OMP_NUM_THREADS": "1"},
@@ -32,15 +32,15 @@ PROGRAMS: Mapping[str, Mapping[str, str]] = {
 
 
 def calibrate(name: str = "this machine") -> dict[str, Any]:
-    """Measure, and return the machine as its JSON file has it. It takes about a minute, in which nothing else should run.
+    """Measure, and return the machine as in its JSON file. It takes about a minute, in which nothing else should run.
 
-    Raises TofuError where a measuring program fails.
+    Raises TofuError if a measuring program fails.
     """
-    samples = [Sample(*one) for one in _run("kernels")]
+    samples = [Sample(*measured) for measured in _run("kernels")]
     engine = _run("engine")
     cache = _find_cache_bytes()
     fitted = dict(fit_kernels(samples, cache))
-    usual = median(rates.call for rates in fitted.values())  # is in what nodes take, and in their kernels
+    usual = median(rates.call for rates in fitted.values())  # included in the time per node, and in the kernels
     fitted[UPDATE] = KernelRates(engine["update_call"], 0.0, 0.0, engine["update_byte"], 0.0)
     found: dict[str, Any] = {
         "format": FORMAT,
@@ -68,7 +68,7 @@ def calibrate(name: str = "this machine") -> dict[str, Any]:
 
 
 def _find_slowdowns(machine: Mapping[str, Any], steps: Sequence[float]) -> dict[str, float]:
-    """By what whole steps take longer than their kernels did alone, the median: on one device, and on several."""
+    """Return the median factors by which whole steps take longer than their kernels alone, on one device and on several."""
     described = read_fields(machine)
     ratios: dict[str, list[float]] = {"slowdown": [], "slowdown_of_several": []}
     for case, took in zip(list_steps(), steps, strict=True):
@@ -81,7 +81,6 @@ def _find_slowdowns(machine: Mapping[str, Any], steps: Sequence[float]) -> dict[
 
 
 def _run(program: str) -> Any:
-    """What a measuring program writes, in a process of its own: MXNet reads its settings once."""
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "measured.json"
         command = [sys.executable, "-m", f"tofu.mxnet.calibration.{program}", str(written)]
@@ -94,15 +93,15 @@ def _run(program: str) -> Any:
 
 
 def _find_rate(samples: list[Sample], feature: str) -> float:
-    """What kernels reach that were not fitted: the median of those whose work that is, over as many seconds as the longest tenth."""
-    own = [one for one in samples if getattr(one, feature) and (feature == "contracted" or not one.contracted)]
-    longest = sorted(own, key=lambda one: one.seconds)[-max(1, len(own) // 10) :]
-    rates = sorted(getattr(one, feature) / one.seconds for one in longest)
+    """Return the rate of kernels that were not fitted: the median of the longest tenth of those with this kind of work."""
+    own = [s for s in samples if getattr(s, feature) and (feature == "contracted" or not s.contracted)]
+    longest = sorted(own, key=lambda sample: sample.seconds)[-max(1, len(own) // 10) :]
+    rates = sorted(getattr(sample, feature) / sample.seconds for sample in longest)
     return float(rates[len(rates) // 2])
 
 
 def _find_cache_bytes() -> int:
-    """The second level's cache of a processor, half of it: what is read should stay beside what is written."""
+    """Return half of a processor's second-level cache, since data read should stay beside data written."""
     try:
         text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
         return int(text.removesuffix("K")) * 1024 // 2

@@ -1,9 +1,10 @@
-"""What MXNet's engine takes beside kernels: from one operator to the next, for an update of weights, and between several devices. And
-whole steps, whose kernels find less of what they read in the cache than those that run again and again.
+"""Overheads of MXNet's engine: per operator, per update of weights, and between devices; and the times of whole steps.
+
+In a whole step, kernels find less of their input in the cache than kernels that run repeatedly.
 
     python -m tofu.mxnet.calibration.engine FILE
 
-writes what it measured to FILE, as JSON.
+writes the measurements to FILE, as JSON.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from tofu.program import NodeKind
 from tofu.simulation.simulate import emit_one_device
 
 ROUNDS = 12
-DEPTHS = (2, 40)  # layers of perceptrons that compute nothing to speak of
-WIDE = (2048, 3)  # and the width and layers of one whose updates move much
+DEPTHS = (2, 40)  # layers of perceptrons with negligible computation
+WIDE = (2048, 3)  # width and layers of a perceptron whose updates transfer much
 WORKERS = 2
 
 
 def find_median(run: Callable[[], Any]) -> float:
-    """The seconds of several runs, the median, as steps are predicted."""
+    """Return the median seconds of several runs."""
     found = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
@@ -46,7 +47,7 @@ def find_median(run: Callable[[], Any]) -> float:
 
 
 def measure_processors() -> float:
-    """How many processors work as fast together as one alone, times what each then does."""
+    """Return the effective number of processors: their count times the speed of each when all run together."""
     count = len(os.sched_getaffinity(0))
     operands = [mx.nd.ones((512, 512), mx.cpu(device)) for device in range(count)]
 
@@ -61,8 +62,8 @@ def measure_processors() -> float:
     return count * min(1.0, find_median(run(1)) / find_median(run(count)))
 
 
-class Step(NamedTuple):
-    """The nodes of a step on each worker, the seconds that they take, how many updates follow, and theirs."""
+class MeasuredStep(NamedTuple):
+    """Nodes of a step on each worker, its seconds, the number of updates that follow, and their seconds."""
 
     nodes: float
     seconds: float
@@ -70,8 +71,8 @@ class Step(NamedTuple):
     update_seconds: float
 
 
-def measure_step(width: int, layers: int, workers: int) -> Step:
-    """A step of a perceptron, and an update."""
+def measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
+    """Measure a step of a perceptron, and its updates."""
     net = mx.sym.Variable("data")
     for layer in range(layers):
         net = mx.sym.FullyConnected(net, num_hidden=width, no_bias=True, name=f"fc{layer}")
@@ -82,11 +83,11 @@ def measure_step(width: int, layers: int, workers: int) -> Step:
     module, batch = make_module(symbol, {"data": (16, width)}, workers)
     seconds = find_median(lambda: module.forward_backward(batch))
     nodes = int((program.tables.node_kind != NodeKind.VARIABLE).sum())
-    return Step(nodes / workers, seconds, workers * layers, find_median(module.update))
+    return MeasuredStep(nodes / workers, seconds, workers * layers, find_median(module.update))
 
 
 def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int) -> tuple[Any, Any]:
-    """A module that trains by SGD with momentum, and a batch."""
+    """Return a module that trains by SGD with momentum, and a batch."""
     kind = mx.mod.Module
     if workers > 1:
         kind, symbol = Module, partition(symbol, contexts=[mx.cpu(worker) for worker in range(workers)])
@@ -103,7 +104,7 @@ def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int
 
 
 def measure_whole(case: CalibrationCase) -> float:
-    """The seconds of a whole step of training, the median."""
+    """Return the median seconds of a whole training step."""
     module, batch = make_module(case.symbol, case.shapes, case.workers)
 
     def train() -> None:
@@ -114,7 +115,7 @@ def measure_whole(case: CalibrationCase) -> float:
 
 
 def measure_engine() -> dict[str, float]:
-    """Seconds of a step before anything runs, from one node to the next on one device and on each of several, and of updates."""
+    """Return the seconds before a step begins, per node on one device and on each of several, and per update."""
     found = {"processors": measure_processors()}
     for name, workers in (("call", 1), ("call_of_several", WORKERS)):
         few, many = (measure_step(16, layers, workers) for layers in DEPTHS)
@@ -129,7 +130,7 @@ def measure_engine() -> dict[str, float]:
 
 
 def main(path: str) -> None:
-    """Measure all."""
+    """Measure all, and write the results."""
     steps = [measure_whole(case) for case in list_steps()]
     Path(path).write_text(json.dumps({**measure_engine(), "steps": steps}))
 

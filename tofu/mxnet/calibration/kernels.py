@@ -1,11 +1,11 @@
-"""Kernels measured one by one: models run with MXNet's profiler, whose events are matched with the nodes of their programs.
+"""Kernels measured one by one: models run under MXNet's profiler, whose events are matched with the nodes of their programs.
 
-A program of its own, so that MXNet's engine can be the one that runs operators in their order, one at a time, with one thread
+A separate program, so that MXNet's engine can run operators in order, one at a time, in one thread
 (`calibrate.PROGRAMS`):
 
     python -m tofu.mxnet.calibration.kernels FILE
 
-writes what it measured to FILE, as JSON.
+writes the measurements to FILE, as JSON.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from tofu.simulation.kernels import FETCH
 from tofu.simulation.simulate import emit_one_device
 from tofu.simulation.work import find_work
 
-STEPS = 7  # that are measured of each case, after one that is not
+STEPS = 7  # measured per case, after a warm-up step
 CLONE, OWN_FETCH = "_tofu_clone_", "_tofu_multi_fetch"
 
 
 class Recorded(NamedTuple):
-    """A case that ran under the profiler: its program, and when its steps began and ended, in microseconds as the profiler counts them."""
+    """Case that ran under the profiler: its program, and begin and end of its steps, in the profiler's microseconds."""
 
     program: PlannedProgram
     steps: list[tuple[float, float]]
@@ -75,7 +75,7 @@ def run_case(case: CalibrationCase) -> Recorded:
 
 
 def _draw(name: str, shape: tuple[int, ...]) -> Any:
-    """Numbers as trained models have them: they neither grow nor vanish from layer to layer. Labels and indices are 0."""
+    """Return numbers as in trained models, which neither grow nor vanish from layer to layer. Labels and indices are 0."""
     if name.endswith("gamma"):
         return np.ones(shape, "float32")
     if name.endswith("label"):
@@ -96,7 +96,7 @@ def _run_step(executor: Any) -> None:
 
 
 def read_events(path: Path) -> Events:
-    """The kernels that the profiler wrote down."""
+    """Read the kernels that the profiler recorded."""
     events = json.loads(path.read_text())["traceEvents"]
     devices = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
     began: dict[tuple[int, int, str], int] = {}
@@ -115,10 +115,11 @@ def read_events(path: Path) -> Events:
     return found
 
 
-def match(recorded: Recorded, events: Events) -> Iterator[Sample]:
-    """The kernels of a case: what each does, and the seconds that it took, the fewest of its steps, which other programs disturbed least.
+def match_events(recorded: Recorded, events: Events) -> Iterator[Sample]:
+    """Yield the work of each kernel, and its least seconds in any step.
 
-    Nodes and events of one operator on one device are in the same order. Where their numbers differ, nothing is known of that operator.
+    Nodes and events of one operator on one device are in the same order. If their numbers differ, the operator is
+    left out.
     """
     program = recorded.program
     tables = program.tables
@@ -147,7 +148,7 @@ def _find_op(program: PlannedProgram, node: int) -> str:
 
 
 def main(path: str) -> None:
-    """Measure all cases."""
+    """Measure all cases, and write the results."""
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "events.json"
         profiler.set_config(
@@ -162,7 +163,7 @@ def main(path: str) -> None:
         profiler.set_state("stop")
         profiler.dump()
         events = read_events(written)
-    Path(path).write_text(json.dumps([sample for one in recorded for sample in match(one, events)]))
+    Path(path).write_text(json.dumps([sample for case in recorded for sample in match_events(case, events)]))
 
 
 if __name__ == "__main__":

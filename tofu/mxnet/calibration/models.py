@@ -1,4 +1,4 @@
-"""The small models whose kernels are measured: layers of every common kind, at several sizes each."""
+"""Small models whose kernels are measured: layers of every common kind, at several sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class CalibrationCase:
-    """A symbol with the shapes of its inputs, on so many workers by the plan of an algorithm."""
+    """Symbol with the shapes of its inputs, a number of workers, and the planning algorithm."""
 
     symbol: Any
     shapes: Shapes
@@ -23,14 +23,8 @@ class CalibrationCase:
 
 
 PERCEPTRONS = (
-    (2, 448, 3),
-    (2, 1792, 2),
-    (8, 256, 3),
-    (48, 640, 3),
-    (96, 1536, 3),
-    (24, 2560, 2),
-    (768, 512, 3),
-    (48, 3072, 2),
+    *((2, 448, 3), (2, 1792, 2), (8, 256, 3), (48, 640, 3)),
+    *((96, 1536, 3), (24, 2560, 2), (768, 512, 3), (48, 3072, 2)),
 )
 CONVOLUTIONS = (4, 16, 40), (12, 32, 80), (8, 96, 48), (32, 48, 24), (2, 160, 72), (4, 48, 144)
 RECURRENCES = (6, 96, 3), (40, 288, 3), (160, 512, 3), (24, 1024, 2)
@@ -38,7 +32,7 @@ ATTENTIONS = (2, 24, 96), (4, 96, 160), (2, 160, 320), (8, 128, 256)
 
 
 def list_cases() -> Iterator[CalibrationCase]:
-    """All cases, by model and size: on one device, and on several, where operators are computed in parts and cells are fetched."""
+    """Yield all cases, by model and size: on one device, and on several, with parts of operators and fetches."""
     for build, sizes in _list_families():
         for symbol, shapes in (build(*some) for some in sizes):
             yield CalibrationCase(symbol, shapes)
@@ -49,7 +43,7 @@ def list_cases() -> Iterator[CalibrationCase]:
 
 
 def list_steps() -> Iterator[CalibrationCase]:
-    """The cases whose steps are measured whole: the larger ones of each family, on one device, on few and on more than processors."""
+    """Yield the cases whose steps are measured whole: the larger ones of each family, on one, two and four devices."""
     for build, sizes in _list_families():
         for symbol, shapes in (build(*some) for some in sizes[-2:]):
             yield from (CalibrationCase(symbol, shapes, workers) for workers in (1, 2, 4))
@@ -104,7 +98,7 @@ def _build_recurrence(batch: int, cells: int, steps: int) -> tuple[Any, Shapes]:
     shapes: Shapes = {variable.name: (batch, cells) for variable in (*inputs, *begin)}
     weight, bias = mx.sym.Variable("out_weight"), mx.sym.Variable("out_bias")
     decoded = [mx.sym.FullyConnected(output, weight, bias, num_hidden=64) for output in outputs]
-    return mx.sym.Group([mx.sym.SoftmaxOutput(one, name=f"softmax{n}") for n, one in enumerate(decoded)]), shapes
+    return mx.sym.Group([mx.sym.SoftmaxOutput(out, name=f"softmax{n}") for n, out in enumerate(decoded)]), shapes
 
 
 def _build_attention(batch: int, length: int, hidden: int) -> tuple[Any, Shapes]:

@@ -1,4 +1,4 @@
-"""Checks of an emitted execution graph that know nothing of how it was planned: they read the graph alone."""
+"""Checks that read an emitted execution graph alone, independent of how it was planned."""
 
 from tofu.mxnet.check.execution import check_execution, check_traffic
 from tofu.mxnet.check.traffic import FetchTraffic, count_traffic

@@ -1,9 +1,10 @@
-"""The checker of emitted graphs: run before every bind, unless TOFU_CHECK=0, and on every graph in the tests.
+"""Checker of emitted graphs, run before every bind unless TOFU_CHECK=0, and on every graph in the tests.
 
-Rules of fetches (`csrc/nnvm/memory/check_fetches.h`): regions lie inside their sources; each output cell is written once (cells of no
-piece are filled); every edge between workers enters a fetch. Rules of lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): whatever a node
-reads, of its own worker or of another, is whole in memory whenever the engine may let it run, sums that are added to in place and
-variables that are changed in place included. And outputs have the sizes of the plan's shards.
+- Fetches (`csrc/nnvm/memory/check_fetches.h`): regions are inside their sources; each output element is written once
+  (elements of no piece are filled); every edge between workers enters a fetch.
+- Lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): whatever a node reads, from any worker, is complete in memory
+  whenever the engine may run it. This includes sums accumulated in place and variables changed in place.
+- Outputs have the sizes of the plan's shards.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ def check_execution(planned: _mxnet.PlannedGraph, output_shapes: Sequence[Shape]
     Parameters
     ----------
     planned
-        The partitioned symbol, with the buffers that binding will give it.
+        The partitioned symbol, with the buffers that binding will allocate.
     output_shapes
-        The shapes that the plan predicts for its first outputs.
+        The plan's shapes of its first outputs.
     """
     problems = [*planned.problems(), *_compare_outputs(planned.outputs(), output_shapes)]
     if problems:
@@ -34,15 +35,14 @@ def check_execution(planned: _mxnet.PlannedGraph, output_shapes: Sequence[Shape]
 
 
 def _compare_outputs(found: Sequence[tuple[str, Shape | None]], expected: Sequence[Shape]) -> Iterator[str]:
-    """Shapes inferred by MXNet through the whole graph are those that the plan predicts."""
-    # The outputs after these keep nodes running that nobody reads; the plan says nothing of them.
+    # Further outputs only keep nodes running that nobody reads; the plan does not contain them.
     for (name, shape), planned in zip(found, expected, strict=False):
         if shape != tuple(planned):
             yield f"{name}: an output has shape {shape}, the plan says {planned} ({prod(planned)} elements)"
 
 
 def check_traffic(planned: _mxnet.PlannedGraph, communication_bytes: int) -> None:
-    """Raise InternalError where an execution graph does not read from other workers just the bytes that its plan counts."""
+    """Raise InternalError unless an execution graph reads exactly the bytes from other workers that its plan counts."""
     found = planned.remote_bytes()
     if found != communication_bytes:
         raise InternalError(

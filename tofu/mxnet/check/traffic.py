@@ -1,24 +1,37 @@
-"""Bytes that an execution graph moves, counted from its fetch nodes: pieces, contexts and shapes, nothing else.
+"""Bytes that an execution graph transfers, counted from its fetch nodes: pieces, contexts and shapes.
 
-The first of the two counts that must equal `plan.communication_bytes` exactly; the other is kept by the running kernel.
-This module imports neither the search nor the analysis.
+This count and that of the running kernel must both equal `plan.communication_bytes`. This module imports neither the
+search nor the analysis.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from tofu.mxnet.check.tables import read_tables
+from tofu import _mxnet
+
+
+def read_tables(execution_symbol: Any, variable_shapes: Mapping[str, tuple[int, ...]] | None = None) -> SimpleNamespace:
+    """Return a graph's nodes in topological order, and its fetches, as tables (`csrc/nnvm/execution/execution_tables.h`).
+
+    Its variables have shapes, or get them from `variable_shapes`. Entries refer to each other by position. `begin`,
+    `extent` and `shape` have a column for each dimension of the fetch with the most dimensions; in missing dimensions a
+    fetch has the one element 0.
+    """
+    return SimpleNamespace(**_mxnet.execution_tables(execution_symbol.handle.value, dict(variable_shapes or {})))
+
 
 ITEM_BYTES = np.array((4, 8, 2, 1, 4, 1, 8, 1))  # by MXNet's type flag
 
 
 @dataclass(frozen=True)
 class FetchTraffic:
-    """Bytes read by all fetches of one execution graph: out of other workers' memory, and out of the worker's own."""
+    """Bytes that all fetches of an execution graph read, from other workers and from the own worker."""
 
     remote_bytes: int
     local_bytes: int
@@ -30,7 +43,7 @@ def count_traffic(execution_symbol: Any) -> FetchTraffic:
     tables = read_tables(execution_symbol)
     piece_bytes = tables.piece_extent.prod(axis=1) * ITEM_BYTES[tables.fetch_type[tables.piece_fetch]]
     source_bytes = piece_bytes[tables.source_piece]
-    reader = tables.piece_node[tables.source_piece]
+    reader = tables.fetch_node[tables.piece_fetch[tables.source_piece]]
     is_remote = tables.node_group[reader] != tables.node_group[tables.source_node]
     remote, local = (int(source_bytes[which].sum()) for which in (is_remote, ~is_remote))
     return FetchTraffic(remote, local, len(tables.fetch_node))

@@ -1,6 +1,6 @@
-"""A model's numbers on several workers against those of one device: values to run it on, runs, and how far their numbers differ.
+"""Comparison of a model's numbers on several workers with one device: values, runs, and differences.
 
-Whatever binds as an `mx.sym.Symbol` does can be run: the model as it is, and what `tofu.partition` made of it.
+Anything that binds like an `mx.sym.Symbol` can run, such as the model itself and its partitioned symbol.
 """
 
 from tofu.compare.numbers import Arrays as Arrays
@@ -8,12 +8,12 @@ from tofu.compare.numbers import Difference as Difference
 from tofu.compare.numbers import Numbers as Numbers
 from tofu.compare.numbers import compare_numbers as compare_numbers
 from tofu.compare.numbers import relative_error as relative_error
-from tofu.mxnet.compare.positions import find_positions as find_positions
 from tofu.mxnet.compare.runs import Run as Run
 from tofu.mxnet.compare.runs import run_step as run_step
-from tofu.mxnet.compare.symbols import MENDINGS as MENDINGS
+from tofu.mxnet.compare.symbols import CORRECTIONS as CORRECTIONS
 from tofu.mxnet.compare.symbols import list_single as list_single
 from tofu.mxnet.compare.symbols import split_readers as split_readers
 from tofu.mxnet.compare.symbols import widen_types as widen_types
 from tofu.mxnet.compare.symbols import without_dropout as without_dropout
 from tofu.mxnet.compare.values import draw_values as draw_values
+from tofu.mxnet.compare.values import find_positions as find_positions

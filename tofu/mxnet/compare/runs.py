@@ -1,4 +1,4 @@
-"""One training step, and one forward pass for inference, of whatever binds as an `mx.sym.Symbol` does."""
+"""One training step and one forward pass for inference, of anything that binds like an `mx.sym.Symbol`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tofu.mxnet.compare.values import draw_like
 
 @dataclass(frozen=True)
 class Run:
-    """What a step gave, and the bytes that the kernels read from other workers in it and in the inference before it."""
+    """Numbers of a step, and the bytes that kernels read from other workers in training and in inference."""
 
     training: Numbers
     inference: Numbers
@@ -36,9 +36,8 @@ def run_step(
 ) -> Run:
     """Bind, run for inference, then run a training step on the same values.
 
-    `requests` are MXNet's "write", "add" and "null" by argument; the gradients of outputs, and what is added to, are drawn from `seed`.
-    Without any gradient wanted there is a training forward pass alone, and where nothing `trains`, inference alone.
-    With `adds_apart`, "add" is a gradient that is written and added here, since some of MXNet's kernels cannot add.
+    `requests` are MXNet's "write", "add" and "null" by argument. Head gradients, and the addends of "add", are drawn
+    from `seed`. With `adds_apart` they are added here, since not all of MXNet's kernels can add.
     """
     context = context or mx.cpu(0)
     bound = {name: "write" if adds_apart and request == "add" else request for name, request in requests.items()}
@@ -89,7 +88,6 @@ def _bind(
 
 
 def _count(run: Any) -> tuple[Any, int]:
-    """What `run` gives, and the bytes that kernels read from other workers meanwhile."""
     mx.nd.waitall()
     _mxnet.reset_counters()
     result = run()

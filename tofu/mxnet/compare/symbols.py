@@ -1,4 +1,4 @@
-"""A symbol changed for a comparison: in double precision, and without what every worker draws for itself."""
+"""Symbols changed for a comparison: in double precision, without random dropout, and without mistakes of MXNet."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ from typing import Any
 
 import mxnet as mx
 
-from tofu.mxnet.verify.declarations import list_declarations
+from tofu.mxnet.frontend.randomness import DROP_PROBABILITIES
+from tofu.mxnet.verify.kernels import list_declarations
 
 WIDE, WIDE_CODE = "float64", "1"
 SINGLE = ("CTCLoss", "Crop", "InstanceNorm", "LRN", "SoftmaxActivation")
-"""Operators that MXNet has in float32 alone, of one visible output."""
+"""Operators that MXNet has in float32 alone, with one visible output."""
 NARROW = ("float32", "float16")
 NARROW_CODES = ("0", "2")
 MOST_READERS = 7
 DRAWING = ("_random_", "_sample_")
-"""What operators begin with that draw in float32 where they are told no type."""
-DROPOUT = {"Dropout": 0.5, "RNN": 0.0}
-"""Operators that drop cells at random, and with which probability where nothing is said."""
+"""Prefixes of operators that draw in float32 by default."""
 
 Change = Callable[[str, dict[str, str]], dict[str, str]]
 
 
 def widen_types(symbol: Any) -> Any:
-    """The symbol with float64 wherever it names a narrower floating type, or an operator would take float32 by itself.
+    """Return the symbol with float64 for every narrower floating-point type, named or default.
 
-    Operators that MXNet has in float32 alone stand between casts.
+    Casts surround operators that MXNet has in float32 alone.
     """
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
@@ -44,17 +43,16 @@ def widen_types(symbol: Any) -> Any:
 
 
 def list_single(symbol: Any) -> list[str]:
-    """The names of the operators that MXNet has in float32 alone."""
+    """Return the names of the operators that MXNet has in float32 alone."""
     return [node["name"] for node in json.loads(symbol.tojson())["nodes"] if node["op"] in SINGLE]
 
 
 def _cast_around(symbol: Any) -> Any:
-    """The symbol in which those operators are given float32, and what reads them float64."""
     model = json.loads(symbol.tojson())
     nodes = model["nodes"]
     for number in [number for number, node in enumerate(nodes) if node["op"] in SINGLE]:
         node = nodes[number]
-        _read_behind(model, number, "Cast", "wide", {"dtype": WIDE})
+        _insert_after(model, number, "Cast", "wide", {"dtype": WIDE})
         for slot, entry in enumerate(node["inputs"]):
             node["inputs"][slot] = [len(nodes), 0, 0]
             name = f"{node['name']}/single{slot}"
@@ -62,8 +60,7 @@ def _cast_around(symbol: Any) -> Any:
     return mx.sym.load_json(json.dumps(model))
 
 
-def _read_behind(model: dict[str, Any], number: int, op: str, name: str, attributes: dict[str, str]) -> None:
-    """Have all that reads the first output of a node read another operator's, which is put behind it."""
+def _insert_after(model: dict[str, Any], number: int, op: str, name: str, attributes: dict[str, str]) -> None:
     nodes = model["nodes"]
     for entries in (model["heads"], *(node["inputs"] for node in nodes)):
         entries[:] = [[len(nodes), 0, 0] if entry[:2] == [number, 0] else entry for entry in entries]
@@ -72,20 +69,20 @@ def _read_behind(model: dict[str, Any], number: int, op: str, name: str, attribu
 
 
 def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
-    """The symbol in which nothing is dropped, and the names of the nodes that would have done so."""
+    """Return the symbol without dropout, and the names of the changed nodes."""
 
     def keep(op: str, attributes: dict[str, str]) -> dict[str, str]:
-        is_dropping = op in DROPOUT and float(attributes.get("p", DROPOUT[op])) > 0
+        is_dropping = op in DROP_PROBABILITIES and float(attributes.get("p", DROP_PROBABILITIES[op])) > 0
         return attributes | ({"p": "0"} if is_dropping else {})
 
     return _rewrite(symbol, keep)
 
 
 def split_readers(symbol: Any) -> Any:
-    """The symbol in which nothing has eight readers or more: they read copies, seven of them each.
+    """Return the symbol with copies for outputs that have eight readers or more: at most seven readers each.
 
-    MXNet adds the gradients of eight and more readers in place, which some of its kernels get wrong. The copies
-    differ in an attribute, else MXNet would find them equal and make them one.
+    MXNet adds the gradients of eight or more readers in place, which several kernels get wrong. The copies differ in
+    an attribute, since MXNet merges equal nodes.
     """
     model = json.loads(symbol.tojson())
     nodes, states = model["nodes"], set(symbol.list_auxiliary_states())
@@ -106,26 +103,25 @@ def split_readers(symbol: Any) -> Any:
 
 
 def write_plainly(symbol: Any) -> Any:
-    """The symbol in which what reads LRN reads a slice of all its cells, whose gradient is written anew, row by row.
+    """Return the symbol with a slice of all elements after each LRN, whose gradient is written row by row.
 
-    oneDNN's convolutions on CPUs write the channels in blocks. Of such a gradient MXNet's LRN makes another one from memory that nobody
-    has written.
+    oneDNN's convolutions on CPUs write channels in blocks. From such a gradient MXNet's LRN computes one that
+    contains uninitialised memory.
     """
     model = json.loads(symbol.tojson())
     for number in [number for number, node in enumerate(model["nodes"]) if node["op"] == "LRN"]:
-        _read_behind(model, number, "slice_axis", "plain", {"axis": "0", "begin": "0", "end": "None"})
+        _insert_after(model, number, "slice_axis", "plain", {"axis": "0", "begin": "0", "end": "None"})
     return mx.sym.load_json(json.dumps(model))
 
 
-MENDINGS: tuple[tuple[Callable[[Any], Any], str], ...] = (
+CORRECTIONS: tuple[tuple[Callable[[Any], Any], str], ...] = (
     (split_readers, "MXNet adds to sums in place"),
-    (write_plainly, "MXNet's gradient of LRN reads memory that nobody has written"),
+    (write_plainly, "MXNet's gradient of LRN reads uninitialised memory"),
 )
-"""What keeps one device from mistakes of MXNet's, and what those are (docs/limits.md)."""
+"""Changes that keep one device from mistakes of MXNet, with the mistake (docs/limits.md)."""
 
 
 def _rewrite(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:
-    """The symbol with other attributes, and the names of the nodes that changed."""
     model, changed = json.loads(symbol.tojson()), []
     for node in model["nodes"]:
         before = node.get("attrs", {})
@@ -136,7 +132,6 @@ def _rewrite(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:
 
 @cache
 def _default_dtype(op: str) -> str:
-    """The type that an operator takes where its attribute `dtype` is not given; empty where it has none."""
     declared = dict(list_declarations(op)).get("dtype", "")
     found = re.search(r"default='?(\w+)", declared)
     return found[1] if found else ""

@@ -1,8 +1,8 @@
-"""Numbers to run a model on where its user gives none, drawn by what reads each variable."""
+"""Values to run a model on where the user passes none, drawn to suit the operators that read each variable."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import prod, sqrt
 from typing import Any
 
@@ -11,10 +11,125 @@ import numpy as np
 from tofu import _mxnet
 from tofu.compare.numbers import Array, Arrays
 from tofu.errors import ShapeError, raise_together
-from tofu.mxnet.compare.positions import find_positions
 from tofu.mxnet.frontend.inference import DTYPE_NAMES, infer_arguments
+from tofu.mxnet.frontend.symbol_text import in_plain_form
 
-# Operator -> inputs that are scales, variances, or what logarithms and roots are taken of: around 1.
+Bounds = tuple[int, int]
+"""Half-open range of positions."""
+Shape = tuple[int, ...]
+Reader = Callable[[Mapping[str, str], Sequence[Shape]], Bounds]
+
+
+def _extent(of: int, default: int) -> Reader:
+    return lambda attributes, shapes: (0, shapes[of][int(attributes.get("axis", default))])
+
+
+def _lengths(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
+    return 1, shapes[0][int(attributes.get("axis", 0))] + 1
+
+
+def _classes(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
+    """Return the labels of SoftmaxOutput; none if the label has as many numbers as the data, since they may be probabilities."""
+    data, label = shapes[0], shapes[1]
+    if prod(data) == prod(label):
+        return 0, 0
+    if attributes.get("multi_output") in ("True", "1"):
+        return 0, data[1]
+    return 0, data[-1] if attributes.get("preserve_shape") in ("True", "1") else prod(data[1:])
+
+
+def _gathered(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
+    return 0, min(shapes[0][: shapes[1][0]])
+
+
+# Operator -> input -> bounds of its values.
+POSITIONS: dict[str, dict[int, Reader]] = {
+    "Embedding": {0: lambda attributes, shapes: (0, int(attributes["input_dim"]))},
+    "take": {1: _extent(0, 0)},
+    "pick": {1: _extent(0, -1)},
+    "batch_take": {1: lambda attributes, shapes: (0, shapes[0][1])},
+    "one_hot": {0: lambda attributes, shapes: (0, int(attributes["depth"]))},
+    "gather_nd": {1: _gathered},
+    "SoftmaxOutput": {1: _classes},
+    "SVMOutput": {1: lambda attributes, shapes: (0, shapes[0][1])},
+    "softmax_cross_entropy": {1: lambda attributes, shapes: (0, shapes[0][1])},
+    "LogisticRegressionOutput": {1: lambda attributes, shapes: (0, 2)},
+    "CTCLoss": {1: lambda attributes, shapes: (1, shapes[0][2])},
+    "SequenceLast": {1: _lengths},
+    "SequenceMask": {1: _lengths},
+    "SequenceReverse": {1: _lengths},
+    "softmax": {1: lambda attributes, shapes: (1, shapes[0][int(attributes.get("axis", -1))] + 1)},
+    "where": {0: lambda attributes, shapes: (0, 2)},
+    "_ctc_loss": {1: lambda attributes, shapes: (1, shapes[0][2])},
+}
+# Operators that pass the numbers of their inputs on unchanged.
+PASSING = frozenset(
+    (
+        *(
+            "Reshape",
+            "Flatten",
+            "transpose",
+            "expand_dims",
+            "squeeze",
+            "SwapAxis",
+            "reshape_like",
+            "reverse",
+            "Cast",
+            "_copy",
+        ),
+        *(
+            "SliceChannel",
+            "_split_v2",
+            "slice",
+            "slice_axis",
+            "slice_like",
+            "BlockGrad",
+            "Concat",
+            "stack",
+            "tile",
+            "repeat",
+        ),
+        *("broadcast_to", "broadcast_axis", "broadcast_like"),
+    )
+)
+
+
+def find_positions(symbol: Any, shapes: Mapping[str, Shape], dtypes: Mapping[str, Any]) -> dict[str, Bounds]:
+    """Return argument -> range of positions that all its readers accept. Arguments that nothing reads as positions are left out."""
+    symbol = in_plain_form(symbol)
+    known, codes = infer_arguments(symbol, shapes, dtypes)
+    nodes = _mxnet.nodes(symbol.handle.value)
+    variables = {node["name"] for node in nodes if node["op"] == "null"}
+    entry_shapes, _ = _mxnet.infer(
+        symbol.handle.value,
+        {name: shape for name, shape in known.items() if name in variables},
+        {name: code for name, code in codes.items() if name in variables},
+    )
+    found: dict[str, Bounds] = {}
+    for node in nodes:
+        inputs = [entry_shapes[nodes[source]["entry"] + index] or () for source, index in node["inputs"]]
+        for slot, read in POSITIONS.get(node["op"], {}).items():
+            if slot >= len(inputs):
+                continue
+            low, high = read(node["attrs"], inputs)
+            for name in _sources(nodes, node["inputs"][slot][0]) if high > low else ():
+                before = found.get(name, (low, high))
+                found[name] = max(low, before[0]), min(high, before[1])
+    return found
+
+
+def _sources(nodes: Sequence[Mapping[str, Any]], start: int) -> list[str]:
+    names, stack = [], [start]
+    while stack:
+        node = nodes[stack.pop()]
+        if node["op"] == "null":
+            names.append(node["name"])
+        elif node["op"] in PASSING:
+            stack += [source for source, _ in node["inputs"]]
+    return names
+
+
+# Operator -> inputs drawn around 1: scales, variances, arguments of logarithms and roots.
 AROUND_ONE = {
     **dict.fromkeys(("BatchNorm", "BatchNorm_v1"), (1, 4)),
     **dict.fromkeys(("LayerNorm", "InstanceNorm", "GroupNorm"), (1,)),
@@ -31,10 +146,10 @@ def draw_values(
     given: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> dict[str, Array]:
-    """Name -> numbers of every argument and auxiliary state of a symbol at these shapes, in its own type; `given` as they are.
+    """Return name -> numbers of every argument and auxiliary state of a symbol, in its type, with `given` values unchanged.
 
-    What is read as positions (`find_positions`) is drawn between their bounds. Scales and variances lie between 0.5 and 1.5. Of the rest,
-    parameters of two dimensions and more are uniform with the variance 1 / fan-in, and everything else lies between -0.5 and 0.5.
+    Positions (`find_positions`) are drawn within their bounds, scales and variances between 0.5 and 1.5. Parameters
+    with two or more dimensions are uniform with variance 1 / fan-in, everything else is between -0.5 and 0.5.
     """
     known, codes = infer_arguments(symbol, shapes, dtypes or {})
     positions = find_positions(symbol, shapes, dtypes or {})
@@ -42,8 +157,8 @@ def draw_values(
     wrong = {name: np.shape(value) for name, value in (given or {}).items() if np.shape(value) != known[name]}
     raise_together(
         ShapeError,
-        "values= has another shape than the model needs. Give shapes that fit, or other numbers:",
-        [f"{name}: {shape} given, {known[name]} needed" for name, shape in wrong.items()],
+        "values= has other shapes than the model needs. Pass matching shapes= or other numbers:",
+        [f"{name}: {shape} passed, {known[name]} needed" for name, shape in wrong.items()],
     )
     generator = np.random.RandomState(seed)
     values: dict[str, Array] = {}
@@ -59,13 +174,12 @@ def draw_values(
         else:
             bound = 0.5 if name in shapes or len(shape) < 2 else sqrt(3 / prod(shape[1:]))
             drawn = generator.uniform(-1.0, 1.0, shape) * recurrent.get(name, bound)
-        # Drawn numbers are those of float32, so that runs in both types start from the same ones.
+        # Drawn numbers are rounded to float32, so that runs in both types start from the same ones.
         values[name] = np.asarray(given[name] if given and name in given else drawn.astype(np.float32)).astype(dtype)
     return values
 
 
 def _find_readers(symbol: Any) -> tuple[set[str], dict[str, float]]:
-    """Variables to draw around 1, and the bounds of the parameters of fused recurrence, which are one vector."""
     nodes = _mxnet.nodes(symbol.handle.value)
     ones: set[str] = set()
     recurrent: dict[str, float] = {}
@@ -78,7 +192,7 @@ def _find_readers(symbol: Any) -> tuple[set[str], dict[str, float]]:
 
 
 def draw_like(arrays: Arrays, seed: int) -> dict[str, Array]:
-    """Numbers between -0.5 and 0.5 of the same shapes and types."""
+    """Return numbers between -0.5 and 0.5 of the same shapes and types."""
     generator = np.random.RandomState(seed)
     return {
         name: generator.uniform(-0.5, 0.5, array.shape).astype(np.float32).astype(array.dtype)

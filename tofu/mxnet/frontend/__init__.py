@@ -1,1 +1,1 @@
-"""MXNet symbols read into the semantic graph, and what is refused of them."""
+"""Front end: MXNet symbols read into the semantic graph, and refusals of those that cannot be partitioned."""

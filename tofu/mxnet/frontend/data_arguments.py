@@ -1,4 +1,4 @@
-"""Which arguments are data where the shapes of all are given, parameters among them: binding whole arrays says nothing else of them."""
+"""Distinguishes data from parameters when the shapes of all arguments are known, as when whole arrays are bound."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MOST_INFERENCES = 32
 
 
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
-    """Names of the arguments that are data; the others are parameters.
+    """Return the names of the arguments that are data; all others are parameters.
 
-    Those whose shapes are given, and the labels. Where the shapes of all arguments are given, data are the labels, what MXNet cannot
-    infer from the arguments before it, and what grows with the batch (dimension 0 of the first argument) by MXNet's inference.
+    Data are the labels and the arguments with given shapes. If all shapes are given, data are the labels, and
+    arguments that MXNet cannot infer from those before or that grow with the batch.
     """
     names = symbol.list_arguments()
     given = frozenset(shapes).union(labels)
@@ -30,16 +30,15 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
     whole = {name: tuple(shapes[name]) for name in needed}
     batch = whole[needed[0]][:1]
     found = _infer(symbol, {n: (2 * s[0], *s[1:]) if s and s[:1] == batch else s for n, s in whole.items()})
-    if found is None:  # the batch stands in the attributes of operators
+    if found is None:  # the attributes of operators contain the batch size
         return given
     return frozenset(needed).union(labels, (n for n in candidates if found.get(n) != tuple(shapes[n])))
 
 
 def _find_needed(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -> list[str]:
-    """The names, in their order, whose shapes do not follow from those of the names found before.
+    """Return the names, in order, whose shapes do not follow from the names found before.
 
-    Each that is found takes one more inference over the whole model. After `MOST_INFERENCES`, what is not known yet is taken for needed,
-    and the next inference follows where a group ends.
+    After `MOST_INFERENCES`, unknown names count as needed, and the next inference follows at the end of a group.
     """
     needed: dict[str, tuple[int, ...]] = {}
     known: Mapping[str, tuple[int, ...]] = {}
@@ -55,7 +54,6 @@ def _find_needed(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -
 
 
 def _infer(symbol: Any, shapes: Shapes) -> dict[str, tuple[int, ...]] | None:
-    """The shapes of arguments as far as MXNet infers them; None where these contradict each other."""
     try:
         found, _, _ = symbol.infer_shape_partial(**shapes)
     except (mx.base.MXNetError, ValueError):

@@ -1,4 +1,4 @@
-"""Gradients of a symbol's outputs, which callers give between forward and backward: what the training graph calls their variables."""
+"""Head gradients: the gradients of a symbol's outputs, which are variables of the training graph."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from tofu.graph import Graph, TensorKind
 
 
 def name_head_gradient(output: int) -> str:
-    """The variable that is the gradient of a symbol's output."""
+    """Return the name of the variable for the gradient of a symbol's output."""
     return f"{_mxnet.HEAD_GRADIENT_PREFIX}{output}"
 
 
 def find_head(name: str) -> int | None:
-    """The output whose gradient a variable of this name is; None for other names."""
+    """Return the output whose gradient a variable of this name is; None for other names."""
     found = re.fullmatch(rf"{_mxnet.HEAD_GRADIENT_PREFIX}(\d+)", name)
     return None if found is None else int(found[1])
 
 
 def list_head_gradients(graph: Graph) -> dict[int, str]:
-    """The gradients that a graph is given: by output, the name of the variable."""
+    """Return output -> name of its head gradient, for those that the graph has."""
     names = (tensor.name for tensor in graph.tensors if tensor.kind is TensorKind.HEAD_GRADIENT)
     return {output: name for name in names if (output := find_head(name)) is not None}
 
 
 def find_repeats(symbol: Any) -> list[int]:
-    """The outputs of a symbol that are what an earlier output is."""
+    """Return the outputs of a symbol that equal an earlier output."""
     entries = [tuple(entry) for entry in _mxnet.outputs(symbol.handle.value)]
     return [output for output, entry in enumerate(entries) if entry in entries[:output]]
 
 
 def copy_repeats(symbol: Any) -> Any:
-    """The symbol with a copy in place of each output that is there already, so that each has a gradient of its own."""
+    """Return the symbol with copies of repeated outputs, so that each output has a separate gradient."""
     names, repeats = symbol.list_outputs(), find_repeats(symbol)
     if not repeats:
         return symbol

@@ -1,6 +1,6 @@
-"""What is said of a symbol's arguments, names, shapes and types, checked and completed by MXNet's own inference.
+"""Names, shapes and types of a symbol's arguments, checked and completed by MXNet's own inference.
 
-Errors list everything that is wrong at once, in the words of who binds the model.
+Errors list all mistakes at once.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from tofu.validation import show
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-# MXNet's type flags (mshadow/base.h) in order, as NumPy names.
 DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
+"""NumPy's names of MXNet's types, in the order of its type flags (mshadow/base.h)."""
 PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # of names that MXNet makes
 MOST_NAMES = 8  # in a message
 SEPARATOR = "$"
-MOST_CELLS = 2**47  # of a tensor; products with sizes of cells and numbers of workers do not wrap in 64 bits
+MOST_ELEMENTS = 2**47  # of a tensor; products with item sizes and numbers of workers fit into 64 bits
 
 
 class ShapeInferenceError(ShapeError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
-    """Shapes or types that MXNet itself refuses, by an MXNetError."""
+    """Shapes or types that MXNet refuses; also MXNet's error."""
 
 
 def dtype_code(dtype: Any) -> int:
-    """MXNet's type flag of a NumPy type or name."""
+    """Return MXNet's type flag of a NumPy type or name."""
     try:
         name = np.dtype(dtype).name
     except TypeError:
@@ -44,14 +44,13 @@ def dtype_code(dtype: Any) -> int:
 
 
 def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = ()) -> None:
-    """Raise a ShapeError for duplicate argument names, for those that MXNet cannot take apart, and for shapes and gradients of names
-    that the model does not have.
-    """
+    """Raise ShapeError for duplicate names, names that MXNet cannot parse, and shapes or gradients of unknown names."""
     arguments = symbol.list_arguments() + symbol.list_auxiliary_states()
+    nodes = [node["name"] for node in _mxnet.nodes(symbol.handle.value)]
     raise_together(
         ShapeError,
-        f"MXNet writes {SEPARATOR!r} between a name and its attributes, so no name may have it. Rename:",
-        [show(name) for name in dict.fromkeys([*arguments, *_list_operators(symbol)]) if SEPARATOR in name],
+        f"MXNet writes {SEPARATOR!r} between a name and its attributes, so names must not contain it. Rename:",
+        [show(name) for name in dict.fromkeys([*arguments, *nodes]) if SEPARATOR in name],
     )
     duplicates = [name for name, count in Counter(arguments).items() if count > 1]
     raise_together(
@@ -64,44 +63,38 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
     raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}):", problems)
 
 
-def _list_operators(symbol: Any) -> list[str]:
-    return [node["name"] for node in _mxnet.nodes(symbol.handle.value)]
-
-
 def list_inputs(symbol: Any) -> str:
-    """What seem to be a model's inputs, for a message: its arguments that are not named as MXNet names parameters."""
+    """Return what are probably a model's inputs, for a message: arguments without MXNet's endings of parameters."""
     names = symbol.list_arguments()
     inputs = [name for name in names if not name.endswith(PARAMETER_ENDINGS)] or names
     return (", ".join(inputs[:MOST_NAMES]) or "none") + (", ..." if inputs[MOST_NAMES:] else "")
 
 
 def check_shapes(shapes: Shapes) -> None:
-    """Raise ShapeError for what is no shape, or larger than any tensor can be."""
+    """Raise ShapeError for invalid shapes, and for shapes larger than any tensor can be."""
     wrong = [
         f"{name}={show(shape)}{_advise_shape(name, shape)}" for name, shape in shapes.items() if not is_shape(shape)
     ]
     raise_together(
         ShapeError, "A shape is a tuple of positive whole numbers, for example data=(64, 3, 224, 224). Given:", wrong
     )
-    large = [f"{name}={show(shape)}" for name, shape in shapes.items() if prod(map(int, shape)) > MOST_CELLS]
-    raise_together(ShapeError, f"A tensor may have {MOST_CELLS:,} cells at most. Make these smaller:", large)
+    large = [f"{name}={show(shape)}" for name, shape in shapes.items() if prod(map(int, shape)) > MOST_ELEMENTS]
+    raise_together(ShapeError, f"A tensor has at most {MOST_ELEMENTS:,} elements. Make these smaller:", large)
 
 
 def _advise_shape(name: str, given: Any) -> str:
-    """What to write for an array in the place of its shape."""
     shape = getattr(given, "shape", None)
-    return f" (its shape is meant: {name}={shape})" if isinstance(shape, tuple) and len(shape) > 1 else ""
+    return f" (pass its shape: {name}={shape})" if isinstance(shape, tuple) and len(shape) > 1 else ""
 
 
 def is_shape(shape: Any) -> bool:
-    """Whether a value is a shape of an input: positive whole numbers, of Python or of NumPy."""
+    """Return True for a shape of an input: positive integers, of Python or of NumPy."""
     return isinstance(shape, (tuple, list, np.ndarray)) and all(
         isinstance(extent, (int, np.integer)) and not isinstance(extent, bool) and extent > 0 for extent in shape
     )
 
 
 def _declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
-    """Name -> the type flag that the model itself gives a variable."""
     declared = {name: attributes.get("__dtype__", "-1") for name, attributes in symbol.attr_dict().items()}
     flags = {str(code): code for code in range(-1, len(DTYPE_NAMES))}
     wrong = [f"{name}: {show(text)}" for name, text in declared.items() if name in names and text not in flags]
@@ -112,18 +105,18 @@ def _declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
 def infer_arguments(
     symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Complete shapes and type flags of all arguments, auxiliary states and head gradients of a forward symbol. `shapes` are checked."""
+    """Return the complete shapes and type flags of all arguments, auxiliary states and head gradients of a forward symbol."""
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     codes = _declared_types(symbol, set(names))
     codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
-    # MXNet's rule: an input of unstated type is float32 unless inference from the stated ones says otherwise.
+    # MXNet's rule: an input without a type is float32, unless another type is inferred from the declared ones.
     unstated = dict.fromkeys(shapes, 0)
     try:
         inferred_shapes, inferred_types = _infer(symbol, shapes, codes or unstated)
-    except ShapeError:  # some operators, RNN among them, refuse inputs of a type that is not known yet
+    except ShapeError:  # some operators, such as RNN, refuse inputs of unknown type
         try:
             inferred_shapes, inferred_types = _infer(symbol, shapes, unstated | codes)
-        except ShapeError:  # nor is that of an input whose shape was forgotten, which is named below
+        except ShapeError:  # an input whose shape is missing, which is named below, has no type either
             inferred_shapes, inferred_types = _infer(symbol, shapes, dict.fromkeys(names, 0) | codes)
     if any(inferred_types.get(name, -1) < 0 for name in names):
         codes = {name: max(inferred_types.get(name, -1), 0) for name in names}
@@ -142,7 +135,6 @@ def infer_arguments(
 def _infer(
     symbol: Any, shapes: Shapes, codes: Mapping[str, int]
 ) -> tuple[dict[str, tuple[int, ...] | None], dict[str, int]]:
-    """Shapes and types of the variables, and of the outputs under their head gradients' names."""
     handle = symbol.handle.value
     try:
         entry_shapes, entry_types = _mxnet.infer(handle, {n: tuple(s) for n, s in shapes.items()}, dict(codes))
@@ -151,10 +143,9 @@ def _infer(
         if _shapes_fit(symbol, shapes):
             types = ", ".join(f"{name}: {DTYPE_NAMES[codes[name]]}" for name in shapes if codes.get(name, -1) >= 0)
             problem = (
-                f"The shapes fit the model, and the types do not ({types or 'none is stated'}). Where none is stated, MXNet takes float32. "
-                "State it with dtype= of the Variable, for example mx.sym.Variable('data', dtype='float64'), or with type_dict= where the "
-                "model is bound. A Gluon block takes inputs of the type of its parameters, x.astype('float32'), or is converted by "
-                "block.cast('float64')."
+                f"The shapes fit the model, but the types do not ({types or 'none is declared'}). The default is float32. "
+                "Declare another type with mx.sym.Variable('data', dtype='float64'), or with type_dict= when the model is bound. A Gluon "
+                "block takes inputs of its parameters' type, x.astype('float32'), or is converted by block.cast('float64')."
             )
         raise ShapeInferenceError(f"{problem} MXNet says: {error}") from error
     nodes = _mxnet.nodes(handle)
@@ -171,7 +162,6 @@ def _infer(
 
 
 def _shapes_fit(symbol: Any, shapes: Shapes) -> bool:
-    """Whether MXNet's inference of shapes alone, without that of types, finds nothing wrong."""
     try:
         symbol.infer_shape_partial(**{name: tuple(shape) for name, shape in shapes.items()})
     except (mx.base.MXNetError, ValueError):

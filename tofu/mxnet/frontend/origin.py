@@ -1,4 +1,4 @@
-"""Where the operators of a semantic graph come from: the nodes of MXNet's training graph that the workers' nodes are copies of."""
+"""Origin of a semantic graph's operators: the nodes of MXNet's training graph that the workers' nodes copy."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tofu.graph import Operator
 
 @dataclass(frozen=True)
 class Origin:
-    """What the execution graph needs to know of an operator beside the semantic graph (`Operator.origin`).
+    """Data of an operator that only the execution graph needs (`Operator.origin`).
 
     Attributes
     ----------
     node
-        The position of its node in the training graph; -1 for one that is made by name.
+        The position of its node in the training graph; -1 for one made by name.
     rewritten
-        The attributes in which it differs from the node.
+        The attributes that differ from the node's.
     asked
-        Outputs that a worker's copy has to be asked for, whether or not somebody reads them.
+        Outputs that a worker's copy must compute even if nobody reads them.
     replaced
-        The position of the node in whose place an operator that is made by name stands; -1 for none. A monitor shows it as that node.
+        The position of the node that an operator made by name replaces; -1 for none. A monitor shows it as that node.
     """
 
     node: int = -1
@@ -31,7 +31,7 @@ class Origin:
 
     @property
     def shown(self) -> int:
-        """The position of the node that it is a copy of, or stands for; -1 for none."""
+        """Position of the node that it copies or replaces; -1 for none."""
         return max(self.node, self.replaced)
 
 
@@ -39,5 +39,5 @@ MADE_BY_NAME = Origin()
 
 
 def find_origin(operator: Operator) -> Origin:
-    """The origin of an operator; parts that say nothing of it are made by name."""
+    """Return the origin of an operator. Parts without one are made by name."""
     return operator.origin if isinstance(operator.origin, Origin) else MADE_BY_NAME

@@ -1,7 +1,7 @@
-"""MXNet symbols read into the semantic graph: gradient graph, shapes and types from NNVM's own passes.
+"""Reader of MXNet symbols: the semantic graph, with gradients, shapes and types from NNVM's own passes.
 
-The first two arrows of the pipeline. The training graph (an MXNet symbol whose outputs are the model's outputs followed by the
-gradients) is kept beside the semantic graph, because the execution graph is made of copies of its nodes.
+The training graph (outputs, then gradients) is kept as well, since the execution graph consists of copies of its
+nodes.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from tofu.errors import ShapeError, TofuError, UnsupportedError
 from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
 from tofu.mxnet.frontend.data_arguments import find_data
 from tofu.mxnet.frontend.head_gradients import copy_repeats, find_head, find_repeats, name_head_gradient
-from tofu.mxnet.frontend.inference import DTYPE_NAMES, MOST_CELLS, Shapes, check_names, infer_arguments
+from tofu.mxnet.frontend.inference import DTYPE_NAMES, MOST_ELEMENTS, Shapes, check_names, infer_arguments
 from tofu.mxnet.frontend.origin import Origin
 from tofu.mxnet.frontend.refusals import refuse_outputs_without_dimensions, refuse_wrong_kernels
 from tofu.mxnet.frontend.symbol_text import in_plain_form
 from tofu.mxnet.frontend.unrolled import unroll_recurrences
 
-# NNVM adds up a gradient that arrives from several readers by one of these, in the order of the readers.
 GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
+"""Operators by which NNVM adds the gradients of several readers, in their order."""
 
 
 def infer_operator_shapes(
     op: str, attributes: dict[str, str], inputs: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]] | None:
-    """Output shapes of one operator by MXNet's own inference; None where MXNet has none (most backward operators)."""
+    """Return output shapes of one operator by MXNet's own inference; None if MXNet has none, as for most backward operators."""
     shapes = _mxnet.infer_operator(op, attributes, inputs)
     return None if shapes is None else [tuple(shape or ()) for shape in shapes]
 
 
 def shares_state(op: str) -> bool:
-    """Whether a gradient reads what the forward operator has left for it in its own part, so that both are split alike."""
+    """Return True if a gradient reads hidden state that the forward operator has left, so that both must be split in the same way."""
     description = DESCRIPTIONS.get(op)
     counts = description is not None and bool(description.counts)
     return counts or bool(_mxnet.operator_info(op)["is_layer_backward"])
 
 
 def wrap_symbol(handle: int) -> Any:
-    """An `mx.sym.Symbol` that owns `handle`."""
+    """Return an `mx.sym.Symbol` that owns `handle`."""
     return mx.sym.Symbol(ctypes.c_void_p(handle))
 
 
@@ -69,13 +69,13 @@ def read_graph(
     shapes
         Whole shapes of the inputs, at least as many as MXNet needs to infer the others.
     dtypes
-        Types of arguments, where they are not float32.
+        Types of arguments that are not float32.
     differentiated
         Names of the arguments whose gradients are wanted; none for inference.
     updated
         Names of those among them that an optimizer updates.
     unrolled
-        Whether RNN operators are read as the cells that they compute.
+        True to read RNN operators as the cells that they compute.
 
     Raises
     ------
@@ -97,7 +97,10 @@ def read_graph(
 
 
 def _differentiate(symbol: Any, wanted: Sequence[str]) -> tuple[Any, Any]:
-    """The symbol and its training graph. What is an output twice gets a gradient for each: NNVM would take the last one alone."""
+    """Return the symbol and its training graph.
+
+    An output that occurs twice gets a gradient for each; NNVM would use the last one alone.
+    """
     if not wanted:
         return symbol, symbol
     training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, wanted))
@@ -109,8 +112,6 @@ def _differentiate(symbol: Any, wanted: Sequence[str]) -> tuple[Any, Any]:
 
 
 class _Reader:
-    """One pass over the nodes of a training graph."""
-
     def __init__(
         self,
         symbol: Any,
@@ -164,8 +165,8 @@ class _Reader:
         for position, tensor in enumerate(self.tensors):
             if tensor.name == name and tensor.kind is not TensorKind.INTERMEDIATE:
                 return position
-        # An argument that no output depends on still has a (zero) gradient; it is not part of the graph.
-        raise TofuError(f"The argument {name} does not take part in the training graph. Give it grad_req 'null'.")
+        # An argument that no output depends on has a zero gradient, which is not in the graph.
+        raise TofuError(f"No output depends on the argument {name}. Set its grad_req to 'null'.")
 
     def _variable_kind(self, node: Mapping[str, Any]) -> TensorKind:
         if node["is_aux"]:
@@ -185,15 +186,15 @@ class _Reader:
                 raise ShapeError(
                     f"MXNet cannot infer the shape or type of {name} (operator {node['op']}); it found {shape}."
                 )
-            if prod(shape) > MOST_CELLS:
+            if prod(shape) > MOST_ELEMENTS:
                 raise ShapeError(
-                    f"{name} (operator {node['op']}) would have {prod(shape):,} cells; a tensor may have {MOST_CELLS:,}. "
+                    f"{name} (operator {node['op']}) would have {prod(shape):,} elements; a tensor has at most {MOST_ELEMENTS:,}. "
                     "Use smaller shapes."
                 )
             if 0 in shape:
                 raise UnsupportedError(
-                    f"{name} (operator {node['op']}) has the shape {tuple(shape)}, and a tensor without cells cannot be split or "
-                    "replicated. Use other operators, or shapes, in its place."
+                    f"{name} (operator {node['op']}) has the shape {tuple(shape)}, and a tensor without elements cannot be split or "
+                    "replicated. Use other operators or shapes."
                 )
             dtype = DTYPE_NAMES[code]
             self.tensor_of[node["id"], index] = len(self.tensors)
@@ -205,7 +206,7 @@ class _Reader:
         forward = (
             self.operator_of.get(node["control_deps"][0]) if node["is_backward"] and node["control_deps"] else None
         )
-        shares_name = forward is not None and node["name"] == self.operators[forward].name  # as Custom's gradient does
+        shares_name = forward is not None and node["name"] == self.operators[forward].name  # Custom's gradient does
         name = self._unique(f"{node['name']}_backward" if shares_name else node["name"])
         n_outputs = node["num_outputs"]
         names = [f"{name}_output"] if n_outputs == 1 else [f"{name}_output{i}" for i in range(n_outputs)]
@@ -230,7 +231,7 @@ class _Reader:
         )
 
     def _unique(self, name: str) -> str:
-        """Gradient sums share their names in MXNet ("sum_grad"); a plan needs each of them apart."""
+        """Return a unique name: in MXNet gradient sums share one ("sum_grad")."""
         self.names[name] += 1
         return name if self.names[name] == 1 else f"{name}~{self.names[name]}"
 
@@ -247,7 +248,7 @@ class _Reader:
 
 
 def find_labels(symbol: Any) -> frozenset[str]:
-    """Arguments that only feed an operator's input called "label": they are data, not parameters."""
+    """Return the arguments that only feed operators' inputs called "label": data, not parameters."""
     nodes = _mxnet.nodes(symbol.handle.value)
     roles: dict[str, set[bool]] = {}
     slots_of: dict[str, list[str]] = {}
@@ -265,9 +266,9 @@ def find_labels(symbol: Any) -> frozenset[str]:
 
 
 def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """How a model is trained where nothing else is said: shapes of its inputs, labels included, and the names that are learned.
+    """Return the default way to train a model: shapes of its inputs, labels included, and the names of learned arguments.
 
-    Raises ShapeError where the shapes given do not determine those of the labels.
+    Raises ShapeError if the labels' shapes cannot be inferred.
     """
     labels = find_labels(symbol)
     known, _ = infer_arguments(symbol, shapes, {})

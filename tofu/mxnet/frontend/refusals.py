@@ -1,6 +1,7 @@
-"""What no plan can be made of: control flow, shapes that depend on numbers, operators that talk to other devices.
+"""Refusals of models that cannot be partitioned: control flow, shapes that depend on values, communicating operators.
 
-Found before anything is inferred, all of one kind named at once. What MXNet's kernels get wrong in some types is found in the graph.
+They are found before inference, all of one kind named at once. Wrong kernels of MXNet for some types are found in the
+graph.
 """
 
 from __future__ import annotations
@@ -27,48 +28,48 @@ DATA_DEPENDENT = {
 FIXING = ("BatchNorm", "BatchNorm_v1")
 RESHAPES = ("Reshape", "_np_reshape", "_npx_reshape")
 SYNCHRONIZED = {
-    "_contrib_SyncBatchNorm": "Use BatchNorm: its statistics are those of the whole batch, on all workers.",
+    "_contrib_SyncBatchNorm": "Use BatchNorm: its statistics cover the whole batch, on all workers.",
 }
 
 
 def refuse_broken(symbol: Any) -> None:
-    """Raise TofuError for a symbol with edges to nothing, which MXNet loads from a damaged file and fails on later."""
+    """Raise TofuError for a symbol with dangling edges, which MXNet loads from a damaged file."""
     try:
         _mxnet.check_edges(symbol.handle.value)
     except RuntimeError as error:
-        raise TofuError(f"The symbol is broken: {error}. Load it anew from a file that is whole.") from error
+        raise TofuError(f"The symbol is broken: {error}. Load it from an undamaged file.") from error
 
 
 def refuse_unpartitionable(symbol: Any) -> None:
-    """Raise UnsupportedError for a forward symbol with any of them, with the way out for each."""
+    """Raise UnsupportedError for a forward symbol with such operators, with an alternative for each."""
     nodes = _mxnet.nodes(symbol.handle.value)
     raise_together(
         UnsupportedError,
-        "Workers compute with dense storage. These operators are for sparse tensors alone:",
+        "Workers compute with dense storage. These operators only support sparse tensors:",
         [f"{_name(node)}. {SPARSE_OPERATORS[node['op']]}" for node in nodes if node["op"] in SPARSE_OPERATORS],
     )
     raise_together(
         UnsupportedError,
-        "Control flow cannot be partitioned, since it runs a graph of its own that no description can see:",
+        "Control flow cannot be partitioned, since its inner graph has no description:",
         [
-            f"{_name(node)}: contrib.{CONTROL_FLOW[node['op']]}. Write its steps into the model, as cell.unroll(...) does."
+            f"{_name(node)}: contrib.{CONTROL_FLOW[node['op']]}. Unroll its steps in the model, as cell.unroll(...) does."
             for node in nodes
             if node["op"] in CONTROL_FLOW
         ],
     )
     for reason, ways_out in (
         (
-            "How much these operators give depends on the numbers that they read, which no plan can know:",
+            "The output shapes of these operators depend on their inputs' values, which no plan can know:",
             DATA_DEPENDENT,
         ),
-        ("These operators exchange numbers with those of other devices by themselves:", SYNCHRONIZED),
+        ("These operators communicate with other devices themselves:", SYNCHRONIZED),
     ):
         found = [f"{_name(node)}. {ways_out[node['op']]}" for node in nodes if node["op"] in ways_out]
         raise_together(UnsupportedError, reason, found)
 
 
 def refuse_wrong_kernels(graph: Graph) -> None:
-    """Raise UnsupportedError for operators whose own kernel gives wrong numbers on one device, and others wherever it is split."""
+    """Raise UnsupportedError for operators whose kernel computes wrong numbers on one device, and others when it is split."""
     _refuse_other_sizes(graph)
     _refuse_shared_scales(graph)
     has_onednn = os.environ.get("MXNET_MKLDNN_ENABLED", "1") != "0"
@@ -81,33 +82,34 @@ def refuse_wrong_kernels(graph: Graph) -> None:
     ]
     raise_together(
         UnsupportedError,
-        "MXNet's own Deconvolution is wrong on CPUs where both stride and dilate are above 1, in all types but oneDNN's float32. "
-        "Use float32 (and leave MXNET_MKLDNN_ENABLED out), or one of the two for:",
+        "MXNet's own Deconvolution is wrong on CPUs if both stride and dilate are above 1, in all types but oneDNN's float32. "
+        "Use float32 (without MXNET_MKLDNN_ENABLED), or only one of stride and dilate, for:",
         found,
     )
 
 
 def refuse_outputs_without_dimensions(graph: Graph) -> None:
-    """Raise UnsupportedError for outputs of shape () where MXNet takes that for a shape that it does not know."""
+    """Raise UnsupportedError for outputs of shape () if MXNet interprets that as an unknown shape."""
     outputs = [] if mx.util.is_np_shape() else [graph.tensors[position] for position in graph.outputs]
     raise_together(
         UnsupportedError,
-        "These outputs have the shape (), which MXNet takes for an unknown shape where NumPy's shapes are off. Call mx.npx.set_np() or "
-        "mx.util.set_np_shape(True) before all else, or reshape to (1,):",
+        "These outputs have the shape (), which means unknown in MXNet unless NumPy's shapes are on. Call mx.npx.set_np() or "
+        "mx.util.set_np_shape(True) first, or reshape them to (1,):",
         [tensor.name for tensor in outputs if not tensor.shape],
     )
 
 
 def _refuse_shared_scales(graph: Graph) -> None:
-    """A BatchNorm with a fixed scale sets it to ones while it runs. MXNet takes that for reading, so that it runs others that read it
-    before, after or meanwhile.
+    """Refuse operators that read the scale of a BatchNorm with fix_gamma.
+
+    It sets the scale to ones while it runs. MXNet takes that for reading, and orders the other readers arbitrarily.
     """
     fixed = {number for number, operator in enumerate(graph.operators) if _sets_scale(operator)}
     setting = {graph.operators[number].inputs[1]: graph.operators[number] for number in fixed}
     raise_together(
         UnsupportedError,
-        "These read what a BatchNorm sets to ones while it runs, which is before or after them, as it happens. Write fix_gamma=False, or "
-        "give the BatchNorm a gamma of its own:",
+        "These operators read a gamma that a BatchNorm sets to ones, before or after them in arbitrary order. Use fix_gamma=False, or "
+        "another gamma for the BatchNorm:",
         [
             f"{operator} reads {graph.tensors[tensor].name}, the gamma of {setting[tensor].name}"
             for number, operator in enumerate(graph.operators)
@@ -122,11 +124,12 @@ def _sets_scale(operator: Operator) -> bool:
 
 
 def _refuse_other_sizes(graph: Graph) -> None:
-    """MXNet rounds a size of -1 that does not come out even, and then reads and writes outside of the tensors."""
+    """Refuse reshapes whose size of -1 is fractional: MXNet rounds it, then reads and writes outside of the tensors."""
     shapes = [tensor.shape for tensor in graph.tensors]
     raise_together(
         UnsupportedError,
-        "MXNet gives these another number of cells than they read, since the sizes do not come out even. Mend shape= or the inputs of:",
+        "The outputs of these operators have another number of elements than their inputs, since a size of -1 is no integer. Fix shape= "
+        "or the inputs of:",
         [
             f"{operator}: {shapes[operator.inputs[0]]} becomes {shapes[operator.outputs[0]]}"
             for operator in graph.operators
@@ -136,20 +139,8 @@ def _refuse_other_sizes(graph: Graph) -> None:
 
 
 def _largest(attributes: Mapping[str, str], name: str) -> int:
-    """The largest number in an attribute such as "(2, 1)"; 1 where it is not given."""
     return max(map(int, re.findall(r"\d+", attributes.get(name, ""))), default=1)
 
 
 def _name(node: Mapping[str, Any]) -> str:
     return f"variable {node['name']}" if node["op"] == "null" else f"{node['op']} {node['name']}"
-
-
-def draws_unsaid(operator: Operator, is_whole: bool) -> bool:
-    """Whether an operator draws random numbers of which its description says nothing: that of RNN does not, and what is computed whole
-    may have none.
-    """
-    if operator.op == "RNN":
-        return float(operator.attributes.get("p", 0)) > 0
-    if operator.op == "LeakyReLU":
-        return operator.attributes.get("act_type") == "rrelu"
-    return is_whole and not operator.op.startswith("_tofu_") and bool(_mxnet.operator_info(operator.op)["is_random"])

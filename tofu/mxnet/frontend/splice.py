@@ -1,4 +1,4 @@
-"""MXNet's JSON of a graph written anew, with other operators in the place of some."""
+"""Replacement of operators in MXNet's JSON of a graph."""
 
 from __future__ import annotations
 
@@ -10,26 +10,24 @@ import mxnet as mx
 
 
 class Splice:
-    """MXNet's JSON of a graph, written anew. Nodes have their numbers in `graph`, others where they came from."""
+    """MXNet's JSON of a graph, rewritten node by node."""
 
     def __init__(self) -> None:
         self.nodes: list[dict[str, Any]] = []
-        self.outputs: list[
-            list[list[int]]
-        ] = []  # of each node that was met: where its outputs are now; empty for one with its own
+        self.outputs: list[list[list[int]]] = []  # for each old node, the new entries of its outputs
 
     def entry(self, old: Sequence[int]) -> list[int]:
-        """Where an output of a node that was met is now."""
+        """Return the new entry of an old node's output."""
         number, output = self.outputs[old[0]], old[1]
         return number[output] if len(number) > 1 or number[0][1] >= 0 else [number[0][0], output, 0]
 
     def add(self, node: dict[str, Any]) -> None:
-        """The next node, as it is."""
+        """Add the next node unchanged."""
         self.outputs.append([[len(self.nodes), -1, 0]])
         self.nodes.append(node)
 
     def replace(self, symbol: Any, inputs: Sequence[list[int]]) -> None:
-        """In place of the next node: a symbol over the variables "0", "1", .., which are its inputs."""
+        """Replace the next node by a symbol over the variables "0", "1", .., which are its inputs."""
         own = json.loads(symbol.tojson())
         place: list[list[int]] = []
         for node in own["nodes"]:
@@ -41,7 +39,7 @@ class Splice:
         self.outputs.append([_move(place, head) for head in own["heads"]])
 
     def symbol(self, graph: Mapping[str, Any]) -> Any:
-        """The whole as a symbol, with the outputs of the graph that it is written anew from."""
+        """Return the result as a symbol with the outputs of the original graph."""
         variables = [n for n, node in enumerate(self.nodes) if node["op"] == "null"]
         pointers = list(range(len(self.nodes) + 1))
         whole = {

@@ -1,7 +1,7 @@
-"""Sparse storage (row_sparse, csr) in a model: what has it, and the same model with dense storage, which is what workers compute.
+"""Sparse storage (row_sparse, csr) in a model, and the same model with dense storage, which the workers compute.
 
-Storage says how numbers are kept and changes none of them, so that operators over dense tensors compute the same. MXNet does so itself,
-its storage fallback, wherever an operator has no kernel for sparse tensors.
+Storage changes no numbers, so operators over dense tensors compute the same. MXNet itself falls back to dense storage
+for operators without sparse kernels.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tofu.mxnet.frontend.splice import Splice
 
 STORAGE_KEY = "__storage_type__"
 STORAGES = {"1": "row_sparse", "2": "csr"}
-"""A variable's attribute -> what it means."""
+"""Value of a variable's attribute -> storage."""
 KEYS = ("sparse_grad", "forward_stype")
-"""Attributes by which an operator asks for sparse gradients or results."""
+"""Attributes by which an operator requests sparse gradients or results."""
 DENSE = "default"
 
 
 def _sum_squares(attributes: Mapping[str, str], name: str) -> Any:
-    """What `_square_sum` computes, which has no kernel for dense tensors."""
+    """Return the symbol of `_square_sum`, which has no kernel for dense tensors."""
     return mx.sym.sum(mx.sym.square(mx.sym.Variable("0"), name=f"{name}_square"), name=name, **attributes)
 
 
@@ -45,14 +45,14 @@ DENSE_FORMS: dict[str, Callable[[Mapping[str, str], str], Any]] = {
 
 
 def list_storages(symbol: Any) -> dict[str, str]:
-    """Variable -> "row_sparse" or "csr", of those that are not dense."""
+    """Return variable -> "row_sparse" or "csr", for those that are not dense."""
     attributes = symbol.attr_dict()
     found = {name: STORAGES.get(own.get(STORAGE_KEY, "")) for name, own in attributes.items()}
     return {name: storage for name, storage in found.items() if storage is not None}
 
 
 def list_sparse_gradients(symbol: Any) -> set[str]:
-    """Variables whose gradients MXNet has as row_sparse: all that reads them are lookups and products with csr that make such gradients."""
+    """Return variables with row_sparse gradients in MXNet: all their readers are lookups, or products with csr, with such gradients."""
     nodes = _read_graph(symbol)["nodes"]
     dense: set[str] = set()
     sparse: set[str] = set()
@@ -64,12 +64,12 @@ def list_sparse_gradients(symbol: Any) -> set[str]:
 
 
 def has_sparse_storage(symbol: Any) -> bool:
-    """Whether anything in a model asks for storage that is not dense."""
+    """Return True if anything in a model requests sparse storage."""
     return any(map(_is_sparse, _read_graph(symbol)["nodes"]))
 
 
 def with_dense_storage(symbol: Any) -> Any:
-    """The same model over dense tensors: the same names, and the same numbers."""
+    """Return the same model over dense tensors, with the same names and numbers."""
     graph = _read_graph(symbol)
     if not any(map(_is_sparse, graph["nodes"])):
         return symbol
@@ -87,7 +87,7 @@ def with_dense_storage(symbol: Any) -> Any:
 
 
 def _read_graph(symbol: Any) -> dict[str, Any]:
-    """A symbol's JSON, without nodes where its text has nothing of sparse storage: texts of large models take long to read."""
+    """Return a symbol's JSON; without nodes if its text does not mention sparse storage, since parsing a large model is slow."""
     text = mx.sym.Symbol.tojson(symbol, remove_amp_cast=False)
     is_free = not any(mark in text for mark in (STORAGE_KEY, *KEYS, *DENSE_FORMS))
     graph: dict[str, Any] = {"nodes": []} if is_free else json.loads(text)

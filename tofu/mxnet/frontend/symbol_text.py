@@ -1,5 +1,6 @@
-"""MXNet's JSON of a symbol, checked before MXNet reads it: its own reader names neither the place nor the rule, and takes nodes that
-read each other, or outputs that are not there.
+"""MXNet's JSON of a symbol, checked before MXNet reads it.
+
+MXNet's own reader reports neither the place nor the mistake, and accepts cycles and outputs that do not exist.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from tofu.mxnet.frontend.storage import with_dense_storage
 from tofu.validation import is_integer, parse_json, read_integer, read_list, read_mapping, read_string, show
 
 GROUP_KEY = "__ctx_group__"
-ATTRIBUTES = ("attrs", "attr", "param")  # of a node; the last two are those of older versions of MXNet
+ATTRIBUTES = ("attrs", "attr", "param")  # of a node; older versions of MXNet wrote the last two
 BOOLEANS = {"true": "True", "false": "False"}
 
 
 def in_plain_form(symbol: Any) -> Any:
-    """The same model without `ctx_group`, since the plan says where operators run, with dense storage, and with booleans as Python writes
-    them: MXNet takes true and TRUE for True.
+    """Return the same model without `ctx_group`, with dense storage, and with booleans as Python writes them.
+
+    The plan decides where operators run. MXNet accepts true and TRUE for True.
     """
     symbol = with_dense_storage(symbol)
     if not any(_rewrite(attributes) != attributes for attributes in symbol.attr_dict().values()):
@@ -33,7 +35,7 @@ def in_plain_form(symbol: Any) -> Any:
 
 
 def _rewrite(attributes: Mapping[str, str], is_free: bool = False) -> dict[str, str]:
-    """A node's attributes in plain form. Those of a Python operator are `is_free`: it may take them for texts."""
+    """Return a node's attributes in plain form. Attributes of a Python operator are `is_free`: it may use them as texts."""
     return {
         key: value if is_free or key.startswith("__") else BOOLEANS.get(value.lower(), value)
         for key, value in attributes.items()
@@ -42,7 +44,7 @@ def _rewrite(attributes: Mapping[str, str], is_free: bool = False) -> dict[str, 
 
 
 def read_model(text: str) -> dict[str, Any]:
-    """The JSON of a symbol. Raises ValueError that says which node is wrong, and how."""
+    """Return the JSON of a symbol. Raise ValueError that names the wrong node and the mistake."""
     model = parse_json(text)
     if not isinstance(model, dict):
         raise ValueError(f"it is {show(model)}, not an object with nodes")
@@ -74,7 +76,6 @@ def _check_node(node: Any, position: int) -> None:
 
 
 def _check_entry(entry: Any, what: str, nodes: int) -> None:
-    """[node, output] or [node, output, version], of one of the first `nodes`."""
     if not isinstance(entry, list) or not 2 <= len(entry) <= 3 or not all(map(is_integer, entry)):
         raise ValueError(f"{what} is {show(entry)}, not the numbers of a node and of its output")
     read_integer(entry[0], f"the node of {what}", 0, nodes - 1)

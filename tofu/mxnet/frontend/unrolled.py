@@ -1,8 +1,8 @@
-"""MXNet's fused RNN operator written as the cells that it computes, time step by time step, from the same vector of parameters.
+"""MXNet's fused RNN operator as the cells that it computes, step by step, from the same vector of parameters.
 
-The fused kernel can be split by batch alone. Cells can be split by hidden units: a worker has all gates of its units, whose weights it
-takes from the vector, and the states of a step are gathered for the next one. So rows of weights are put in the order of units, with
-the gates of a unit side by side. Rectifiers stay fused: that kernel computes them in single precision, whatever the type of the data.
+The fused kernel can only be split by batch, cells also by hidden units: a worker has all gates of its units, and the
+states of a step are gathered for the next one. So rows of weights are ordered by unit. Rectifiers stay fused, since
+that kernel computes them in single precision.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from tofu.mxnet.frontend.splice import Splice
 Shapes = Mapping[str, tuple[int, ...]]
 GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
 _UNSHAPED = ("_zeros", "_ones")
-"""Operators whose shapes MXNet completes from who reads them: begin states, say."""
+"""Operators whose shapes MXNet completes from their readers, such as begin states."""
 
 
 def has_recurrences(symbol: Any) -> bool:
-    """Whether there is an RNN operator that can be unrolled."""
+    """Return True if there is an RNN operator that can be unrolled."""
     return any(_is_plain(node) for node in json.loads(symbol.tojson())["nodes"])
 
 
 def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) -> Any:
-    """The symbol with cells in the place of the RNN operators that can be unrolled. `shapes` and `types` are those of all variables."""
+    """Return the symbol with cells in place of the RNN operators that can be unrolled.
+
+    `shapes` and `types` describe all variables.
+    """
     graph = json.loads(symbol.tojson())
     nodes = {node["name"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value)}
     known = {name: shape for name, shape in shapes.items() if name in nodes}
@@ -49,7 +52,7 @@ def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) ->
 
 
 def _is_plain(node: Mapping[str, Any]) -> bool:
-    """Whether a node is an RNN that can be unrolled: of whole sequences, whose states are neither projected nor clipped."""
+    """Return True for an RNN that can be unrolled: whole sequences, states neither projected nor clipped."""
     attributes = node.get("attrs", {})
     if node["op"] != "RNN" or attributes.get("mode") not in GATES:
         return False
@@ -60,7 +63,7 @@ def _is_plain(node: Mapping[str, Any]) -> bool:
 
 @dataclass
 class Recurrence:
-    """An RNN operator over data of a shape (time, batch, numbers)."""
+    """RNN operator over data of shape (time, batch, features)."""
 
     name: str
     attributes: Mapping[str, str]
@@ -73,10 +76,10 @@ class Recurrence:
         self.directions = 2 if self.attributes.get("bidirectional", "False") in ("True", "1") else 1
         self.gates = GATES[self.mode]
         self.rows = self.gates * self.units
-        self.taken = 0  # numbers of the parameters that have a place already
+        self.taken = 0  # number of parameters already assigned
 
     def unroll(self, count: int) -> Any:
-        """The cells as a symbol over the variables "0", "1", ..: data, parameters and the states of `count` - 2 kinds."""
+        """Return the cells as a symbol over the variables "0", "1", ..: data, parameters and `count` - 2 kinds of states."""
         variables = [mx.sym.Variable(str(n)) for n in range(count)]
         with mx.name.Prefix(f"{self.name}_"):
             return mx.sym.Group(self._run(*variables))
@@ -113,7 +116,7 @@ class Recurrence:
         return self.data[2] if layer == 0 else self.units * self.directions
 
     def _take(self, parameters: Any, width: int | None = None) -> Any:
-        """The next weight of the parameters, or bias, with the rows of each unit together."""
+        """Return the next weight of the parameters, or bias, with the rows of each unit together."""
         size = self.units * (width or 1)
         shape = (self.units, 1) if width is None else (self.units, 1, width)
         parts = []
@@ -127,7 +130,6 @@ class Recurrence:
     def _run_layer(
         self, data: Any, weights: Sequence[Any], biases: Sequence[Any], states: list[Any], is_reversed: bool
     ) -> tuple[Any, list[Any]]:
-        """The outputs of all time steps, and the last states."""
         time = self.data[0]
         read = mx.sym.FullyConnected(data, weights[0], biases[0], num_hidden=self.rows, flatten=False)
         steps = mx.sym.SliceChannel(read, num_outputs=time, axis=0, squeeze_axis=True)
@@ -140,14 +142,12 @@ class Recurrence:
         return mx.sym.stack(*outputs, axis=0), states
 
     def _split(self, rows: Any) -> list[Any]:
-        """One tensor of units for each gate."""
         if self.gates == 1:
             return [rows]
         units = mx.sym.reshape(rows, shape=(0, self.units, self.gates))
         return list(mx.sym.SliceChannel(units, num_outputs=self.gates, axis=2, squeeze_axis=True))
 
     def _cell(self, read: Sequence[Any], own: Sequence[Any], states: Sequence[Any]) -> list[Any]:
-        """The states after a step, from what is read of the data and of the state before it."""
         if self.gates == 1:
             return [mx.sym.tanh(read[0] + own[0])]
         sigmoid, tanh = mx.sym.sigmoid, mx.sym.tanh
@@ -155,6 +155,6 @@ class Recurrence:
             reset, update = (sigmoid(read[n] + own[n]) for n in (0, 1))
             new = tanh(read[2] + reset * own[2])
             return [new + update * (states[0] - new)]
-        enter, forget, value, leave = (one + other for one, other in zip(read, own, strict=True))
+        enter, forget, value, leave = (x + h for x, h in zip(read, own, strict=True))
         cell = sigmoid(forget) * states[1] + sigmoid(enter) * tanh(value)
         return [sigmoid(leave) * tanh(cell), cell]

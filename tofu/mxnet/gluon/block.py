@@ -1,9 +1,8 @@
-"""`tofu.gluon.partition`: a Gluon block that runs on several devices, in place of itself."""
+"""`tofu.gluon.partition`: makes a Gluon block run on several devices, in place."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ from mxnet import gluon
 from tofu.errors import PlanError, UnsupportedError, explain_call
 from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
 from tofu.mxnet.gluon.operator import PartitionedOperator
-from tofu.mxnet.gluon.parameter import Sharded, check_parameter, shard_parameter, taken_as_they_lie
+from tofu.mxnet.gluon.parameter import Sharded, check_parameter, reading_shards, shard_parameter
+from tofu.mxnet.gluon.trainer import extend_class
 from tofu.mxnet.runtime.symbol.arguments import check_contexts, read_settings, warn_of_sparse_storage
 from tofu.mxnet.runtime.symbol.devices import resolve_contexts
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
@@ -24,7 +24,7 @@ from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 from tofu.validation import show_with_type
 
 
-@explain_call("tofu.gluon.partition(block, ngpus=4); shapes are those of the first call")
+@explain_call("tofu.gluon.partition(block, ngpus=4); the first call determines the shapes")
 def partition(
     block: Any,
     ngpus: int | None = None,
@@ -44,16 +44,16 @@ def partition(
 ) -> Any:
     """Partition a Gluon block over `ngpus` devices, with its parameters.
 
-    The block stays what it is, a block of its own class: its attributes, its parameters, a Trainer of them and what they are saved to are
-    used as before. Inputs and outputs are whole arrays, on the context of the inputs. The loss may be outside. It is planned at its first
-    call, and for training at the first that is recorded.
+    The block stays a block of its own class: its attributes, its parameters, their Trainer and their files work as
+    before. Inputs and outputs are whole arrays, in the context of the inputs. The loss may be outside. The block is
+    planned at its first call, and for training at the first recorded call.
 
     Parameters
     ----------
     block
         A `mx.gluon.HybridBlock`, or a SymbolBlock. It is changed in place.
     ngpus, contexts, plan, hints, undescribed, on_infeasible, cache, algorithm, search_seconds, topology, memory_limit, replicate, unroll
-        As in `tofu.partition`. Inference, of one image say, is as with on_infeasible="replicate" in any case.
+        As in `tofu.partition`. Inference always uses on_infeasible="replicate", for instance for a single image.
 
     Returns
     -------
@@ -63,9 +63,10 @@ def partition(
     Raises
     ------
     UnsupportedError
-        For blocks that are not hybrid, have parameters with row_sparse storage, or share some with another partitioned block.
+        For blocks that are not hybrid, have parameters with row_sparse storage, or share some with another
+        partitioned block.
     DeviceError
-        For workers that there are not, and for a block that is initialized on several contexts.
+        For workers that do not exist, and for a block that is initialized in several contexts.
 
     Examples
     --------
@@ -77,10 +78,10 @@ def partition(
     (4, 8)
     """
     if isinstance(block, PartitionedBlock):
-        raise UnsupportedError(f"{block.name} is partitioned already. Make the block anew to partition it otherwise.")
+        raise UnsupportedError(f"{block.name} is partitioned already. Create a new block to partition it differently.")
     if not isinstance(block, gluon.HybridBlock):
         raise UnsupportedError(
-            f"tofu.gluon.partition needs a HybridBlock, not {show_with_type(block)}. {_way_to_a_block(block)}."
+            f"tofu.gluon.partition needs a HybridBlock, not {show_with_type(block)}. {_advise_block(block)}."
         )
     contexts = check_contexts(contexts)
     settings = read_settings(
@@ -108,59 +109,58 @@ def partition(
     for parameter in parameters:
         shard_parameter(parameter)
     kind: Any = type(block)
-    block.__class__ = _partitioned(kind)
+    block.__class__ = extend_class(kind, PartitionedBlock, "Partitioned")
     block._settings, block._devices = settings, devices
     block.hybridize()
     return block
 
 
-def _way_to_a_block(given: Any) -> str:
-    """How something else becomes a block that can be partitioned."""
+def _advise_block(given: Any) -> str:
     if isinstance(given, gluon.Block):
-        return "Derive it from HybridBlock, with hybrid_forward(self, F, x), or partition those of its children that are hybrid"
+        return "Derive it from HybridBlock, with hybrid_forward(self, F, x), or partition its hybrid children"
     if isinstance(given, type) and issubclass(given, gluon.Block):
-        return f"{given.__name__} is a class: make a block of it, {given.__name__}(...)"
+        return f"{given.__name__} is a class: create a block, {given.__name__}(...)"
     if isinstance(given, (list, tuple)):
-        return "Several blocks become one by nn.HybridSequential() and its add(...)"
+        return "Combine several blocks with nn.HybridSequential() and its add(...)"
     if isinstance(given, (str, Path)):
         return f"mx.gluon.SymbolBlock.imports({str(given)!r}, ['data']) reads a symbol's file as a block"
-    return "A symbol is partitioned by tofu.partition(symbol, ngpus=...)"
+    return "Partition a symbol with tofu.partition(symbol, ngpus=...)"
 
 
 class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is untyped
-    """What `partition` adds to a block's class: its cached graph runs on several devices."""
+    """Base class that `partition` adds to a block's class: its cached graph runs on several devices."""
 
     _settings: Settings
     _devices: tuple[Any, ...]
     _cached_op: Any
     _cached_graph: Any
-    _operator_before: PartitionedOperator | None = None  # of before hybridize(), which has the block traced again
+    _operator_before: PartitionedOperator | None = None  # before hybridize(), after which the block is traced again
 
     @property
     def partitioned_symbol(self) -> PartitionedSymbol:
-        """The block's graph, partitioned. Raises PlanError before the first call."""
+        """Block's graph, partitioned. Raises PlanError before the first call."""
         return self._operator().symbol
 
     def _operator(self) -> PartitionedOperator:
         operator = self._cached_op or self._operator_before
         if not isinstance(operator, PartitionedOperator):
             raise PlanError(
-                "There is no plan yet: call the block first, inside autograd.record() for that of training."
+                "There is no plan yet: call the block first, inside autograd.record() for the plan of training."
             )
         return operator
 
     @property
     def plan(self) -> Plan:
-        """The plan of training, or of inference where it was not trained yet. Raises PlanError before the first call."""
+        """Plan of training, or of inference before the first recorded call."""
         operator = self._operator()
         return operator.training_plan or operator.symbol.plan
 
     def save_report(self, path: str | Path, title: str = "") -> None:
-        """Write a page for a browser, as `PartitionedSymbol.save_report` does, of what was planned last."""
+        """Write an HTML page about the last plan, as `PartitionedSymbol.save_report` does."""
         self.partitioned_symbol.save_report(path, title or self.name)
 
     def why(self, operator: str) -> str:
-        """What other splits of an operator would move, as `PartitionedSymbol.why` says it, of what was planned last."""
+        """Return a table of alternative splits of an operator in the last plan, as `PartitionedSymbol.why` does."""
         return self.partitioned_symbol.why(operator)
 
     def _build_cache(self, *args: Any) -> None:
@@ -175,32 +175,31 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
             return
         warn_of_sparse_storage(symbol)
         added = [parameter for parameter in parameters.values() if not isinstance(parameter, Sharded)]
-        for parameter in added:  # of layers that the block got since it was partitioned
+        for parameter in added:  # in layers that were added after the partitioning
             check_parameter(parameter)
         for parameter in added:
             shard_parameter(parameter)
         self._cached_op = PartitionedOperator(PartitionedSymbol(symbol, self._settings, self._devices), parameters)
 
     def __deepcopy__(self, memo: Any) -> Any:
-        """Raises UnsupportedError: a copy would be of executors and Trainers as well."""
         raise UnsupportedError(
-            f"{self.name} is partitioned, and cannot be copied. Make another block of its kind, partition that, and give it the parameters "
-            "by save_parameters() and load_parameters(); or keep copies of the parameters' data()."
+            f"{self.name} is partitioned and cannot be copied. Create and partition another block of its kind, and transfer the parameters "
+            "with save_parameters() and load_parameters(), or keep copies of the parameters' data()."
         )
 
     def forward(self, x: Any, *args: Any) -> Any:
-        """As a hybridized block's, over the workers. Raises UnsupportedError inside of another block's graph, which runs on one device."""
+        """Run on the workers. Raise UnsupportedError inside another block's graph, which runs on one device."""
         if isinstance(x, mx.sym.Symbol):
             raise UnsupportedError(
-                f"{self.name} is partitioned and is called with a symbol, as a hybridized block around it does, which would run all of it "
-                "on one device. Partition the block around it, or do not hybridize that. A symbol of this block alone is "
-                "block.partitioned_symbol.whole, after a first call."
+                f"{self.name} is partitioned but is called with a symbol, probably by a hybridized block around it, which would run it on "
+                "one device. Partition the outer block instead, or do not hybridize it. After a first call, "
+                "block.partitioned_symbol.whole is the symbol of this block."
             )
-        with taken_as_they_lie():
+        with reading_shards():
             return super().forward(x, *args)
 
     def summary(self, *inputs: Any) -> None:
-        """Print MXNet's table of layers, shapes and parameters, which one device finds by running one layer after the other."""
+        """Print MXNet's table of layers, shapes and parameters, found on one device."""
         inside: list[Any] = []
         self.apply(inside.append)
         active = [block for block in inside if getattr(block, "_active", False)]
@@ -208,7 +207,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         try:
             for block in active:
                 block._active = False
-            self.__class__ = kind.__mro__[2]  # what it was before it was partitioned
+            self.__class__ = kind.__mro__[2]  # the class before the partitioning
             self.summary(*inputs)
         finally:
             self.__class__ = kind
@@ -216,18 +215,13 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
                 block._active = True
 
     def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
-        """A partitioned block always runs as a graph. MXNet's options for such graphs (static_alloc, ...) have no part in it."""
+        """Hybridize; a partitioned block always runs as a graph, and graph options (static_alloc, ...) have no effect."""
         if not active:
             raise UnsupportedError(
-                f"{self.name} is partitioned, and runs as a graph: it cannot run operator by operator, as hybridize(False) asks for."
+                f"{self.name} is partitioned and runs as a graph: hybridize(False), operator by operator, is not possible."
             )
         if kwargs.get("backend"):
             raise UnsupportedError("backend= is for one device. Leave it out.")
         if isinstance(self._cached_op, PartitionedOperator):
             self._operator_before = self._cached_op
         super().hybridize(True, *args, **kwargs)
-
-
-@cache
-def _partitioned(kind: Any) -> type:
-    return type(f"Partitioned{kind.__name__}", (PartitionedBlock, kind), {"__module__": kind.__module__})

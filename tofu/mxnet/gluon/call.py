@@ -1,4 +1,4 @@
-"""One recorded call of a partitioned block, which MXNet's autograd sees as one operator."""
+"""Recorded calls of a partitioned block; each is one operator for MXNet's autograd."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.frontend.head_gradients import list_head_gradients
 
 if TYPE_CHECKING:
-    from tofu.mxnet.gluon.operator import Bound, PartitionedOperator
+    from tofu.mxnet.gluon.operator import BoundExecutor, PartitionedOperator
 
-WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's requests for what becomes of a gradient; 0 is for none
+WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 means none
 
 
 class Call:
-    """Forward and backward of one call. Autograd holds it as long as a backward may come.
+    """Forward and backward of one call. Autograd keeps it while a backward is possible.
 
     Parameters
     ----------
     operator, bound
-        Whose call it is, and the executor that is its own until its backward is done.
+        The operator called, and the executor that belongs to this call until its backward is done.
     differentiated
-        Names of the inputs whose gradients autograd asks for.
+        Names of the inputs whose gradients autograd wants.
     """
 
-    def __init__(self, operator: PartitionedOperator, bound: Bound, differentiated: Sequence[str]) -> None:
+    def __init__(self, operator: PartitionedOperator, bound: BoundExecutor, differentiated: Sequence[str]) -> None:
         self.operator = operator
         self.bound = bound
         self.is_done = False
-        self.is_of_parameters = False  # whether its backward was asked for the parameters' gradients
+        self.is_of_parameters = False  # the backward was asked for the parameters' gradients
         self._differentiated = tuple(differentiated)
         self._before = operator.count_before_parameters(differentiated)
 
     def record(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """Run forward, and have autograd know of it."""
+        """Run forward, and record the call in autograd."""
         with autograd.pause(train_mode=True):
             outputs = self.operator.forward(self.bound, inputs, is_train=True)
         sources = [inputs[name] for name in self._differentiated]
@@ -51,15 +51,15 @@ class Call:
         return outputs
 
     def _backward(self, heads: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
-        """Issue the backward operators; called by autograd as it issues those around the block, with the handles of new arrays."""
+        """Issue the backward operators; autograd calls this with the handles of new arrays."""
         with uninterrupted(), self.operator.lock:
             self._run_backward(heads, requests, gradients)
 
     def _run_backward(self, heads: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
         if self.is_done:
             raise TofuError(
-                "backward() was called twice after one call of a partitioned block. The first one has used the memory of what the call "
-                "kept: call the block again."
+                "backward() was called twice after one call of a partitioned block. The first backward has reused the memory of the "
+                "forward results: call the block again."
             )
         asked = list(zip(requests, map(_array, gradients), strict=True))
         request_of_own, own = asked.pop(self._before)
@@ -68,7 +68,7 @@ class Call:
         self.is_done = True
         for output, name in list_head_gradients(executor.partition.graph).items():
             executor.variables[name].scatter(given[output])
-        self.operator.flush(executor)
+        self.operator.write_parameters(executor)
         executor.backward()
         self.operator.take_changes(executor)
         self.is_of_parameters = request_of_own != 0
@@ -94,5 +94,5 @@ def _write(value: Any, request: int, target: Any) -> None:
 
 
 def needs_gradient(array: Any) -> bool:
-    """Whether autograd has a way from this array to something that wants a gradient."""
+    """Return True if autograd has a path from this array to something that wants a gradient."""
     return _mxnet.needs_gradient(_number(array))

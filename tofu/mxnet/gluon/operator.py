@@ -1,7 +1,7 @@
-"""What a partitioned block calls in place of MXNet's CachedOp: the block's graph, bound to several devices for each shape of its inputs.
+"""Replacement of MXNet's CachedOp for a partitioned block: its graph, bound to several devices for each input shape.
 
-Several recorded calls may wait for their backward at once, as in a step over pairs of images: each has an executor of its own, and all
-executors share the parameters' shards. MXNet's autograd tells how many of them one backward ran through, whose gradients then add up.
+Recorded calls that wait for their backward have an executor each; all executors share the parameters' shards. MXNet's
+autograd tells through how many calls one backward ran, and their gradients are added.
 """
 
 from __future__ import annotations
@@ -29,36 +29,35 @@ from tofu.pipeline import Partition
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
 
-# Executors that are kept for shapes other than the last ones.
-MOST_EXECUTORS = 4
+MOST_EXECUTORS = 4  # kept for various shapes
 
 
-class Bound:
-    """An executor, and the call that uses it."""
+class BoundExecutor:
+    """Executor, and the call that uses it."""
 
     def __init__(self, key: Any, executor: ShardedExecutor) -> None:
         self.key = key
         self.executor = executor
         self.call: Any = None  # a weak reference to the last one
-        # Those of parameters that lie in its memory: what holds them, which may be no parameter's any more, and the shards.
+        # Gradients in this executor's memory, as parameter -> (array, shards). The array may no longer belong to the parameter.
         self.gradients: dict[str, tuple[weakref.ref[ParameterArray], ShardedTensor]] = {}
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing waits for a backward of it."""
+        """True if no backward of it may follow."""
         call = None if self.call is None else self.call()
         return call is None or call.is_done
 
 
 class PartitionedOperator:
-    """A block's graph over several devices; called with the arrays that a CachedOp is called with.
+    """Block's graph over several devices, called with the arrays of a CachedOp.
 
     Parameters
     ----------
     symbol
-        The partitioned symbol of the block.
+        The block's partitioned symbol.
     parameters
-        Name -> parameter, of all arguments and states that are no inputs.
+        Name -> parameter, for all arguments and states that are no inputs.
     """
 
     def __init__(self, symbol: PartitionedSymbol, parameters: Mapping[str, Sharded]) -> None:
@@ -68,10 +67,10 @@ class PartitionedOperator:
         self._arguments = frozenset(symbol.list_arguments())
         self._states = frozenset(symbol.list_auxiliary_states())
         self._plans = Replanner()
-        self._trained_so: Any = None  # what had gradients when training was bound last
-        self._bound: list[Bound] = []  # the last used is the last
+        self._training_kind: Any = None  # the names with gradients when training was bound last
+        self._bound: list[BoundExecutor] = []  # in order of last use
         self._hook: tuple[Any, bool] | None = None
-        self.finished: list[Call] = []  # whose backward was issued since gradients were put where they belong
+        self.finished: list[Call] = []  # backward passes issued since the last `settle`
         self.anchor = _make_anchor(mx.cpu(0))
         self.lock = threading.RLock()  # threads run one after another
         for parameter in self.parameters.values():
@@ -79,24 +78,24 @@ class PartitionedOperator:
 
     @property
     def training_plan(self) -> Plan | None:
-        """The plan of training, that of the shapes which came first; None before there is one."""
-        return self._plans.first_plan(self._trained_so)
+        """Plan of training for the first shapes; None before there is one."""
+        return self._plans.first_plan(self._training_kind)
 
     def is_of(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
-        """Whether this runs that symbol with these parameters."""
+        """Return True if this runs that symbol with these parameters."""
         is_same = self.parameters.keys() == parameters.keys() and all(
             parameters[name] is parameter for name, parameter in self.parameters.items()
         )
         return is_same and bool(self.symbol.whole.tojson() == symbol.tojson())
 
     def __call__(self, *arrays: Any) -> Any:
-        """Run the forward operators; recorded, if autograd records. Returns one output, or a list of them."""
-        # MXNet's own threads run what its engine waits for: the backward of an autograd.Function, say, which gradients here may need.
+        """Run the forward operators, recorded if autograd records. Return one output, or a list."""
+        # MXNet's own threads run Python operators, such as an autograd.Function's backward, on which gradients here may depend.
         is_of_engine = isinstance(threading.current_thread(), threading._DummyThread)
         if (is_of_engine and self.finished) or not self.lock.acquire(blocking=not is_of_engine):
             raise UnsupportedError(
-                "A partitioned block is called inside of a Python operator (autograd.Function, Custom) while a backward is under way, "
-                "and would wait for itself. Call it outside of the operator, and hand its output in."
+                "A partitioned block is called inside of a Python operator (autograd.Function, Custom) during a backward, which would "
+                "deadlock. Call it outside of the operator, and pass its output in."
             )
         try:
             return self._call(arrays)
@@ -114,7 +113,7 @@ class PartitionedOperator:
         is_recorded = autograd.is_recording() and self._is_differentiable(inputs)
         if is_recorded and not autograd.is_training():
             raise UnsupportedError(
-                "A partitioned block is differentiated in training mode alone: use autograd.record(), not record(train_mode=False)."
+                "A partitioned block can only be differentiated in training mode: use autograd.record(), not record(train_mode=False)."
             )
         outputs = self._record(inputs) if is_recorded else self._run(inputs)
         if any(isinstance(array, mx.np.ndarray) for array in taken.values()):
@@ -122,7 +121,7 @@ class PartitionedOperator:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:
-        """Show a hook whole tensors, each gathered for that; MXNet asks for it before each call of a block that has one."""
+        """Show whole tensors to a hook; MXNet calls this before each call of a block with a hook."""
         if self._hook != (callback, monitor_all):
             self._hook = callback, monitor_all
             for bound in self._bound:
@@ -137,10 +136,10 @@ class PartitionedOperator:
         )
 
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
-        """How many of these inputs the block reads before a parameter that is trained.
+        """Return how many of these inputs the block reads before its first trained parameter.
 
-        The anchor, which stands for the parameters, has their place among what autograd knows of a call: which of several calls has its
-        backward first follows from that, and so does the order in which moving averages take in what the calls have seen.
+        The anchor, which stands for the parameters, gets that position in autograd. It determines which of several
+        calls runs its backward first, and so the order of updates to moving averages.
         """
         trained = set(self._trained())
         first = next((place for place, name in enumerate(self.names) if name in trained), 0)
@@ -159,8 +158,8 @@ class PartitionedOperator:
 
     # ---- running
 
-    def forward(self, bound: Bound, inputs: Mapping[str, Any], is_train: bool) -> list[Any]:
-        """Scatter the inputs, run, and gather the outputs where the inputs are."""
+    def forward(self, bound: BoundExecutor, inputs: Mapping[str, Any], is_train: bool) -> list[Any]:
+        """Scatter the inputs, run, and gather the outputs in the context of the inputs."""
         executor = bound.executor
         if is_train:
             self._save_gradients(bound)
@@ -176,17 +175,15 @@ class PartitionedOperator:
             self._note_changes(executor)
         return outputs
 
-    def flush(self, executor: ShardedExecutor) -> None:
-        """Have an executor's shards hold what the parameters hold: a backward sees what was written since its forward. The parameters
-        may lie elsewhere by now, where another call has them.
-        """
+    def write_parameters(self, executor: ShardedExecutor) -> None:
+        """Copy the parameters, which may have moved, into an executor's shards, since a backward uses later writes."""
         for name, array in self._arrays().items():
             current = array.tensor
             if executor.variables[name] is not current:
                 executor.variables[name].scatter(current.gather())
 
     def take_changes(self, executor: ShardedExecutor) -> None:
-        """Have parameters that lie elsewhere hold what this executor has changed in place, moving averages say."""
+        """Copy states that this executor changed, such as moving averages, to parameters with other shards."""
         for name in self._list_changed(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:
@@ -196,7 +193,6 @@ class PartitionedOperator:
         return {*self._states, *executor.changed_arguments}.intersection(self.parameters)
 
     def _note_changes(self, executor: ShardedExecutor) -> None:
-        """States, and what else operators change in place, are not what they were."""
         for name in self._list_changed(executor):
             array = self.parameters[name].array
             assert array is not None
@@ -204,18 +200,18 @@ class PartitionedOperator:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a backward may come of a call that was recorded, or has come and was not settled."""
+        """True if a backward of a recorded call may follow, or is not settled."""
         return bool(self.finished) or not all(bound.is_free for bound in self._bound)
 
     def settle(self) -> None:
-        """Put the gradients of the backward passes that were issued where users and Trainers read them."""
+        """Move the gradients of all issued backward passes to the parameters."""
         if self.finished:
             with self.lock:
                 self._settle()
 
     def _settle(self) -> None:
         finished, self.finished = self.finished, []
-        # autograd.grad() of inputs leaves the parameters' gradients as they are.
+        # autograd.grad() of inputs does not change the parameters' gradients.
         asked = [call for call in finished if call.is_of_parameters]
         together = asked[-int(self.anchor.grad.asscalar()) :]
         for name in self._trained():
@@ -241,13 +237,13 @@ class PartitionedOperator:
             calls[0].bound.gradients[name] = weakref.ref(gradient), parts[0]
         array._fresh_grad = True
 
-    def _save_gradients(self, bound: Bound) -> None:
-        """The next forward uses the memory in which gradients lie: copy those that no update has used yet."""
+    def _save_gradients(self, bound: BoundExecutor) -> None:
+        """Copy gradients that no update has used yet, since the next forward reuses their memory."""
         for name, (reference, tensor) in bound.gradients.items():
             gradient, parameter = reference(), self.parameters[name]
             if gradient is None or gradient.layout is not tensor:
                 continue
-            is_kept = gradient is not parameter.gradient  # by the user alone, since the parameter has a new one
+            is_kept = gradient is not parameter.gradient  # only the user has it; the parameter has a new one
             if is_kept or (parameter.array is not None and parameter.array._fresh_grad):
                 gradient.put(add([tensor]))
             else:
@@ -258,8 +254,8 @@ class PartitionedOperator:
 
     def _bind(
         self, inputs: Mapping[str, Any], trained: tuple[str, ...] | None, differentiated: tuple[str, ...]
-    ) -> Bound:
-        """An executor that is free, for these inputs; `trained` is None for inference."""
+    ) -> BoundExecutor:
+        """Return a free executor for these inputs; `trained` is None for inference."""
         shapes = {name: tuple(array.shape) for name, array in inputs.items()}
         types = {name: array.dtype for name, array in {**inputs, **self._arrays()}.items()}
         key = (
@@ -270,7 +266,7 @@ class PartitionedOperator:
         )
         bound = next((b for b in self._bound if b.is_free and _serves(b.key, key)), None)
         if bound is None:
-            bound = Bound(key, self._make_executor(shapes, types, trained, differentiated))
+            bound = BoundExecutor(key, self._make_executor(shapes, types, trained, differentiated))
         self._bound = [*(b for b in self._bound if b is not bound), bound]
         self._share_parameters(bound)
         self._drop_some(bound)
@@ -285,7 +281,7 @@ class PartitionedOperator:
     ) -> ShardedExecutor:
         shared = {name: array.tensor for name, array in self._arrays().items()}
         settings = self.symbol.settings
-        if trained is None:  # of one image, say, there may be nothing to split between so many workers
+        if trained is None:  # a single image, for instance, cannot be split between many workers
             settings = replace(settings, for_training=False, on_infeasible="replicate")
 
         def compile_with(settings: Settings) -> Partition:
@@ -299,24 +295,22 @@ class PartitionedOperator:
             types=tuple(types.items()),
             settings=settings,
             compile_with=compile_with,
-            present=self.training_plan,  # which keeps the parameters where they are
+            present=self.training_plan,  # keeps the parameters' layout
         )
         executor = self.symbol.bind_shards(partition, shared)
         if trained is not None:
-            self._trained_so = trained, differentiated
+            self._training_kind = trained, differentiated
         if self._hook is not None:
             watch_operators(executor, *self._hook)
         return executor
 
     def _check_shapes(self, shapes: Mapping[str, Any]) -> None:
-        """Raise a ShapeError for inputs that ask for other shapes of the parameters: the graph of a block that was initialized by its
-        first call does not state them.
-        """
+        """Raise ShapeError for inputs that need other shapes of the parameters, which the block's graph may not contain."""
         whole = self.symbol.whole
         try:
             arguments, _, states = whole.infer_shape_partial(**shapes)
         except mx.base.MXNetError:
-            return  # binding explains it
+            return  # binding reports it
         inferred = dict(
             zip((*whole.list_arguments(), *whole.list_auxiliary_states()), (*arguments, *states), strict=True)
         )
@@ -328,13 +322,12 @@ class PartitionedOperator:
                     f"{tuple(inferred[name])}."
                 )
 
-    def _share_parameters(self, bound: Bound) -> None:
-        """Have the parameters lie where this executor has them."""
+    def _share_parameters(self, bound: BoundExecutor) -> None:
         for name, array in self._arrays().items():
             array.move(bound.executor.variables[name])
 
-    def _drop_some(self, last: Bound) -> None:
-        """Give the memory back of executors that have the parameters elsewhere, and of those that were not used for long."""
+    def _drop_some(self, last: BoundExecutor) -> None:
+        """Free executors with other layouts of the parameters, and those not used for long."""
         arrays = self._arrays()
         kept = [
             bound
@@ -347,12 +340,12 @@ class PartitionedOperator:
 
 
 def _make_anchor(context: Any) -> Any:
-    """The array for whose sake autograd calls backward: its gradient counts the calls that one backward ran through."""
+    """Return an array whose gradient counts the calls that one backward ran through."""
     anchor = mx.nd.zeros((1,), ctx=context)
     anchor.attach_grad()
     return anchor
 
 
 def _serves(own: Any, wanted: Any) -> bool:
-    """Whether an executor for `own` runs what is wanted: one for training runs inference over the same inputs, too."""
+    """Return True if an executor for `own` can run `wanted`; training executors also run inference."""
     return bool(own[:2] == wanted[:2] and (own[2:] == wanted[2:] or wanted[2] is None))

@@ -1,24 +1,23 @@
-"""Gluon's parameters over shards: every method of theirs works as it did, on arrays that lie where the plan has them."""
+"""Gluon parameters over shards: every method works as before, on arrays with the plan's layouts."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import mxnet as mx
 from mxnet import autograd
 
 from tofu.errors import DeviceError, UnsupportedError
-from tofu.mxnet.gluon.trainer import send_shards
-from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray, add, on_host, zeros_like
+from tofu.mxnet.gluon.trainer import extend_class, send_shards
+from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray, add, on_host
 from tofu.mxnet.runtime.arrays.shards import as_legacy
 
 
 class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
-    """What `shard_parameter` adds to a class of parameters: arrays that may lie in shards."""
+    """Base class that `shard_parameter` adds to a class of parameters: its arrays may be sharded."""
 
     _followed: tuple[Any, ...] = ()
     has_sparse_gradient = False
@@ -27,31 +26,28 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def array(self) -> ParameterArray | None:
-        """The values, or None before they are initialized."""
+        """Values, or None before they are initialized."""
         return self._data[0] if self._data else None
 
     @property
     def gradient(self) -> ParameterArray | None:
-        """The gradient, or None where there is none."""
+        """Gradient, or None."""
         return self._grad[0] if self._grad else None
 
     def data(self, ctx: Any = None) -> Any:
-        """The values, as an array of `mx.np` where `mx.npx.set_np()` is on."""
+        """Return the values, as an array of `mx.np` if `mx.npx.set_np()` is on."""
         return _as_asked(super().data(ctx))
 
     def grad(self, ctx: Any = None) -> Any:
-        """The gradient, as an array of `mx.np` where `mx.npx.set_np()` is on."""
+        """Return the gradient, as an array of `mx.np` if `mx.npx.set_np()` is on."""
         return _as_asked(super().grad(ctx))
 
     def follow(self, operator: Any) -> None:
-        """Have `operator.settle()` called before values or gradients are read, so that they are those of the last backward.
-
-        An operator that was followed before, of the block as it was, is so as long as calls of it wait for their backward.
-        """
+        """Call `operator.settle()` before values or gradients are read. Earlier operators stay while their calls wait for a backward."""
         self._followed = (*self._followed, operator)
 
     def settle(self) -> None:
-        """Have what ran put its results here."""
+        """Settle all operators that were followed."""
         for operator in self._followed:
             operator.settle()
         if len(self._followed) > 1:
@@ -60,19 +56,19 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def grad_req(self) -> str:
-        """What becomes of gradients."""
+        """Gradient request."""
         request: str = super().grad_req
         return request
 
     @grad_req.setter
     def grad_req(self, request: str) -> None:
-        self.settle()  # what was differentiated before belongs to the gradient that was there
+        self.settle()  # earlier results belong to the earlier gradient
         super(Sharded, type(self)).grad_req.fset(self, request)
         if self.array is not None:
             self.array.gradient = self.gradient
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """As Gluon's. An array of before keeps its values, in shards of its own: those where it lay are the new array's."""
+        """Initialize as in Gluon. The old array keeps its values in other shards; the new array gets its shards."""
         self.settle()
         before = self.array
         super().initialize(*args, **kwargs)
@@ -94,7 +90,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._init_grad()
 
     def _place(self, contexts: Sequence[Any]) -> None:
-        """Note where the user has the parameter. The arrays are in the host's memory and, once there is a plan, on the workers."""
+        """Store the user's context. The arrays are on the host and, once there is a plan, on the workers."""
         _check_one(self.name, contexts)
         context = contexts[0]
         self._ctx_list = [context]
@@ -102,35 +98,32 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._ctx_map[context.device_typeid & 1] = [None] * context.device_id + [0]
 
     def _init_grad(self) -> None:
-        """Gradients of zeros beside the values, which autograd does not know of and no Trainer has to use."""
         self._grad = None
         if self.grad_req != "null" and self.array is not None:
             self.array._fresh_grad = False
-            gradient = ParameterArray(zeros_like(self.array.layout), self._check_gradient_use)
+            gradient = ParameterArray(self.array.layout.zeros_like(), self._check_gradient_use)
             gradient.is_sparse = self.has_sparse_gradient
             self._grad = [gradient]
             self.array.gradient = self.gradient
 
     def _check_use(self) -> None:
-        """The whole array has no part in what autograd records: its gradient would lack what flows through the array itself."""
+        """Refuse recorded use of the whole array: its gradient would not include that use."""
         if autograd.is_recording() and self.grad_req != "null":
             raise UnsupportedError(
-                f"{self.name} is used inside autograd.record(), outside of the partitioned block that it belongs to, and its "
-                "gradient would lack that part. Compute with it inside of the block (weight decay: wd= of the optimizer), read it under "
-                "autograd.pause(), or share no parameters between a partitioned block and another."
+                f"{self.name} is used inside autograd.record() but outside of its partitioned block, and its gradient would lack that "
+                "part. Use it inside of the block (for weight decay, wd= of the optimizer), read it under autograd.pause(), or do not "
+                "share parameters between a partitioned block and another."
             )
         self.settle()
 
     def _check_gradient_use(self) -> None:
-        """A Trainer over machines pulls initial values and then sends gradients, by the same key and with nothing between the two in
-        MXNet's engine: gradients that arrive first would be pulled as the values.
-        """
+        """Wait for pending writes, then settle: a Trainer would otherwise pull gradients as initial values, by the same key."""
         if self.array is not None:
             self.array.wait_for_writes()
         self.settle()
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Where the parameter is said to be; its shards stay where they are, and its gradient begins with zeros, as in MXNet."""
+        """Set the parameter's context. Its shards stay where they are, and its gradient becomes zero, as in MXNet."""
         if self._data is None:
             super().reset_ctx(ctx)
         else:
@@ -143,10 +136,10 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         """Set the gradient to zeros."""
         if self.gradient is not None:
             self.settle()
-            self.gradient.put(zeros_like(self.gradient.layout))
+            self.gradient.put(self.gradient.layout.zeros_like())
 
     def cast(self, dtype: Any) -> None:
-        """Another type for values and gradient; the model is planned anew."""
+        """Cast values and gradient to another type. The model is planned again."""
         whole = None if self.array is None else self.array.astype(dtype)
         gradient = None if self.gradient is None or self.gradient.is_lapsed else self.gradient.astype(dtype)
         self._data = self._grad = None
@@ -161,8 +154,8 @@ _taking = threading.local()
 
 
 @contextmanager
-def taken_as_they_lie() -> Iterator[None]:
-    """Within it this thread's calls of `data()` are Gluon's own, which hands shards over to a block's operator."""
+def reading_shards() -> Iterator[None]:
+    """Inside it, `data()` returns Gluon's own arrays in this thread, so that shards reach a block's operator."""
     before = getattr(_taking, "is_on", False)
     _taking.is_on = True
     try:
@@ -177,27 +170,27 @@ def _as_asked(array: Any) -> Any:
 
 
 def check_parameter(parameter: Any) -> None:
-    """Raise a TofuError for a parameter that cannot lie in shards."""
+    """Raise a TofuError for a parameter that cannot be sharded."""
     if isinstance(parameter, Sharded):
         raise UnsupportedError(
-            f"{parameter.name} belongs to a partitioned block already. Partition the one block that has all of the model's parameters."
+            f"{parameter.name} already belongs to a partitioned block. Partition one block with all of the model's parameters."
         )
     if parameter._stype != "default":
         raise UnsupportedError(
-            f"{parameter.name} has {parameter._stype} storage, and lies in dense shards in a partitioned block; leave stype out."
+            f"{parameter.name} has {parameter._stype} storage, but a partitioned block has dense shards; leave stype out."
         )
     if parameter._data is not None or parameter._deferred_init:
         _check_one(parameter.name, parameter.list_ctx())
 
 
 def shard_parameter(parameter: Any) -> None:
-    """Have a parameter of Gluon keep its arrays in shards, wherever it is used already."""
+    """Make a Gluon parameter keep its arrays as shards, everywhere it is used."""
     mx.gluon.ParameterDict.zero_grad = _zero_gradients
     values, gradients, contexts = parameter._data, parameter._grad, parameter._ctx_list
     kind: Any = type(parameter)
-    parameter.__class__ = _sharded(kind)
+    parameter.__class__ = extend_class(kind, Sharded)
     parameter.has_sparse_gradient = parameter._grad_stype != "default"
-    parameter._grad_stype = "default"  # what Trainers ask for, and shards have
+    parameter._grad_stype = "default"  # shards are dense, and Trainers read this
     if parameter._trainer is not None:
         send_shards(parameter._trainer)
     if values is not None:
@@ -210,24 +203,19 @@ _zero_whole_gradients = mx.gluon.ParameterDict.zero_grad
 
 
 def _zero_gradients(parameters: Any) -> None:
-    """`ParameterDict.zero_grad`, which hands all gradients to one operator: those in shards would be made whole for it, and may be gone."""
-    others = mx.gluon.ParameterDict(parameters.prefix)
+    """Replace `ParameterDict.zero_grad`, which would gather all sharded gradients for one operator."""
+    ordinary = mx.gluon.ParameterDict(parameters.prefix)
     for name, parameter in parameters.items():
         if isinstance(parameter, Sharded):
             parameter.zero_grad()
         else:
-            others._params[name] = parameter
-    _zero_whole_gradients(others)
+            ordinary._params[name] = parameter
+    _zero_whole_gradients(ordinary)
 
 
 def _check_one(name: str, contexts: Sequence[Any]) -> None:
     if len(contexts) != 1:
         raise DeviceError(
-            f"{name} is initialized on {', '.join(map(str, contexts))}. A partitioned block spreads itself over its workers: initialize it "
-            "on one context, where its inputs will be, and name the workers' devices in tofu.gluon.partition(net, contexts=[...])."
+            f"{name} is initialized on {', '.join(map(str, contexts))}. A partitioned block is distributed over its workers: initialize it "
+            "in one context, that of its inputs, and name the workers' devices in tofu.gluon.partition(net, contexts=[...])."
         )
-
-
-@cache
-def _sharded(kind: Any) -> type:
-    return type(f"Sharded{kind.__name__}", (Sharded, kind), {})

@@ -1,7 +1,6 @@
-"""Gluon's Trainers between machines: parameters that lie in shards are sent in shards, each distinct one once.
+"""Gluon Trainers between machines: sharded parameters are sent shard by shard, each distinct one once.
 
-MXNet's Trainer hands whole arrays to its kvstore. One that trains parameters of a partitioned block becomes a Trainer of its own class that
-puts a `ShardStore` before the kvstore; Trainers of other parameters stay what they are.
+A Trainer of a partitioned block's parameters becomes a subclass of its class with a `ShardStore` before its kvstore.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from typing import Any
 import mxnet as mx
 
 from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray
-from tofu.mxnet.runtime.cluster.agreed import AgreedLayout, agree, parameter_array
 from tofu.mxnet.runtime.cluster.cluster import compare_plans, make_key
+from tofu.mxnet.runtime.cluster.exchange import ExchangeLayout, agree, parameter_array
 from tofu.mxnet.runtime.cluster.horovod import HorovodShardTrainer, is_horovod_trainer
 
-# Optimizers that give each part of a weight what they give it in the whole, whatever else they update: no norms, no random numbers, and no
-# count of their own calls (Nadam's schedule has one).
+# Optimizers that update a part of a weight as they do inside the whole: without norms, random numbers, and a count of their own calls
+# (as in Nadam's schedule).
 ELEMENTWISE = frozenset(
     getattr(mx.optimizer, name)
     for name in ("SGD", "ccSGD", "NAG", "Signum", "FTML", "Adam", "AdaGrad", "RMSProp", "AdaDelta", "Ftrl", "Adamax")
@@ -26,26 +25,27 @@ ELEMENTWISE = frozenset(
 
 
 def send_shards(trainer: Any) -> None:
-    """Have a Trainer send the parameters of partitioned blocks in shards, from its first step on; it is changed in place."""
+    """Make a Trainer send the parameters of partitioned blocks in shards, from its first step on. It is changed in place."""
     kind: Any = type(trainer)
     if not issubclass(kind, (ShardTrainer, HorovodShardTrainer)):
-        trainer.__class__ = _sharded(kind, HorovodShardTrainer if is_horovod_trainer(trainer) else ShardTrainer)
+        trainer.__class__ = extend_class(kind, HorovodShardTrainer if is_horovod_trainer(trainer) else ShardTrainer)
 
 
 @cache
-def _sharded(kind: Any, mixin: Any) -> type:
-    return type(f"Sharded{kind.__name__}", (mixin, kind), {"__module__": kind.__module__})
+def extend_class(kind: Any, mixin: Any, prefix: str = "Sharded") -> type:
+    """Return a class of MXNet's with a base class added before it."""
+    return type(f"{prefix}{kind.__name__}", (mixin, kind), {"__module__": kind.__module__})
 
 
 class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """What `send_shards` adds to a Trainer's class: its kvstore is given shards."""
+    """Base class that `send_shards` adds to a Trainer's class: its kvstore gets shards."""
 
     _kvstore: Any
     _params_to_init: list[Any]
 
     def _init_kvstore(self) -> None:
         super()._init_kvstore()
-        # Servers that update shards know neither which belong together nor what was asked for their whole by its index.
+        # Servers that update shards do not know which belong together, nor the settings of the whole by its index.
         if self._kvstore and (not self._update_on_kvstore or (self._distributed and is_elementwise(self._optimizer))):
             self._kvstore = ShardStore(self._kvstore)
 
@@ -62,25 +62,24 @@ class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
         super()._allreduce_grads()
 
     def _list_arrays(self, parameters: Any) -> dict[int, ParameterArray]:
-        """The values that lie in shards, by the index of their parameter."""
         arrays = {self._param2idx[parameter.name]: parameter_array(parameter) for parameter in parameters}
         return {index: array for index, array in arrays.items() if array is not None}
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Whether servers may run an optimizer on the shards of a weight, as if each were a weight of its own."""
+    """Return True if servers may update each shard of a weight like a separate weight."""
     return type(optimizer) in ELEMENTWISE and not (optimizer.idx2name or optimizer.lr_mult or optimizer.wd_mult)
 
 
 class ShardStore:
-    """A kvstore that is handed whole parameters, and hands on their shards: each distinct one under a key of its own.
+    """Kvstore that gets whole parameters and passes on their shards, each distinct one under its own key.
 
-    Arrays that do not lie in shards go under their own keys, as they would go to `kvstore`.
+    Arrays without shards keep their own keys.
     """
 
     def __init__(self, kvstore: Any) -> None:
         self._kvstore = kvstore
-        self._agreed: dict[int, AgreedLayout] = {}
+        self._agreed: dict[int, ExchangeLayout] = {}
         self._keys: dict[int, list[int]] = {}  # for each of a parameter's distinct shards
         self._is_settled: set[int] = set()
 
@@ -88,7 +87,7 @@ class ShardStore:
         return getattr(self._kvstore, name)
 
     def share(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Have all machines begin with the values of the first. Raises PlanError where they lie in other shards than there."""
+        """Start all machines with the first machine's values. Raise PlanError if they have other shards."""
         if not arrays:
             return
         agreed, text = agree(arrays)
@@ -99,22 +98,20 @@ class ShardStore:
             for _, held in values.list_distinct():
                 self._keys[index].append(make_key())
                 self._kvstore.broadcast(self._keys[index][-1], held[0], held)
-            # A gradient goes by the same key, and need not depend on its parameter: one that arrives first would be pulled as its values.
+            # A gradient has the same key. If it arrived before the values are pulled, it would be pulled in their place.
             for shard in values.arrays:
                 shard.wait_to_read()
             agreed[index].write(array, values)
         self._agreed |= agreed
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Before the first gradients of parameters are sent: where they lie by then is how they go. They may have been shared before the
-        model was planned.
-        """
+        """Before the first gradients of parameters are sent, fix their layout; they may have been shared before the model was planned."""
         first = {i: array for i, array in arrays.items() if i in self._agreed and i not in self._is_settled}
         self.share({i: array for i, array in first.items() if not self._agreed[i].is_of(array)})
         self._is_settled |= first.keys()
 
     def pushpull(self, key: int, value: Any, out: Any = None, priority: int = 0) -> None:
-        """As the kvstore's, of lists with the one array that a parameter in shards has."""
+        """Exchange as the kvstore does; the lists have the one array of a sharded parameter."""
         agreed = self._agreed.get(key)
         if agreed is None:
             self._kvstore.pushpull(key, value, out=out, priority=priority)

@@ -1,46 +1,19 @@
-"""The lowerings of MXNet's operators, one a file: to parts of `csrc/nnvm/parts`, or MXNet's own. And three passes that every graph gets."""
+"""Lowerings of MXNet's operators to parts of `csrc/nnvm/parts` or to MXNet's own, and three passes that every graph gets."""
 
 from tofu.lowering import Lowering
-from tofu.mxnet.lowerings import (
-    batch_norm,
-    deformable,
-    group_norm,
-    layer_norm,
-    loss,
-    moments,
-    one_hot,
-    pick,
-    pooling,
-    proposal,
-    resize,
-    sequence,
-    softmax,
-    softmax_output,
-    spatial,
-    take,
-)
-from tofu.mxnet.lowerings.heads import unmerge_heads
-from tofu.mxnet.lowerings.scratch import mend_scratch
-from tofu.mxnet.lowerings.unwritten import fill_unwritten
+from tofu.mxnet.lowerings import group_norm, indexing, loss, moments, normalization, softmax, spatial
+from tofu.mxnet.lowerings.attention_heads import unmerge_heads
+from tofu.mxnet.lowerings.completion import fill_unwritten, mend_scratch
 
 LOWERINGS: dict[str, Lowering] = {
-    **batch_norm.LOWERINGS,
-    **deformable.LOWERINGS,
     **group_norm.LOWERINGS,
-    **layer_norm.LOWERINGS,
+    **indexing.LOWERINGS,
     **loss.LOWERINGS,
     **moments.LOWERINGS,
-    **one_hot.LOWERINGS,
-    **pick.LOWERINGS,
-    **pooling.LOWERINGS,
-    **proposal.LOWERINGS,
-    **resize.LOWERINGS,
-    **sequence.LOWERINGS,
+    **normalization.LOWERINGS,
     **softmax.LOWERINGS,
-    **softmax_output.LOWERINGS,
     **spatial.LOWERINGS,
-    **take.LOWERINGS,
 }
-"""By operator."""
+"""Operator -> its lowering."""
 
 __all__ = ["LOWERINGS", "fill_unwritten", "mend_scratch", "unmerge_heads"]

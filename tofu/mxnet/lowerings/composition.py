@@ -1,24 +1,26 @@
-"""Operators written as several of MXNet's own, for lowerings that need no kernel of theirs.
+"""Lowerings composed of MXNet's own operators, which need no kernel of Tofu's.
 
-The dimensions of every tensor are named, "b c s0 s1", by which the parts agree on what is split; one of extent 1 that others are spread
-along has none (`ONE`), nor has one that is not split (`UNNAMED`), or that others are merged in (`MERGED`, in a tensor that is given).
+Every tensor's dimensions have names, such as "b c s0 s1"; dimensions of one name are split together. Unnamed are a
+dimension of extent 1 that is broadcast (`ONE`), one that is never split (`UNNAMED`), and one in which several are
+merged (`MERGED`, of an input).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
-from tofu.lowering.parts import Parts
+from tofu.lowering.parts import Inputs, Parts
 
 ONE, UNNAMED, MERGED = "1", "_", "-"
 
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of a composition: its position in the graph, and how its dimensions are called."""
+    """Tensor of a composition: its position in the graph and the names of its dimensions."""
 
     position: int
     names: tuple[str, ...]
@@ -26,65 +28,62 @@ class Value:
 
 @dataclass
 class Composition:
-    """The parts of one operator, written in their order. All tensors between them are of one type."""
+    """Parts of one operator, added in their order. All tensors between them have one type."""
 
     parts: Parts
     dtype: str
     extents: dict[str, int] = field(default_factory=lambda: {ONE: 1})
 
     def read(self, slot: int, names: str) -> Value:
-        """The operator's input `slot`."""
+        """Return the operator's input `slot`."""
         named = tuple(names.split())
         for name, extent in zip(named, self.parts.shape(slot), strict=True):
             self.extents.setdefault(name, extent)
         return Value(self.parts.whole.inputs[slot], named)
 
     def add(self, name: str, op: str, inputs: Sequence[Value], names: Sequence[str], **attributes: object) -> Value:
-        """The one output of an operator of MXNet, called `name` between the parts."""
+        """Add an operator of MXNet, called `name`, and return its output."""
         made = Value(self.parts.inner_tensor(name, self.shape(names), self.dtype), tuple(names))
         written, called = (made.position,), _called((*inputs, made))
         self.parts.inner_operator(name, op, _texts(attributes), _positions(inputs), written, names=called)
         return made
 
     def give(self, slot: int, value: Value, names: str, op: str = "Reshape", **attributes: object) -> None:
-        """The operator's output `slot`, from a value: its cells, or what another operator makes of it."""
+        """Compute the operator's output `slot` from a value, by a reshape or by `op`."""
         output = Value(self.parts.whole.outputs[slot], tuple(names.split()))
         given = attributes if op != "Reshape" else {"shape": self.parts.output_shape(slot)}
         written, called = (output.position,), _called((value, output))
         self.parts.inner_operator(f"output{slot}", op, _texts(given), (value.position,), written, names=called)
 
     def finish(self, op: str, inputs: Sequence[Value], names: str, slot: int = 0, **attributes: object) -> None:
-        """The last part, which makes the operator's output `slot`."""
+        """Add the last part, which computes the operator's output `slot`."""
         called = _called((*inputs, Value(-1, tuple(names.split()))))
         written = (self.parts.whole.outputs[slot],)
         self.parts.last_operator(op, _texts(attributes), _positions(inputs), outputs=written, names=called)
 
     def reshape(self, name: str, value: Value, names: Sequence[str]) -> Value:
-        """The same cells under other dimensions."""
+        """Return the same elements in other dimensions."""
         return self.add(name, "Reshape", (value,), names, shape=self.shape(names))
 
     def sum(self, name: str, value: Value, over: Sequence[str]) -> Value:
-        """The sum over the named dimensions, which stay with extent 1."""
-        axes = tuple(d for d, one in enumerate(value.names) if one in over)
-        names = [ONE if one in over else one for one in value.names]
+        """Return the sum over the named dimensions, which stay with extent 1."""
+        axes = tuple(d for d, dimension in enumerate(value.names) if dimension in over)
+        names = [ONE if dimension in over else dimension for dimension in value.names]
         return self.add(name, "sum", (value,), names, axis=axes, keepdims=True) if axes else value
 
     def shape(self, names: Sequence[str]) -> tuple[int, ...]:
-        """The extents of named dimensions."""
+        """Return the extents of named dimensions."""
         return tuple(self.extents[name] for name in names)
 
 
 def round_single(text: str) -> float:
-    """A number of an attribute that MXNet holds in single precision."""
+    """Return the number in an attribute as MXNet stores it, in single precision."""
     return float(np.float32(text))
 
 
-def _visible(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple("" if name in (ONE, UNNAMED, MERGED) else name for name in names)
-
-
 def _called(values: Sequence[Value]) -> tuple[tuple[str, ...], ...]:
-    return tuple(_visible(value.names) for value in values)
+    hidden = (ONE, UNNAMED, MERGED)
+    return tuple(tuple("" if name in hidden else name for name in value.names) for value in values)
 
 
 def _positions(values: Sequence[Value]) -> tuple[int, ...]:
@@ -93,3 +92,35 @@ def _positions(values: Sequence[Value]) -> tuple[int, ...]:
 
 def _texts(attributes: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in attributes.items()}
+
+
+SUMMED_TYPES = ("float32", "float64")
+"""Types whose sums are exact enough. MXNet's sum of float16 is less precise than the stock kernels."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Mean, deviation and variance of the lines along some dimensions, which stay with extent 1 in `mean` and `variance`."""
+
+    mean: Value
+    deviation: Value
+    variance: Value
+
+
+def are_summed(inputs: Inputs) -> bool:
+    """Return True if all inputs have one type, whose sums a composition may compute."""
+    return all(tensor.dtype == inputs[0].dtype for tensor in inputs) and inputs[0].dtype in SUMMED_TYPES
+
+
+def measure(steps: Composition, data: Value, over: Sequence[str], lost: int = 0) -> Statistics:
+    """Return the statistics of `data` over the named dimensions, in two passes, which are exact whatever the mean.
+
+    The squares are divided by the number of elements minus `lost`.
+    """
+    count = prod(steps.shape(over))
+    total = steps.sum("total", data, over)
+    mean = steps.add("mean", "_div_scalar", (total,), total.names, scalar=count)
+    deviation = steps.add("deviation", "broadcast_sub", (data, mean), data.names)
+    squares = steps.sum("squares", steps.add("square", "square", (deviation,), data.names), over)
+    variance = steps.add("variance", "_div_scalar", (squares,), total.names, scalar=count - lost)
+    return Statistics(mean, deviation, variance)

@@ -1,4 +1,4 @@
-"""What all lowerings know of MXNet: the types that parts have kernels of, and attributes as they are written."""
+"""MXNet's conventions that lowerings share: the types of tensors between parts, and attributes as texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TYPES = ("float16", "float32", "float64")
 
 
 def check_type(operator: Operator, dtype: str) -> str:
-    """The type of a tensor between the parts of an operator. Raises UnsupportedError where it is of whole numbers."""
+    """Return `dtype`, the type of a tensor between the parts of an operator. Raise UnsupportedError if it is an integer type."""
     if dtype not in TYPES:
         raise UnsupportedError(
             f"{operator.op} {operator.name} would compute in {dtype}, and MXNet has kernels of it for {', '.join(TYPES)} "
@@ -20,10 +20,23 @@ def check_type(operator: Operator, dtype: str) -> str:
 
 
 def is_true(attributes: Attributes, name: str, otherwise: bool) -> bool:
-    """The value of a boolean attribute, as MXNet writes them."""
+    """Return the value of a boolean attribute, which MXNet writes as True, true or 1."""
     return attributes.get(name, str(otherwise)) in ("True", "true", "1")
 
 
 def positive_axis(attributes: Attributes, rank: int, otherwise: int) -> int:
-    """The attribute `axis`, counted from the front."""
+    """Return the attribute `axis`, counted from the front.
+
+    rank = 4, axis = "-1" -> 3
+    """
     return int(attributes.get("axis", otherwise)) % rank
+
+
+def select_attributes(attributes: Attributes, *names: str) -> dict[str, str]:
+    """Return the given attributes of these names."""
+    return {name: value for name, value in attributes.items() if name in names}
+
+
+def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """Return the shape of one number per line along `axis`, with extent 1 there."""
+    return (*shape[:axis], 1, *shape[axis + 1 :])

@@ -1,6 +1,7 @@
-"""InstanceNorm, GroupNorm and L2Normalization split along what they normalise: sums for each line, in MXNet's own operators.
+"""InstanceNorm, GroupNorm and L2Normalization split along the normalised dimensions, as sums per line in MXNet's own operators.
 
-An instance is a group of one channel. Data of groups is given a dimension for them, `g`, beside that of the channels in a group, `c`.
+An instance is a group of one channel. Grouped data gets a dimension `g` for the groups, before `c` for the channels
+in a group.
 """
 
 from __future__ import annotations
@@ -10,24 +11,22 @@ from math import prod
 
 from tofu.graph import Operator
 from tofu.lowering.parts import Inputs, Lowering, Parts
-from tofu.mxnet.lowerings.composition import MERGED, ONE, UNNAMED, Composition, Value, round_single
-from tofu.mxnet.lowerings.statistics import are_summed, measure
+from tofu.mxnet.lowerings.composition import MERGED, ONE, UNNAMED, Composition, Value, are_summed, measure, round_single
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """How dimensions are called: of the data, of what is normalised, of what belongs to a line, and of the parameters."""
+    """Names of the dimensions: of the data, of the elements, of one number per line, of the parameters, and those reduced."""
 
     data: str
-    cells: tuple[str, ...]
+    elements: tuple[str, ...]
     lines: tuple[str, ...]
     parameter: str
     over: tuple[str, ...]
 
     @property
     def spread(self) -> tuple[str, ...]:
-        """The parameters' dimensions beside the cells."""
-        return tuple(name if name == self.parameter else ONE for name in self.cells)
+        return tuple(name if name == self.parameter else ONE for name in self.elements)
 
 
 def _is_possible(operator: Operator, inputs: Inputs) -> bool:
@@ -35,7 +34,7 @@ def _is_possible(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _start(parts: Parts, slot: int) -> tuple[Composition, _Layout]:
-    """A composition, and how the dimensions of the data are called, which is the operator's input `slot`."""
+    """Return a composition and the names of the dimensions of the data, the operator's input `slot`."""
     shape = parts.shape(slot)
     space = tuple(f"s{d}" for d in range(len(shape) - 2))
     steps = Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype)
@@ -44,20 +43,19 @@ def _start(parts: Parts, slot: int) -> tuple[Composition, _Layout]:
         names = "b", "c", *space
         return steps, _Layout(" ".join(names), names, ("b", "c", *[ONE] * len(space)), "c", space)
     groups = int(parts.whole.attributes.get("num_groups", "1"))
-    channel = "c" if groups == 1 else UNNAMED  # a part of each of several groups is no box of the data
+    channel = "c" if groups == 1 else UNNAMED  # some channels of each of several groups are no box of the data
     steps.extents |= {"g": groups, channel: shape[1] // groups}
-    data, cells = " ".join(("b", MERGED, *space)), ("b", "g", channel, *space)
-    return steps, _Layout(data, cells, ("b", "g", *[ONE] * (len(space) + 1)), "g", (channel, *space))
+    data, elements = " ".join(("b", MERGED, *space)), ("b", "g", channel, *space)
+    return steps, _Layout(data, elements, ("b", "g", *[ONE] * (len(space) + 1)), "g", (channel, *space))
 
 
-def _read_cells(steps: Composition, slot: int, layout: _Layout, name: str) -> Value:
-    """The operator's input `slot`, as cells."""
+def _read_elements(steps: Composition, slot: int, layout: _Layout, name: str) -> Value:
     data = steps.read(slot, layout.data)
-    return data if data.names == layout.cells else steps.reshape(name, data, layout.cells)
+    return data if data.names == layout.elements else steps.reshape(name, data, layout.elements)
 
 
 def _read_lines(steps: Composition, slot: int, layout: _Layout, name: str) -> Value:
-    """The operator's input `slot`, a number for each line, beside the cells."""
+    """Return the operator's input `slot`, one number per line, broadcast against the elements."""
     return steps.reshape(name, steps.read(slot, " ".join(layout.lines[:2])), layout.lines)
 
 
@@ -66,17 +64,16 @@ def _read_parameter(steps: Composition, slot: int, layout: _Layout, name: str) -
 
 
 def _finish(steps: Composition, layout: _Layout, op: str, inputs: tuple[Value, Value]) -> None:
-    """The last two operations, or one: a result of cells, in the shape of the data."""
-    if tuple(layout.data.split()) == layout.cells:
+    if tuple(layout.data.split()) == layout.elements:
         steps.finish(op, inputs, layout.data)
         return
-    result = steps.add("result", op, inputs, layout.cells)
+    result = steps.add("result", op, inputs, layout.elements)
     steps.finish("Reshape", (result,), layout.data, shape=steps.parts.output_shape(0))
 
 
 def _expand_forward(parts: Parts) -> None:
     steps, layout = _start(parts, 0)
-    data = _read_cells(steps, 0, layout, "data")
+    data = _read_elements(steps, 0, layout, "data")
     gamma, beta = (_read_parameter(steps, n, layout, name) for n, name in ((1, "gamma"), (2, "beta")))
     found = measure(steps, data, layout.over)
     eps = round_single(parts.whole.attributes.get("eps", "1e-3" if layout.parameter == "c" else "1e-5"))
@@ -85,8 +82,8 @@ def _expand_forward(parts: Parts) -> None:
     saved = found.variance if layout.parameter == "c" else std
     for slot, value in ((1, found.mean), (2, saved)):
         steps.give(slot, value, " ".join(layout.lines[:2]))
-    normal = steps.add("normal", "broadcast_div", (found.deviation, std), layout.cells)
-    scaled = steps.add("scaled", "broadcast_mul", (normal, gamma), layout.cells)
+    normal = steps.add("normal", "broadcast_div", (found.deviation, std), layout.elements)
+    scaled = steps.add("scaled", "broadcast_mul", (normal, gamma), layout.elements)
     _finish(steps, layout, "broadcast_add", (scaled, beta))
 
 
@@ -107,66 +104,64 @@ def _expand_group_backward(parts: Parts) -> None:
 def _expand_gradient(
     steps: Composition, layout: _Layout, data_slot: int, gamma_slot: int, mean: Value, std: Value
 ) -> None:
-    """The gradients of data, gamma and beta; the operator's first input is that of its output."""
-    cells, lines = layout.cells, layout.lines
-    d_out = _read_cells(steps, 0, layout, "d_out")
-    data = _read_cells(steps, data_slot, layout, "data")
+    elements, lines = layout.elements, layout.lines
+    d_out = _read_elements(steps, 0, layout, "d_out")
+    data = _read_elements(steps, data_slot, layout, "data")
     gamma = _read_parameter(steps, gamma_slot, layout, "gamma")
-    deviation = steps.add("deviation", "broadcast_sub", (data, mean), cells)
-    normal = steps.add("normal", "broadcast_div", (deviation, std), cells)
-    slope = steps.add("slope", "elemwise_mul", (d_out, normal), cells)
+    deviation = steps.add("deviation", "broadcast_sub", (data, mean), elements)
+    normal = steps.add("normal", "broadcast_div", (deviation, std), elements)
+    slope = steps.add("slope", "elemwise_mul", (d_out, normal), elements)
     projected, total = steps.sum("projected", slope, layout.over), steps.sum("total", d_out, layout.over)
-    others = tuple(d for d, name in enumerate(cells) if name != layout.parameter)
+    others = tuple(d for d, name in enumerate(elements) if name != layout.parameter)
     for slot, value in ((1, projected), (2, total)):
         steps.give(slot, value, layout.parameter, "sum", axis=others)
     count = prod(steps.shape(layout.over))
     shares = [
         steps.add(f"share{n}", "_div_scalar", (v,), lines, scalar=count) for n, v in enumerate((total, projected))
     ]
-    centred = steps.add("centred", "broadcast_sub", (d_out, shares[0]), cells)
-    along = steps.add("along", "broadcast_mul", (normal, shares[1]), cells)
-    difference = steps.add("difference", "elemwise_sub", (centred, along), cells)
+    centred = steps.add("centred", "broadcast_sub", (d_out, shares[0]), elements)
+    along = steps.add("along", "broadcast_mul", (normal, shares[1]), elements)
+    difference = steps.add("difference", "elemwise_sub", (centred, along), elements)
     scale = steps.add("scale", "broadcast_div", (gamma, std), lines)
     _finish(steps, layout, "broadcast_mul", (difference, scale))
 
 
 def _start_l2(parts: Parts, slot: int) -> tuple[Composition, list[str], list[str], list[str]]:
-    """A composition, and the names of cells, of lines beside them, and of the dimensions that are normalised."""
+    """Return a composition, and the dimensions of the elements, of one number per line, and those normalised."""
     rank, mode = len(parts.shape(slot)), parts.whole.attributes.get("mode", "instance")
-    cells = ["b", "c", *(f"s{d}" for d in range(rank - 2))]
-    over = {"instance": cells[1:], "channel": ["c"], "spatial": cells[2:]}[mode]
+    elements = ["b", "c", *(f"s{d}" for d in range(rank - 2))]
+    over = {"instance": elements[1:], "channel": ["c"], "spatial": elements[2:]}[mode]
     return (
         Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype),
-        cells,
-        [ONE if name in over else name for name in cells],
+        elements,
+        [ONE if name in over else name for name in elements],
         over,
     )
 
 
-def _list_saved(parts: Parts, cells: list[str]) -> list[str]:
-    """The dimensions of the norms that L2Normalization saves."""
-    kept = {"instance": ["b"], "channel": ["b", ONE, *cells[2:]], "spatial": ["b", "c"]}
+def _list_saved(parts: Parts, elements: list[str]) -> list[str]:
+    kept = {"instance": ["b"], "channel": ["b", ONE, *elements[2:]], "spatial": ["b", "c"]}
     return kept[parts.whole.attributes.get("mode", "instance")]
 
 
 def _expand_l2(parts: Parts) -> None:
-    steps, cells, lines, over = _start_l2(parts, 0)
-    data = steps.read(0, " ".join(cells))
-    total = steps.sum("sum", steps.add("square", "square", (data,), cells), over)
+    steps, elements, lines, over = _start_l2(parts, 0)
+    data = steps.read(0, " ".join(elements))
+    total = steps.sum("sum", steps.add("square", "square", (data,), elements), over)
     eps = round_single(parts.whole.attributes.get("eps", "1e-10"))
     norm = steps.add("norm", "sqrt", (steps.add("above", "_plus_scalar", (total,), lines, scalar=eps),), lines)
-    steps.give(1, norm, " ".join(_list_saved(parts, cells)))
-    steps.finish("broadcast_div", (data, norm), " ".join(cells))
+    steps.give(1, norm, " ".join(_list_saved(parts, elements)))
+    steps.finish("broadcast_div", (data, norm), " ".join(elements))
 
 
 def _expand_l2_backward(parts: Parts) -> None:
-    steps, cells, lines, over = _start_l2(parts, 0)
-    d_out, out = (steps.read(slot, " ".join(cells)) for slot in (0, 1))
-    norm = steps.reshape("norm", steps.read(2, " ".join(_list_saved(parts, cells))), lines)
-    projected = steps.sum("projected", steps.add("product", "elemwise_mul", (d_out, out), cells), over)
-    along = steps.add("along", "broadcast_mul", (out, projected), cells)
-    difference = steps.add("difference", "elemwise_sub", (d_out, along), cells)
-    steps.finish("broadcast_div", (difference, norm), " ".join(cells))
+    steps, elements, lines, over = _start_l2(parts, 0)
+    d_out, out = (steps.read(slot, " ".join(elements)) for slot in (0, 1))
+    norm = steps.reshape("norm", steps.read(2, " ".join(_list_saved(parts, elements))), lines)
+    projected = steps.sum("projected", steps.add("product", "elemwise_mul", (d_out, out), elements), over)
+    along = steps.add("along", "broadcast_mul", (out, projected), elements)
+    difference = steps.add("difference", "elemwise_sub", (d_out, along), elements)
+    steps.finish("broadcast_div", (difference, norm), " ".join(elements))
 
 
 LOWERINGS = {

@@ -1,9 +1,8 @@
-"""Gradients of losses: MakeLoss's divided by the number of valid cells, and a regression output's split within a sample.
+"""Gradients of losses: MakeLoss divided by the number of valid elements, and regression outputs split within a sample.
 
-The workers count valid cells first. Of a regression they compute differences, then multiply them by the whole's quotient. MXNet divides a
-regression's grad_scale by the outputs of a sample, in single precision, and not every quotient comes out of a part's outputs. Where
-grad_scale is their number it gives 1, for a part as for the whole: so the stock kernel computes the differences. The other parts:
-`csrc/nnvm/parts/loss.cc`, described in `tdl_ops/mxnet/loss_parts.py`.
+The workers count valid elements first. A regression's differences are multiplied by the quotient of the whole: MXNet
+divides grad_scale by the outputs of a sample, and a shard has fewer. Parts: `csrc/nnvm/parts/loss.cc`, described in
+`tdl_ops/mxnet/loss_parts.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def _expand_make_loss(parts: Parts) -> None:
 
 
 def _divides(operator: Operator, inputs: Inputs) -> bool:
-    """Whether a sample has several outputs, whose number is not grad_scale."""
+    """Return True if a sample has several outputs, whose number is not grad_scale."""
     outputs = prod(inputs[0].shape[1:])
     return outputs > 1 and _scale(operator) != outputs and inputs[1].dtype in TYPES
 
@@ -47,10 +46,10 @@ def _expand_regression(parts: Parts) -> None:
     outputs = prod(label.shape[1:])
     difference = parts.inner_tensor("difference", out.shape, out.dtype)
     unwritten = parts.inner_tensor("unwritten", label.shape, label.dtype)
-    one = {"grad_scale": str(outputs)}
-    origin = replace(find_origin(parts.whole), rewritten=one)  # the operator's own node, but for its scale
+    plain = {"grad_scale": str(outputs)}
+    origin = replace(find_origin(parts.whole), rewritten=plain)  # with this scale the kernel computes plain differences
     written = (difference, unwritten)
-    parts.inner_operator("difference", parts.whole.op, one, parts.whole.inputs, written, origin)
+    parts.inner_operator("difference", parts.whole.op, plain, parts.whole.inputs, written, origin)
     quotient = {"grad_scale": str(float(_scale(parts.whole) / np.float32(outputs)))}
     parts.last_operator("_tofu_scale", quotient, (difference,), outputs=parts.whole.outputs[:1])
 

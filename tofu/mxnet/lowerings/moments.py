@@ -1,4 +1,4 @@
-"""Means and variances, and L2 norms, split along the dimensions that they reduce: sums over the workers, in MXNet's own operators."""
+"""Means, variances and L2 norms split along the dimensions that they reduce, as sums in MXNet's own operators."""
 
 from __future__ import annotations
 
@@ -9,47 +9,44 @@ from tdl_ops.mxnet.attributes import parse_attribute
 from tdl_ops.mxnet.reduced import list_reduced
 from tofu.graph import Operator
 from tofu.lowering.parts import Inputs, Lowering, Parts
-from tofu.mxnet.lowerings.composition import ONE, Composition, Value
+from tofu.mxnet.lowerings.composition import ONE, Composition, Value, are_summed, measure
 from tofu.mxnet.lowerings.conventions import is_true
-from tofu.mxnet.lowerings.statistics import are_summed, measure
 
 
 def _is_possible(operator: Operator, inputs: Inputs) -> bool:
-    """Results of the inputs' own type."""
     return are_summed(inputs) and operator.attributes.get("dtype", "None") in ("None", inputs[0].dtype)
 
 
 def _has_squares(operator: Operator, inputs: Inputs) -> bool:
-    """Absolute numbers are summed by the stock kernel."""
+    """Return True for L2 norms; the stock kernel sums absolute values."""
     own = operator.attributes
     return are_summed(inputs) and own.get("ord", "2") == "2" and own.get("out_dtype", "None") == "None"
 
 
 class _Reduction:
-    """How the dimensions of a reduced tensor are called: as the index variables of the stock operator."""
+    """Names of the dimensions of a reduced tensor, equal to the index variables of the stock operator."""
 
     def __init__(self, parts: Parts, slot: int, axes: str) -> None:
         own, shape = parts.whole.attributes, parts.shape(slot)
         self.keepdims = is_true(own, "keepdims", False)
         self.axes = tuple(list_reduced(parse_attribute(own.get(axes, "None")), False, len(shape)))
         kept = [d for d in range(len(shape)) if d not in self.axes]
-        is_gradient = parts.whole.op.startswith("_backward")  # whose variables are those of the whole tensor
+        is_gradient = parts.whole.op.startswith("_backward")  # its index variables are numbered by dimension
         names = {d: f"i{d if self.keepdims or is_gradient else n}" for n, d in enumerate(kept)}
         names |= {d: f"i{d}" if is_gradient else f"r{n}" for n, d in enumerate(self.axes)}
         self.over = [names[d] for d in self.axes]
-        self.cells = [names[d] for d in range(len(shape))]
+        self.elements = [names[d] for d in range(len(shape))]
         self.lines = [ONE if d in self.axes else names[d] for d in range(len(shape))]
         self.kept = self.lines if self.keepdims else [names[d] for d in kept]
         self.steps = Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype)
-        self.data = self.steps.read(slot, " ".join(self.cells))
+        self.data = self.steps.read(slot, " ".join(self.elements))
 
     def read_lines(self, slot: int, name: str) -> Value:
-        """The operator's input `slot`, a number for each line, beside the cells."""
         names = self.kept or [ONE] * len(self.steps.parts.shape(slot))
         return self.steps.reshape(name, self.steps.read(slot, " ".join(names)), self.lines)
 
     def finish(self, value: Value, *others: Value) -> None:
-        """The operator's outputs, in order, from numbers for each line: without the dimensions that are reduced, unless they are kept."""
+        """Compute the operator's outputs, in order, from one number per line, without the reduced dimensions unless keepdims."""
         shape = self.steps.parts.output_shape(0)
         names = " ".join(self.kept or [ONE] * len(shape))
         op = "_copy" if self.keepdims else "_np_sum" if shape == () else "sum"
@@ -67,16 +64,16 @@ def _expand_moments(parts: Parts) -> None:
 
 def _expand_moments_backward(parts: Parts) -> None:
     reduction = _Reduction(parts, 2, "axes")
-    steps, lines, cells = reduction.steps, reduction.lines, reduction.cells
+    steps, lines, elements = reduction.steps, reduction.lines, reduction.elements
     count = prod(steps.shape(reduction.over))
     d_mean, d_variance, mean = (
         reduction.read_lines(n, name) for n, name in ((0, "d_mean"), (1, "d_variance"), (3, "mean"))
     )
     share = steps.add("share", "_div_scalar", (d_mean,), lines, scalar=count)
     slope = steps.add("slope", "_mul_scalar", (d_variance,), lines, scalar=2 / count)
-    deviation = steps.add("deviation", "broadcast_sub", (reduction.data, mean), cells)
-    spread = steps.add("spread", "broadcast_mul", (deviation, slope), cells)
-    steps.finish("broadcast_add", (spread, share), " ".join(cells))
+    deviation = steps.add("deviation", "broadcast_sub", (reduction.data, mean), elements)
+    spread = steps.add("spread", "broadcast_mul", (deviation, slope), elements)
+    steps.finish("broadcast_add", (spread, share), " ".join(elements))
 
 
 def _expand_variance(parts: Parts, is_root: bool) -> None:
@@ -90,7 +87,7 @@ def _expand_variance(parts: Parts, is_root: bool) -> None:
 def _expand_norm(parts: Parts) -> None:
     reduction = _Reduction(parts, 0, "axis")
     steps = reduction.steps
-    square = steps.add("square", "square", (reduction.data,), reduction.cells)
+    square = steps.add("square", "square", (reduction.data,), reduction.elements)
     total = steps.sum("sum", square, reduction.over)
     reduction.finish(steps.add("root", "sqrt", (total,), reduction.lines))
 

@@ -1,34 +1,38 @@
-"""softmax and log_softmax split along their own dimension: the largest number of each line, then its sum of exponentials, over the workers.
+"""softmax, log_softmax and SoftmaxOutput split along the dimension of the softmax, for instance the classes.
 
-The parts: `csrc/nnvm/parts/softmax.cc`, described in `tdl_ops/mxnet/softmax_parts.py`.
+The workers find the maximum of each line, then its sum of exponentials. For SoftmaxOutput each worker compares the
+labels with its own classes; a gradient divided by the number of valid labels has them counted first. Parts:
+`csrc/nnvm/parts/softmax.cc` and `softmax_output.cc`, described in `tdl_ops/mxnet/softmax_parts.py` and
+`softmax_output_parts.py`.
 """
 
 from __future__ import annotations
 
+from math import prod
+
+import numpy as np
+
 from tofu.graph import Operator
 from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
-from tofu.mxnet.lowerings.conventions import check_type, is_true, positive_axis
+from tofu.mxnet.lowerings.conventions import check_type, is_true, positive_axis, reduce_shape, select_attributes
 
 
 def _is_plain(operator: Operator, inputs: Inputs) -> bool:
-    """Lengths and another type of the result are left to the stock kernel."""
+    """Return True without lengths and without another type of the result, which the stock kernel handles."""
     attributes = operator.attributes
     return not is_true(attributes, "use_length", False) and attributes.get("dtype", "None") == "None"
 
 
-def _attributes(parts: Parts, slot: int) -> tuple[dict[str, str], tuple[int, ...]]:
-    """The attributes of the parts, and the shape of what belongs to a line, from the operator's input `slot`."""
+def _softmax_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], tuple[int, ...]]:
     shape = parts.shape(slot)
-    kept = {name: value for name, value in parts.whole.attributes.items() if name in ("axis", "temperature")}
-    axis = positive_axis(kept, len(shape), -1)
-    return kept, (*shape[:axis], 1, *shape[axis + 1 :])
+    kept = select_attributes(parts.whole.attributes, "axis", "temperature")
+    return kept, reduce_shape(shape, positive_axis(kept, len(shape), -1))
 
 
-def expand_softmax(parts: Parts, attributes: Attributes, last: str, unread: tuple[int, ...] = ()) -> None:
-    """The parts of a softmax of the operator's first input; the `last` one is given inputs besides that it does not read."""
+def _expand_softmax(parts: Parts, attributes: Attributes, last: str, unread: tuple[int, ...] = ()) -> None:
+    """Add the parts of a softmax of the operator's first input; the part `last` also gets inputs that it does not read."""
     data, shape = parts.whole.inputs[0], parts.shape(0)
-    axis = positive_axis(attributes, len(shape), -1)
-    lines = (*shape[:axis], 1, *shape[axis + 1 :])
+    lines = reduce_shape(shape, positive_axis(attributes, len(shape), -1))
     largest = parts.inner_tensor("largest", lines, check_type(parts.whole, parts.graph_tensors[data].dtype))
     sums = parts.inner_tensor("sum", lines)
     parts.inner_operator("largest", "_tofu_softmax_maximum", attributes, (data,), (largest,))
@@ -36,23 +40,92 @@ def expand_softmax(parts: Parts, attributes: Attributes, last: str, unread: tupl
     parts.last_operator(last, attributes, (data, largest, sums, *unread))
 
 
-def _expand_forward(parts: Parts, name: str) -> None:
-    attributes, _ = _attributes(parts, 0)
-    expand_softmax(parts, attributes, f"_tofu_{name}_apply")
+def _expand_softmax_of(parts: Parts, name: str) -> None:
+    attributes, _ = _softmax_attributes(parts, 0)
+    _expand_softmax(parts, attributes, f"_tofu_{name}_apply")
 
 
-def _expand_backward(parts: Parts, name: str) -> None:
+def _expand_softmax_gradient(parts: Parts, name: str) -> None:
     d_out, out = parts.whole.inputs
-    attributes, lines = _attributes(parts, 1)
+    attributes, lines = _softmax_attributes(parts, 1)
     sums = parts.inner_tensor("sum", lines)
     read = (d_out, out) if name == "softmax" else (d_out,)
     parts.inner_operator("sum", f"_tofu_{name}_backward_sum", attributes, read, (sums,))
     parts.last_operator(f"_tofu_{name}_backward_apply", attributes, (d_out, out, sums))
 
 
+def _has_classes(operator: Operator, inputs: Inputs) -> bool:
+    """Return True if there is a label per line of classes and the gradient has no tensor as a factor."""
+    attributes = operator.attributes
+    data, label = (tensor.shape for tensor in inputs)
+    has_lines = len(data) == 2 or any(is_true(attributes, name, False) for name in ("multi_output", "preserve_shape"))
+    return has_lines and label != data and not is_true(attributes, "out_grad", False)
+
+
+def _class_attributes(parts: Parts) -> tuple[int, dict[str, str]]:
+    """Return the dimension of the classes, and the attributes of all parts: that dimension and the stock operator's index variables."""
+    rank = len(parts.shape(0))
+    is_multi = is_true(parts.whole.attributes, "multi_output", False)
+    axis = 1 if is_multi else rank - 1
+    names = ["b", "k", *(f"s{d}" for d in range(rank - 2))] if is_multi else [*(f"b{d}" for d in range(axis)), "k"]
+    return axis, {"axis": str(axis), "names": " ".join(names)}
+
+
+def _expand_output(parts: Parts) -> None:
+    _, attributes = _class_attributes(parts)
+    _expand_softmax(parts, attributes, "_tofu_softmax_output_apply", parts.whole.inputs[1:])
+
+
+def _expand_output_gradient(parts: Parts) -> None:
+    own = parts.whole.attributes
+    axis, attributes = _class_attributes(parts)
+    attributes |= select_attributes(own, "ignore_label", "use_ignore")
+    attributes |= {"classes": str(parts.shape(0)[axis]), "grad_scale": str(_output_scale(parts))}
+    if not is_true(own, "multi_output", False):  # MXNet does not smooth there
+        attributes["smooth_alpha"] = own.get("smooth_alpha", "0")
+    gradient = parts.whole.outputs[:1]
+    if own.get("normalization") != "valid":
+        parts.last_operator("_tofu_softmax_output_gradient", attributes, parts.whole.inputs, outputs=gradient)
+        return
+    names = _label_names(parts, attributes["names"])
+    counted = {"names": " ".join(names), "ignore_label": own.get("ignore_label", "-1")}
+    count = parts.inner_tensor("count", (1,))
+    # With named dimensions it may lack an axis: if the classes are split, every worker counts all labels.
+    dimensions = tuple("" if name == "only" else name for name in names), ("",)
+    parts.inner_operator("count", "_tofu_valid_labels", counted, parts.whole.inputs[1:], (count,), names=dimensions)
+    inputs = *parts.whole.inputs, count
+    parts.last_operator("_tofu_softmax_output_gradient_by_count", attributes, inputs, outputs=gradient)
+
+
+def _label_names(parts: Parts, names: str) -> list[str]:
+    """Return the label's index variables; `m` stands for all positions if they are merged."""
+    first, *others = (name for name in names.split() if name != "k")
+    rank = len(parts.shape(1))
+    if rank == 2 + len(others):
+        return [first, "only", *others]
+    return [first, *others] if rank == 1 + len(others) else [first, "m"]
+
+
+def _output_scale(parts: Parts) -> float:
+    """Return the factor of every element except for the number of valid labels, in single precision and MXNet's order."""
+    own, out, label = parts.whole.attributes, parts.shape(0), parts.shape(1)
+    scale = np.float32(own.get("grad_scale", "1"))
+    normalization = own.get("normalization", "null")
+    is_multi = is_true(own, "multi_output", False)
+    if is_multi and normalization != "valid":
+        scale /= np.float32(prod(out[2:]))
+    if normalization == "batch":
+        scale /= np.float32(label[0] if is_multi else prod(label))
+    return float(scale)
+
+
 LOWERINGS = {
-    "softmax": Lowering(lambda parts: _expand_forward(parts, "softmax"), is_possible=_is_plain),
-    "log_softmax": Lowering(lambda parts: _expand_forward(parts, "log_softmax"), is_possible=_is_plain),
-    "_backward_softmax": Lowering(lambda parts: _expand_backward(parts, "softmax"), is_possible=_is_plain),
-    "_backward_log_softmax": Lowering(lambda parts: _expand_backward(parts, "log_softmax"), is_possible=_is_plain),
+    "softmax": Lowering(lambda parts: _expand_softmax_of(parts, "softmax"), is_possible=_is_plain),
+    "log_softmax": Lowering(lambda parts: _expand_softmax_of(parts, "log_softmax"), is_possible=_is_plain),
+    "_backward_softmax": Lowering(lambda parts: _expand_softmax_gradient(parts, "softmax"), is_possible=_is_plain),
+    "_backward_log_softmax": Lowering(
+        lambda parts: _expand_softmax_gradient(parts, "log_softmax"), is_possible=_is_plain
+    ),
+    "SoftmaxOutput": Lowering(_expand_output, is_possible=_has_classes),
+    "_backward_SoftmaxOutput": Lowering(_expand_output_gradient, is_possible=_has_classes),
 }

@@ -1,1 +1,1 @@
-"""What a training step needs on one device and on every worker, from MXNet's own planner."""
+"""Memory of a training step on one device and on every worker, from MXNet's own planner."""

@@ -1,11 +1,13 @@
-"""The memory of a training step on one device and on every worker, without allocating any (paper section 6).
+"""Memory of a training step on one device and on every worker, without allocating any (paper section 6).
 
-What a bound module allocates is exact: shards, gradients, optimizer states, and the buffers that the planner shares between everything
-else. What kernels ask for while they run is an estimate (`tofu.mxnet.memory.workspace`).
+Exact: everything that a bound module allocates, which is shards, gradients, optimizer states, and the buffers that
+the planner shares between all other tensors. Estimated: workspace that kernels request while they run
+(`tofu.mxnet.memory.workspace`).
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
@@ -16,18 +18,30 @@ import numpy.typing as npt
 from tofu import _mxnet
 from tofu.engine import Source
 from tofu.graph import Graph, TensorKind
-from tofu.mxnet.backend.buffers import Variables, source_variables, worker_variables
-from tofu.mxnet.memory.gpu_pool import round_up
+from tofu.mxnet.backend.buffers import Variables, list_shard_shapes, source_variables, worker_variables
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.memory.report import ACTIVATIONS, FETCH_BUFFERS, GRADIENTS, USES, DeviceMemory
 from tofu.mxnet.memory.workspace import estimate_workspace
 from tofu.pipeline import Partition
 from tofu.program import worker_group
-from tofu.search.geometry import find_shards
+
+PAGE_BYTES, LARGE_BYTES = 4096, 2 << 20
+PAGE_VARIABLE, LARGE_VARIABLE = "MXNET_GPU_MEM_POOL_PAGE_SIZE", "MXNET_GPU_MEM_LARGE_ALLOC_ROUND_SIZE"
+
+
+def round_up(count: int) -> int:
+    """Return the bytes that MXNet's pool of GPU memory uses for an array: whole pages; above 2 MiB, multiples of 2 MiB.
+
+    See src/storage/pooled_storage_manager.h of MXNet 1.9.1.
+    """
+    page = int(os.environ.get(PAGE_VARIABLE, PAGE_BYTES))
+    large = int(os.environ.get(LARGE_VARIABLE, LARGE_BYTES))
+    rounded = -(-count // page) * page
+    return -(-rounded // large) * large if rounded > large else rounded
 
 
 def account_one_device(source: Source, states: OptimizerStates) -> DeviceMemory:
-    """One device that runs the whole training graph; `states` are those of the optimizer that will train it."""
+    """Return the memory of one device that runs the whole training graph, with these optimizer states."""
     graph = source.graph
     whole = {t: [tensor.shape] for t, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE}
     gradients = _mxnet.outputs(source.native.handle.value)[len(graph.outputs) :]
@@ -35,11 +49,11 @@ def account_one_device(source: Source, states: OptimizerStates) -> DeviceMemory:
 
 
 def account_workers(partition: Partition, states: OptimizerStates) -> tuple[DeviceMemory, ...]:
-    """The workers of a partition."""
+    """Return the memory of each worker of a partition."""
     graph, execution = partition.graph, partition.training
     problem, choices, workers = partition.problem, partition.choices, execution.workers
     shards = {
-        t: [tuple(int(end - begin) for begin, end in box) for box in find_shards(problem, t, choices.layout(t))]
+        t: list_shard_shapes(problem, t, choices.layout(t))
         for t, tensor in enumerate(graph.tensors)
         if tensor.kind is not TensorKind.INTERMEDIATE
     }
@@ -51,7 +65,7 @@ def account_workers(partition: Partition, states: OptimizerStates) -> tuple[Devi
 
 
 def count_rounding(partition: Partition) -> tuple[int, ...]:
-    """What MXNet's pool adds on each worker, if it is a GPU, before there is an optimizer."""
+    """Return the bytes that MXNet's GPU memory pool adds on each worker by rounding, without optimizer states."""
     return tuple(device.rounding_bytes for device in account_workers(partition, OptimizerStates(None, {})))
 
 
@@ -64,7 +78,7 @@ def _account(
     gradients: list[tuple[int, int]],
     states: OptimizerStates,
 ) -> list[DeviceMemory]:
-    """The devices of a graph. `shards`: variable -> its shape on each of them; `names`: group -> name, in the same order."""
+    """Return the devices of a graph. `shards`: variable -> shape on each device; `names`: group -> name, in the same order."""
     buffers = _mxnet.PlannedGraph(symbol.handle.value, *variables)
     planned = buffers.memory()
     entries = _Entries(buffers.entries(), gradients)
@@ -100,8 +114,6 @@ def _account(
 
 
 class _Entries:
-    """The planned entries of a graph, as lifetimes of buffers."""
-
     def __init__(self, table: Mapping[str, Any], gradients: list[tuple[int, int]]) -> None:
         self._names = table["nodes"]
         self._groups = {group: number for number, group in enumerate(table["groups"])}
@@ -115,7 +127,6 @@ class _Entries:
         return np.asarray(self._is_pooled & (self._columns["group"] == self._groups[group]))
 
     def buffers_of(self, group: str) -> list[int]:
-        """The bytes of each buffer of the pool: those of the largest entry in it."""
         rows = self._rows(group) & (self._columns["buffer"] >= 0)
         numbers, place = np.unique(self._columns["buffer"][rows], return_inverse=True)
         largest = np.zeros(len(numbers), np.int64)
@@ -129,7 +140,7 @@ class _Entries:
         return tuple(self._names[node] for node in np.unique(self._columns["node"][self._rows(group)]))
 
     def uses_of(self, group: str) -> npt.NDArray[np.int64]:
-        """[use, node of the group]: bytes in use. What is computed in place of something else is counted once, under its last use."""
+        """Return [use, node of the group]: bytes in use. Tensors computed in place count once, under their last use."""
         rows = self._rows(group)
         own = np.unique(self._columns["node"][rows])
         rows &= self._columns["buffer"] >= 0
@@ -150,7 +161,7 @@ class _Entries:
 
 
 class _Lifetime:
-    """A buffer from the first node of what is computed in it, in place, to the last that reads it."""
+    """A buffer from the first node that writes it to the last that reads it, including tensors computed in place."""
 
     def __init__(self, buffer: int = -1, first: int = 0) -> None:
         self.buffer, self.first, self.last, self.size, self.use = buffer, first, first, 0, FETCH_BUFFERS

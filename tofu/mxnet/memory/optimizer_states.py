@@ -1,4 +1,4 @@
-"""What an optimizer keeps for a weight, found by asking it about a tiny one."""
+"""States that an optimizer keeps for a weight, found by creating them for a tiny weight."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ from tofu.graph import Tensor
 
 
 def create_optimizer(name: str, parameters: Mapping[str, Any], **others: Any) -> Any:
-    """MXNet's optimizer of a name. Raises TofuError for names and parameters that MXNet does not have."""
+    """Return MXNet's optimizer of this name. Raise TofuError for a name or parameter that MXNet does not have."""
     kinds = mx.optimizer.Optimizer.opt_registry
     kind = kinds.get(name.lower())
     if kind is None:
-        public = {one: own_kind for one, own_kind in kinds.items() if not one.startswith("_")}  # without those of SVRG
-        own = sorted(one for one, own_kind in public.items() if own_kind.__module__.startswith("mxnet."))
+        is_own = {known: kind.__module__.startswith("mxnet.") for known, kind in kinds.items()}
+        own = sorted(known for known in kinds if is_own[known] and not known.startswith("_"))  # SVRG's have a _
         raise TofuError(f"MXNet has no optimizer {name!r}{suggest(name, kinds)}. It has {', '.join(own)}.")
     try:
         return mx.optimizer.create(name, **others, **parameters)
     except (ValueError, TypeError, AssertionError) as error:
-        known = sorted({one for base in kind.__mro__[:-1] for one in signature(base).parameters} - {"args", "kwargs"})
+        known = sorted({p for base in kind.__mro__[:-1] for p in signature(base).parameters} - {"args", "kwargs"})
         given = ", ".join(f"{key}={value}" for key, value in parameters.items())
-        raise TofuError(f"MXNet makes no optimizer {name}({given}): {error}. It takes {', '.join(known)}.") from error
+        raise TofuError(
+            f"MXNet cannot create {name}({given}): {error}. The optimizer takes {', '.join(known)}."
+        ) from error
 
 
 class OptimizerStates:
-    """The states of an MXNet optimizer, by the type and rank of the weight.
+    """States of an MXNet optimizer, by the type and rank of the weight.
 
     Parameters
     ----------
     optimizer
-        The name of an MXNet optimizer, or None for none.
+        The name of an MXNet optimizer, or None.
     parameters
         Its arguments: `momentum`, `multi_precision`, and so on.
     """
@@ -55,7 +57,7 @@ class OptimizerStates:
         self._known: dict[tuple[str, int], list[tuple[tuple[bool, ...], int]]] = {}
 
     def list_bytes(self, weight: Tensor, shard: tuple[int, ...]) -> list[int]:
-        """Bytes of each of the states beside a shard of this shape."""
+        """Return the bytes of each state for a shard of this shape."""
         key = weight.dtype, len(shard)
         if key not in self._known:
             self._known[key] = list(self._probe(*key))
@@ -65,23 +67,24 @@ class OptimizerStates:
         ]
 
     def _probe(self, dtype: str, rank: int) -> Iterator[tuple[tuple[bool, ...], int]]:
-        """For each state, the dimensions that it has of the weight (it may have extent 1 in others), and the bytes of an element."""
+        """Yield, for each state, which of the weight's dimensions it has (others have extent 1), and the bytes of an element."""
         if self._optimizer is None:
             return
         try:
             state = self._optimizer.create_state_multi_precision(0, mx.nd.zeros((2,) * rank, dtype=dtype))
         except (AssertionError, ValueError, mx.base.MXNetError) as error:
             raise TofuError(
-                f"{self.name} takes no {dtype} weight with {rank} dimensions: {error or 'it says so'}"
+                f"{self.name} takes no {dtype} weight with {rank} dimensions: {error or 'it refuses one'}"
             ) from error
-        for array in _list_arrays(state):
+        for array in list_arrays(state):
             if len(array.shape) == rank:
                 yield tuple(extent == 2 for extent in array.shape), np.dtype(array.dtype).itemsize
             else:
                 yield (False,) * rank, array.size * np.dtype(array.dtype).itemsize
 
 
-def _list_arrays(state: Any) -> list[Any]:
+def list_arrays(state: Any) -> list[Any]:
+    """Return the arrays in a state."""
     if isinstance(state, (tuple, list)):
-        return [array for part in state for array in _list_arrays(part)]
+        return [array for item in state for array in list_arrays(item)]
     return [state] if isinstance(state, mx.nd.NDArray) else []

@@ -1,4 +1,4 @@
-"""The memory of a training step of an MXNet model on one device and on every worker, part by part at the peak."""
+"""Report on the memory of a training step of an MXNet model, on one device and on every worker, at the peak."""
 
 from __future__ import annotations
 
@@ -24,27 +24,26 @@ LEGEND = {
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """What one device needs for a training step of an MXNet model, in bytes.
+    """Memory that one device needs for a training step, in bytes.
 
     Attributes
     ----------
     name
         "one device" or "worker 3".
     parameters_bytes, optimizer_bytes, inputs_bytes
-        Held through all steps: weights; what the optimizer keeps for them; data, labels, head gradients and auxiliary states.
+        Weights; their optimizer states; data, labels, head gradients and auxiliary states.
     gradients_bytes
-        All gradients, as they are at the end of a step.
+        All gradients at the end of a step.
     pool_bytes
         Buffers that gradients, activations and fetch buffers share.
     workspace_bytes
-        An estimate of what kernels ask for while they run.
+        Estimate of the memory that kernels request while they run.
     rounding_bytes
-        What the engine's pool of GPU memory adds, which rounds each array up; nothing on CPUs.
+        Memory that GPU memory pools add by rounding each array up.
     nodes
         Names of the device's operators and fetches in the order of execution.
     uses
-        [use, node]: bytes of the pool in use at each of them, for gradients, activations and fetch buffers (fetched regions, padded
-        copies, partial results).
+        [use, node]: bytes of the pool in use, for gradients, activations and fetch buffers.
     """
 
     name: str
@@ -60,12 +59,12 @@ class DeviceMemory:
 
     @property
     def planned_bytes(self) -> int:
-        """What is allocated, exactly; the workspace comes on top, and on GPUs what their pool rounds up."""
+        """Allocated bytes, exactly, without workspace and the rounding of GPU memory pools."""
         return self.parameters_bytes + self.optimizer_bytes + self.inputs_bytes + self.pool_bytes
 
     @property
     def needed_bytes(self) -> int:
-        """What the device must have, if it is a GPU: what is planned, what its pool rounds up, and the workspace as estimated."""
+        """Bytes that a GPU must have: allocated, rounding of its pool, and estimated workspace."""
         return self.planned_bytes + self.rounding_bytes + self.workspace_bytes
 
     @cached_property
@@ -75,12 +74,12 @@ class DeviceMemory:
 
     @property
     def peak_node(self) -> str:
-        """The operator or fetch at the peak."""
+        """Operator or fetch at the peak."""
         return self.nodes[self.peak] if self.nodes else ""
 
     @property
     def at_peak(self) -> dict[str, int]:
-        """Bytes of each part at the peak; together with what lies idle then they are `planned_bytes`."""
+        """Bytes of each part at the peak; their sum, with the idle buffers, is `planned_bytes`."""
         pooled = self.uses[:, self.peak].tolist() if self.nodes else [0] * len(USES)
         parts = {
             "parameters": self.parameters_bytes,
@@ -92,17 +91,17 @@ class DeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """The rows of the table: what each part takes at the peak."""
+        """Rows of the table: the bytes of each part at the peak."""
         return self.at_peak
 
     @property
     def total(self) -> tuple[str, int]:
-        """What is allocated."""
+        """Label and value of the total: the allocated bytes."""
         return "planned", self.planned_bytes
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """The rows below the total."""
+        """Rows below the total."""
         return {
             "rounding on GPUs": self.rounding_bytes,
             "workspace, about": self.workspace_bytes,
@@ -116,9 +115,9 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class MemoryReport(Report):
-    """One device and all workers (none where one device was asked for).
+    """Memory of one device and of all workers (none if only one device was asked for).
 
-    `communication_bytes` is what the workers move in a step; `optimizer` says whose states are counted.
+    `communication_bytes` are transferred by the workers in a step; `optimizer` is the one whose states are included.
     """
 
     one_device: DeviceMemory
@@ -128,19 +127,19 @@ class MemoryReport(Report):
 
     @property
     def largest(self) -> DeviceMemory:
-        """The worker that needs most, or the one device."""
+        """Worker that needs most, or the one device."""
         return max(self.workers or (self.one_device,), key=lambda worker: worker.needed_bytes)
 
     @property
     def headline(self) -> str:
-        """Whose states are counted, and what moves."""
+        """Title with the optimizer and the communication."""
         moved = format_bytes(self.communication_bytes)
-        workers = f"{len(self.workers)} workers, which move {moved} in a step" if self.workers else "one device"
+        workers = f"{len(self.workers)} workers, which transfer {moved} per step" if self.workers else "one device"
         return f"[bold]Memory of a training step[/bold] with {self.optimizer}: {workers}"
 
     @property
     def heading(self) -> str:
-        """The title of the first column."""
+        """Title of the first column."""
         return "at the peak"
 
     @property
@@ -150,12 +149,12 @@ class MemoryReport(Report):
 
     @property
     def columns(self) -> list[tuple[str, DeviceMemory]]:
-        """One device, and one of each kind of worker."""
+        """One device, and one worker of each kind."""
         return [("one device", self.one_device), *_list_kinds(self.workers)]
 
 
 def _list_kinds(workers: tuple[DeviceMemory, ...]) -> Iterator[tuple[str, DeviceMemory]]:
-    """Workers that need the same at the peak, together: their numbers, and the first of them."""
+    """Yield one worker for each distinct memory at the peak, with the numbers of all such workers."""
     kinds: dict[tuple[int, ...], list[int]] = {}
     for number, worker in enumerate(workers):
         kinds.setdefault((*worker.at_peak.values(), worker.workspace_bytes), []).append(number)

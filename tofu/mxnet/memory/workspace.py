@@ -1,7 +1,8 @@
-"""An estimate of the scratch memory of convolutions, the kernels that ask for most.
+"""Estimate of the scratch memory of convolutions, the kernels that request most.
 
-cuDNN and oneDNN choose their algorithms when they run. Those that need most unfold the image: each position gets a copy of what its
-window covers. MXNet gives cuDNN no more than the operator's attribute `workspace`, in MiB, so the estimate is the smaller of the two.
+cuDNN and oneDNN choose their algorithms at run time. Those with the largest workspace unfold the image: each position
+gets a copy of its window. MXNet limits cuDNN to the operator's attribute `workspace`, in MiB, so the estimate is the
+smaller of the two.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Shape = Sequence[int]
 
 
 def estimate_workspace(symbol: Any, variables: Variables) -> dict[str, int]:
-    """Group -> bytes that its largest convolution may ask for; groups without one are left out."""
+    """Return group -> bytes that its largest convolution may request; groups without a convolution are left out."""
     handle = symbol.handle.value
     nodes = _mxnet.nodes(handle)
     convolutions = [node for node in nodes if node["op"].endswith(("Convolution", "Deconvolution"))]
@@ -42,7 +43,10 @@ def estimate_workspace(symbol: Any, variables: Variables) -> dict[str, int]:
 
 
 def _count_unfolded(node: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> int:
-    """Elements of the unfolded image. The backward operators read the output's gradient before the forward operator's inputs."""
+    """Return the number of elements of the unfolded image.
+
+    Backward operators read the output's gradient before the forward operator's inputs.
+    """
     is_backward = "_backward_" in node["op"]
     data, weight = inputs[is_backward], inputs[is_backward + 1]
     result = inputs[0] if is_backward else output

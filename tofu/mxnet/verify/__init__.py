@@ -1,13 +1,16 @@
-"""Verification: descriptions and their strategies against MXNet's own kernels, in float64 on small inputs.
+"""Verification of descriptions and their strategies against MXNet's own kernels, in float64 on small inputs.
 
-An operator counts as described only if (a) its description, evaluated with NumPy, has the kernel's numbers, and (b) for each of its
-strategies, the kernel run on every part gives the whole result; (c) a way to split the kernel that the analysis did not find is
-reported. The paper leaves this check as an open problem (section 9).
+An operator counts as described only if
+
+- its description, evaluated with NumPy, gives the kernel's numbers, and
+- for each of its strategies, the kernel run on every part gives the whole result.
+
+Exact splits of the kernel that the analysis did not find are reported. The paper leaves this check as an open problem
+(section 9).
 """
 
 from tdl_ops.mxnet.case import Case
-from tofu.mxnet.verify.case import verify_case
-from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.cases import load_cases, verify_case
 from tofu.mxnet.verify.missing import find_missing
 from tofu.mxnet.verify.operators import verify_operator
 from tofu.mxnet.verify.sandbox import Sandbox

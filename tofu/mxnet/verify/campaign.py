@@ -1,4 +1,4 @@
-"""Many cases, some at a time: each at its own signature and at others, its missing strategies, in processes of its own."""
+"""Verification of many cases in separate processes, several at a time, with variants and missing strategies."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from importlib import import_module
 from multiprocessing import get_context
 
 from tdl_ops.mxnet.case import Case
-from tofu.mxnet.verify.cuts import try_geometry
 from tofu.mxnet.verify.explained import EXPLANATIONS
 from tofu.mxnet.verify.kernels import describe_refusal
-from tofu.mxnet.verify.missing import find_missing
+from tofu.mxnet.verify.missing import find_missing, try_geometry
 from tofu.mxnet.verify.nodes import Node
 from tofu.mxnet.verify.sandbox import ProcessEndedError, Sandbox
 from tofu.mxnet.verify.trials import Trials, try_variants, verify_apart
@@ -27,7 +26,7 @@ from tofu.verification.windows import list_window_geometries
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What was found out about one case. `explained` are the missing strategies that have a reason, `missing` the others."""
+    """Result of one case. `explained` are missing strategies with a known reason, `missing` the others."""
 
     case: Case
     report: Report
@@ -37,18 +36,18 @@ class CaseResult:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that has to be mended, in the description, the analysis or the case."""
+        """Problems to fix in the description, the analysis or the case."""
         failure = self.trials.failure
         found = [*self.report.problems, *self.report.refusals]
         found += [] if failure is None else [f"at another signature: {failure.problems[0]}"]
-        return (*found, *(f"{one.op}: missing strategy {one.cut}" for one in self.missing))
+        return (*found, *(f"{strategy.op}: missing strategy {strategy.cut}" for strategy in self.missing))
 
     @property
     def broken_operators(self) -> frozenset[str]:
-        """The operators of the case that a problem names; all of them where it names none."""
+        """Operators of the case that a problem names; all of them if it names none."""
         failure = self.trials.failure
         texts = [*self.report.problems, *self.report.refusals, *([] if failure is None else failure.problems)]
-        named = {re.split("[:,]", text)[0] for text in texts} | {one.op for one in self.missing}
+        named = {re.split("[:,]", text)[0] for text in texts} | {strategy.op for strategy in self.missing}
         operators = frozenset(node.op for node in self.report.nodes)
         return operators if named - operators else operators & named
 
@@ -61,9 +60,10 @@ def verify_cases(
     modules: Sequence[str] = (),
     jobs: int = 1,
 ) -> Iterator[CaseResult]:
-    """Verify each case, `examples` variants of it, and where asked search for the strategies that are missing; `jobs` cases at a time.
+    """Yield the result of each case, in order; `jobs` cases run at a time.
 
-    `modules` hold descriptions that are not built in. Results come in the order of the cases.
+    Each case is verified, then `examples` variants of it, and with `search` missing strategies are searched.
+    `modules` register further descriptions.
     """
     if jobs == 1:
         with Sandbox(modules) as sandbox:
@@ -74,7 +74,7 @@ def verify_cases(
         yield from pool.map(partial(_verify_in_worker, examples=examples, seed=seed, search=search), cases)
 
 
-_sandboxes: list[Sandbox] = []  # of a worker: one
+_sandboxes: list[Sandbox] = []  # a worker process has one
 
 
 def _open_sandbox(modules: Sequence[str]) -> None:
@@ -109,11 +109,7 @@ def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool
     if examples and report.is_verified:
         trials = try_variants(case, examples, lambda variant: verify_apart(sandbox, variant), seed)
     found = find_missing(case, attempt, list_windowed) if search and report.is_verified else ()
-    reasons = [(one, explain(one, EXPLANATIONS)) for one in found]
-    return CaseResult(
-        case,
-        report,
-        trials,
-        tuple(one for one, reason in reasons if reason is None),
-        tuple((one, reason) for one, reason in reasons if reason is not None),
-    )
+    reasons = [(strategy, explain(strategy, EXPLANATIONS)) for strategy in found]
+    missing = tuple(strategy for strategy, reason in reasons if reason is None)
+    explained = tuple((strategy, reason) for strategy, reason in reasons if reason is not None)
+    return CaseResult(case, report, trials, missing, explained)

@@ -1,11 +1,32 @@
-"""The cases that every description is verified with: those of `tdl_ops/mxnet/cases`, one file for each family of `tdl_ops/mxnet`."""
+"""Cases that every description is verified with, in `tdl_ops/mxnet/cases`, one file for each family of `tdl_ops/mxnet`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from tdl_ops.mxnet.case import Case
+from tofu.mxnet.verify.operators import PARTS, verify_operator
 from tofu.verification.cases import import_cases
+from tofu.verification.report import Report
+
+
+def verify_case(case: Case, dtype: str = "float64", seed: int = 0, parts: Sequence[int] = PARTS) -> Report:
+    """Verify one case, its strategies in these numbers of parts.
+
+    In float64 MXNet's own kernels run, in float32 oneDNN's if it has one.
+    """
+    single_tolerance = max(case.description_tolerance, 1e-4)
+    return verify_operator(
+        case.op,
+        case.attributes,
+        case.draw_inputs(dtype, seed),
+        parts,
+        wrt=case.wrt,
+        relations=case.relations,
+        description_tolerance=case.description_tolerance if dtype == "float64" else single_tolerance,
+        seed=seed,
+    )
 
 
 @cache

@@ -1,6 +1,7 @@
-"""How much of MXNet is described and verified, counted over two sets of operators.
+"""Coverage: how much of MXNet is described and verified, counted over two sets of operators and printed as tables.
 
-`mxnet_0_11` is a reconstruction of the paper's 139 operators; `mxnet_1_9_1_user_facing` are the forward operators that models call.
+`mxnet_0_11` is a reconstruction of the paper's 139 operators; `mxnet_1_9_1_user_facing` are the forward operators
+that models call.
 """
 
 from __future__ import annotations
@@ -8,26 +9,32 @@ from __future__ import annotations
 import inspect
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from rich.table import Table
+
 from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.mxnet.lowerings import LOWERINGS
+from tofu.mxnet.verify.campaign import CaseResult
 from tofu.mxnet.verify.record import Entry
+from tofu.plan import align
 from tofu.tdl import Description
 from tofu.verification.comparison import Compared
+from tofu.verification.table import tabulate
 
 OPERATOR_SETS = Path(__file__).parent / "operator_sets.json"
 PAPER = {"described": 134, "total": 139, "elementwise": 77, "opaque": 2, "reduced": 11}
-"""Section 4.1 of the paper, of MXNet 0.11."""
+"""Numbers of section 4.1 of the paper, for MXNet 0.11."""
 RECONSTRUCTIONS = {"mxnet_0_11": " (a reconstruction: the paper does not say which operators it counted)"}
-"""What is said of a set of operators wherever it is counted."""
+"""Remark about a set of operators."""
 
 _NOTHING = str(Compared.NOTHING)
 
 NOT_DESCRIBED = {
-    "Custom": 'runs Python of the user\'s; describe your own, or let every worker compute it whole: undescribed="replicate"',
+    "Custom": 'runs the user\'s Python code; describe your own, or replicate it on every worker: undescribed="replicate"',
     "fill_element_0index": "MXNet 1.9.1 refuses it in symbols, whatever its inputs",
 }
 NOTHING_TO_SPLIT = {
@@ -38,7 +45,7 @@ NOTHING_TO_SPLIT = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """The operators of one set: all, those with a description, those with a verified strategy; and some kinds of the latter two."""
+    """Operators of one set: all, those described, those with a verified strategy, and some kinds of them."""
 
     total: int
     described: int
@@ -50,13 +57,13 @@ class Coverage:
 
 
 def read_operator_sets() -> dict[str, list[str]]:
-    """The names of the operators of each set."""
+    """Return the names of the operators of each set."""
     sets: dict[str, list[str]] = json.loads(OPERATOR_SETS.read_text())
     return sets
 
 
 def count_coverage(names: list[str], entries: Mapping[str, Entry]) -> Coverage:
-    """Coverage of the operators `names`, by what is registered and by a record that holds."""
+    """Return the coverage of the operators `names`, by the registered descriptions and the valid entries of a record."""
     known = [entries[name] for name in names if name in entries]
     return Coverage(
         total=len(names),
@@ -70,15 +77,13 @@ def count_coverage(names: list[str], entries: Mapping[str, Entry]) -> Coverage:
 
 
 def count_kinds(entries: Iterable[Entry | None]) -> dict[str, int]:
-    """How many operators were compared in each way, the last of which is not at all."""
+    """Return the number of operators compared in each way, the last of which is not at all."""
     kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
     return {str(kind): kinds[str(kind)] for kind in Compared}
 
 
 def count_lines() -> tuple[float, int, str]:
-    """Lines of code of the registered descriptions, comments, decorators and helpers that several share left out: the median, the
-    largest, and whose it is.
-    """
+    """Return the lines of code per description, without comments, decorators and shared helpers: median, maximum, and its operator."""
     counts = {name: _count_lines(description) for name, description in sorted(DESCRIPTIONS.items())}
     largest = max(counts, key=counts.__getitem__)
     return median(counts.values()), counts[largest], largest
@@ -88,3 +93,80 @@ def _count_lines(description: Description) -> int:
     lines = [line.strip() for line in inspect.getsource(description.function).splitlines()]
     start = next((n for n, line in enumerate(lines) if line.startswith("def ")), 0)
     return sum(bool(line) and not line.startswith("#") for line in lines[start:])
+
+
+def coverage_rows(names: Sequence[str], entries: Mapping[str, Entry], with_tensors: bool) -> list[str]:
+    """Return one line per operator: strategies, kind, verification, place of the description, and with `with_tensors` its inputs."""
+    rows = [("operator", "split by", "kind", "verified", "described in", "inputs" if with_tensors else "")]
+    for name in names:
+        description, entry = DESCRIPTIONS.get(name), entries.get(name)
+        if description is None:
+            rows.append((name, "", "", "", f"not described: {NOT_DESCRIBED[name]}", ""))
+            continue
+        axes = ", ".join(entry.axes) if entry is not None else ""
+        kind = ", ".join([*_list_kinds(entry), *(["lowered"] if name in LOWERINGS else [])])
+        inputs = _list_tensors(description) if with_tensors else ""
+        rows.append((name, axes, kind, _describe_verified(entry), str(description.place), inputs))
+    return align(rows)
+
+
+def _list_kinds(entry: Entry | None) -> list[str]:
+    if entry is None:
+        return []
+    kinds = {"element-wise": entry.is_elementwise, "opaque": entry.is_opaque, "reduces": bool(entry.reduced)}
+    return [kind for kind, holds in kinds.items() if holds]
+
+
+def _describe_verified(entry: Entry | None) -> str:
+    if entry is None or not entry.is_verified:
+        return "no"
+    return f"{entry.compared}, {entry.signatures} signatures"
+
+
+def _list_tensors(description: Description) -> str:
+    required = len(description.tensors) - description.optional
+    names = [name if i < required else f"{name}?" for i, name in enumerate(description.tensors)]
+    return ", ".join([*names, *([f"*{description.star}"] if description.star else [])])
+
+
+def kinds_line(kinds: Mapping[str, int]) -> str:
+    """Return the number of operators compared in each way, in the words of `Compared`."""
+    numbers, relation, parts, unwritten, nothing = kinds.values()
+    return (
+        f"Compared with MXNet's kernels: {numbers} operators by numbers, {relation} by a relation, {parts} by their parts alone; "
+        f"{unwritten} leave their outputs unwritten; {nothing} not at all."
+    )
+
+
+def coverage_lines(
+    listed: Sequence[str], entries: Mapping[str, Entry], coverage: Mapping[str, Coverage]
+) -> Iterator[str]:
+    """Yield the totals, and the paper's."""
+    median, largest, name = count_lines()
+    yield f"\n{len(listed)} operators listed. A description has {median:g} lines (the median), the longest, {name}, {largest}."
+    yield kinds_line(count_kinds(entries.get(operator) for operator in listed))
+    for name, counts in coverage.items():
+        yield (
+            f"{name}{RECONSTRUCTIONS.get(name, '')}: {counts.described} of {counts.total} described, "
+            f"{counts.verified} with verified strategies; "
+            f"{counts.elementwise} element-wise, {counts.opaque} opaque, {counts.reduced} that reduce."
+        )
+        if counts.without_strategy:
+            yield "\n".join(["    without a verified strategy:", *map(_explain_missing, counts.without_strategy)])
+    yield (
+        f"The paper, MXNet 0.11: {PAPER['described']} of {PAPER['total']} described; {PAPER['elementwise']} element-wise, "
+        f"{PAPER['opaque']} opaque, {PAPER['reduced']} that reduce; most under three lines."
+    )
+
+
+def _explain_missing(operator: str) -> str:
+    reason = (NOT_DESCRIBED | NOTHING_TO_SPLIT).get(operator)
+    return f"      {operator}: {reason}" if reason else f"      {operator}"
+
+
+def results_table(results: Iterable[CaseResult]) -> Table:
+    """Return a table with a row per operator: signatures, largest error, and whether anything disagrees."""
+    found = (
+        (node, 1 + result.trials.verified, bool(result.problems)) for result in results for node in result.report.nodes
+    )
+    return tabulate("operator", found)

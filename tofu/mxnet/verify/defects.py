@@ -1,4 +1,4 @@
-"""Signatures at which MXNet 1.9.1 itself is wrong, by what its kernels give there: nothing can be verified against them."""
+"""Signatures at which MXNet 1.9.1 itself computes wrong results, so that nothing can be verified against it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tofu.verification.kernel import Shape
 from tofu.verification.numbers import Numbers
 
 
-def _has_parts_of_one_cell(shape: Shape) -> bool:
-    """Whether a part along a dimension other than the channels' may have one cell."""
+def _has_parts_of_one_element(shape: Shape) -> bool:
+    """Return True if a part along a dimension other than the channels' may have one element."""
     return prod(shape) == max(shape[0], *shape[2:])
 
 
 def _is_cut_by_heads(*parts: int) -> Callable[[Case], bool]:
-    """Whether an input's last dimension is no multiple of the heads times so many projections."""
+    """Return a predicate: an input's last dimension is no multiple of the heads times this number of projections."""
 
     def is_cut(case: Case) -> bool:
         heads = int(case.attributes["heads"])
@@ -26,13 +26,13 @@ def _is_cut_by_heads(*parts: int) -> Callable[[Case], bool]:
 
 
 def _has_other_heads(case: Case) -> bool:
-    """Whether the attention is of another number of samples and heads than the projections."""
+    """Return True if the attention has another number of samples and heads than the projections."""
     projections, attention = case.numbers
     return attention.shape[0] != projections.shape[1] * int(case.attributes["heads"])
 
 
 def _has_no_alignment(case: Case) -> bool:
-    """Whether a sample's labels, with a blank between equal ones, may not fit its steps, or are of no class."""
+    """Return True if a sample's labels, with a blank between equal ones, may not fit its steps, or have no class."""
     data, label, *lengths = case.numbers
     uses_data_lengths = str(case.attributes.get("use_data_lengths", False)) == "True"
     steps = lengths[0].low if lengths and uses_data_lengths and isinstance(lengths[0], Numbers) else data.shape[0]
@@ -40,16 +40,16 @@ def _has_no_alignment(case: Case) -> bool:
 
 
 def _is_cut_outside(case: Case) -> bool:
-    """Whether a part along the third dimension begins beyond its end."""
+    """Return True if a part along the third dimension begins beyond its end."""
     return any(begin > case.numbers[0].shape[2] for begin in case.attributes["indices"])
 
 
 def _spreads_twice(case: Case) -> bool:
-    """Whether a window is both moved and spread by more than one cell."""
+    """Return True if a window has both stride and dilation above 1."""
     return all(max(case.attributes.get(name) or (1,)) > 1 for name in ("stride", "dilate"))
 
 
-_HEADS = "widths that are no multiple of the heads, and attention of other heads, are read as if they fitted"
+_HEADS = "widths that are no multiple of the heads, and attention with another number of heads, are not checked"
 _IN_HALF_PRECISION = (
     lambda case: case.attributes.get("dtype") == "float16",
     "in half precision all numbers are 1",
@@ -62,8 +62,8 @@ DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
         "with stride and dilate above 1 the output is wrong in all types but float32 (refused: tofu/mxnet/frontend/refusals.py)",
     ),
     "LRN": (
-        lambda case: _has_parts_of_one_cell(case.numbers[0].shape),
-        "the gradient of a tensor of one cell is memory that nobody has written",
+        lambda case: _has_parts_of_one_element(case.numbers[0].shape),
+        "the gradient of a tensor of one element is uninitialised memory",
     ),
     "_contrib_interleaved_matmul_selfatt_qk": (_is_cut_by_heads(3), _HEADS),
     "_contrib_interleaved_matmul_selfatt_valatt": (
@@ -77,17 +77,17 @@ DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
     ),
     "CTCLoss": (
         _has_no_alignment,
-        "the loss and the gradient of labels that do not fit are memory that nobody has written",
+        "the loss and the gradient of labels that do not fit are uninitialised memory",
     ),
-    "_npi_dsplit": (_is_cut_outside, "parts beyond the end are written all the same"),
+    "_npi_dsplit": (_is_cut_outside, "parts beyond the end are written nevertheless"),
     "_contrib_BilinearResize2D": (
         lambda case: len({given.shape[2:] for given in case.numbers}) < len(case.numbers),
-        "between planes of one size the gradient of `like` is not written",
+        "between images of the same size the gradient of `like` is not written",
     ),
 }
 
 
 def find_defect(case: Case) -> str:
-    """What MXNet does wrong at the signature of `case`; empty where nothing is known."""
+    """Return MXNet's known mistake at the signature of `case`, or ""."""
     is_affected, reason = DEFECTS.get(case.op, (lambda case: False, ""))
     return reason if is_affected(case) else ""

@@ -1,20 +1,72 @@
-"""Strategies that the analysis did not find: cuts of the stock kernel's tensors that are exact all the same."""
+"""Search for strategies that the analysis did not find: exact splits of the stock kernel's tensors.
+
+A backward operator is split by the geometry of its forward operator.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tdl_ops.mxnet.case import Case
-from tofu.mxnet.verify.cuts import try_geometry
-from tofu.mxnet.verify.nodes import Node, execute_training_graph
+from tofu.mxnet.verify.kernels import KERNEL_ERRORS
+from tofu.mxnet.verify.nodes import Node, execute_training_graph, run_with_forward, write_attributes
 from tofu.mxnet.verify.operators import analyse_node
-from tofu.verification.cuts import Cut, Geometry, list_geometries
+from tofu.verification.cuts import Cut, Geometry, Role, find_cut, list_geometries
+from tofu.verification.kernel import Array, Shape
 from tofu.verification.missing import Missing, find_uncovered
 from tofu.verification.numbers import Fixed, Numbers
+from tofu.verification.report import find_precision
+from tofu.verification.split import SplitError, relative_error
 from tofu.verification.windows import list_window_geometries
+
+
+def try_geometry(node: Node, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
+    """Return how the outputs `asked` for are combined, if they can be and each part computes less than the whole."""
+    input_roles = [role for role in node.input_roles if role is not None]
+    output_roles = [role for role in node.output_roles if role is not None]
+
+    def run_part(split: int, part: int) -> list[Array] | None:
+        try:
+            return _run_part(node, geometry, split, part)
+        except (SplitError, *KERNEL_ERRORS):
+            return None
+
+    return find_cut(geometry, node.outputs, (input_roles, output_roles), asked, run_part)
+
+
+def _run_part(node: Node, geometry: Geometry, split: int, part: int) -> list[Array]:
+    def cut(arrays: Sequence[Array], roles: Sequence[Role | None]) -> list[Array]:
+        pairs = zip(arrays, roles, strict=True)
+        return [geometry.cut(array, role, split, part) for array, role in pairs if role is not None]
+
+    inputs = cut(node.inputs, node.input_roles)
+    shapes = [array.shape for array in cut(node.outputs, node.output_roles)]
+    if node.gradient is None:
+        return node.run(write_attributes(geometry.shrink(node.values, split, part)), inputs, shapes)[0]
+    forward = node.gradient.forward
+    attributes = write_attributes(geometry.shrink(forward.values, split, part))
+    forward_inputs = cut(forward.inputs, forward.input_roles)
+    if not node.gradient.shares_state:
+        _check_saved(node, forward_inputs, attributes, inputs, geometry.pieces[split][part])
+    return run_with_forward(node.gradient, attributes, forward_inputs, inputs, shapes)
+
+
+def _check_saved(
+    node: Node,
+    forward_inputs: Sequence[Array],
+    attributes: Mapping[str, str],
+    inputs: Sequence[Array],
+    pieces: Sequence[Shape],
+) -> None:
+    assert node.gradient is not None
+    outputs, _ = node.gradient.forward.run(attributes, forward_inputs, pieces)
+    for position, output in node.gradient.saved.items():
+        if not relative_error(outputs[output], inputs[position]) <= find_precision([inputs[position].dtype.name]):
+            raise SplitError(f"input {position} differs from the value that the forward operator saves on a part")
+
 
 Try = Callable[[Node, Geometry, Sequence[bool]], Cut | None]
 Windowed = Callable[[Node, Collection[int], Collection[int], bool], list[Geometry]]
@@ -23,10 +75,10 @@ Windowed = Callable[[Node, Collection[int], Collection[int], bool], list[Geometr
 def find_missing(
     case: Case, run: Try = try_geometry, list_windowed: Windowed = list_window_geometries
 ) -> tuple[Missing, ...]:
-    """What is missing of the strategies of one operator and of those of its gradient.
+    """Return the missing strategies of an operator and of its gradient.
 
-    Extents that data index into stay whole: cut, they would let a kernel read outside its tensor. `run` is where a cut is tried, and
-    `list_windowed` where inputs are changed to see what reads them; MXNet ends its process at some.
+    Extents that data index into stay whole, since a kernel could read outside of its tensor. `run` tries a split, and
+    `list_windowed` changes inputs to see what reads them; MXNet may end its process in both.
     """
     texts = {name: str(value) for name, value in case.attributes.items()}
     nodes = execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=1)
@@ -42,9 +94,9 @@ def find_missing(
 def _find_missing_cuts(node: Node, geometries: Sequence[Geometry], run: Try) -> list[Cut]:
     description = DESCRIPTIONS.get(node.op)
     if description is None or None in (*node.input_roles, *node.output_roles):
-        return []  # a step of a longer gradient, whose tensors are no input, output or gradient of the operator
+        return []  # an intermediate node of the gradient: its tensors are no input, output or gradient of the operator
     access = analyse_node(description, node)
-    # An output of zeros, as the gradient of a label, is so however it is cut.
+    # An output of zeros, such as the gradient of a label, is zero under any split.
     written = [
         output.is_written and bool(np.any(whole)) for output, whole in zip(access.outputs, node.outputs, strict=True)
     ]

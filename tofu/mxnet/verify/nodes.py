@@ -1,4 +1,4 @@
-"""The nodes of one operator's training graph, executed in order: itself, and what its gradient is made of."""
+"""Nodes of one operator's training graph, executed in order: the operator, then its gradient."""
 
 from __future__ import annotations
 
@@ -13,19 +13,29 @@ import numpy as np
 
 from tofu import _mxnet
 from tofu.mxnet.frontend.head_gradients import find_head, name_head_gradient
+from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.mxnet.frontend.read_symbol import shares_state
-from tofu.mxnet.verify.kernels import DTYPES, KERNEL_ERRORS, compose, find_left, run_gradient, run_kernel
+from tofu.mxnet.verify.kernels import KERNEL_ERRORS, compose, find_left, run_gradient, run_kernel
 from tofu.verification.cuts import Role
 from tofu.verification.kernel import Array, Shape
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """How a backward operator that cannot be run alone is run: with its forward operator `forward`.
+    """Way to run a backward operator that cannot run alone: with its forward operator.
 
-    `wrt` lists the forward operator's inputs, `outputs` the backward operator's outputs that are their gradients. Of the backward
-    operator's inputs, `heads` are the positions of the head gradients (None for those that are not used), and `saved` and
-    `given` map positions to the outputs and inputs of the forward operator that they are. `shares_state`: both have to be split alike.
+    Attributes
+    ----------
+    wrt
+        The forward operator's inputs whose gradients are computed.
+    outputs
+        The backward operator's outputs that are these gradients.
+    heads
+        Positions of the head gradients among its inputs; None for unused ones.
+    saved, given
+        Positions of its inputs -> the outputs and inputs of the forward operator that they are.
+    shares_state
+        True if both must be split in the same way.
     """
 
     forward: Node
@@ -39,12 +49,22 @@ class Gradient:
 
 @dataclass(frozen=True)
 class Node:
-    """One operator of the training graph with whole inputs and outputs.
+    """Operator of the training graph with whole inputs and outputs.
 
-    `left` are the cells of each output that the kernel leaves as they were. `mutated` are the positions of inputs that it changes,
-    `inputs_after` the inputs as it left them, as far as they can be seen, and `reused` the outputs of the forward operator among them,
-    where the kernel gives other numbers when it reads them a second time. `input_roles` and `output_roles`
-    name the input or output of the forward operator that a tensor is shaped like: itself, or the one whose gradient it is.
+    Attributes
+    ----------
+    left
+        The elements of each output that the kernel does not write.
+    mutated
+        Positions of inputs that it changes.
+    inputs_after
+        The inputs as it left them, as far as they are visible.
+    input_roles, output_roles
+        The input or output of the forward operator that a tensor is shaped like: itself, or the one whose gradient it
+        is.
+    reused
+        Positions of the forward operator's outputs from which the kernel computes other numbers when it runs a second
+        time.
     """
 
     op: str
@@ -61,7 +81,7 @@ class Node:
 
     @property
     def spoiled(self) -> tuple[int, ...]:
-        """Positions of inputs that the kernel changes although MXNet lists them as read alone, and nobody knows it."""
+        """Positions of inputs that the kernel changes although neither MXNet nor Tofu declares it."""
         known = {*self.mutated, *_mxnet.overwritten_inputs(self.op, self.attributes)}
         pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
         seen = tuple(n for n, (before, after) in pairs if n not in known and before.tobytes() != after.tobytes())
@@ -69,30 +89,30 @@ class Node:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The attributes as Python's values."""
+        """Attributes as Python values."""
         return {name: read_attribute(text) for name, text in self.attributes.items()}
 
     def is_asked_for(self, output: int) -> bool:
-        """Whether the kernel computed an output: with a forward operator, only the gradients of `wrt` are."""
+        """Return True if the kernel computed an output: with a forward operator, only the gradients of `wrt`."""
         return self.gradient is None or output in self.gradient.outputs
 
     def run(
         self, attributes: Mapping[str, str], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> tuple[list[Array], list[Array]]:
-        """The kernel on other inputs of the same types: its outputs, and the inputs as it left them."""
+        """Run the kernel on other inputs of the same types. Return its outputs, and the inputs as it left them."""
         return run_kernel(self.op, attributes, inputs, output_shapes, [output.dtype.name for output in self.outputs])
 
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> list[Array] | None:
-        """The kernel's outputs for other attributes and inputs; None where MXNet refuses them."""
+        """Return the kernel's outputs for other attributes and inputs; None if MXNet refuses them."""
         try:
             return self.run(write_attributes(values), inputs, output_shapes)[0]
         except KERNEL_ERRORS:
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """The shapes of the outputs as MXNet infers them; None where it refuses."""
+        """Return the shapes of the outputs as MXNet infers them; None if it refuses."""
         try:
             inferred = _mxnet.infer_operator(self.op, write_attributes(values), shapes)
         except RuntimeError:
@@ -103,7 +123,7 @@ class Node:
 
 
 def read_attribute(text: str) -> Any:
-    """The value of an attribute; its text where that is none."""
+    """Return the value of an attribute, or its text if it has none."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -111,14 +131,14 @@ def read_attribute(text: str) -> Any:
 
 
 def write_attributes(values: Mapping[str, Any]) -> dict[str, str]:
-    """Attributes as MXNet has them."""
+    """Return attributes as MXNet's texts."""
     return {name: str(value) for name, value in values.items()}
 
 
 def execute_training_graph(
     op: str, attributes: Mapping[str, str], inputs: Sequence[Array], wrt: Sequence[int] | None, seed: int
 ) -> list[Node]:
-    """Run `op` and the operators of its gradient by the inputs `wrt` (all that it has not as states, where it has a gradient).
+    """Run `op` and the operators of its gradient with respect to the inputs `wrt` (by default all but states).
 
     Head gradients are random numbers drawn with `seed`.
     """
@@ -127,7 +147,7 @@ def execute_training_graph(
 
 
 def list_operators(op: str, attributes: Mapping[str, str], count: int, wrt: Sequence[int] | None) -> set[str]:
-    """The operators of the same graph over `count` inputs; nothing is run."""
+    """Return the operators of the same graph over `count` inputs, without running them."""
     _, training, _ = _build_training_graph(op, attributes, count, wrt)
     return {node["op"] for node in _mxnet.nodes(training.handle.value)} - {"null"}
 
@@ -135,7 +155,6 @@ def list_operators(op: str, attributes: Mapping[str, str], count: int, wrt: Sequ
 def _build_training_graph(
     op: str, attributes: Mapping[str, str], count: int, wrt: Sequence[int] | None
 ) -> tuple[Any, Any, Sequence[int]]:
-    """The operator as a symbol, its training graph, and the inputs by which its gradient is taken."""
     symbol = compose(op, attributes, count)
     states = set(symbol.list_auxiliary_states())
     if wrt is None:
@@ -168,7 +187,7 @@ class _Execution:
         for number, (node, output) in enumerate(self.heads):
             if (name := name_head_gradient(number)) in used:
                 entry = entries[node] + output
-                drawn[name] = random.uniform(-1, 1, shapes[entry]).astype(DTYPES[dtypes[entry]])
+                drawn[name] = random.uniform(-1, 1, shapes[entry]).astype(DTYPE_NAMES[dtypes[entry]])
         return drawn
 
     def _find_roles(self, forward: int) -> dict[tuple[int, int], Role]:
@@ -204,8 +223,8 @@ class _Execution:
         first, count = node["entry"], node["num_outputs"]
         shapes = [tuple(self.shapes[first + output]) for output in range(count)]
         codes = [self.dtypes[first + output] for output in range(count)]
-        # Without any input there is nothing that types are inferred from.
-        dtypes = [DTYPES[code] if code >= 0 else node["attrs"].get("dtype", "float32") for code in codes]
+        # Without inputs there is nothing to infer types from.
+        dtypes = [DTYPE_NAMES[code] if code >= 0 else node["attrs"].get("dtype", "float32") for code in codes]
         common = (node["op"], dict(node["attrs"]), tuple(inputs))
         mutated = tuple(node["mutable_inputs"])
         roles = (
@@ -220,13 +239,13 @@ class _Execution:
             except mx.MXNetError:
                 if forward is None:
                     raise
-        # It needs the forward operator, or lacks an attribute that its parser asks for (_backward_gather_nd).
+        # It needs the forward operator, or lacks an attribute that its parser requires (_backward_gather_nd).
         gradient = self._find_gradient(node, forward)
         outputs, others, again = (
             run_with_forward(gradient, forward.attributes, forward.inputs, inputs, shapes, pattern, times)
             for pattern, times in ((0, 1), (1, 1), (0, 2))
         )
-        is_repeated = all(one.tobytes() == other.tobytes() for one, other in zip(outputs, again, strict=True))
+        is_repeated = all(first.tobytes() == second.tobytes() for first, second in zip(outputs, again, strict=True))
         reused = () if is_repeated or _keeps_state(forward) else tuple(gradient.saved)
         left = find_left(outputs, others)
         return Node(*common, tuple(outputs), left, tuple(inputs), mutated, *roles, gradient, reused)
@@ -252,7 +271,7 @@ class _Execution:
 
 
 def _keeps_state(forward: Node) -> bool:
-    """Whether an operator has state beside its outputs, so that its gradient may be another one the second time."""
+    """Return True if an operator has state besides its outputs, so that its gradient may differ the second time."""
     return bool(forward.mutated) or bool(_mxnet.operator_info(forward.op)["is_random"])
 
 
@@ -265,7 +284,7 @@ def run_with_forward(
     pattern: int = 0,
     times: int = 1,
 ) -> list[Array]:
-    """The outputs of a backward operator, run `times` times after its forward operator; NaN in those that nobody asked for."""
+    """Return the outputs of a backward operator, run `times` times after its forward operator; NaN in those not computed."""
     heads = [inputs[position] for position in gradient.heads if position is not None]
     found = run_gradient(gradient.forward.op, attributes, forward_inputs, heads, gradient.wrt, pattern, times)
     outputs = [np.full(shape, np.nan) for shape in output_shapes]
@@ -277,4 +296,6 @@ def run_with_forward(
 def _infer(symbol: Any, variables: Mapping[str, Array]) -> tuple[list[Any], list[int]]:
     known = {name: array for name, array in variables.items() if name in symbol.list_inputs()}
     shapes = {name: array.shape for name, array in known.items()}
-    return _mxnet.infer(symbol.handle.value, shapes, {name: DTYPES.index(a.dtype.name) for name, a in known.items()})
+    return _mxnet.infer(
+        symbol.handle.value, shapes, {name: DTYPE_NAMES.index(a.dtype.name) for name, a in known.items()}
+    )

@@ -1,4 +1,4 @@
-"""`verify_operator`: one operator and what its gradient is made of, whole and in parts."""
+"""`verify_operator`: verification of one operator and of its gradient's operators, whole and in parts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tofu.verification.split import (
 )
 
 PARTS = (2, 3, 4)
-"""The numbers of parts in which every strategy is run, where nothing else is said."""
+"""Default numbers of parts in which every strategy is run."""
 
 
 def verify_operator(
@@ -58,21 +58,21 @@ def verify_operator(
     Parameters
     ----------
     op, attributes
-        The framework's name of the operator, and its attributes; values are turned into text.
+        MXNet's name of the operator, and its attributes.
     inputs
         A shape, for numbers between -1 and 1, or an array for each input, states included.
     parts
-        The numbers of uneven parts in which every strategy is run; those that exceed the extent are left out.
+        Numbers of uneven parts in which every strategy is run, up to the extent.
     wrt
-        Positions of the inputs whose gradient is taken; by default all that are no states. Empty for no gradient.
+        Positions of the inputs whose gradient is computed. Default: all but states. Empty for no gradient.
     relations
-        For random operators, by name: a function of (inputs, outputs) that gives the outputs as they should be, given what was drawn,
-        None for one that the kernel leaves unwritten. It is checked on the whole and on the parts, in place of the description and of
-        the whole's numbers. One that does not notice another number in an output is a problem.
+        For random operators, by name: a function of (inputs, outputs) that returns the expected outputs, given what
+        was drawn, and None for unwritten ones. It replaces the description and the whole's numbers. It must notice
+        another number in any output.
     seed
-        Of the random numbers: inputs and head gradients.
+        Seed of the random inputs and head gradients.
     description_tolerance
-        The largest relative error of a description, where MXNet's kernel rounds numbers to single precision on its way.
+        The largest relative error of a description, if MXNet's kernel rounds numbers to single precision.
 
     >>> verify_operator("FullyConnected", {"num_hidden": 5}, [(4, 6), (5, 6), (5,)]).is_verified
     True
@@ -88,8 +88,6 @@ def verify_operator(
 
 
 class _Verification:
-    """The checks of one node."""
-
     def __init__(self, node: Node, parts: Sequence[int], relation: Relation | None, tolerance: float) -> None:
         self.node = node
         self.precision = find_precision(array.dtype.name for array in (*node.inputs, *node.outputs))
@@ -97,7 +95,7 @@ class _Verification:
         self.parts = parts
         self.relation = relation
         self.output_shapes = [output.shape for output in node.outputs]
-        self.cells_of_parts: Counter[int] = Counter()
+        self.compared_elements: Counter[int] = Counter()
 
     def report(self) -> NodeReport:
         description = DESCRIPTIONS.get(self.node.op)
@@ -113,14 +111,14 @@ class _Verification:
         whole = compare_whole(self.node, description, access, traced, self.relation, self.tolerance)
         unshared = self._find_unshared_axes(access)
         strategies = [self._check_strategy(access, n) for n, axis in enumerate(access.axes) if axis not in unshared]
-        reason = "the forward operator, whose hidden state this one shares, is not split by it"
+        reason = "the forward operator, whose hidden state it shares, cannot be split along it"
         rejected = (*access.rejected, *((axis, reason) for axis in unshared))
         spoiled = tuple(
-            f"the kernel changes input {n}, which others may read after it: name it in ListSpoiledInputs"
+            f"the kernel changes input {n}, which other operators may read later: name it in ListSpoiledInputs"
             for n in self.node.spoiled
         )
         by_parts = whole.error is None and self.relation is None
-        cells = self.cells_of_parts.items() if by_parts else ()
+        cells = self.compared_elements.items() if by_parts else ()
         return NodeReport(
             self.node.op,
             whole.error,
@@ -135,7 +133,7 @@ class _Verification:
         )
 
     def _find_unshared_axes(self, access: OperatorAccess) -> tuple[str, ...]:
-        """The axes that the forward operator does not have, where both have to be split alike."""
+        """Return the axes that the forward operator does not have, if both must be split in the same way."""
         gradient = self.node.gradient
         description = DESCRIPTIONS.get(gradient.forward.op) if gradient is not None and gradient.shares_state else None
         if gradient is None or description is None:
@@ -144,9 +142,8 @@ class _Verification:
         return tuple(axis for axis in access.axes if axis not in shared)
 
     def _check_strategy(self, access: OperatorAccess, axis: int) -> StrategyReport:
-        """The kernel on the parts of one axis against the kernel on the whole."""
         tried = [n for n in self.parts if n <= access.extents[axis]]
-        errors, problems, before = [0.0], list[str](), self.cells_of_parts.total()
+        errors, problems, before = [0.0], list[str](), self.compared_elements.total()
         for count in tried:
             try:
                 errors += self._run_in_parts(access, axis, split_range(access.extents[axis], count))
@@ -155,27 +152,26 @@ class _Verification:
         if not max(errors) <= self._find_limit(access):
             problems.append(f"the parts are off by {max(errors):.1e}")
         combine = tuple(output.combine[axis].name for output in access.outputs)
-        cells = self.cells_of_parts.total() - before
+        cells = self.compared_elements.total() - before
         return StrategyReport(access.axes[axis], combine, tuple(tried), max(errors), tuple(problems), cells)
 
     def _find_limit(self, access: OperatorAccess) -> float:
-        """The largest error of parts put together: MXNet holds a number that is rewritten for each part in single precision."""
+        """Return the largest error of combined parts: MXNet stores a number that is rewritten for each part in single precision."""
         defaults = access.description.defaults
         rescales = any(isinstance(defaults[name], float) for name in access.description.bound)
         return self.tolerance if rescales else self.precision
 
     def _run_in_parts(self, access: OperatorAccess, axis: int, ranges: Sequence[Range]) -> list[float]:
-        """The relative errors of all written outputs, and of the inputs that the kernel mutates."""
         done = [self._run_part(access, axis, part) for part in ranges]
         errors = []
         for number, (whole, written) in enumerate(zip(self.node.outputs, access.outputs, strict=True)):
             if not written.is_written or not self.node.is_asked_for(number) or self.relation is not None:
                 continue
             if access.axes[axis] in self._list_counted(access, number):
-                continue  # only the gradient of the same part reads it, which is compared
+                continue  # only the gradient of the same part reads it, and is compared
             pieces = [outputs[number] for outputs, _ in done]
             together = combine_outputs(pieces, written, {axis: ranges}, access, whole.shape)
-            self.cells_of_parts[number] += count_numbers(together, whole)
+            self.compared_elements[number] += count_numbers(together, whole)
             errors.append(relative_error(together, whole))
         for position in self.node.mutated:
             after = self.node.inputs_after[position]
@@ -186,11 +182,11 @@ class _Verification:
         return errors
 
     def _list_counted(self, access: OperatorAccess, number: int) -> set[str]:
-        """The axes along which the forward operator's output holds positions in a part."""
+        """Return the axes along which the forward operator's output has positions within a part."""
         value = _trace(access.description, self.node).outputs[number].value
         if self.node.gradient is not None or value is None:
             return set()
-        places = [one.index.variables for one in walk(value) if isinstance(one, Position)]
+        places = [element.index.variables for element in walk(value) if isinstance(element, Position)]
         return set().union(*places) & access.description.counts
 
     def _run_part(self, access: OperatorAccess, axis: int, part: Range) -> tuple[list[Array], list[Array]]:
@@ -215,22 +211,21 @@ class _Verification:
     def _check_relation(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         assert self.relation is not None
         for number in find_mismatches(self.relation(inputs, outputs), outputs, self.precision):
-            raise SplitError(f"output {number} of a part does not fit what was drawn")
-        self.cells_of_parts.update({n: output.size for n, output in enumerate(outputs)})
+            raise SplitError(f"output {number} of a part does not match the random numbers drawn")
+        self.compared_elements.update({n: output.size for n, output in enumerate(outputs)})
 
     def _run_part_with_forward(
         self, axis_name: str, part: Range, inputs: Sequence[Array], shapes: Sequence[Shape]
     ) -> list[Array]:
-        """A part of a backward operator that needs its forward operator, which is split along the same axis."""
         gradient = self.node.gradient
         assert gradient is not None
         forward = gradient.forward
         description = DESCRIPTIONS.get(forward.op)
         access = analyse_node(description, forward) if description is not None else None
         if access is None or axis_name not in access.axes:
-            raise SplitError(f"{forward.op} has no axis {axis_name}, and both have to be split alike")
+            raise SplitError(f"{forward.op} has no axis {axis_name}, and both must be split in the same way")
         axis = access.axes.index(axis_name)
-        forward_inputs = [  # what the forward operator does not read, the backward one may
+        forward_inputs = [  # the backward operator may read inputs that the forward one does not
             cut_input(array, replace(read, is_read=True), {axis: part}, access.extents)
             for array, read in zip(forward.inputs, access.inputs, strict=True)
         ]
@@ -249,7 +244,7 @@ class _Verification:
         return outputs
 
     def _check_shapes(self, own: Sequence[Shape], forward: Sequence[Shape], made: Sequence[Shape]) -> None:
-        """Raise SplitError where workers give the kernel other shapes than it is run with here: those of the forward operator's part."""
+        """Raise SplitError if workers pass the kernel other shapes than the forward operator's part, which it is run with here."""
         gradient = self.node.gradient
         assert gradient is not None
         pairs = [(position, forward[n]) for position, n in gradient.given.items()]
@@ -257,13 +252,13 @@ class _Verification:
         for position, shape in pairs:
             if own[position] != shape:
                 raise SplitError(
-                    f"input {position} has a region of shape {own[position]}, and the forward operator's part one of {shape}, "
-                    "which its kernel is run with: name the cells, by unread() where it takes the shape alone"
+                    f"input {position} has a region of shape {own[position]}, but the forward operator's part has shape {shape}, with "
+                    "which its kernel is run: name the elements, by unread() if it only uses the shape"
                 )
 
 
 def analyse_node(description: Description, node: Node) -> OperatorAccess:
-    """The strategies of a node by its description."""
+    """Return the strategies of a node by its description."""
     inputs = [array.shape for array in node.inputs]
     return analyse(description, node.attributes, inputs, [array.shape for array in node.outputs])
 
@@ -276,7 +271,7 @@ def _trace(description: Description, node: Node) -> Trace:
 
 def _is_opaque(traced: Trace) -> bool:
     values = [output.value for output in traced.outputs if output.value is not None]
-    return any(isinstance(one, OpaqueElement) for value in values for one in walk(value))
+    return any(isinstance(element, OpaqueElement) for value in values for element in walk(value))
 
 
 def _local_attributes(

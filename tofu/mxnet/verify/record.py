@@ -1,6 +1,6 @@
-"""What was verified, written down by a machine: `python -m tofu verify --record`.
+"""Verification record, written by `python -m tofu verify --record`.
 
-An entry holds for the sources that it was made from. Where they have changed since, it counts for nothing.
+An entry is valid for the sources that it was made from. If they have changed, it does not count.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ _INCLUDED = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _GUARD = re.compile(r"^#(?:ifndef|define|endif  //) TOFU_\w+_H_\n", re.MULTILINE)
 NEVER_GIVEN = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1}
-"""The output, called unwritten, that MXNet refuses to be asked for: a gradient by labels."""
+"""Operator -> output that MXNet refuses to compute, a gradient of labels; described as unwritten."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known about one operator.
+    """Record of one operator.
 
     Attributes
     ----------
     digest
-        Of the description's sources.
+        Digest of the description's sources.
     kernels
-        Of the C++ sources of the kernels, where they are Tofu's own; empty where they are MXNet's.
+        Digest of the C++ sources of Tofu's own kernels; empty for MXNet's kernels.
     axes
-        All that are strategies at one of the signatures, and were run in parts there.
+        Strategies at any of the signatures, run in parts there.
     reduced
-        Those of them under which parts of an output are summed, or the largest taken.
+        Those under which parts of an output are reduced.
     is_elementwise, is_opaque
-        At each signature; at one of them.
+        True if so at every signature; at any signature.
     compared
         The weakest way in which an output was compared at a signature, in the words of `Compared`.
     cells
-        How many cells were compared in each way, at the signatures of the built-in cases.
+        Number of elements compared in each way, at the signatures of the built-in cases.
     missed
-        Outputs of which no cell was compared anywhere, scratch aside.
+        Outputs of which no element was compared anywhere, except scratch.
     reason
-        Why the description's numbers were not compared, where they were not.
+        Why the description's numbers were not compared; empty if they were.
     signatures
-        How many were verified.
+        Number of verified signatures.
     """
 
     digest: str
@@ -75,12 +75,12 @@ class Entry:
 
     @property
     def is_verified(self) -> bool:
-        """Whether every output was compared."""
+        """True if every output was compared."""
         return self.compared != str(Compared.NOTHING) and not self.missed
 
 
 def read_record(path: Path = RECORD) -> dict[str, Entry]:
-    """Return the entries by operator, without those that no longer hold. Installations have no record, and so no entries."""
+    """Return the valid entries by operator. Installations have no record, and so no entries."""
     if not path.exists():
         return {}
     entries = {name: _read_entry(fields) for name, fields in json.loads(path.read_text()).items()}
@@ -88,13 +88,13 @@ def read_record(path: Path = RECORD) -> dict[str, Entry]:
 
 
 def write_record(entries: Mapping[str, Entry], path: Path = RECORD) -> None:
-    """One line for each operator, by name, so that changes can be read."""
+    """Write one line per operator, by name, so that diffs are readable."""
     lines = (f" {json.dumps(name)}: {json.dumps(asdict(entry))}" for name, entry in sorted(entries.items()))
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def make_entries(results: Iterable[CaseResult]) -> dict[str, Entry]:
-    """The entries of all operators that occur in `results`; none of an operator that has a problem anywhere."""
+    """Return the entries of all operators in `results`, except those with a problem anywhere."""
     nodes: dict[str, list[tuple[NodeReport, int]]] = defaultdict(list)
     broken: set[str] = set()
     for result in results:
@@ -106,11 +106,10 @@ def make_entries(results: Iterable[CaseResult]) -> dict[str, Entry]:
 
 def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> Entry:
     nodes = [node for node, _ in reports]
-    combine = [(one.axis, one.combine) for node in nodes for one in node.strategies if one.cells]
+    combine = [(s.axis, s.combine) for node in nodes for s in node.strategies if s.cells]
     cells = Counter[Compared]()
-    for node in nodes:
-        for one in node.compared:
-            cells[one.kind] += one.cells
+    for comparison in (comparison for node in nodes for comparison in node.compared):
+        cells[comparison.kind] += comparison.cells
     asked = {n for node in nodes for n in node.outputs} - {NEVER_GIVEN.get(op)}
     found = {n for node in nodes for n in node.compared_outputs}
     kinds = [node.kind for node in nodes if node.kind is not Compared.NOTHING]
@@ -130,13 +129,12 @@ def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> Entry:
 
 
 def _find_weakest(kinds: Sequence[Compared]) -> Compared:
-    """What is left unwritten at one signature does not weaken what is compared at another."""
+    """Return the weakest kind, where an output unwritten at one signature does not weaken its comparison at another."""
     written = [kind for kind in kinds if kind is not Compared.UNWRITTEN]
     return max(written or kinds, default=Compared.NOTHING)
 
 
 def _read_entry(fields: Mapping[str, object]) -> Entry | None:
-    """None for what another version wrote."""
     if fields.keys() != {field.name for field in dataclass_fields(Entry)}:
         return None
     return Entry(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})  # type: ignore[arg-type]
@@ -148,20 +146,18 @@ def _is_current(op: str, entry: Entry) -> bool:
 
 
 def digest_of(op: str) -> str:
-    """Return the digest of the code that describes `op`; empty without a description.
+    """Return the digest of all code that the description of `op` uses, without comments, docstrings and paths; empty without one.
 
-    It is the code that the description uses, wherever it is in the package, without comments, docstrings and the places of files. So it
-    stays the same if other operators are described beside it, and if a function that it calls moves.
+    So it stays the same if other operators are added, or if a function moves.
     """
     description = DESCRIPTIONS.get(op)
     return "" if description is None else _digest_description(Path(description.place.file), description.place.line)
 
 
 def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
-    """Of the C++ code that an operator of Tofu's own is compiled from: the file that names it, and what that includes.
+    """Return the digest of the C++ file that names an operator of Tofu's own, and of its includes.
 
-    It stays the same where files move. Empty for an operator of MXNet's, and where the sources are not installed. Raises InternalError
-    where no file names the operator.
+    Empty for an operator of MXNet, and without sources.
     """
     folder = sources / "nnvm"
     if not op.startswith(_OWN) or not folder.is_dir():
@@ -175,7 +171,7 @@ def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
 
 @dataclass(frozen=True)
 class _Module:
-    """The statements of a file: those that run as it is loaded, those that define a name, and the names that it imports."""
+    """Statements of a file: those that run when it is loaded, those that define a name, and its imported names."""
 
     loading: tuple[ast.stmt, ...]
     defining: Mapping[str, ast.stmt]
@@ -190,7 +186,7 @@ def _read_module(path: Path) -> _Module:
     for statement in ast.parse(path.read_text()).body:
         if isinstance(statement, ast.ImportFrom):
             file = _find_file(path, statement)
-            imported.update({one.asname or one.name: (file, one.name) for one in statement.names if file is not None})
+            imported.update({n.asname or n.name: (file, n.name) for n in statement.names if file is not None})
         elif isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
             defining[statement.name] = statement
         elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
@@ -202,7 +198,6 @@ def _read_module(path: Path) -> _Module:
 
 
 def _find_file(path: Path, statement: ast.ImportFrom) -> Path | None:
-    """Return the file of the package of descriptions that a statement imports from; None for any other module."""
     parts = (statement.module or "").split(".")
     root = next(folder for folder in path.parents if folder.name == _PACKAGE)
     found = root.joinpath(*parts[1:]).with_suffix(".py")
@@ -211,10 +206,10 @@ def _find_file(path: Path, statement: ast.ImportFrom) -> Path | None:
 
 @cache
 def _digest_description(path: Path, line: int) -> str:
-    """Return the digest of the statement at a line, of those that register descriptions by loops, and of all that these use."""
+    """Return the digest of the statement at a line, of loops that register descriptions, and of all code that these use."""
     module = _read_module(path)
-    own = [one for one in module.defining.values() if _begins(one) <= line <= (one.end_lineno or 0)]
-    waiting = [(path, one) for one in (*own, *(() if _registers_itself(own) else module.loading))]
+    own = [s for s in module.defining.values() if _first_line(s) <= line <= (s.end_lineno or 0)]
+    waiting = [(path, s) for s in (*own, *(() if _registers_itself(own) else module.loading))]
     seen: dict[int, str] = {}
     while waiting:
         file, statement = waiting.pop()
@@ -230,13 +225,12 @@ def _digest_description(path: Path, line: int) -> str:
 
 
 def _registers_itself(statements: Sequence[ast.stmt]) -> bool:
-    """Return True if a statement is a function that a decorator registers."""
-    return any(isinstance(one, ast.FunctionDef) and one.decorator_list for one in statements)
+    return any(isinstance(s, ast.FunctionDef) and s.decorator_list for s in statements)
 
 
-def _begins(statement: ast.stmt) -> int:
+def _first_line(statement: ast.stmt) -> int:
     decorators: Sequence[ast.expr] = getattr(statement, "decorator_list", ())
-    return min([statement.lineno, *(one.lineno for one in decorators)])
+    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def _list_names(tree: ast.AST) -> set[str]:
@@ -244,7 +238,6 @@ def _list_names(tree: ast.AST) -> set[str]:
 
 
 def _dump(statement: ast.stmt) -> str:
-    """A statement as text, without docstrings."""
     copy = ast.parse(ast.unparse(statement))
     for node in ast.walk(copy):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node) is not None:
@@ -260,7 +253,6 @@ def _digest(texts: Iterable[bytes]) -> str:
 
 
 def _close(paths: Iterable[Path], find_more: Callable[[Path], Iterable[Path]]) -> set[Path]:
-    """The files, and all that they need."""
     waiting, seen = list(paths), set[Path]()
     while waiting:
         path = waiting.pop()
@@ -271,9 +263,9 @@ def _close(paths: Iterable[Path], find_more: Callable[[Path], Iterable[Path]]) -
 
 
 def _find_includes(path: Path, sources: Path) -> list[Path]:
-    """The headers of Tofu's that a C++ file includes, each with the file of the same name that implements it."""
+    """Return the headers of Tofu that a C++ file includes, and their implementations."""
     headers = [sources / name for name in _INCLUDED.findall(path.read_text()) if name.startswith(("nnvm/", "core/"))]
-    return [one for header in headers for one in (header, header.with_suffix(".cc")) if one.is_file()]
+    return [file for header in headers for file in (header, header.with_suffix(".cc")) if file.is_file()]
 
 
 def _read_code(path: Path) -> bytes:

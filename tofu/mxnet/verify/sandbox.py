@@ -1,4 +1,4 @@
-"""A second process for MXNet's kernels: on inputs that they should refuse, some end their process, or never return."""
+"""Second process for MXNet's kernels: some end their process, or never return, on inputs that they should refuse."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 LONGEST_CALL_SECONDS = 120.0
 MOST_BYTES = 8 * 2**30
-"""Of the addresses of a second process: who asks for more than it has left gets an error, and not the machine's last memory."""
+"""Limit of the address space of a second process: larger requests fail instead of using up the machine's memory."""
 
 
 class ProcessEndedError(RuntimeError):
-    """MXNet ended the process in which it ran, or did not come back."""
+    """MXNet ended the process in which it ran, or did not return."""
 
 
 class Sandbox:
-    """Calls functions in a second process, and starts another one where that has ended. Each imports `modules` first.
+    """Second process that runs functions, restarted after it has ended. It imports `modules` first.
 
     >>> with Sandbox() as sandbox:
     ...     sandbox.call(max, 2, 3)
@@ -49,7 +49,7 @@ class Sandbox:
         self._pipe.close()
 
     def call(self, function: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
-        """The result of `function`, whose arguments and result are copied; raises what it raises, or ProcessEndedError."""
+        """Return the result of `function`, whose arguments and result are copied. Raise its error, or ProcessEndedError."""
         try:
             self._pipe.send((function, arguments, options))
             if not self._pipe.poll(self._longest_call_seconds):
@@ -58,7 +58,7 @@ class Sandbox:
         except (EOFError, ConnectionError):
             self._stop()
             self._start()
-            raise ProcessEndedError("MXNet ended its process, or did not come back") from None
+            raise ProcessEndedError("MXNet ended its process, or did not return") from None
         if isinstance(result, Exception):
             raise result
         return result
@@ -73,8 +73,7 @@ class Sandbox:
 
 
 def _serve(pipe: Connection, modules: Sequence[str]) -> None:
-    """Answer calls until the other side is gone."""
-    # A sanitizer keeps terabytes of addresses for itself, without which the process ends.
+    # A sanitizer needs terabytes of address space.
     if read_address_bytes() < MOST_BYTES:
         setrlimit(RLIMIT_AS, (MOST_BYTES, getrlimit(RLIMIT_AS)[1]))
     for module in modules:

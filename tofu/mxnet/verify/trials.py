@@ -1,4 +1,4 @@
-"""A case with many other sizes and attributes, until something disagrees; then the smallest signature at which it does."""
+"""Verification of variants of a case with other sizes and attributes, and the smallest signature at which one fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from tdl_ops.mxnet.case import Case
 from tofu.errors import UnsupportedError
-from tofu.mxnet.verify.case import verify_case
+from tofu.mxnet.verify.cases import verify_case
 from tofu.mxnet.verify.defects import find_defect
 from tofu.mxnet.verify.kernels import describe_refusal, is_refusal
 from tofu.mxnet.verify.nodes import execute_training_graph
@@ -22,7 +22,7 @@ Verify = Callable[[Case], Report]
 
 @dataclass(frozen=True)
 class Failure:
-    """A signature at which something disagrees with MXNet's kernel."""
+    """Signature at which something disagrees with MXNet's kernel."""
 
     case: Case
     problems: tuple[str, ...]
@@ -34,9 +34,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class Trials:
-    """How many signatures were verified, how many MXNet or a description refused, and the smallest of those that failed.
+    """Numbers of signatures verified and refused (by MXNet or a description), and the smallest that failed.
 
-    Signatures at which MXNet is known to be wrong, or ends its process, are among the refused ones.
+    Signatures at which MXNet is known to be wrong, or ends its process, count as refused.
     """
 
     verified: int
@@ -45,9 +45,9 @@ class Trials:
 
 
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
-    """`verify_case` in the sandbox. Raises ProcessEndedError only where MXNet ends its process on the whole operator.
+    """Run `verify_case` in the sandbox. Raise ProcessEndedError only if MXNet ends its process on the whole operator.
 
-    A process that ends may do so for memory that an earlier case damaged, so each gets a second, new one.
+    An earlier case may have damaged the memory of a process that ends, so each case gets a second, new one.
     """
     with suppress(ProcessEndedError):
         return sandbox.call(verify_case, case)
@@ -63,9 +63,9 @@ def _run_whole(case: Case) -> None:
 
 
 def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Trials:
-    """Verify `examples` variants of a case. The failure, if there is one, is shrunk.
+    """Verify `examples` variants of a case. A failure is shrunk.
 
-    Raises UnsupportedError where hypothesis is not installed.
+    Raises UnsupportedError if hypothesis is not installed.
     """
     hypothesis = _import_hypothesis()
     from tofu.mxnet.verify.variants import variants
@@ -97,18 +97,18 @@ def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Tr
     run = hypothesis.given(variants(case))(check)
     try:
         hypothesis.seed(seed)(_quiet_settings(hypothesis, examples)(run))()
-    except _DisagreementError:  # the last one that was run is the smallest
+    except _DisagreementError:  # the last one that ran is the smallest
         return Trials(len(verified), len(refused), failing[-1])
     except hypothesis.errors.Flaky:
-        unsteady = Failure(failing[-1].case, (*failing[-1].problems, "and this is not so each time"))
-        return Trials(len(verified), len(refused), unsteady)
+        flaky = Failure(failing[-1].case, (*failing[-1].problems, "but not every time"))
+        return Trials(len(verified), len(refused), flaky)
     except hypothesis.errors.Unsatisfiable:
-        pass  # MXNet takes no other signature than the case's own
+        pass  # MXNet accepts no signature but the case's own
     return Trials(len(verified), len(refused), None)
 
 
 def _quiet_settings(hypothesis: Any, examples: int) -> Any:
-    """One failure at most is wanted, of `examples` draws however slow; it is printed elsewhere, and nothing is remembered."""
+    """Return settings for `examples` draws of any duration, with at most one failure, which is printed elsewhere."""
     return hypothesis.settings(
         max_examples=examples,
         database=None,
@@ -120,7 +120,7 @@ def _quiet_settings(hypothesis: Any, examples: int) -> Any:
 
 
 class _DisagreementError(Exception):
-    """Tells hypothesis that a variant failed."""
+    pass
 
 
 def _import_hypothesis() -> Any:
@@ -128,7 +128,6 @@ def _import_hypothesis() -> Any:
         import hypothesis
     except ImportError as error:
         raise UnsupportedError(
-            "Other sizes and attributes than the built-in cases' are drawn by hypothesis, which is not installed: "
-            "pip install hypothesis, or ask for --examples 0."
+            "Variants of the built-in cases are drawn by hypothesis, which is not installed: pip install hypothesis, or use --examples 0."
         ) from error
     return hypothesis

@@ -1,8 +1,7 @@
 """Other signatures of an operator, drawn by hypothesis from one case.
 
-Equal numbers in a case are one size: `Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)])` has the sizes 3, 5 and 7, and
-each is drawn anew wherever it stands. Attributes that take one of a few values take any that MXNet declares, and numbers that are
-no sizes move by one. What MXNet refuses is no signature.
+Equal numbers in a case are one size, drawn again everywhere. Attributes with a few possible values take any that
+MXNet declares, other numbers change by one. Signatures that MXNet refuses are skipped.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from hypothesis import strategies as st
 from tdl_ops.mxnet.case import SINGLE_PRECISION, Case
 from tofu import _mxnet
 from tofu.errors import TofuError
-from tofu.mxnet.verify.declarations import list_choices
-from tofu.mxnet.verify.kernels import compose
+from tofu.mxnet.verify.kernels import compose, list_choices
 from tofu.verification.kernel import Shape
 from tofu.verification.numbers import Fixed, Numbers, uniform
 
@@ -32,12 +30,12 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 @st.composite
 def variants(draw: Draw, case: Case) -> Case:
-    """`case` with other sizes and attributes."""
+    """Draw `case` with other sizes and attributes."""
     sizes = sorted({extent for given in case.numbers for extent in given.shape if extent > 1})
     is_fixed = any(isinstance(given, Fixed) for given in case.numbers)
     drawn = {} if is_fixed else {size: draw(st.integers(1, LARGEST_SIZE)) for size in sizes}
     attributes = {name: _resize(value, drawn) for name, value in case.attributes.items()}
-    if not case.relations:  # which may hold for these attributes alone
+    if not case.relations:  # a relation may hold for the case's attributes only
         attributes |= draw(_changes(case, attributes, are_numbers_free=not is_fixed and not case.indexed))
     inputs = [_resize_numbers(given, drawn) for given in case.numbers]
     completed = complete_inputs(case, attributes, inputs)
@@ -63,7 +61,7 @@ def _resize_numbers(given: Given, drawn: Mapping[int, int]) -> Given:
 
 @st.composite
 def _changes(draw: Draw, case: Case, attributes: Mapping[str, Any], are_numbers_free: bool) -> dict[str, Any]:
-    """Other values for a few attributes. Numbers stay where data index into tensors, which they might make too small."""
+    """Draw other values for a few attributes. Numbers stay if data index into tensors, which could become too small."""
     ranges: dict[str, st.SearchStrategy[Any]] = {
         name: st.sampled_from(values) for name, values in list_choices(case.op).items()
     }
@@ -82,23 +80,23 @@ def _is_numeric(value: Any) -> bool:
 
 
 def _near(value: int | tuple[int, ...]) -> st.SearchStrategy[Any]:
-    """Numbers at most one away; what is at least 1, as strides are, stays so."""
+    """Return numbers at most one away; numbers of at least 1, such as strides, stay so."""
     if isinstance(value, tuple):
         return st.tuples(*map(_near, value))
     return st.sampled_from([number for number in (value, value + 1, value - 1) if number > 0 or value < 1])
 
 
 def complete_inputs(case: Case, attributes: Mapping[str, Any], inputs: Sequence[Given]) -> list[Given] | None:
-    """The inputs that the operator of `case` takes with other attributes, by name: those that it keeps have the numbers of `inputs`.
+    """Return the inputs that the operator of `case` takes with other attributes; None if MXNet accepts none.
 
-    As many of the first shapes as MXNet accepts are kept, the others are as it infers them. None where it accepts none of them.
+    Inputs that it keeps, by name, have the numbers of `inputs`, and as many of the first shapes as MXNet accepts.
     """
     before, symbol = (_compose(case.op, values, len(inputs)) for values in (case.attributes, attributes))
     if before is None or symbol is None:
         return None
     given = dict(zip(_find_variables(before), inputs, strict=False))
     entries = _find_variables(symbol)
-    floating = [one.dtype for one in inputs if one.dtype.startswith("float")]
+    floating = [given.dtype for given in inputs if given.dtype.startswith("float")]
     added = replace(uniform(-1, 1), dtype=floating[0] if floating else "float64")
     sources = [given.get(name, added) for name in entries]
     shapes_given = {name: given[name].shape for name in entries if name in given}
@@ -111,7 +109,6 @@ def complete_inputs(case: Case, attributes: Mapping[str, Any], inputs: Sequence[
 
 
 def _find_variables(symbol: Any) -> dict[str, int]:
-    """The entries of a symbol's variables by name, in order."""
     return {node["name"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value) if node["op"] == "null"}
 
 
@@ -120,7 +117,6 @@ def _with_shape(given: Given, shape: Shape) -> Given:
 
 
 def _compose(op: str, attributes: Mapping[str, Any], count: int) -> Any:
-    """The operator over as many variables as its attributes ask for; of those that do not say, over `count`."""
     texts = {name: str(value) for name, value in attributes.items()}
     for wanted in (None, count):
         try:
@@ -131,13 +127,10 @@ def _compose(op: str, attributes: Mapping[str, Any], count: int) -> Any:
 
 
 def _infer(symbol: Any, known: Mapping[str, Shape]) -> list[Shape] | None:
-    """The shapes of all entries; None where MXNet refuses or does not know them all."""
     try:
         shapes, _ = _mxnet.infer(symbol.handle.value, known, {})
     except (TofuError, RuntimeError):
         return None
-    if any(
-        shape is None or min(shape, default=0) < 1 for shape in shapes
-    ):  # what is negative, or (), MXNet calls unknown
+    if any(shape is None or min(shape, default=0) < 1 for shape in shapes):  # negative extents, or (), mean unknown
         return None
     return [tuple(shape or ()) for shape in shapes]

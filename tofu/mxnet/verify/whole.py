@@ -1,4 +1,4 @@
-"""A kernel's results on the whole: against the description, or a relation; and whether it writes what it is said to write."""
+"""Comparison of a kernel's results on the whole with the description, or a relation, and of which outputs it writes."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from tofu.verification.split import relative_error
 
 
 @dataclass(frozen=True)
-class Whole:
-    """The largest error of the description, or None and what was checked instead; what is wrong, and what was compared."""
+class WholeComparison:
+    """Largest error of the description, or None with the check made instead; problems, and comparisons."""
 
     error: float | None
     checked: str
     problems: tuple[str, ...] = ()
     compared: tuple[Comparison, ...] = ()
 
-    def with_more(self, problems: Sequence[str], compared: Sequence[Comparison]) -> Whole:
-        """The same, and other outputs."""
-        return Whole(self.error, self.checked, (*self.problems, *problems), (*self.compared, *compared))
+    def with_more(self, problems: Sequence[str], compared: Sequence[Comparison]) -> WholeComparison:
+        """Return the comparison with the problems and comparisons of other outputs added."""
+        return WholeComparison(self.error, self.checked, (*self.problems, *problems), (*self.compared, *compared))
 
 
 def compare_whole(
@@ -47,8 +47,8 @@ def compare_whole(
     traced: Trace,
     relation: Relation | None,
     tolerance: float,
-) -> Whole:
-    """Compare all outputs that the kernel was asked for, scratch aside."""
+) -> WholeComparison:
+    """Compare all outputs that the kernel was asked for, except scratch."""
     asked = [n for n, output in enumerate(traced.outputs) if node.is_asked_for(n) and not output.is_scratch]
     written = [n for n in asked if access.outputs[n].is_written]
     silent = [n for n in asked if n not in written]
@@ -59,30 +59,29 @@ def compare_whole(
         silent += [n for n in written if expected[n] is None]
         written = [n for n in written if expected[n] is not None]
         found = _compare_relation(node, relation, expected, written, tolerance)
-    more = Whole(None, "").with_more(*_check_unwritten(node, silent))
+    more = WholeComparison(None, "").with_more(*_check_unwritten(node, silent))
     return found.with_more([*_check_written(node, written), *more.problems], more.compared)
 
 
-def _compare_numbers(node: Node, description: Description, numbers: Sequence[int], tolerance: float) -> Whole:
+def _compare_numbers(node: Node, description: Description, numbers: Sequence[int], tolerance: float) -> WholeComparison:
     try:
         expected = interpret(description, node.attributes, node.inputs, [output.shape for output in node.outputs])
     except TooManyPointsError:
         raise
     except TofuError as error:
-        return Whole(None, f"not executed: {error}")
+        return WholeComparison(None, f"not executed: {error}")
     errors = {n: relative_error(_round(expected[n], node.outputs[n]), node.outputs[n]) for n in numbers}
     problems = [
         f"output {n} of the description is off by {error:.1e}" for n, error in errors.items() if not error <= tolerance
     ]
     compared = [Comparison(n, Compared.NUMBERS, count_numbers(expected[n], node.outputs[n])) for n in numbers]
-    return Whole(max(errors.values(), default=0.0), "").with_more(problems, compared)
+    return WholeComparison(max(errors.values(), default=0.0), "").with_more(problems, compared)
 
 
 def _compare_relation(
     node: Node, relation: Relation, expected: Sequence[Array | None], numbers: Sequence[int], tolerance: float
-) -> Whole:
-    """The relation, and whether it would notice other outputs."""
-    result = Whole(None, "a relation between all that it reads and writes")
+) -> WholeComparison:
+    result = WholeComparison(None, "a relation between all that it reads and writes")
     off = find_mismatches(expected, node.outputs, tolerance)
     if off:
         return result.with_more(
@@ -96,10 +95,9 @@ def _compare_relation(
 
 
 def _check_unwritten(node: Node, numbers: Sequence[int]) -> tuple[list[str], list[Comparison]]:
-    """Outputs called unwritten: the kernel leaves what was in memory, whatever that was, or writes zeros."""
     counts = {n: find_overwritten(node.outputs[n], node.left[n]) for n in numbers}
     problems = [
-        f"output {n} is called unwritten, but the kernel writes to {count} of its {node.outputs[n].size} cells"
+        f"output {n} is called unwritten, but the kernel writes {count} of its {node.outputs[n].size} elements"
         for n, count in counts.items()
         if count
     ]
@@ -109,12 +107,12 @@ def _check_unwritten(node: Node, numbers: Sequence[int]) -> tuple[list[str], lis
 def _check_written(node: Node, numbers: Sequence[int]) -> list[str]:
     counts = {n: int(node.left[n].sum()) for n in numbers}
     return [
-        f"output {n}: the kernel leaves {count} of {node.outputs[n].size} cells as they were in memory"
+        f"output {n}: the kernel does not write {count} of {node.outputs[n].size} elements"
         for n, count in counts.items()
         if count
     ]
 
 
 def _round(value: Array, output: Array) -> Array:
-    """A description's numbers in the type of the kernel's output, where that is no floating-point type."""
+    """Return a description's numbers in the type of the kernel's output, unless that is a floating-point type."""
     return value if output.dtype.kind == "f" else np.asarray(value).astype(output.dtype)

@@ -1,1 +1,1 @@
-"""Tensors in shards: a tensor's shards on the workers' devices, arrays made of them, and the whole tensor at the edges."""
+"""Sharded tensors: the shards on the workers' devices, arrays over them, and whole tensors at the interface."""

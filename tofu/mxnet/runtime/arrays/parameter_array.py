@@ -1,8 +1,7 @@
-"""An NDArray of a parameter that lies in shards: whole where MXNet asks for it, and shards again where Tofu does.
+"""NDArray of a sharded parameter: gathered when MXNet reads it, scattered when Tofu needs the shards.
 
-A Gluon user may read and write `parameter.data()` and `parameter.grad()` as any array, at any time. The whole array is made when an
-operator of MXNet is called with it, that is when its handle is asked for. Writes to it are counted by MXNet, and go to the shards
-before Tofu uses those again.
+Gluon users may read and write `parameter.data()` and `parameter.grad()` at any time. MXNet counts the writes, and
+they are scattered before Tofu uses the shards.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ VIEWS = (
 
 
 class LikeNDArray(type):
-    """A class that MXNet takes for NDArray itself: where an item is set it compares types, and knows no subclasses."""
+    """Metaclass of classes that equal NDArray: MXNet compares types when it sets an item."""
 
     def __eq__(cls, other: object) -> bool:
         return other is mx.nd.NDArray or other is cls
@@ -42,14 +41,14 @@ class LikeNDArray(type):
 
 
 class ParameterArray(ShardedArray, metaclass=LikeNDArray):
-    """A parameter's values or its gradient: `tensor` are the shards, `handle` is MXNet's of the whole.
+    """Values of a parameter, or its gradient.
 
     Parameters
     ----------
     tensor
-        The shards. Before a model is bound they are one, on the host.
+        The shards. Before a model is bound there is one, on the host.
     before_use
-        Called before the whole or the shards are handed out: it may have to put other shards in, or to refuse.
+        Called before each use; it may replace the shards, or raise.
     """
 
     def __init__(self, tensor: ShardedTensor, before_use: Callable[[], None] = lambda: None) -> None:
@@ -57,20 +56,20 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self.name = tensor.name
         self.before_use = before_use
         self._whole: Any = None
-        self._is_current = False  # whether the whole holds what the shards hold, and what was written to it since
-        self._writes = 0  # to the whole, when it and the shards were equal last
-        self._digest: int | None = None  # of the whole, when it was last looked through
-        self._views: list[weakref.ref[Any]] = []  # arrays that share the whole's memory
-        self._is_exported = False  # whether something that cannot be watched shares it
-        self._is_lapsed = False  # whether what the shards held has been overwritten
+        self._is_current = False  # the whole array has the shards' values, and any later writes to it
+        self._writes = 0  # to the whole array, when it last equalled the shards
+        self._digest: int | None = None  # of the whole array, when it was last computed
+        self._views: list[weakref.ref[Any]] = []  # arrays that share the whole array's memory
+        self._is_exported = False  # something that cannot be tracked shares it
+        self._is_lapsed = False  # the shards' values have been overwritten
         self._is_fresh = False
-        self.gradient: ParameterArray | None = None  # of the parameter whose values these are
+        self.gradient: ParameterArray | None = None  # if these are values
         self.has_sparse_gradient = False  # on one device
         self.is_sparse = False  # the same, of a gradient
 
     @property
     def tensor(self) -> ShardedTensor:
-        """The shards, with what was written to the whole."""
+        """Shards, including writes to the whole array."""
         if self._is_current and count_writes(self._whole) != self._writes:
             self._shards.scatter(self._whole)
             self._writes = count_writes(self._whole)
@@ -83,30 +82,30 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def layout(self) -> ShardedTensor:
-        """The shards as they lie, whatever they hold."""
+        """Shards, possibly with outdated values."""
         return self._shards
 
     def put(self, tensor: ShardedTensor) -> None:
-        """Be these shards from now on, with what they hold."""
+        """Replace the shards, and take their values."""
         self._shards, self._is_lapsed = tensor, False
         self.note_change()
 
     def lapse(self) -> None:
-        """The shards are used for something else from now on; only what was made whole already may still be read."""
+        """Note that the shards' memory is reused; only an existing whole array may still be read."""
         if self._is_viewed:
             self._read_shards()
-        self._shards, self._is_lapsed = zeros_like(self._shards), True
+        self._shards, self._is_lapsed = self._shards.zeros_like(), True
 
     @property
     def is_lapsed(self) -> bool:
-        """Whether there is nothing to read: what the shards held has been overwritten."""
+        """True if the values have been overwritten."""
         self.before_use()
         return self._is_lapsed and not self._is_current
 
     def _check_lapse(self) -> None:
         if self._is_lapsed and not self._is_current:
             raise TofuError(
-                f"The gradient of {self.name} is gone: an update has used it, and the next forward the memory that it was in. "
+                f"The gradient of {self.name} is gone: an update has used it, and the next forward has reused its memory. "
                 "Read gradients before the next forward."
             )
 
@@ -116,19 +115,19 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return bool(self._views) or self._is_exported
 
     def move(self, tensor: ShardedTensor) -> None:
-        """Be these shards from now on, with what the array holds."""
+        """Copy the values into these shards."""
         before = self.tensor
         if tensor is before:
             return
         self._shards = tensor
         tensor.scatter(before.gather())
         for array in tensor.arrays:
-            array.wait_to_read()  # or the wholes of all parameters lie in the host's memory at once
+            array.wait_to_read()  # otherwise all whole parameters would be in host memory at once
         if not self._is_viewed:
             self._whole, self._is_current = None, False
 
     def read_uncounted(self) -> None:
-        """Have the shards hold what was written to the whole through a pointer, of which MXNet counts nothing."""
+        """Scatter writes through a pointer, which MXNet does not count."""
         if self._is_current:
             now = digest(self._whole)
             if now != self._digest:
@@ -136,12 +135,12 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._digest = now
 
     def wait_for_writes(self) -> None:
-        """Block until what was issued to write to the whole has done so; it blocks for nothing else."""
+        """Block until pending writes to the whole array are done."""
         if self._is_current:
             self._whole.wait_to_read()
 
     def note_change(self) -> None:
-        """The shards have changed: the whole is made anew when it is asked for, at once where something else shares its memory."""
+        """Note that the shards changed. Gather again on the next read, or now if something shares the whole array's memory."""
         self._is_current = False
         if self._is_viewed:
             self._read_shards()
@@ -155,21 +154,21 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def handle(self) -> Any:
-        """MXNet's handle of the whole array, which holds what the shards hold."""
+        """MXNet's handle of the whole array, up to date."""
         self.before_use()
         self._read_shards()
         return self._whole.handle
 
     @property
     def context(self) -> Any:
-        """Where the whole array is: in the host's memory."""
+        """Context of the whole array, the host."""
         return mx.cpu(0)
 
     ctx = context
 
     @property
     def _fresh_grad(self) -> bool:
-        """Whether a backward has written the gradient since the last update: a Trainer reads it, and sets it to False."""
+        """True if a backward has written the gradient since the last update; read and reset by a Trainer."""
         self.before_use()
         return self._is_fresh
 
@@ -179,24 +178,24 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def grad(self) -> ParameterArray | None:
-        """The gradient that a backward writes for these values."""
+        """Gradient that a backward writes for these values."""
         return self.gradient
 
     def watch_view(self, view: Any) -> None:
-        """Keep the whole as it should be at all times, as long as there is something that shares its memory."""
+        """Keep the whole array up to date while something shares its memory."""
         if isinstance(view, View):
             self._views.append(weakref.ref(view))
         elif view is not self:
             self._is_exported = True
 
     def _on_host(self) -> Any:
-        """The whole as an ordinary array: that which is there already, or one for the caller alone."""
+        """Return the whole array if it is current, else a new one."""
         self.before_use()
         self._check_lapse()
         return self._whole if self._is_current else self._shards.gather()
 
     def asnumpy(self) -> Any:
-        """The whole array."""
+        """Return the whole array."""
         return self._on_host().asnumpy()
 
     def wait_to_read(self) -> None:
@@ -205,25 +204,25 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         super().wait_to_read()
 
     def copyto(self, other: Any) -> Any:
-        """A copy on a context, or into another array."""
+        """Copy to a context, or into another array."""
         return self._on_host().copyto(other)
 
     def copy(self) -> Any:
-        """A copy in the host's memory."""
+        """Return a copy on the host."""
         return self.copyto(mx.cpu(0))
 
     def as_in_context(self, context: Any) -> Any:
-        """Itself in the host's memory, a copy elsewhere."""
+        """Return the array itself on the host, a copy elsewhere."""
         return self if context == mx.cpu(0) else self.copyto(context)
 
     @property
     def indices(self) -> Any:
-        """Of a gradient that is sparse on one device: which rows are not zero, in order, as in MXNet a copy."""
+        """Indices of the non-zero rows of a gradient that is sparse on one device."""
         return self._as_rows("indices")
 
     @property
     def data(self) -> Any:
-        """Of a gradient that is sparse on one device: the rows that are not zero, as in MXNet a copy."""
+        """Non-zero rows of a gradient that is sparse on one device."""
         return self._as_rows("data")
 
     def _as_rows(self, what: str) -> Any:
@@ -232,15 +231,15 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return getattr(self.tostype("row_sparse"), what)
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        """A copy of another type."""
+        """Return a copy of another type."""
         return mx.nd.NDArray.astype(self, dtype, copy)
 
     def detach(self) -> ParameterArray:
-        """Itself: no graph leads to it."""
+        """Return the array itself, since no graph leads to it."""
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set all of the array, or a part."""
+        """Set the whole array, or a part of it."""
         value = as_legacy(value)
         is_whole = isinstance(value, mx.nd.NDArray) and value.shape == self.shape
         if not is_everything(key) or self._is_viewed or not (is_whole or isinstance(value, (int, float))):
@@ -255,7 +254,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self.put(self._shards)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In files it is an ordinary NDArray."""
+        """Pickle it as an ordinary NDArray."""
         return mx.nd.NDArray, (None,), self._on_host().__getstate__()
 
     def __repr__(self) -> str:
@@ -263,11 +262,11 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
 
 class View(mx.nd.NDArray, metaclass=LikeNDArray):  # type: ignore[misc]  # MXNet is untyped
-    """An array in the memory of a `ParameterArray`'s whole, which knows as long as there is one."""
+    """Array that shares the memory of a whole array."""
 
     def __init__(self, owner: ParameterArray, array: Any) -> None:
         super().__init__(array.handle, array.writable)
-        array.handle = None  # it is this one's now
+        array.handle = None  # this object owns it now
         self.owner = owner
         owner.watch_view(self)
 
@@ -280,7 +279,7 @@ def _sharing(method: Any) -> Any:
     @wraps(method)
     def shared(self: Any, *args: Any, **kwargs: Any) -> Any:
         owner = self.owner if isinstance(self, View) else self
-        # An ordinary array with the same memory: MXNet makes results of an array's own class, and compares classes.
+        # An ordinary array over the same memory: MXNet makes results of the array's own class, and compares classes.
         made = method(mx.nd.NDArray.detach(self), *args, **kwargs)
         if type(made) is mx.nd.NDArray:
             return View(owner, made)
@@ -296,19 +295,14 @@ for _name in VIEWS:
 
 
 def on_host(name: str, whole: Any) -> ShardedTensor:
-    """A whole array in the host's memory, as the only shard of a tensor."""
+    """Return a tensor with one shard, the whole array on the host."""
     region = tuple((0, extent) for extent in whole.shape)
     array = whole.copyto(mx.cpu(0)) if whole.context != mx.cpu(0) else whole
     return ShardedTensor(name, tuple(whole.shape), whole.dtype.__name__, [region], [mx.cpu(0)], [array])
 
 
-def zeros_like(tensor: ShardedTensor) -> ShardedTensor:
-    """Zeros that lie as a tensor does, allocated when they are asked for."""
-    return tensor.like(tensor.shape, tensor.dtype)
-
-
 def add_to(array: Any, tensor: ShardedTensor) -> None:
-    """Add what a tensor holds to an array, where its shards lie if it has any."""
+    """Add a tensor to an array: shard by shard if it has shards."""
     if not isinstance(array, ParameterArray):
         if array.stype == "default":
             array += tensor.gather()
@@ -316,41 +310,39 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
             (array.tostype("default") + tensor.gather()).tostype(array.stype).copyto(array)
         return
     if not array.layout.matches(tensor):
-        array.move(zeros_like(tensor))
-    for mine, other in zip(array.tensor.arrays, tensor.arrays, strict=True):
-        mine += other
+        array.move(tensor.zeros_like())
+    for total, addend in zip(array.tensor.arrays, tensor.arrays, strict=True):
+        total += addend
     array.note_change()
 
 
 def copy_into(arrays: Sequence[ParameterArray], tensors: Sequence[ShardedTensor]) -> None:
-    """Have each array hold what a tensor holds now, whose memory is used for something else later. One operator copies all float32 that
-    lies on a device, since hundreds of small ones take as long as an update; it knows no float64 on CPUs.
+    """Copy each tensor into an array, since the tensor's memory will be reused.
+
+    One operator copies all float32 shards of a device: hundreds of small copies take as long as an update. On CPUs it
+    has no float64.
     """
     copies: dict[Any, tuple[list[Any], list[Any]]] = {}
     for array, tensor in zip(arrays, tensors, strict=True):
-        own = array.layout if array.layout.matches(tensor) else zeros_like(tensor)
-        for mine, other in zip(own.arrays, tensor.arrays, strict=True):
-            if mine.dtype is not np.float32:
-                other.copyto(mine)
+        own = array.layout if array.layout.matches(tensor) else tensor.zeros_like()
+        for target, source in zip(own.arrays, tensor.arrays, strict=True):
+            if target.dtype is not np.float32:
+                source.copyto(target)
                 continue
-            sources, targets = copies.setdefault(mine.context, ([], []))
-            sources.append(other)
-            targets.append(mine)
+            sources, targets = copies.setdefault(target.context, ([], []))
+            sources.append(source)
+            targets.append(target)
         array.put(own)
     for sources, targets in copies.values():
         mx.nd.amp_multicast(*sources, num_outputs=len(sources), out=targets)
 
 
 def add(tensors: Sequence[ShardedTensor]) -> ShardedTensor:
-    """The sum of tensors of one shape, where the first of them lies."""
+    """Return the sum of tensors of one shape, in the layout of the first."""
     first, *rest = tensors
     arrays = [array.copy() for array in first.arrays]
     total = first.like(first.shape, first.dtype, arrays)
     for tensor in rest:
-        if not tensor.matches(first):
-            moved = zeros_like(first)
-            moved.scatter(tensor.gather())
-            tensor = moved
-        for mine, other in zip(arrays, tensor.arrays, strict=True):
-            mine += other
+        for sum_array, addend in zip(arrays, tensor.in_layout_of(first).arrays, strict=True):
+            sum_array += addend
     return total

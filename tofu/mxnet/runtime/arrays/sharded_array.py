@@ -1,7 +1,7 @@
-"""An NDArray that is k shards: what an optimizer is given for a weight, its gradient and its states.
+"""NDArrays over k shards, which optimizers get as weights, gradients and states.
 
-It has the interface of `mx.nd.NDArray` with the shape of the whole tensor; operators on it run on the workers' shards
-(`tofu/mxnet/runtime/optimizer/shardwise.py`).
+They have the interface of `mx.nd.NDArray` and the shape of the whole tensor. Operators on them run on the workers'
+shards (`tofu/mxnet/runtime/optimizer/shardwise.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
-    """Where a sharded array is: constants made there are shards like `layout`'s, all else is made on the host."""
+    """Context of a sharded array: constants created there are shards with `layout`; everything else is created on the host."""
 
     def __init__(self, layout: ShardedTensor) -> None:
         super().__init__("cpu", 0)
@@ -24,7 +24,7 @@ class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
 
 
 class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
-    """The whole of a `ShardedTensor`, in the form of an NDArray; `tensor` are its shards."""
+    """A `ShardedTensor` with the interface of an NDArray; `tensor` has its shards."""
 
     def __init__(self, tensor: ShardedTensor) -> None:
         self.tensor = tensor
@@ -32,55 +32,55 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> None:
-        """There is no one array in memory. MXNet's C functions ask for it."""
+        """Raise UnsupportedError, since there is no single array in memory. MXNet's C functions ask for it."""
         raise UnsupportedError(
-            "An array is used in a way that has no meaning for shards: by the optimizer (a reshaped view, say), or by operators outside "
-            "of it. Copy it with array.asnumpy() and write array[:] = numbers, or train with mx.mod.Module over the partitioned symbol, "
-            "whose arrays are whole where they are read."
+            "This use of an array is not possible for shards, for example a reshaped view in an optimizer, or an operator outside of it. "
+            "Copy it with array.asnumpy() and write array[:] = numbers, or train with mx.mod.Module over the partitioned symbol, whose "
+            "arrays are gathered when they are read."
         )
 
     def __del__(self) -> None:
-        """The shards free themselves."""
+        """Do nothing: the shards free themselves."""
 
     @property
     def layout(self) -> ShardedTensor:
-        """Where the shards lie, of which shape and type they are."""
+        """Tensor with the shards' layout, shape and type."""
         return self.tensor
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the whole tensor."""
+        """Shape of the whole tensor."""
         return self.layout.shape
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
+        """Number of dimensions."""
         return len(self.layout.shape)
 
     @property
     def size(self) -> int:
-        """The number of elements of the whole tensor."""
+        """Number of elements of the whole tensor."""
         return int(np.prod(self.layout.shape))
 
     @property
     def dtype(self) -> Any:
-        """As a NumPy type, as MXNet's arrays have it."""
+        """NumPy type, as MXNet's arrays have it."""
         return np.dtype(self.layout.dtype).type
 
     @property
     def stype(self) -> str:
-        """Dense."""
+        """Storage type, always dense."""
         return "default"
 
     @property
     def context(self) -> Any:
-        """A context that makes zeros of the same shape on the same shards."""
+        """Context that creates zeros on the same shards."""
         return ShardedContext(self.tensor)
 
     ctx = context
 
     def asnumpy(self) -> Any:
-        """The whole tensor on the host."""
+        """Return the whole tensor on the host."""
         return self.tensor.gather().asnumpy()
 
     def wait_to_read(self) -> None:
@@ -89,16 +89,16 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
             array.wait_to_read()
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        """A copy of another type, shard by shard."""
+        """Return a copy of another type, shard by shard."""
         return self if not copy and np.dtype(dtype) == self.dtype else mx.nd.cast(self, dtype=dtype)
 
     def copy(self) -> ShardedArray:
-        """A copy on the same shards."""
+        """Return a copy on the same devices."""
         tensor = self.tensor
         return ShardedArray(tensor.like(tensor.shape, tensor.dtype, [array.copy() for array in tensor.arrays]))
 
     def copyto(self, other: Any) -> Any:
-        """Copy into another array, whole or sharded; or to a context."""
+        """Copy into another array, whole or sharded, or to a context."""
         if isinstance(other, mx.Context):
             return self.copy() if isinstance(other, ShardedContext) else self.tensor.gather().as_in_context(other)
         if not isinstance(other, ShardedArray):
@@ -111,15 +111,15 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         return other
 
     def as_in_context(self, context: Any) -> Any:
-        """Itself: its shards stay where they are."""
+        """Return the array itself: its shards stay where they are."""
         return self
 
     def __getitem__(self, key: Any) -> Any:
-        """`array[:]` is the array itself; any other part is a copy on the host."""
+        """Return the array itself for `array[:]`, else a copy of a part on the host."""
         return self if is_everything(key) else self.tensor.gather()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set all of the array, or a part of it by way of the host."""
+        """Set the whole array, or a part of it by way of the host."""
         if value is self:
             return
         if not is_everything(key):
@@ -137,7 +137,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
             self.tensor.scatter(whole)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In files it is an ordinary NDArray."""
+        """Pickle it as an ordinary NDArray."""
         return mx.nd.NDArray, (None,), self.tensor.gather().__getstate__()
 
     def __repr__(self) -> str:
@@ -145,5 +145,5 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
 
 def is_everything(key: Any) -> bool:
-    """Whether a key means the whole of an array."""
+    """Return True if a key selects a whole array."""
     return key is Ellipsis or (isinstance(key, slice) and key == slice(None))

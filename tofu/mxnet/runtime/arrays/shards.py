@@ -1,6 +1,7 @@
-"""A tensor's shards on the workers' devices, and the whole tensor at the edges.
+"""Shards of a tensor on the workers' devices.
 
-Whole tensors are only made where a caller asks for them: `scatter` and `gather` move between one array and the shards.
+`scatter` and `gather` copy between one whole array and the shards; whole tensors exist only where a caller asks for
+them.
 """
 
 from __future__ import annotations
@@ -20,28 +21,29 @@ from tofu.errors import ShapeError
 Region = tuple[tuple[int, int], ...]
 MOST_SLICED = 5  # dimensions, in MXNet's kernels
 PIECE_BYTES = 1 << 22
-"""What the host holds of a tensor at once where it can be read or written in pieces."""
+"""Bytes of a tensor that the host holds at once when it is read or written in pieces."""
 
 
 class ShardedTensor:
-    """The shards of one tensor.
+    """Shards of one tensor.
 
     Parameters
     ----------
     name, shape, dtype
-        Of the whole tensor.
+        Name, shape and type of the whole tensor.
     regions
-        [workers, dimensions, (begin, end)]: where each worker's shard lies; workers may hold the same region.
+        [workers, dimensions, (begin, end)]: the region of each worker's shard; several workers may hold the same
+        region.
     contexts
         The workers' devices.
     arrays
-        The shards, where they exist already (an executor's outputs); else they are allocated, filled with zeros.
+        The shards, if they exist (an executor's outputs); else they are allocated and filled with zeros.
 
     Attributes
     ----------
     source
-        How many writes the whole array of an executor had seen, and its digest if one was taken, when the shards last became it. It stands
-        here since executors share shards.
+        Number of writes to the executor's whole array, and its digest if one was computed, when it was last
+        scattered. Stored here since executors share shards.
     """
 
     def __init__(
@@ -63,27 +65,19 @@ class ShardedTensor:
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The shard of each worker, on its device; allocated when first asked for."""
+        """Shard of each worker, on its device; allocated when first read."""
         if self._arrays is None:
             self._arrays = self._allocate()
         return self._arrays
 
     def matches(self, other: ShardedTensor) -> bool:
-        """Whether the shards of the two have the same shapes, types and places."""
-        return (self.shape, self.dtype, self.regions, self.contexts) == (
-            other.shape,
-            other.dtype,
-            other.regions,
-            other.contexts,
-        )
+        """Return True if the shards of both have the same shapes, types and devices."""
+        return all(getattr(self, part) == getattr(other, part) for part in ("shape", "dtype", "regions", "contexts"))
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """A tensor of another type, laid out in the same way. Dimensions may have extent 1 instead, and are whole then.
-
-        Raises ShapeError for any other shape.
-        """
+        """Return a tensor of another type with the same layout. Dimensions may have extent 1 instead."""
         if not self.is_like(shape):
-            raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot be laid out in the same way.")
+            raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
             tuple(
                 span if extent == whole else (0, 1)
@@ -94,10 +88,22 @@ class ShardedTensor:
         return ShardedTensor(self.name, tuple(shape), np.dtype(dtype).name, regions, self.contexts, arrays)
 
     def is_like(self, shape: Sequence[int]) -> bool:
-        """Whether `like` takes this shape."""
+        """Return True if `like` accepts this shape."""
         return len(shape) == len(self.shape) and all(
             extent in (1, own) for extent, own in zip(shape, self.shape, strict=True)
         )
+
+    def zeros_like(self) -> ShardedTensor:
+        """Return zeros with the same layout, allocated when they are first read."""
+        return self.like(self.shape, self.dtype)
+
+    def in_layout_of(self, other: ShardedTensor) -> ShardedTensor:
+        """Return this tensor if its shards match the other's, else a copy with the other's layout and type."""
+        if self.matches(other):
+            return self
+        copied = other.zeros_like()
+        copied.scatter(self.gather())
+        return copied
 
     def _allocate(self) -> tuple[Any, ...]:
         return tuple(
@@ -107,24 +113,24 @@ class ShardedTensor:
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """Workers whose regions together are the whole tensor, each region once: the first holder of each."""
+        """First holder of each distinct region; together they have the whole tensor."""
         first: dict[Region, int] = {}
         for worker, region in enumerate(self.regions):
             first.setdefault(region, worker)
         return tuple(first.values())
 
     def list_holding(self, region: Region) -> list[Any]:
-        """The shards of all workers that hold a region."""
+        """Return the shards of all workers that hold a region."""
         return [array for array, own in zip(self.arrays, self.regions, strict=True) if own == region]
 
     def list_distinct(self) -> list[tuple[Region, list[Any]]]:
-        """Each region once, with the shards of all workers that hold it."""
+        """Return each region once, with the shards of all workers that hold it."""
         return [(self.regions[worker], self.list_holding(self.regions[worker])) for worker in self.owners]
 
     def scatter(self, whole: Any) -> None:
         """Copy a whole tensor (an NDArray, or anything NumPy reads) into the shards, cast to the tensor's type.
 
-        Of what is no NDArray, a file mapped into memory say, a piece is read at a time. Raises ShapeError where the shape is another.
+        Memory-mapped files are read piece by piece.
         """
         whole = as_legacy(whole) if isinstance(whole, mx.nd.NDArray) else np.asanyarray(whole)
         if tuple(whole.shape) != self.shape:
@@ -132,7 +138,7 @@ class ShardedTensor:
                 f"{self.name}: the array given has shape {tuple(whole.shape)}, the model was bound with {self.shape}."
             )
         if isinstance(whole, mx.nd.NDArray) and whole.stype != "default":
-            whole = whole.tostype("default")  # operators that cut and cast read dense storage alone
+            whole = whole.tostype("default")  # slicing and casting need dense storage
         if isinstance(whole, mx.nd.NDArray) and np.dtype(whole.dtype) != np.dtype(self.dtype):
             whole = whole.astype(self.dtype)
         for worker in self.owners:
@@ -143,12 +149,11 @@ class ShardedTensor:
         extents = tuple(end - begin for begin, end in region)
         pieces = list(list_pieces(extents, np.dtype(self.dtype).itemsize))
         for place in pieces:
-            part = self._read(
-                whole, tuple((b + begin, b + end) for (begin, end), (b, _) in zip(place, region, strict=True))
-            )
+            source = tuple((b + begin, b + end) for (begin, end), (b, _) in zip(place, region, strict=True))
+            part = self._read(whole, source)
             for array in targets:
                 paste(part, array, place) if len(pieces) > 1 else part.copyto(array)
-            if len(pieces) > 1:  # pieces under way would add up to another whole tensor
+            if len(pieces) > 1:  # all pieces in flight would be another whole tensor
                 for array in targets:
                     array.wait_to_read()
 
@@ -158,7 +163,7 @@ class ShardedTensor:
         return mx.nd.array(whole[tuple(slice(*span) for span in region)], dtype=self.dtype)
 
     def gather(self, out: Any | None = None) -> Any:
-        """The whole tensor: written into the NDArray `out`, or into a new one on the first worker's kind of host memory."""
+        """Return the whole tensor, written into the NDArray `out` or into a new one on the host."""
         if out is not None and out.stype != "default":
             self.gather().tostype(out.stype).copyto(out)
             return out
@@ -169,13 +174,13 @@ class ShardedTensor:
         return out
 
     def gather_region(self, region: Region) -> npt.NDArray[Any]:
-        """The cells of a region, half-open spans, in the host's memory. Raises ShapeError for one that is not inside the tensor."""
+        """Return the elements of a region, on the host. Raise ShapeError if it is not inside the tensor."""
         spans = [tuple(span) for span in region]
         if len(spans) != len(self.shape) or any(
             not 0 <= begin <= end <= extent for (begin, end), extent in zip(spans, self.shape, strict=True)
         ):
             raise ShapeError(
-                f"{self.name} has the shape {self.shape}, and the region {spans} does not lie inside it. "
+                f"{self.name} has the shape {self.shape}, and the region {spans} is not inside it. "
                 "Give (begin, end) for each dimension, with 0 <= begin <= end <= extent."
             )
         found = np.empty([end - begin for begin, end in region], self.dtype)
@@ -190,7 +195,7 @@ class ShardedTensor:
         return found
 
     def gather_pieces(self) -> Iterator[npt.NDArray[Any]]:
-        """The whole tensor as runs of cells in the order of memory, each gathered when it is asked for."""
+        """Yield the whole tensor as runs of elements in memory order."""
         for region in list_pieces(self.shape, np.dtype(self.dtype).itemsize):
             yield self.gather_region(region)
 
@@ -199,16 +204,16 @@ class ShardedTensor:
 
 
 def as_legacy(array: Any) -> Any:
-    """An NDArray over the same memory for one of `mx.np`, which operators of `mx.nd` refuse; any other array itself."""
+    """Return an `mx.np` array as an NDArray over the same memory; other arrays unchanged."""
     return array.as_nd_ndarray() if isinstance(array, mx.np.ndarray) else array
 
 
-def list_pieces(shape: tuple[int, ...], cell_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
-    """Regions that follow each other in memory and together are the whole, each of `most_bytes` or of one run of the last dimension."""
+def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
+    """Yield consecutive regions that make up the whole, each of `most_bytes` or one run of the last dimension."""
     if not shape:
         yield ()
         return
-    inner = [cell_bytes * prod(shape[dimension + 1 :]) for dimension in range(len(shape))]
+    inner = [item_bytes * prod(shape[dimension + 1 :]) for dimension in range(len(shape))]
     split = next((d for d, run_bytes in enumerate(inner) if run_bytes <= most_bytes), len(shape) - 1)
     rows = max(1, most_bytes // max(1, inner[split]))
     rest = tuple((0, extent) for extent in shape[split + 1 :])
@@ -219,7 +224,7 @@ def list_pieces(shape: tuple[int, ...], cell_bytes: int, most_bytes: int = PIECE
 
 
 def cut(whole: Any, region: Region) -> Any:
-    """The part of a whole array that lies in `region`: a view where only the first dimension is cut, else a copy."""
+    """Return the part of an array in `region`: a view if only the first dimension is cut."""
     if all(part == (0, extent) for part, extent in zip(region[1:], whole.shape[1:], strict=True)):
         return whole[region[0][0] : region[0][1]] if region else whole
     if whole.ndim > MOST_SLICED:
@@ -242,7 +247,7 @@ def paste(part: Any, whole: Any, region: Region) -> None:
 
 
 def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, ...], Region]:
-    """The same cells with every dimension that is whole in the region merged into the one before it, in memory's order.
+    """Return shape and region with every dimension that the region covers merged into the one before it, in memory order.
 
     >>> merge_dimensions((4, 2, 3, 5), ((1, 3), (0, 2), (0, 1), (0, 5)))
     ((8, 15), ((2, 6), (0, 5)))
@@ -265,11 +270,11 @@ def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, .
 
 
 def count_writes(array: Any) -> int:
-    """The engine's count of writes to an NDArray, once those that are under way are done."""
+    """Return the engine's count of writes to an NDArray, after pending ones are done."""
     array.wait_to_read()
     return int(_mxnet.array_version(array.handle.value))
 
 
 def digest(array: Any) -> int:
-    """Tells apart what an NDArray in the host's memory holds at different times; 0 for one on another device, or with sparse storage."""
+    """Return a digest of a host NDArray's contents; 0 for one on another device or with sparse storage."""
     return 0 if array.stype != "default" else _mxnet.array_digest(array.handle.value)

@@ -1,7 +1,7 @@
-"""Whole tensors from what the nodes of an execution graph compute, under the names that MXNet has for them on one device.
+"""Whole tensors from the outputs of an execution graph's nodes, under MXNet's names on one device.
 
-A tensor that is read lies in shards of the plan's layout. What nobody reads, a gradient of data say, stays as its operator's copies wrote
-it: parts that lie side by side, or partial results.
+Tensors that nobody reads, such as a gradient of data, stay as their operator's copies wrote them: adjacent shards, or
+partial results.
 """
 
 from __future__ import annotations
@@ -30,15 +30,13 @@ OUTPUT_NAMES = {
     "GroupNorm": ("output", "mean", "std"),
     "SpatialTransformer": ("output", "grid_dst", "grid_src"),
 }
-"""What MXNet calls the outputs of operators that may run in parts, so that no node tells; all others have numbers."""
+"""MXNet's names of the outputs of operators that may run in parts. All others are numbered."""
 Callback = Callable[[bytes, str, int], None]
-"""Given a name, the operator (empty for a variable) and the handle of an array that it frees."""
+"""Called with a name, the operator (empty for a variable) and the handle of an array, which it frees."""
 
 
 class _Place(NamedTuple):
-    """Where a node's output belongs: to which shard of which tensor of the emitted graph. What is on its way between workers, a
-    fetched region or a partial result, is no shard.
-    """
+    """Shard that a node's output is. Data in transit between workers (a fetched region, a partial result) is no shard."""
 
     tensor: int
     worker: int
@@ -46,22 +44,11 @@ class _Place(NamedTuple):
 
 
 class TensorNames:
-    """MXNet's names of the tensors of a model.
+    """MXNet's names of a model's tensors.
 
-    Attributes
-    ----------
-    nodes
-        Operator -> the name of its node.
-    operators
-        Operator -> the name of what it computes.
-    computed
-        Tensor that an operator computes -> the same.
-    entries
-        Tensor that an operator computes -> the name of that output.
-    inputs
-        First output of an operator -> the tensors that it reads, each with the name of that input.
-    shapes
-        Tensor that an operator computes -> the shape that it has in MXNet: heads of attention are a dimension of the model's graph alone.
+    `nodes` maps operators to their nodes' names, `operators` to their types, and `inputs` their first output to the
+    tensors that they read, each with the input's name. `computed`, `entries` and `shapes` map computed tensors to the
+    operator type, MXNet's name, and MXNet's shape, which has no separate dimension for attention heads.
     """
 
     def __init__(self, graph: Graph, native: Any) -> None:
@@ -77,7 +64,7 @@ class TensorNames:
         shapes, _ = _mxnet.infer(native.handle.value, known, {})
         for operator in graph.operators:
             number = find_origin(operator).shown
-            if number < 0:  # MXNet's graph does not have it
+            if number < 0:  # not in MXNet's graph
                 continue
             name = self.nodes[operator.name] = nodes[number]["name"]
             numbered = [f"output{n}" if len(operator.outputs) > 1 else "output" for n in range(len(operator.outputs))]
@@ -94,20 +81,20 @@ class TensorNames:
 
 
 class WholeTensors:
-    """A monitor callback for an execution graph, which hands whole tensors of the model on.
+    """Monitor callback of an execution graph, which passes whole tensors on.
 
     Parameters
     ----------
     program
-        What the execution graph runs.
+        The program that the execution graph runs.
     names
         MXNet's names of the model's tensors.
     contexts
         The workers' devices.
     callback
-        The monitor's.
+        The monitor's callback.
     read_variable
-        Gives the whole of a variable, where the monitor sees what operators read.
+        Returns a whole variable, if the monitor sees the operators' inputs.
     """
 
     def __init__(
@@ -130,7 +117,7 @@ class WholeTensors:
         self._whole: dict[str, Any] = {}
 
     def __call__(self, name: bytes, handle: Any) -> None:
-        """Take one output of one node; MXNet shows them in their order."""
+        """Receive one output of one node; MXNet calls this in their order."""
         array = mx.nd.NDArray(ctypes.c_void_p(getattr(handle, "value", handle)), writable=False)
         node, _, rest = name.decode().rpartition("@")
         operator, (worker, _, output) = node, rest.partition("_")
@@ -143,12 +130,12 @@ class WholeTensors:
         tensor = self._tensor(place.tensor).name
         if tensor not in self._names.entries:
             return
-        if operator in self._copied:  # a copy of it: MXNet says what the output is called
+        if operator in self._copied:  # a copy of MXNet's node, whose name ends with the output's
             self._names.entries[tensor] = f"{self._names.nodes[operator]}_{output}"
         if place.is_in_transit:
             return
         shards = self._shards.setdefault(place.tensor, {})
-        shards[place.worker] = array.copy()  # the node's memory may be another's soon
+        shards[place.worker] = array.copy()  # the node's memory may be reused soon
         if len(shards) == len(self._contexts):
             self._show(place.tensor, [shards[worker] for worker in range(len(self._contexts))])
             del self._shards[place.tensor]
@@ -158,7 +145,7 @@ class WholeTensors:
 
     def _show(self, position: int, arrays: Sequence[Any]) -> None:
         tensor = self._tensor(position)
-        whole = self._put_together(position, arrays)
+        whole = self._assemble(position, arrays)
         if whole is None:
             return
         if tuple(whole.shape) != tuple(self._names.shapes[tensor.name]):
@@ -166,10 +153,10 @@ class WholeTensors:
         if self._read_variable is not None:
             self._show_inputs(tensor.name, self._read_variable)
             self._whole[tensor.name] = whole
-        self._hand_on(self._names.entries[tensor.name], self._names.computed[tensor.name], whole)
+        self._pass_on(self._names.entries[tensor.name], self._names.computed[tensor.name], whole)
 
-    def _put_together(self, position: int, arrays: Sequence[Any]) -> Any:
-        """The whole tensor of the workers' arrays; None where nobody reads it and its parts overlap."""
+    def _assemble(self, position: int, arrays: Sequence[Any]) -> Any:
+        """Return the whole tensor from the workers' arrays; None if nobody reads it and its shards overlap."""
         tensor, factors = self._tensor(position), self._program.problem.factors
         written = self._unread.get(position, _Written(self._program.choices.layout(position)))
         if written is None:
@@ -190,25 +177,27 @@ class WholeTensors:
         return reduce(written.join, parts)
 
     def _show_inputs(self, tensor: str, read_variable: Callable[[str], Any]) -> None:
-        """What the operator reads whose first output this is: variables under their own names as well, as MXNet shows them."""
+        """Show the inputs of the operator with this first output; variables under their own names as well."""
         op = self._names.computed[tensor]
         for source, name in self._names.inputs.get(tensor, ()):
             if source in self._whole:
-                self._hand_on(name, op, self._whole[source])
+                self._pass_on(name, op, self._whole[source])
             elif source not in self._names.entries:
                 whole = read_variable(source)
-                self._hand_on(source, "", whole)
-                self._hand_on(name, op, whole)
+                self._pass_on(source, "", whole)
+                self._pass_on(name, op, whole)
 
-    def _hand_on(self, name: str, op: str, whole: Any) -> None:
-        owned = whole.copy()  # the monitor frees what it is given
+    def _pass_on(self, name: str, op: str, whole: Any) -> None:
+        owned = whole.copy()  # the monitor frees it
         handle, owned.handle = owned.handle.value, mx.base.NDArrayHandle(None)
         self._callback(name.encode(), op, handle)
 
 
 class _Written(NamedTuple):
-    """How the copies of an operator write an output: the dimension that is split at each step, or -1; the steps at which they are partial
-    results; and how those are joined.
+    """Layout in which the copies of an operator write an output.
+
+    `layout` is the dimension split in each round, or -1; `partial_steps` are the rounds with partial results, which
+    `join` combines.
     """
 
     layout: list[int]
@@ -217,7 +206,7 @@ class _Written(NamedTuple):
 
 
 def _list_unread(program: PlannedProgram) -> Iterator[tuple[int, _Written | None]]:
-    """The tensors that no node reads and that are no results, with how they are written; None where parts overlap."""
+    """Yield the tensors that no node reads, except results, with their layouts; None if shards overlap."""
     problem = program.problem
     read = {entry for node in program.nodes for entry in node.inputs}.union(*program.results)
     tensors_read = {_find_tensor(program, entry) for entry in read}
@@ -230,7 +219,7 @@ def _list_unread(program: PlannedProgram) -> Iterator[tuple[int, _Written | None
 
 
 def _find_written(written: OutputAccess, axes: Sequence[int]) -> _Written | None:
-    """How an output is written by copies that are split along these axes, one for each step; -1 where they compute the same."""
+    """Return how an output is written by copies split along these axes, one per round; -1 for replicated computation."""
     combined = [Combine.REPLICATE if axis < 0 else written.combine[axis] for axis in axes]
     if Combine.OVERLAP_ADD in combined:
         return None
@@ -250,13 +239,13 @@ def _find_tensor(program: PlannedProgram, entry: Entry) -> int:
 
 
 def _name_of_copies(operator: Operator) -> str:
-    """What the execution graph calls an operator's copies; a part that is a copy of the model's own node has the name of that."""
+    """Return the execution graph's name for an operator's copies. Parts that copy the model's own node have that node's name."""
     is_copy = operator.is_inner and find_origin(operator).node >= 0
     return operator.name.rpartition("/")[0] if is_copy else operator.name
 
 
 def _list_outputs(program: PlannedProgram) -> Iterator[tuple[str, list[_Place]]]:
-    """Name of an execution node -> for each of its outputs the shard that it is, or is a part of. Nodes of one name run in order."""
+    """Yield the name of each execution node with the shards that its outputs are. Nodes of one name run in order."""
     graph = program.graph
     for number, node in enumerate(program.nodes):
         if node.kind is NodeKind.OPERATOR:
@@ -266,10 +255,5 @@ def _list_outputs(program: PlannedProgram) -> Iterator[tuple[str, list[_Place]]]
             name, tensors = f"{graph.tensors[node.id].name}@{node.worker}#{number}", (node.id,)
         else:
             continue
-        yield (
-            name,
-            [
-                _Place(tensor, node.worker, Entry(number, output) in program.transit)
-                for output, tensor in enumerate(tensors)
-            ],
-        )
+        transit = [Entry(number, output) in program.transit for output in range(len(tensors))]
+        yield name, [_Place(t, node.worker, is_moved) for t, is_moved in zip(tensors, transit, strict=True)]

@@ -1,9 +1,8 @@
-"""Where the arrays of a `.params` file lie, found without reading one: what MXNet's own reader would allocate is checked against the
-file's size first.
+"""Index of the arrays in a `.params` file, checked against its size before anything is allocated.
 
-The format, little-endian: two 64-bit words (0x112, 0), the number of arrays and the arrays, the number of names and the names,
-each with its length. An array is its magic number, its storage type, its shape, where it was, its type, and its cells. Those of older
-versions of MXNet have fewer fields; sparse ones also have the shape of what is stored, and the types, shapes and cells of their indices.
+Format, little-endian: two 64-bit words (0x112, 0), the number of arrays, the arrays, the number of names, and the
+names with their lengths. An array is its magic number, storage type, shape, context, element type and elements; older
+versions write fewer fields. Sparse arrays also have the stored shape, and their indices.
 """
 
 from __future__ import annotations
@@ -24,22 +23,25 @@ V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA  # of MXNet 0.11, of 1.x, and of
 DENSE, AUXILIARY_ARRAYS = 0, {0: 0, 1: 1, 2: 2}  # by storage type: dense, row_sparse, csr
 TYPES = [np.dtype(n) for n in ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")]
 
-LARGEST_SPARSE = 2**36  # bytes of a sparse array with all its cells, which its file need not have
+LARGEST_SPARSE = 2**36  # bytes of a sparse array in dense form
 
 Unpack = Callable[[str], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
-class Stored:
-    """An array in a file: its cells from byte `offset` on. `indices` are those of a sparse one, whose cells are the stored ones alone."""
+class StoredArray:
+    """Array in a file, whose elements start at byte `offset`.
+
+    A sparse one has `indices`, and only its stored elements are in the file.
+    """
 
     shape: tuple[int, ...]
     dtype: Any
     offset: int
-    indices: tuple[Stored, ...] = ()
+    indices: tuple[StoredArray, ...] = ()
 
     def map(self, file: IO[bytes]) -> Any:
-        """The cells, mapped into memory; of a sparse array all of them, in memory. Raises ValueError for indices to nowhere."""
+        """Return the elements, memory-mapped; a sparse array is read into memory in dense form. Raise ValueError for wrong indices."""
         if self.indices:
             return self._fill(file)
         if 0 in self.shape:
@@ -49,40 +51,40 @@ class Stored:
     def _fill(self, file: IO[bytes]) -> Any:
         *bounds, places = (index.map(file) for index in self.indices)
         rest = () if bounds else self.shape[1:]
-        cells = Stored((len(places), *rest), self.dtype, self.offset).map(file)
+        cells = StoredArray((len(places), *rest), self.dtype, self.offset).map(file)
         whole = np.zeros(self.shape, self.dtype)
         extent = self.shape[-1 if bounds else 0]
         if len(places) and not 0 <= places.min() <= places.max() < extent:
-            raise ValueError(f"a sparse array of the shape {self.shape} has cells outside")
+            raise ValueError(f"a sparse array of the shape {self.shape} has elements outside of it")
         if not bounds:
             whole[places] = cells
             return whole
         counts = np.diff(bounds[0].astype(np.int64))
         if (counts < 0).any() or counts.sum() != len(places) or len(counts) != self.shape[0]:
-            raise ValueError(f"a sparse array of the shape {self.shape} has rows that contradict each other")
+            raise ValueError(f"a sparse array of the shape {self.shape} has inconsistent rows")
         whole[np.repeat(np.arange(len(counts)), counts), places] = cells
         return whole
 
 
-def find_arrays(file: IO[bytes]) -> tuple[dict[str, Stored], int]:
-    """Name -> array, and the byte after the last name. Raises ValueError for a file of another kind."""
+def find_arrays(file: IO[bytes]) -> tuple[dict[str, StoredArray], int]:
+    """Return name -> array, and the position after the last name. Raise ValueError for another kind of file."""
     size = os.fstat(file.fileno()).st_size
     file.seek(0)
 
     def read(form: str) -> tuple[Any, ...]:
         text = file.read(struct.calcsize("<" + form))
         if len(text) < struct.calcsize("<" + form):
-            raise ValueError(f"it has {size:,} bytes, and would go on after these")
+            raise ValueError(f"it ends after {size:,} bytes, too early")
         return struct.unpack("<" + form, text)
 
     def skip(count: int) -> None:
         if count > size - file.tell():
-            raise ValueError(f"an array ends after the file, which has {size:,} bytes")
+            raise ValueError(f"an array exceeds the file, which has {size:,} bytes")
         file.seek(count, os.SEEK_CUR)
 
     magic, _, count = read("QQQ")
     if magic != LIST_MAGIC or count > size:
-        raise ValueError("it does not begin as such a file does")
+        raise ValueError("it does not begin like one")
     found = [_find_array(file, read, skip) for _ in range(count)]
     (named,) = read("Q")
     if named != count:
@@ -102,14 +104,14 @@ def _read_name(read: Unpack, left: int) -> str:
     return name.decode()
 
 
-def _find_array(file: IO[bytes], read: Unpack, skip: Callable[[int], None]) -> Stored:
+def _find_array(file: IO[bytes], read: Unpack, skip: Callable[[int], None]) -> StoredArray:
     (magic,) = read("I")
     (storage,) = read("i") if magic in (V2, V3) else (DENSE,)
     if storage not in AUXILIARY_ARRAYS:
         raise ValueError(f"an array has the storage type {storage}")
     count = AUXILIARY_ARRAYS[storage]
     if count:
-        _read_shape(read)  # of what is stored; MXNet may write it before it is known
+        _read_shape(read)  # of the stored elements; MXNet may write it before it is known
     shape = _read_shape(read, magic)
     if len(shape) == 0 and magic != V3:
         raise ValueError("an array was never filled")
@@ -117,17 +119,17 @@ def _find_array(file: IO[bytes], read: Unpack, skip: Callable[[int], None]) -> S
     dtype = _read_type(read)
     kinds = [(_read_type(read), _read_shape(read)) for _ in range(count)]
     if any(len(extents) != 1 or kind.kind != "i" for kind, extents in kinds) or (count == 2 and len(shape) != 2):
-        raise ValueError(f"a sparse array of the shape {shape} has no such indices")
+        raise ValueError(f"a sparse array of the shape {shape} has indices of a wrong type or rank")
     offset = file.tell()
     stored = (*kinds[-1][1], *(shape[1:] if count == 1 else ())) if count else shape
     skip(prod(stored) * dtype.itemsize)
     indices = []
     for kind, extents in kinds:
-        indices.append(Stored(extents, kind, file.tell()))
+        indices.append(StoredArray(extents, kind, file.tell()))
         skip(prod(extents) * kind.itemsize)
     if count and prod(shape) * dtype.itemsize > LARGEST_SPARSE:
         raise ValueError(f"a sparse array has the shape {shape}, and would fill {prod(shape) * dtype.itemsize:,} bytes")
-    return Stored(shape, dtype, offset, tuple(indices))
+    return StoredArray(shape, dtype, offset, tuple(indices))
 
 
 def _read_shape(read: Unpack, magic: int = V2) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
-"""MXNet's `.params` files, written and read in pieces, so that the host never holds a whole model, nor a whole tensor.
+"""MXNet's `.params` files, written and read in pieces: the host never holds a whole model or tensor.
 
-Behind the names, where MXNet's reader stops, stands a seal (`seal.py`): a file that was damaged, or that belongs to another step than the
-states beside it, is recognised.
+After the names, where MXNet stops reading, follows a seal (`seal.py`). It reveals a damaged file, or one of another
+step than the optimizer states.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import numpy as np
 from tofu.errors import TofuError
 from tofu.host.writing import replace_atomically
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
-from tofu.mxnet.runtime.checkpoint.array_list import DENSE, LIST_MAGIC, TYPES, V2, V3, Stored, find_arrays
+from tofu.mxnet.runtime.checkpoint.array_list import DENSE, LIST_MAGIC, TYPES, V2, V3, StoredArray, find_arrays
 from tofu.mxnet.runtime.checkpoint.seal import Facts, SealedWriter, open_regular, read_seal
 
-CPU = 1  # the kind of device that MXNet notes beside an array
+CPU = 1  # MXNet's code of the array's device type
 
 
 def save_shards(path: str, tensors: Mapping[str, ShardedTensor], steps: int | None = None) -> str:
-    """Write the whole tensors under their names, as `mx.nd.save` does, gathered piece by piece; the digest of the file.
+    """Write whole tensors under their names, as `mx.nd.save` does, gathered piece by piece. Return the file's digest.
 
-    `steps`: how many updates they have had.
+    `steps` is the number of updates they have had.
     """
     with replace_atomically(path) as raw:
         file = SealedWriter(raw)
@@ -45,10 +45,10 @@ def save_shards(path: str, tensors: Mapping[str, ShardedTensor], steps: int | No
 
 def _write_tensor(file: SealedWriter, tensor: ShardedTensor) -> None:
     if not tensor.shape or 0 in tensor.shape or np.dtype(tensor.dtype) not in TYPES:
-        file.write(tensor.gather().__getstate__()["handle"])  # MXNet has other forms for these
+        file.write(tensor.gather().__getstate__()["handle"])  # MXNet writes these in another form
         return
     rank, code = len(tensor.shape), TYPES.index(np.dtype(tensor.dtype))
-    magic = V3 if mx.util.is_np_shape() else V2  # MXNet refuses to read one under the rules of the other
+    magic = V3 if mx.util.is_np_shape() else V2  # each can only be read with the same setting
     file.write(struct.pack(f"<Iii{rank}q", magic, DENSE, rank, *tensor.shape))
     file.write(struct.pack("<iii", CPU, 0, code))
     for piece in tensor.gather_pieces():
@@ -56,10 +56,11 @@ def _write_tensor(file: SealedWriter, tensor: ShardedTensor) -> None:
 
 
 class ParameterFile(Mapping[str, Any]):
-    """The arrays of a `.params` file by name, each read when it is asked for; `shapes` are known beforehand.
+    """Arrays of a `.params` file by name, each read on access; `shapes` are known in advance.
 
-    All of the file is read once and compared with its seal; `seal` is None, with a warning, where it has none. The file stays open, so
-    that another one under its name is not mistaken for it. Raises TofuError where it was cut short or damaged, or is of another kind.
+    The file is read once and compared with its seal; without one, `seal` is None and a warning is given. It stays
+    open, so that another file under its name is not read by mistake. Raises TofuError for a truncated, damaged or
+    other file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -69,14 +70,13 @@ class ParameterFile(Mapping[str, Any]):
         self.seal = read_seal(self._file, self.path)
         entries = self._find()
         self.shapes = {name: stored.shape for name, stored in entries.items()}
-        self._readers: dict[str, Callable[[], Any]] = {}
-        """Name -> reads the cells, which are mapped into memory."""
+        self._readers: dict[str, Callable[[], Any]] = {}  # name -> function that returns the memory-mapped elements
         for name, stored in entries.items():
             self._readers[name] = partial(stored.map, self._file) if not stored.indices else self._read_sparse(stored)
         if self.seal is None:
             warn_of_no_seal(self.path)
 
-    def _find(self) -> dict[str, Stored]:
+    def _find(self) -> dict[str, StoredArray]:
         try:
             entries, end = find_arrays(self._file)
         except ValueError as error:
@@ -84,12 +84,12 @@ class ParameterFile(Mapping[str, Any]):
         size = os.fstat(self._file.fileno()).st_size
         if end != (size if self.seal is None else self.seal.end):
             raise TofuError(
-                f"{self.path} was cut short or changed: its arrays end at byte {end:,} of {size:,}, and what follows is not what Tofu "
-                "writes. Take a copy of it that is whole, or another epoch."
+                f"{self.path} was cut short or changed: its arrays end at byte {end:,} of {size:,}, and the rest is not what Tofu writes. "
+                "Use an undamaged copy, or another epoch."
             )
         return entries
 
-    def _read_sparse(self, stored: Stored) -> Callable[[], Any]:
+    def _read_sparse(self, stored: StoredArray) -> Callable[[], Any]:
         try:
             whole = stored.map(self._file)
         except (ValueError, MemoryError) as error:
@@ -97,25 +97,25 @@ class ParameterFile(Mapping[str, Any]):
         return lambda: whole
 
     def select(self, kind: str) -> ParameterFile:
-        """Those whose names begin with `kind:`, without it: "arg" or "aux"."""
+        """Return the arrays whose names begin with `kind:` ("arg" or "aux"), without that prefix."""
         made = object.__new__(ParameterFile)
         made.path, made.seal, start = self.path, self.seal, kind + ":"
         made._file = self._file
-        made._whole = self  # type: ignore[attr-defined]  # whose end closes the file
+        made._whole = self  # type: ignore[attr-defined]  # keeps the file open
         made.shapes = {name[len(start) :]: shape for name, shape in self.shapes.items() if name.startswith(start)}
         made._readers = {name[len(start) :]: r for name, r in self._readers.items() if name.startswith(start)}
         return made
 
-    def cells(self, name: str) -> Any:
-        """What `ShardedTensor.scatter` reads shard by shard: the cells where they lie in the file."""
+    def elements(self, name: str) -> Any:
+        """Return an array's elements, memory-mapped, which `ShardedTensor.scatter` reads shard by shard."""
         return self._readers[name]()
 
     def __getitem__(self, name: str) -> Any:
-        cells = self.cells(name)
-        return mx.nd.array(cells, dtype=cells.dtype)
+        elements = self.elements(name)
+        return mx.nd.array(elements, dtype=elements.dtype)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._readers  # a Mapping would read the array to know
+        return name in self._readers  # Mapping's own method would read the array
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._readers)
@@ -125,9 +125,9 @@ class ParameterFile(Mapping[str, Any]):
 
 
 def warn_of_no_seal(path: str) -> None:
-    """Say that damage to a file of MXNet's, or of an older Tofu's, cannot be noticed."""
+    """Warn that damage to a file without a seal, by MXNet or Tofu 0.1, cannot be detected."""
     warnings.warn(
-        f"{path} has no checksum, as files of MXNet and Tofu 0.1 have none: damage to its numbers would not be noticed. "
-        "Saved anew by Tofu, it has one.",
+        f"{path} has no checksum, like all files of MXNet and Tofu 0.1: damage to its numbers would not be noticed. "
+        "Save it again with Tofu to add one.",
         stacklevel=5,
     )

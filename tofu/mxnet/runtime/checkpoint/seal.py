@@ -1,8 +1,8 @@
-"""What a file of arrays carries after its arrays, where MXNet's readers do not look: a digest of all bytes, and which step it is of.
+"""Seal of a file of arrays, after its arrays where MXNet does not read: a digest of all bytes, and the training step.
 
     content | facts, as JSON | BLAKE2b of both, 32 bytes | length of the facts, 8 bytes | MAGIC
 
-So a bit that flipped, and parameters and states of different steps, are recognised before anything is read.
+It reveals damage, and parameters and states of different steps, before anything is read.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
@@ -24,15 +22,15 @@ DIGEST_BYTES = 32
 TAIL = struct.Struct(f"<{DIGEST_BYTES}sQ{len(MAGIC)}s")
 MOST_FACTS = 4096  # bytes
 CHUNK = 2**20
-REMEDY = "Take a copy of it that is whole, or another epoch."
+REMEDY = "Use an undamaged copy, or another epoch."
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a file says of itself.
+    """Facts about a file.
 
-    `steps`: how many updates the optimizer had made; None where there was none. `parameters`: of a file of states, the digest of the
-    file of parameters that it was saved with.
+    `steps` is the number of updates that the optimizer had made, or None. For a file of states, `parameters` is the
+    digest of the file of parameters saved with it.
     """
 
     steps: int | None = None
@@ -41,7 +39,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Seal:
-    """The facts of a file whose digest is right, the digest itself, and where the content ends."""
+    """Facts of an undamaged file, its digest, and the position where its content ends."""
 
     facts: Facts
     digest: str
@@ -49,19 +47,19 @@ class Seal:
 
 
 class SealedWriter:
-    """A file that remembers the digest of all that is written into it."""
+    """File that computes the digest of all that is written into it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
 
     def write(self, data: Any) -> int:
-        """Write bytes, or anything with a buffer of them."""
+        """Write bytes, or an object with a buffer."""
         self._hash.update(data)
         return self._file.write(data)
 
     def seal(self, facts: Facts) -> str:
-        """Write what comes after the content; the digest."""
+        """Write the seal and return the digest."""
         text = json.dumps(asdict(facts), sort_keys=True).encode()
         self.write(text)
         self._file.write(TAIL.pack(self._hash.digest(), len(text), MAGIC))
@@ -69,9 +67,7 @@ class SealedWriter:
 
 
 def read_seal(file: IO[bytes], path: str) -> Seal | None:
-    """The seal of a file, after all of it has been read and compared; None where it has none. Raises TofuError where it is another
-    file than the one that was sealed.
-    """
+    """Return the seal of a file, after reading and comparing all of it; None if it has none. Raise TofuError for a damaged file."""
     size = os.fstat(file.fileno()).st_size
     if size < TAIL.size:
         return None
@@ -81,7 +77,7 @@ def read_seal(file: IO[bytes], path: str) -> Seal | None:
         return None
     end = size - TAIL.size - length
     if length > MOST_FACTS or end < 0 or _hash(file, end + length) != digest:
-        raise TofuError(f"{path} is damaged: its bytes are not those that were written. {REMEDY}")
+        raise TofuError(f"{path} is damaged: its checksum does not match. {REMEDY}")
     file.seek(end)
     try:
         value = parse_json(file.read(length).decode())
@@ -91,7 +87,7 @@ def read_seal(file: IO[bytes], path: str) -> Seal | None:
             None if parameters is None else read_string(parameters, "parameters"),
         )
     except (ValueError, AttributeError) as error:
-        raise TofuError(f"{path} has a seal that this Tofu does not read: {error}. {REMEDY}") from error
+        raise TofuError(f"{path} has a seal that this version of Tofu cannot read: {error}. {REMEDY}") from error
     return Seal(facts, digest.hex(), end)
 
 
@@ -104,16 +100,8 @@ def _hash(file: IO[bytes], length: int) -> bytes:
     return found.digest()
 
 
-@contextmanager
-def reading(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A regular file, open for reading. Raises TofuError that names it where it cannot be read."""
-    file = open_regular(path)
-    with file:
-        yield file
-
-
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """A regular file, open for reading; a pipe is none, and would be waited for."""
+    """Open a regular file for reading. Raise TofuError if it cannot be read; opening a pipe would block."""
     name = os.fspath(path)
     try:
         if not os.path.isfile(name):
@@ -128,7 +116,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def check_belongs(parameters: Seal | None, states: Seal | None, parameter_path: str, state_path: str) -> None:
-    """Raise TofuError where a file of states was not saved with a file of parameters, as far as they say."""
+    """Raise TofuError if a file of states was not saved with a file of parameters, as far as their seals tell."""
     if parameters is None or states is None:
         return
     ours, theirs = parameters.facts.steps, states.facts.steps
@@ -137,8 +125,8 @@ def check_belongs(parameters: Seal | None, states: Seal | None, parameter_path: 
         return
     raise TofuError(
         f"These are files of two checkpoints: {parameter_path} is {_step(ours)}, {state_path} {_step(theirs)}"
-        f"{' of another save' if ours == theirs else ''}. The process may have ended, or the disk been full, between the two. Take "
-        "another epoch, or leave the states out: load_optimizer_states=False."
+        f"{' of another save' if ours == theirs else ''}. The process may have ended, or the disk been full, between the two. Use "
+        "another epoch, or load without the states: load_optimizer_states=False."
     )
 
 

@@ -1,1 +1,1 @@
-"""Several machines: gradients go between them, around a model that is partitioned within each."""
+"""Several machines: gradients are exchanged between them, around a model partitioned within each."""

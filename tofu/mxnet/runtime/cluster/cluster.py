@@ -1,7 +1,6 @@
-"""Data parallelism between machines, around a model that is partitioned within each: gradients are summed by MXNet's distributed kvstore.
+"""Data parallelism between machines, around a model partitioned within each, by MXNet's distributed kvstore.
 
-Every machine runs the same plan on its own part of the batch. Each shard goes to the servers and back once, so a machine moves its
-gradients once each way, whatever the number of its workers; the update runs on all machines alike, where the shards lie.
+All machines run the same plan on their own part of the batch. Each gradient shard goes to the servers and back once.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.validation import show
 
-# Keys of the kvstore: the same on all machines, and far from those that a Trainer counts from 0.
-_keys = count(1 << 24)
+_keys = count(1 << 24)  # the same on all machines, and far from a Trainer's keys, which start at 0
 
 
 class Cluster:
-    """The machines that train one model together.
+    """Machines that train one model together.
 
     Parameters
     ----------
     kvstore
-        One of MXNet's with "dist" and "sync" in its type. Its environment (DMLC_ROLE, DMLC_PS_ROOT_URI, ...) says where the others are.
+        A kvstore of MXNet with "dist" and "sync" in its type. Its environment (DMLC_ROLE, DMLC_PS_ROOT_URI, ...)
+        names the machines.
     """
 
     def __init__(self, kvstore: Any) -> None:
@@ -37,17 +36,17 @@ class Cluster:
 
     @property
     def machines(self) -> int:
-        """How many processes train."""
+        """Number of processes that train."""
         return int(self.kvstore.num_workers)
 
     def share(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
-        """Have all machines begin with the parameters of the first. Raises PlanError where their plans differ."""
+        """Copy the first machine's parameters to all machines. Raise PlanError if their plans differ."""
         compare_plans(self.kvstore, executor.partition.plan.to_json())
         shards = list(self._list_shards({name: executor.variables[name] for name in names}))
         for key, held in shards:
             self.kvstore.init(key, held[0])
             self.kvstore.pull(key, out=held)
-        # A gradient goes by the same key, and need not depend on its parameter: one that arrives first would be pulled as its values.
+        # A gradient has the same key. If it arrived before the values are pulled, it would be pulled in their place.
         for _, held in shards:
             for array in held:
                 array.wait_to_read()
@@ -60,7 +59,7 @@ class Cluster:
             self.kvstore.pull(key, out=held, priority=-number)
 
     def _list_shards(self, tensors: Mapping[str, ShardedTensor]) -> Iterator[tuple[int, list[Any]]]:
-        """A key of the kvstore for each distinct region of each tensor, and the arrays of all workers that hold it."""
+        """Yield a key for each distinct region of each tensor, and the arrays of all workers that hold it."""
         for name, tensor in tensors.items():
             for number, (_, held) in enumerate(tensor.list_distinct()):
                 if (name, number) not in self._key_of:
@@ -69,29 +68,29 @@ class Cluster:
 
 
 def make_key() -> int:
-    """A new key of the kvstore. Machines that run one script make the same ones."""
+    """Return a new key. Machines that run the same script get the same keys."""
     return next(_keys)
 
 
 def compare_plans(kvstore: Any, text: str) -> None:
-    """Raise PlanError where the text, in which a plan is told, is not that of the first machine."""
+    """Raise PlanError if the text, which describes a plan, differs from the first machine's."""
     own = zlib.crc32(text.encode()) % (1 << 20)  # a float32 holds it exactly
     first = mx.nd.array([own])
     kvstore.broadcast(make_key(), first, first)
     if int(first.asscalar()) != own:
         raise PlanError(
-            f"Machine {kvstore.rank} has another plan than machine 0, so their shards do not belong together. Have all of them "
-            "run the same script with the same number of workers and shapes, or give each the same file: plan=..."
+            f"Machine {kvstore.rank} has another plan than machine 0, so their shards do not match. Run the same script with the same "
+            "number of workers and shapes on all machines, or give each the same file: plan=..."
         )
 
 
 def read_kvstore(kvstore: Any) -> Cluster | None:
-    """The cluster that a kvstore names, or None for one of a single machine. Raises UnsupportedError where each machine updates alone."""
+    """Return the cluster of a kvstore, or None for a single machine. Raise UnsupportedError if each machine updates alone."""
     kind = str(getattr(kvstore, "type", kvstore))
     if "dist" not in kind:
         return None
     if "async" in kind:
         raise UnsupportedError(
-            f"kvstore={show(kind)} updates on its servers, for one machine at a time. Use 'dist_sync', where all machines update alike."
+            f"kvstore={show(kind)} updates on its servers, for one machine at a time. Use 'dist_sync', where all machines update together."
         )
     return Cluster(mx.kvstore.create(kvstore) if isinstance(kvstore, str) else kvstore)

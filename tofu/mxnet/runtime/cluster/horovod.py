@@ -1,7 +1,7 @@
-"""Horovod between machines, around a model that is partitioned within each: shards of gradients are averaged, not whole tensors.
+"""Horovod between machines, around a model partitioned within each: shards of gradients are averaged.
 
-Horovod's DistributedOptimizer averages a gradient between machines and then has MXNet's optimizer update the weight. It gives the arrays to
-its library by their handles, which shards have and a sharded array has not. So the two are taken apart here.
+Horovod's DistributedOptimizer averages by handles, which only shards have, and then calls MXNet's optimizer. This
+module runs the two steps separately.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import mxnet as mx
 from tofu.errors import PlanError
 from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
-from tofu.mxnet.runtime.cluster.agreed import AgreedLayout, agree, parameter_array
+from tofu.mxnet.runtime.cluster.exchange import ExchangeLayout, agree, parameter_array
 
 MODULE, NAME, TRAINER = "horovod.mxnet", "DistributedOptimizer", "DistributedTrainer"
-_compared = "_tofu_compared"  # an attribute of an optimizer: whether machines were seen to have one plan
+_compared = "_tofu_compared"  # attribute of an optimizer: True once the machines' plans were compared
 
 
 def is_distributed(optimizer: Any) -> bool:
-    """Whether this is Horovod's, which must not be imported to know."""
+    """Return True for Horovod's optimizer, without importing Horovod."""
     return _is_made_by(optimizer, NAME)
 
 
 def is_horovod_trainer(trainer: Any) -> bool:
-    """Whether a Trainer of Gluon's is Horovod's."""
+    """Return True for Horovod's Gluon Trainer, without importing Horovod."""
     return _is_made_by(trainer, TRAINER)
 
 
@@ -38,24 +38,24 @@ def _is_made_by(given: Any, name: str) -> bool:
 
 
 def own_optimizer(optimizer: Any) -> Any:
-    """What updates the weights: MXNet's optimizer within Horovod's, or the one that is given."""
+    """Return the MXNet optimizer that updates the weights, inside Horovod's if it is one."""
     return optimizer._optimizer if is_distributed(optimizer) else optimizer
 
 
 def scaled_machines(optimizer: Any) -> int:
-    """How many machines the optimizer within has its `rescale_grad` divided by."""
+    """Return the number of machines by which Horovod divides the optimizer's `rescale_grad`."""
     is_scaled = is_distributed(optimizer) and optimizer._average_in_framework
     return int(optimizer._process_set.size()) if is_scaled else 1
 
 
 def average_gradients(optimizer: Any, indices: Sequence[Any], gradients: Sequence[Any]) -> None:
-    """Average gradients between the machines of a DistributedOptimizer, each distinct shard once; with any other optimizer nothing is done.
+    """Average gradients between the machines of a DistributedOptimizer, each distinct shard once. Other optimizers: do nothing.
 
-    Raises PlanError where machines have different plans.
+    Raises PlanError if machines have different plans.
     """
     if not is_distributed(optimizer) or not optimizer._process_set.included() or optimizer._process_set.size() == 1:
         return
-    # The region is part of the name: shards of different plans do not meet.
+    # The region is part of the name, so that shards of different plans are never averaged.
     shards = {
         f"{index} {region}": held
         for index, gradient in zip(indices, gradients, strict=True)
@@ -69,14 +69,13 @@ def average_gradients(optimizer: Any, indices: Sequence[Any], gradients: Sequenc
 
 
 def _copy_to_others(shards: Iterable[Sequence[Any]]) -> None:
-    """Have all workers that hold a region hold what the first of them does."""
-    for first, *others in shards:
-        for other in others:
-            first.copyto(other)
+    for first, *copies in shards:
+        for copied in copies:
+            first.copyto(copied)
 
 
 def _list_shards(gradient: Any) -> list[tuple[str, list[Any]]]:
-    """Each distinct region of a gradient, and the arrays of all workers that have it; an ordinary array is one."""
+    """Return each distinct region of a gradient with the arrays of all workers that hold it; an ordinary array is one region."""
     if not isinstance(gradient, ShardedArray):
         return [("whole", [gradient])]
     return [
@@ -90,15 +89,15 @@ def _compare_plans(process_set: Any, text: str) -> None:
     of_all = horovod.allgather(mx.nd.array([own], dtype="int32"), name="tofu plans", process_set=process_set).asnumpy()
     if (of_all != own).any():
         raise PlanError(
-            f"The machines have different plans, so their shards do not belong together: machine {horovod.rank()} has {own}, of all "
-            f"{', '.join(map(str, of_all))}. Have all of them run the same script with the same number of workers and shapes, or give each "
+            f"The machines have different plans, so their shards do not match: machine {horovod.rank()} has {own}, all machines have "
+            f"{', '.join(map(str, of_all))}. Run the same script with the same number of workers and shapes on all machines, or give each "
             "the same file: plan=..."
         )
 
 
 @dataclass(frozen=True)
 class _Shard:
-    """What Horovod's Trainer reads of a parameter, of one shard of its gradient."""
+    """Shard of a gradient, with the attributes of a parameter that Horovod's Trainer reads."""
 
     array: Any
     grad_req: str = "write"
@@ -108,7 +107,7 @@ class _Shard:
 
 
 class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """What is added to the class of a Horovod Trainer that has parameters in shards: it averages each distinct shard once."""
+    """Base class added to a Horovod Trainer with sharded parameters: it averages each distinct shard once."""
 
     _params: list[Any]
     _process_set: Any
@@ -123,7 +122,7 @@ class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is u
         sent = {i: agreed[i].read(gradient) for i, gradient in gradients.items()}
         shards = {i: [held for _, held in tensor.list_distinct()] for i, tensor in sent.items()}
         instead = [[_Shard(held[0]) for held in shards[i]] if i in shards else [p] for i, p in enumerate(parameters)]
-        self._params = [one for several in instead for one in several]
+        self._params = [parameter for shown in instead for parameter in shown]
         try:
             super()._allreduce_grads()
         finally:
@@ -132,9 +131,8 @@ class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is u
             _copy_to_others(shards[i])
             agreed[i].write(gradient, sent[i])
 
-    def _agree(self, arrays: Mapping[int, ParameterArray]) -> dict[int, AgreedLayout]:
-        """How each parameter goes. Raises PlanError where machines have different plans, the first time that it is sent."""
-        known: dict[int, AgreedLayout] = self.__dict__.setdefault("_agreed", {})
+    def _agree(self, arrays: Mapping[int, ParameterArray]) -> dict[int, ExchangeLayout]:
+        known: dict[int, ExchangeLayout] = self.__dict__.setdefault("_agreed", {})
         added = {i: array for i, array in arrays.items() if i not in known}
         if added:
             layouts, text = agree(added)

@@ -1,4 +1,4 @@
-"""The bandwidth between GPUs, measured, as the levels that `topology=` takes."""
+"""Bandwidth between GPUs, measured, as the levels of `topology=`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 
 from tofu.errors import DeviceError
 
-# Pairs whose bandwidth is at least this share of the fastest one's belong to one level.
-SAME_LEVEL = 0.7
+SAME_LEVEL = 0.7  # pairs with at least this fraction of the fastest bandwidth belong to one level
 COPIED_BYTES = 64 << 20
 
 Pair = tuple[int, int]  # reader, owner
-Measure = Callable[[Sequence[Pair]], float]  # bytes per second of all pairs together, at the same time
+Measure = Callable[[Sequence[Pair]], float]  # total bytes per second of all pairs at the same time
 
 
 @dataclass(frozen=True)
 class Interconnect:
-    """What was measured.
+    """Measured interconnect.
 
-    `devices` are GPUs in an order in which workers that read fast from each other are neighbours. `pairs[i][j]`: bytes per second
-    that devices[i] alone reads from devices[j]; 0 for itself. `levels`, from the top: (parts, bytes per second of all workers together).
+    `devices` are GPUs in an order in which fast pairs are neighbours. `pairs[i][j]` is the bandwidth, in bytes per
+    second, with which devices[i] alone reads from devices[j]; 0 for itself. `levels`, from the top, are pairs (parts,
+    bytes per second of all workers together).
     """
 
     devices: tuple[int, ...]
@@ -32,7 +32,7 @@ class Interconnect:
     levels: tuple[tuple[int, float], ...]
 
     def to_json(self) -> str:
-        """The file that `topology=` reads."""
+        """Return the JSON file that `topology=` reads."""
         plain = {
             "levels": [{"workers": parts, "bytes_per_second": round(rate)} for parts, rate in self.levels],
             "devices": self.devices,
@@ -57,13 +57,13 @@ def measure_interconnect(count: int, measure: Measure) -> Interconnect:
 
 
 def _across(worker: int, block: int, parts: int) -> int:
-    """The worker that differs from this one in the digit of a level alone: the next one there."""
+    """Return the next worker in one level: its number differs in the digit of that level only."""
     digit = worker // block % parts
     return worker + ((digit + 1) % parts - digit) * block
 
 
 def _order(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Next to each other who reads fastest: each time the one that is closest to the last ones."""
+    """Return the devices in a greedy order: each next one reads fastest from the last ones."""
     order = [0]
     while len(order) < count:
         rest = [device for device in range(count) if device not in order]
@@ -72,7 +72,7 @@ def _order(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Parts of each level, from the top: the largest blocks of neighbours that read at one speed, then blocks of those."""
+    """Return the parts of each level, from the top: the largest blocks of neighbours with one speed, then blocks of those."""
     sizes: list[int] = []
     block = 1
     while block < count:
@@ -84,14 +84,13 @@ def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _is_level(block: int, size: int, count: int, rates: dict[Pair, float]) -> bool:
-    """Whether blocks that make up one of `size` workers all read from each other at about the same speed."""
     across = [rate for (a, b), rate in rates.items() if a // block != b // block and a // size == b // size]
     fastest = max(rate for (a, b), rate in rates.items() if a // block != b // block)
     return min(across) >= SAME_LEVEL * fastest
 
 
 def measure_with_cupy() -> tuple[int, Measure]:
-    """The number of GPUs that CuPy sees, and how they are measured. Raises DeviceError where there are fewer than two."""
+    """Return the number of GPUs that CuPy sees, and a function that measures them. Raise DeviceError for fewer than two."""
     try:
         import cupy
     except ImportError as error:
@@ -108,8 +107,6 @@ def measure_with_cupy() -> tuple[int, Measure]:
 
 
 class _CupyMeasure:
-    """Copies between GPUs by CuPy; the median of several times."""
-
     def __init__(self, cupy: Any, count: int) -> None:
         self.cupy, self.arrays, self.streams = cupy, [], []
         for device in range(count):
@@ -124,7 +121,7 @@ class _CupyMeasure:
         return len(pairs) * COPIED_BYTES / median(self._seconds(pairs) for _ in range(7))
 
     def _seconds(self, pairs: Sequence[Pair]) -> float:
-        copies = 4  # one after the other: starting them takes no part of the time
+        copies = 4  # in sequence, so that the time to launch them does not count
         begin = perf_counter()
         for reader, owner in pairs:
             with self.cupy.cuda.Device(reader):

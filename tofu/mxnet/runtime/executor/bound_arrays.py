@@ -1,4 +1,4 @@
-"""The whole arrays of an executor that `simple_bind` makes, or takes from another executor or from a buffer, as MXNet does."""
+"""Whole arrays of an executor, allocated or shared with other executors as MXNet's `simple_bind` does."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from tofu.validation import show_with_type
 
 @dataclass(frozen=True)
 class BoundArrays:
-    """What arrays are made with: the shape, the type and the context of each argument and state. `buffer` is MXNet's `shared_buffer`, the
-    arrays that executors of different input shapes share, by name, and grows.
+    """Shape, type and context of each argument and state.
+
+    `buffer` is MXNet's `shared_buffer`: arrays by name, which executors for different input shapes share and enlarge.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -30,7 +31,7 @@ class BoundArrays:
             raise ArgumentTypeError(f"shared_buffer is a dict of names and arrays, not {show_with_type(self.buffer)}.")
 
     def take(self, name: str, pool: Mapping[str, Any], stype: str) -> Any:
-        """That of another executor where it fits, else zeros."""
+        """Return the other executor's array if it fits, else zeros."""
         existing = pool.get(name)
         if (
             existing is None
@@ -41,20 +42,21 @@ class BoundArrays:
         return existing
 
     def share(self, name: str, key: str, stype: str) -> Any:
-        """The beginning of that of the buffer under `key` where it is large enough, else zeros, which the buffer has from now on. Sparse
-        ones are not shared.
+        """Return the beginning of the buffer's array under `key` if it is large enough, else zeros that the buffer keeps.
+
+        Sparse arrays are not shared.
         """
         if self.buffer is None or stype != "default":
             return self._make(name, stype)
         existing = self.buffer.get(key)
         if existing is None or existing.size < prod(self.shapes[name]) or np.dtype(existing.dtype) != self.types[name]:
             existing = self.buffer[key] = self._make(name, stype)
-        return begin(existing, self.shapes[name])
+        return view_beginning(existing, self.shapes[name])
 
     def _make(self, name: str, stype: str) -> Any:
         return mx.nd.zeros(self.shapes[name], ctx=self.places[name], dtype=self.types[name], stype=stype)
 
 
-def begin(array: Any, shape: tuple[int, ...]) -> Any:
-    """The first cells of an array that is large enough, in its memory."""
+def view_beginning(array: Any, shape: tuple[int, ...]) -> Any:
+    """Return the first elements of an array that is large enough, in the same memory."""
     return array if tuple(array.shape) == shape else array.reshape((-1,))[: prod(shape)].reshape(shape)

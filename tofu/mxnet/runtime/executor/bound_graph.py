@@ -1,4 +1,4 @@
-"""An execution graph bound to devices: one symbol with the memory that MXNet gave it."""
+"""Execution graphs bound to devices by MXNet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _environment = threading.RLock()
 
 
 class BoundGraph:
-    """An execution graph over the shards of its variables; bound at first use, and again after `release`.
+    """Execution graph over the shards of its variables; bound at first use, and again after `release`.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class BoundGraph:
     contexts
         The workers' devices.
     is_recurrent
-        Whether the model has MXNet's fused RNN operator.
+        True if the model has MXNet's fused RNN operator.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class BoundGraph:
 
     @property
     def handle(self) -> int:
-        """That executor, for C++."""
+        """Handle of MXNet's executor, for C++."""
         return int(self.bound.handle.value)
 
     def _bind(self) -> Any:
@@ -67,8 +67,8 @@ class BoundGraph:
         for name, variable in self._variables.items():
             shards.update({shard_name(name, worker): array for worker, array in enumerate(variable.arrays)})
         prepare_gpus(self._contexts, symbol)
-        # For the fused RNN operator MXNet binds its own kernels, not oneDNN's: those keep pointers to what the forward operator read, and
-        # the backward one goes by them; here it is given regions fetched anew.
+        # The fused RNN operator gets MXNet's own kernels: oneDNN's backward kernel reads through pointers kept by the forward kernel, but
+        # here it reads regions that were fetched again.
         with setting_variable(ONEDNN_RECURRENCE, "0") if self._is_recurrent else nullcontext():
             bound = symbol.bind(
                 ctx=unused_context(self._contexts),
@@ -83,7 +83,7 @@ class BoundGraph:
         return bound
 
     def release(self) -> None:
-        """Give its memory back. The arrays that were handed out stay as they are."""
+        """Free its memory. Arrays that callers hold stay valid."""
         self._bound = None
 
     def watch(self, callback: Any, monitor_all: bool) -> None:
@@ -94,9 +94,9 @@ class BoundGraph:
 
 @contextmanager
 def setting_variable(name: str, value: str) -> Iterator[None]:
-    """Give an environment variable another value for a while.
+    """Set an environment variable inside the context, for all threads.
 
-    The environment is the process's: one thread changes it at a time, and an interrupt waits.
+    One thread at a time; interrupts wait.
     """
     with uninterrupted(), _environment:
         before = os.environ.get(name)
@@ -111,10 +111,10 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
 
 
 def unused_context(contexts: Sequence[Any]) -> Any:
-    """A context that no worker uses.
+    """Return a context that no worker uses.
 
-    MXNet's CPU backend rewrites a graph without gradients for inference if the default context is one of its own devices;
-    the execution graph holds its gradients as ordinary outputs and must stay as it is.
+    With a default context of the graph, MXNet's CPU backend rewrites a graph without gradients for inference. The
+    execution graph returns its gradients as ordinary outputs and must not be rewritten.
     """
     used = {context.device_id for context in contexts if context.device_type == "cpu"}
     return mx.cpu(max(used, default=0) + 1000)

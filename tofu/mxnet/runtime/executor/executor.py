@@ -1,9 +1,8 @@
-"""The executor that an unmodified `mx.mod.Module` works with: whole tensors at the edges, shards inside.
+"""Executor for an unmodified `mx.mod.Module`: whole arrays at the interface, shards inside.
 
-It has the interface of `mx.executor.Executor`. The whole arrays live on one host context and are the model: they are the same for the
-life of the executor. Before a step those that changed go to the shards; what a step makes is gathered into them after it. Learned
-parameters that `simple_bind` makes, and their gradients, stay in shards: they are made whole where MXNet asks for them, which its Updater
-does not, for it updates them where they lie.
+It has the interface of `mx.executor.Executor`. The whole arrays, in one host context, are the model. Changed arrays
+are scattered before a step, and results gathered after it. Parameters allocated by `simple_bind`, and their
+gradients, are shards that are gathered only when MXNet reads them.
 """
 
 from __future__ import annotations
@@ -17,24 +16,22 @@ import mxnet as mx
 import numpy as np
 
 from tofu.errors import ArgumentTypeError, ShapeError, TofuError, raise_together
-from tofu.mxnet.frontend.head_gradients import list_head_gradients
 from tofu.mxnet.frontend.inference import ShapeInferenceError, check_shapes, infer_arguments
-from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray, add_to, copy_into, zeros_like
+from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray, add_to, copy_into
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor, count_writes, digest
-from tofu.mxnet.runtime.executor.bound_arrays import begin
+from tofu.mxnet.runtime.executor.bound_arrays import view_beginning
 from tofu.mxnet.runtime.executor.failures import explaining_memory, raise_failure
+from tofu.mxnet.runtime.executor.modes import draws_in_inference, has_two_modes
 from tofu.mxnet.runtime.executor.monitoring import watch_whole
-from tofu.mxnet.runtime.executor.repeating import draws_when_scoring, has_two_modes
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.pipeline import Partition
 from tofu.validation import show_with_type
 
-# Shapes of the inputs -> a partition for them.
-Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]
+Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]  # shapes of the inputs -> a partition for them
 
 
 class Executor:
-    """A partitioned model bound to whole arrays.
+    """Partitioned model bound to whole arrays.
 
     Parameters
     ----------
@@ -43,15 +40,16 @@ class Executor:
     partition, contexts
         What to run, and on which devices.
     shapes
-        The input shapes that the partition was made for.
+        Input shapes of the partition.
     arguments, gradients, states
-        Name -> whole NDArray of arguments, of the gradients wanted, of auxiliary states; None for those that are to stay in shards.
+        Name -> whole NDArray of each argument, wanted gradient and auxiliary state; None for those that exist as
+        shards only.
     grad_req
         Name -> "write", "add" or "null".
     compile_for
         Makes the partition for other input shapes, for `reshape`.
     shared
-        An executor of the same parameters whose shards are shared where their layouts agree.
+        An executor of the same parameters, whose shards are shared if the layouts agree.
     """
 
     def __init__(
@@ -72,9 +70,8 @@ class Executor:
         self.arg_dict = dict(arguments)
         self.grad_dict = {name: gradients.get(name) for name in self.arg_dict}
         self.aux_dict = dict(states)
-        self._ctx = next(
-            (array.ctx for array in self.arg_arrays if array is not None), mx.cpu(0)
-        )  # mx.test_utils reads it
+        # mx.test_utils reads _ctx.
+        self._ctx = next((array.ctx for array in self.arg_arrays if array is not None), mx.cpu(0))
         self._shapes = dict(shapes)
         self._grad_req = dict(grad_req)
         self._compile_for = compile_for
@@ -97,7 +94,7 @@ class Executor:
                 arrays[name] = ParameterArray(self.sharded.variables[name])
         self._kept = self.sharded.kept_gradients.intersection(made)
         for name in made:
-            self.grad_dict[name] = ParameterArray(zeros_like(self.sharded.variables[name]))
+            self.grad_dict[name] = ParameterArray(self.sharded.variables[name].zeros_like())
 
     @property
     def arg_arrays(self) -> list[Any]:
@@ -106,7 +103,7 @@ class Executor:
 
     @property
     def grad_arrays(self) -> list[Any]:
-        """Whole gradients in the same order; None where grad_req is "null"."""
+        """Whole gradients in the same order; None if grad_req is "null"."""
         return list(self.grad_dict.values())
 
     @property
@@ -116,7 +113,7 @@ class Executor:
 
     @property
     def outputs(self) -> list[Any]:
-        """Whole outputs, which each forward writes anew; zeros before the first one, as in MXNet."""
+        """Whole outputs, overwritten by each forward; zeros before the first one, as in MXNet."""
         return self._outputs
 
     @cached_property
@@ -131,7 +128,7 @@ class Executor:
         return dict(zip(self._symbol.list_outputs(), self.outputs, strict=True))
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[Any]:
-        """Run the forward operators, after setting the inputs given by name. Returns the whole outputs."""
+        """Run the forward operators, after setting the inputs passed by name. Return the whole outputs."""
         if isinstance(is_train, mx.nd.NDArray):
             raise ArgumentTypeError(
                 "forward's first argument is is_train. Inputs are given by name: forward(data=array)."
@@ -149,8 +146,8 @@ class Executor:
                 )
             self.arg_dict[name][:] = array
         self._scatter_where(self._has_changed)
-        self.sharded.forward(bool(is_train), for_backward=self._scores_for_backward)
-        self.sharded.wait()  # what failed is known before any whole array is written
+        self.sharded.forward(bool(is_train), for_backward=self._keeps_inference_results)
+        self.sharded.wait()  # report failures before any whole array is written
         for position, whole in enumerate(self.outputs):
             self.sharded.output(position).gather(whole)
         if is_train:
@@ -161,33 +158,31 @@ class Executor:
         return self.outputs
 
     @cached_property
-    def _scores_for_backward(self) -> bool:
-        """Whether a backward of inference reads what the forward drew, which would draw other numbers if it ran once more."""
+    def _keeps_inference_results(self) -> bool:
+        """True if a backward of inference needs the random numbers that the forward drew."""
         sharded = self.sharded
         return (
             bool(sharded.differentiated)
             and not sharded.changed_arguments
-            and draws_when_scoring(sharded.partition.graph)
+            and draws_in_inference(sharded.partition.graph)
         )
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Run the backward operators and put the gradients into `grad_dict`, as each argument's grad_req says.
+        """Run the backward operators and put the gradients into `grad_dict`, according to each argument's grad_req.
 
-        `out_grads` are the gradients of the outputs: needed for outputs that are no loss, as in MXNet. Arguments and states written since
-        the forward, a label say, are read anew by the operators that read them, as in MXNet. Without a forward before it, that runs first;
-        MXNet takes for computed what is not. It may follow any forward whose numbers do not depend on `is_train`. Raises TofuError where
-        they do. With is_train=False it follows forward(is_train=False), where operators compute something else when they train, and
-        Dropout alone does.
+        `out_grads` are needed for all outputs but losses. As in MXNet, backward operators read arguments written
+        since the forward, such as labels. A missing forward runs first. Raises TofuError if the forward ran in
+        another mode and operators differ between the modes.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
-        if not self.sharded.has_begun:  # MXNet takes the arguments as they are
+        if not self.sharded.has_begun:
             self._scatter_where(self._has_changed)
             self.sharded.forward(is_train, for_backward=True)
         self.sharded.prepare_backward(is_train)
         self._scatter_where(self._was_written)
         self.sharded.backward(is_train)
-        self.sharded.wait()  # what failed is known before any whole array is written
+        self.sharded.wait()  # report failures before any whole array is written
         self._put_gradients()
         for name, state in self.aux_dict.items():
             self._gather_changed(name, state)
@@ -211,7 +206,6 @@ class Executor:
         copy_into(staying, written)
 
     def _gather_changed(self, name: str, whole: Any) -> None:
-        """Make the whole array what operators have made of the shards, which backward need not scatter for that."""
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
             whole.note_change()
@@ -225,10 +219,10 @@ class Executor:
                 self.sharded.variables[name].scatter(whole)
 
     def _was_written(self, name: str, whole: Any) -> bool:
-        """Whether MXNet counted a write to a whole array since it was scattered last."""
+        """Return True if MXNet counted a write to a whole array since it was last scattered."""
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
-            whole.move(variable)  # with what was written to it
+            whole.move(variable)  # includes writes to it
             return False
         version = count_writes(whole)
         if variable.source is not None and variable.source[0] == version:
@@ -237,10 +231,10 @@ class Executor:
         return True
 
     def _has_changed(self, name: str, whole: Any) -> bool:
-        """Whether a whole array may hold something else than what was scattered last.
+        """Return True if a whole array may differ from its shards.
 
-        MXNet counts its own writes. Others, through DLPack or a pointer, show in a digest, which is taken from the second forward on that
-        finds no counted write, so that training does not pay for it.
+        MXNet counts its own writes. A digest finds writes through DLPack or a pointer; to spare training, it is
+        computed only after forwards without counted writes.
         """
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
@@ -261,16 +255,7 @@ class Executor:
             given = [out_grads.get(name) for name in names]
         else:
             given = [out_grads] if isinstance(out_grads, mx.nd.NDArray) else list(out_grads)
-        missing = []
-        for output, name in list_head_gradients(self.sharded.partition.graph).items():
-            variable = self.sharded.variables[name]
-            if output >= len(given) or given[output] is None:
-                missing.append(f"{names[output]}, of shape {variable.shape}")
-            else:
-                variable.scatter(given[output])
-        raise_together(
-            TofuError, "backward() needs out_grads, a gradient for each output that is no loss. Missing for:", missing
-        )
+        self.sharded.scatter_head_gradients(given, names)
 
     def copy_params_from(
         self,
@@ -278,13 +263,13 @@ class Executor:
         aux_params: Mapping[str, Any] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy parameters by name into the whole arrays, cast to their types. All names are checked before anything is written."""
+        """Copy parameters by name into the whole arrays, cast to their types, after checking all names."""
         targets = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
         targets += [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
         unknown = [f"{name} is not among the {kind}" for own, name, _, kind in targets if name not in own]
         if not allow_extra_params:
             raise_together(
-                TofuError, "These parameters are not the model's (allow_extra_params=True passes over them):", unknown
+                TofuError, "The model does not have these parameters (allow_extra_params=True ignores them):", unknown
             )
         known = [(own[name], name, value) for own, name, value, _ in targets if name in own]
         wrong = [
@@ -299,37 +284,31 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: tuple[int, ...]
     ) -> Executor:
-        """An executor for other input shapes that shares the arrays of this one, as in MXNet: smaller ones are the beginning of theirs.
+        """Return an executor for other input shapes that shares this one's arrays, as in MXNet.
 
-        The plan is used again where it is feasible for the new shapes; else the search runs once more, and the log says so. Raises
-        ShapeError for arguments that were not named, and for arrays that are too small without `allow_up_sizing`.
+        Raises ShapeError for changed arguments that were not named, and for arrays that are too small without
+        `allow_up_sizing`.
         """
         check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}
         partition = self._compile_for(shapes)
         known, _ = infer_arguments(self._symbol, shapes, {name: array.dtype for name, array in self.arg_dict.items()})
-        changed = [
-            f"{name}: {tuple(array.shape)} becomes {known[name]}"
-            for name, array in self.arg_dict.items()
-            if tuple(array.shape) != known[name] and name not in shapes
-        ]
-        if not partial_shaping:
-            raise_together(
-                ShapeInferenceError,
+        arrays = [(name, tuple(array.shape)) for name, array in (*self.arg_dict.items(), *self.aux_dict.items())]
+        for is_allowed, headline, problems in (
+            (
+                partial_shaping,
                 "The new shapes change arguments that were not named (partial_shaping=True allows it):",
-                changed,
-            )
-        small = [
-            f"{name}: {tuple(array.shape)} becomes {known[name]}"
-            for name, array in (*self.arg_dict.items(), *self.aux_dict.items())
-            if prod(array.shape) < prod(known[name])
-        ]
-        if not allow_up_sizing:
-            raise_together(
-                ShapeInferenceError,
+                [n for n, s in arrays if s != known[n] and n not in shapes and n in self.arg_dict],
+            ),
+            (
+                allow_up_sizing,
                 "These arrays are too small for the new shapes (allow_up_sizing=True makes new ones):",
-                small,
-            )
+                [n for n, s in arrays if prod(s) < prod(known[n])],
+            ),
+        ):
+            if not is_allowed:
+                changes = [f"{name}: {dict(arrays)[name]} becomes {known[name]}" for name in problems]
+                raise_together(ShapeInferenceError, headline, changes)
         made = Executor(
             self._symbol,
             partition,
@@ -344,14 +323,14 @@ class Executor:
         )
         if self._monitor is not None:
             made.set_monitor_callback(*self._monitor)
-        made._outputs = [  # in the memory of these, as in MXNet
+        made._outputs = [  # in the same memory, as in MXNet
             _resize_array(array, tuple(partition.graph.tensors[position].shape))
             for array, position in zip(self.outputs, partition.graph.outputs, strict=True)
         ]
         return made
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call `callback(name, handle)` for each node's output, as MXNet does on one device: whole arrays under MXNet's names."""
+        """Call `callback(name, handle)` for each node's output, as on one device."""
         self._monitor = callback, monitor_all
         watch_whole(self.sharded, callback, monitor_all)
 
@@ -361,7 +340,6 @@ class Executor:
 
 
 def _resize(arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """The same arrays where the shape stays, their beginning where they are large enough, new ones of zeros where they are not."""
     return {name: _resize_array(array, shapes[name]) for name, array in arrays.items()}
 
 
@@ -370,9 +348,9 @@ def _resize_array(array: Any, shape: tuple[int, ...]) -> Any:
         return array
     if array.stype != "default" or array.size < prod(shape):
         return mx.nd.zeros(shape, ctx=array.ctx, dtype=array.dtype, stype=array.stype)
-    return begin(array, shape)
+    return view_beginning(array, shape)
 
 
 def as_ndarray(value: Any, context: Any, dtype: Any) -> Any:
-    """`value` as an NDArray: itself if it is one."""
+    """Return `value` as an NDArray."""
     return value if isinstance(value, mx.nd.NDArray) else mx.nd.array(np.asarray(value), ctx=context, dtype=dtype)

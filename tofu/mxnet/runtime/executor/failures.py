@@ -1,4 +1,4 @@
-"""What goes wrong while a model runs, told as one error: an operator that fails, memory that is not there, a forked process."""
+"""Run-time failures as one error each: a failed operator, a lack of memory, a forked process."""
 
 from __future__ import annotations
 
@@ -17,26 +17,23 @@ from tofu.host.host_memory import read_free_bytes, read_total_bytes
 from tofu.plan import Plan, format_bytes
 
 NO_MEMORY = re.compile(r"allocate|out of memory|bad_alloc", re.IGNORECASE)
-REMEDY_OF_LACK = (
-    "What was bound before is as it was. Free what is not needed, take more workers on other devices or a smaller batch, or ask for a plan "
-    "that fits with tofu.partition(..., memory_limit=...); tofu.memory_report(...) shows what takes the memory."
+MEMORY_REMEDY = (
+    "Models bound before are unchanged. Free memory, use more workers on other devices or a smaller batch, or ask for a plan that fits "
+    "with tofu.partition(..., memory_limit=...). tofu.memory_report(...) shows what needs the memory."
 )
-SMALL_PART = 0.25  # of the memory that is free: a plan that takes less has Python's garbage wait
+SMALL_FRACTION = 0.25  # of the free memory; plans that need less do not trigger a garbage collection
 
 
 class OperatorFailureError(ExecutionError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
-    """Also MXNet's error, so that scripts which catch that go on."""
+    """An operator failed. Also MXNet's error, so that scripts which catch that continue."""
 
 
 class AllocationFailureError(OutOfMemoryError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
-    """Also MXNet's error, so that scripts which catch that go on."""
+    """Memory could not be allocated. Also MXNet's error, so that scripts which catch that continue."""
 
 
 def find_failure(arrays: Sequence[Any]) -> Exception | None:
-    """The first error of the operators that wrote the arrays, once they are done.
-
-    MXNet forgets it then, so that the arrays may be written again.
-    """
+    """Return the first error of the operators that wrote the arrays, and make MXNet forget it."""
     failures = [failure for array in arrays if (failure := _wait(array)) is not None]
     return failures[0] if failures else None
 
@@ -46,20 +43,17 @@ def _wait(array: Any) -> Exception | None:
     try:
         array.wait_to_read()
     except mx.base.MXNetError as error:
-        failure = error.with_traceback(None)  # whose frames would keep the arrays
+        failure = error.with_traceback(None)  # its frames would keep the arrays alive
     return failure
 
 
 def forget_failures(failure: Exception) -> Exception:
-    """Have MXNet forget what else failed beside the failure, in arrays that nobody can read: with it at hand MXNet cannot fork.
-
-    MXNet then forgets what failed in arrays of others, too. Where there is such an error the one returned tells of it.
-    """
+    """Make MXNet forget all other errors; with one pending it cannot fork. Return an error that reports the other one too."""
     try:
         mx.nd.waitall()
     except mx.base.MXNetError as other:
         if summarise(other) != summarise(failure):
-            return ExecutionError(f"{summarise(failure)} And elsewhere, which MXNet forgets now: {summarise(other)}")
+            return ExecutionError(f"{summarise(failure)} Another operator failed as well: {summarise(other)}")
     return failure
 
 
@@ -70,54 +64,54 @@ def raise_failure(arrays: Sequence[Any]) -> None:
         try:
             raise failure
         finally:
-            del (
-                failure
-            )  # it knows this frame, and would be kept with all that was being bound until garbage is collected
+            del failure  # it refers to this frame, and the cycle would keep all arrays alive
 
 
 def summarise(error: BaseException) -> str:
-    """An error of MXNet's in one line, without its own files and calls."""
+    """Return an MXNet error in one line, without MXNet's files and calls."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1].removeprefix("MXNetError: ") if lines else type(error).__name__
 
 
-def is_lack_of_memory(error: BaseException) -> bool:
-    """Whether an error of MXNet's says that it could not allocate."""
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True if MXNet's error says that an allocation failed."""
     return NO_MEMORY.search(str(error)) is not None
 
 
 @contextmanager
 def explaining_memory(plan: Plan, contexts: Sequence[Any], doing: str) -> Iterator[None]:
-    """Raise OutOfMemoryError where what runs inside fails to allocate: what was asked for, what there was, what to do."""
+    """Turn failed allocations inside the context into an OutOfMemoryError with the bytes needed and free."""
     free = read_free_bytes()
     try:
         yield
     except (MemoryError, mx.base.MXNetError) as error:
-        if isinstance(error, TofuError) or not (isinstance(error, MemoryError) or is_lack_of_memory(error)):
+        if isinstance(error, TofuError) or not (isinstance(error, MemoryError) or is_out_of_memory(error)):
             raise
         raise AllocationFailureError(describe_lack(plan, contexts, doing, free)) from error
 
 
 def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
-    """Have Python free what nobody can reach any more where a plan takes much of the memory that is left: MXNet's blocks and modules
-    refer to themselves, so that one which was dropped keeps its arrays until then. Raises OutOfMemoryError for a plan that needs more than
-    all the memory there is: it would be killed, not refused.
+    """Collect garbage if the plan needs much of the free memory: MXNet's blocks and modules contain reference cycles.
+
+    Raises OutOfMemoryError for a plan that needs more than all memory, since the process would be killed.
     """
-    if _asked_of_host(plan, contexts) > SMALL_PART * read_free_bytes() or any(c.device_type != "cpu" for c in contexts):
+    if _asked_of_host(plan, contexts) > SMALL_FRACTION * read_free_bytes() or any(
+        c.device_type != "cpu" for c in contexts
+    ):
         gc.collect()
     if _asked_of_host(plan, contexts) > read_total_bytes():
         raise AllocationFailureError(describe_lack(plan, contexts, "binding the model", read_free_bytes()))
 
 
 def describe_lack(plan: Plan, contexts: Sequence[Any], doing: str, free: float) -> str:
-    """What was asked for, what was free, and what to do."""
+    """Return a message with the bytes needed, the bytes free, and a remedy."""
     most = max(plan.worker_bytes, default=0)
     asked = _asked_of_host(plan, contexts)
     on_host = f", {format_bytes(asked)} on this machine's CPU together" if asked else ""
     there = "" if free == math.inf else f" {format_bytes(free)} of its memory were free."
     return (
         f"There is not enough memory for {doing}: the plan needs up to {format_bytes(most)} on each of {plan.workers} workers"
-        f"{on_host}.{there} {REMEDY_OF_LACK}"
+        f"{on_host}.{there} {MEMORY_REMEDY}"
     )
 
 
@@ -126,7 +120,7 @@ def _asked_of_host(plan: Plan, contexts: Sequence[Any]) -> int:
 
 
 class BirthProcess:
-    """The process in which something was bound: MXNet's threads and the memory they work on are not another's."""
+    """Process in which a model was bound. A forked process has neither MXNet's threads nor their memory."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -135,6 +129,6 @@ class BirthProcess:
         """Raise UnsupportedError in a forked process."""
         if os.getpid() != self._process:
             raise UnsupportedError(
-                f"This model was bound in process {self._process} and cannot run in {os.getpid()}, which was forked from it: the threads "
-                "that run it were not forked. Run it in the process that bound it, or bind it anew in the forked one."
+                f"This model was bound in process {self._process} and cannot run in {os.getpid()}, which was forked from it: a fork has no "
+                "copy of the threads that run it. Run it in the process that bound it, or bind it again in the forked one."
             )

@@ -1,4 +1,4 @@
-"""GPUs, checked and prepared when a graph is bound to them: what would fail inside of MXNet, and what would be slow in silence."""
+"""Checks and preparation of GPUs when a graph is bound to them, before MXNet fails or silently runs slowly."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import mxnet as mx
 from tofu import _mxnet
 from tofu.errors import DeviceError
 from tofu.mxnet.memory.account import count_rounding
-from tofu.mxnet.runtime.executor.failures import REMEDY_OF_LACK, AllocationFailureError
+from tofu.mxnet.runtime.executor.failures import MEMORY_REMEDY, AllocationFailureError
 from tofu.pipeline import Partition
 from tofu.plan import format_bytes
 from tofu.program import worker_group
 
-# mxnet-cu112 holds machine code for 5.0, 6.0, 7.0, 8.0 and 8.6, which runs within a major version, and nothing to translate for later ones.
+# mxnet-cu112 has machine code for 5.0, 6.0, 7.0, 8.0 and 8.6, which runs within a major version, and no PTX for later ones.
 MAJOR_VERSIONS = range(5, 9)
 
 
 def check_gpus(contexts: Sequence[Any]) -> None:
-    """Raise DeviceError for GPUs that MXNet's own kernels do not run on, and for workers on CPUs and on GPUs together."""
+    """Raise DeviceError for GPUs without kernels in MXNet, and for workers on both CPUs and GPUs."""
     gpus = [context for context in contexts if context.device_type == "gpu"]
     if not gpus:
         return
     if len(gpus) < len(contexts):
         others = ", ".join(str(context) for context in contexts if context not in gpus)
-        raise DeviceError(f"Workers are on GPUs or on CPUs, not on both: {others} stands beside {gpus[0]}.")
+        raise DeviceError(f"Workers run on GPUs or on CPUs, not on both: the contexts include {others} and {gpus[0]}.")
     described = {str(context): _describe(context) for context in gpus}
     unfit = [
         f"{context} is {name} ({capability // 10}.{capability % 10})"
@@ -43,7 +43,6 @@ def check_gpus(contexts: Sequence[Any]) -> None:
 
 
 def _describe(context: Any) -> tuple[str, int]:
-    """Name and compute capability, 8.6 as 86."""
     try:
         return _mxnet.describe_gpu(context.device_id)
     except RuntimeError as error:
@@ -51,9 +50,9 @@ def _describe(context: Any) -> tuple[str, int]:
 
 
 def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
-    """Raise OutOfMemoryError for GPUs with less free memory than their workers need: MXNet allocates at the first run, and fails there.
+    """Raise OutOfMemoryError for GPUs with less free memory than their workers need, since MXNet would fail at the first run.
 
-    What MXNet keeps for its next arrays is given back first. What its pool rounds up is counted.
+    MXNet's cached memory is freed first. The rounding of its memory pool counts.
     """
     if all(context.device_type != "gpu" for context in contexts):
         return
@@ -62,22 +61,22 @@ def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
         needed[context] = needed.get(context, 0) + count + rounding
     lacking = []
     for context, count in needed.items():
-        with suppress(mx.base.MXNetError):  # a build without CUDA keeps nothing
+        with suppress(mx.base.MXNetError):  # a build without CUDA caches nothing
             context.empty_cache()
         free = _mxnet.gpu_free_bytes(context.device_id)
         if free < count:
             lacking.append(f"{context} has {format_bytes(free)} free, and the plan needs {format_bytes(count)} there")
     if lacking:
         raise AllocationFailureError(
-            f"There is not enough memory for binding the model: {'; '.join(lacking)}. {REMEDY_OF_LACK}"
+            f"There is not enough memory for binding the model: {'; '.join(lacking)}. {MEMORY_REMEDY}"
         )
 
 
 def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
-    """Let the GPUs read each other and try it, compile the kernels of a graph and make the tables of its fetches; does nothing on CPUs.
+    """Enable and test access between the GPUs, compile the graph's kernels, and build the tables of its fetches. Does nothing on CPUs.
 
-    Raises DeviceError with what the driver or NVRTC refused, or for a GPU that reads other bytes of another one than are there. Warns once
-    of all pairs of GPUs that cannot read each other: what one needs of the other is copied before each run of a fetch.
+    Raises DeviceError with the message of the driver or NVRTC, or if a GPU reads wrong bytes from another one. Warns
+    once about all pairs of GPUs that cannot read each other's memory: their data is copied before each fetch.
     """
     if any(context.device_type != "gpu" for context in contexts):
         return
@@ -89,8 +88,8 @@ def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
     if staged:
         pairs = "; ".join(f"gpu({reader}) from gpu({owner}) {count:,} bytes" for reader, owner, count in staged)
         warnings.warn(
-            "These GPUs cannot read each other's memory. What they need of each other is copied before it is used, in each "
-            f"run of the graph and into as much memory beside the plan's: {pairs}.",
+            "These GPUs cannot read each other's memory. In each run of the graph the data is copied first, into additional memory: "
+            f"{pairs}.",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""What an `mx.mon.Monitor` sees of a partitioned model: the names and the whole arrays that it would see on one device."""
+"""Monitoring of a partitioned model by `mx.mon.Monitor`: the names and whole arrays that it would see on one device."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class MonitoredShards:
-    """What a monitor asks an executor for, of one whose arrays are shards: they are gathered one at a time.
+    """Executor interface for a monitor; arrays are gathered one at a time.
 
     Parameters
     ----------
     find_executor
-        Gives the executor that is bound now.
+        Returns the executor that is bound now.
     symbol
         The model, for its names.
     """
@@ -30,12 +30,12 @@ class MonitoredShards:
         self._watch: tuple[Any, bool] | None = None
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Let the callback see whole tensors."""
+        """Show whole tensors to the callback."""
         self._watch = callback, monitor_all
         self.attach()
 
     def attach(self) -> None:
-        """Show what the executor runs that is bound now."""
+        """Install the callback in the executor that is bound now."""
         if self._watch is not None:
             watch_whole(self._find_executor(), *self._watch)
 
@@ -55,9 +55,9 @@ class MonitoredShards:
 
 
 def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None], monitor_all: bool = False) -> None:
-    """Show a monitor's callback, which is given a name and the handle of an array that it frees, whole tensors of what an executor runs.
+    """Show a monitor's callback the whole tensors of an executor: a name, and the handle of an array that the callback frees.
 
-    With monitor_all=True it sees what operators read as well, before what they compute.
+    With monitor_all=True it also sees each operator's inputs, before its outputs.
     """
     _watch(executor, lambda name, _, handle: callback(name, handle), monitor_all)
 
@@ -65,7 +65,7 @@ def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None
 def watch_operators(
     executor: ShardedExecutor, callback: Callable[[bytes, bytes, int], None], monitor_all: bool
 ) -> None:
-    """The same for a hook of a Gluon block, which is told the operator as well, and sees no variable but as what an operator reads."""
+    """Show a Gluon hook the same with the operator's name; it sees variables only as inputs of operators."""
 
     def show(name: bytes, op: str, handle: int) -> None:
         if op:

@@ -1,7 +1,7 @@
-"""The executor that knows shards alone: no whole tensor is ever made here.
+"""Executor over shards; it never makes a whole tensor.
 
-It runs a training step in two phases on one execution graph, since callers may compute head gradients from the outputs in
-between, and inference on a second graph over the same shards.
+A training step runs in two phases on one execution graph, since callers may compute head gradients in between.
+Inference has a second graph over the same shards.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from functools import cached_property
 from typing import Any
 
 from tofu import _mxnet
-from tofu.errors import NotReadyError, TofuError
+from tofu.errors import NotReadyError, TofuError, raise_together
 from tofu.graph import Phase, TensorKind
 from tofu.host.host_memory import read_free_bytes
 from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.backend.execution_graph import ExecutionGraph
 from tofu.mxnet.backend.inference import build_inference, write_inference
+from tofu.mxnet.frontend.head_gradients import list_head_gradients
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.bound_graph import BoundGraph
 from tofu.mxnet.runtime.executor.failures import (
@@ -29,13 +30,13 @@ from tofu.mxnet.runtime.executor.failures import (
     explaining_memory,
     find_failure,
     forget_failures,
-    is_lack_of_memory,
+    is_out_of_memory,
     make_room,
     raise_failure,
     summarise,
 )
 from tofu.mxnet.runtime.executor.gpus import check_gpu_memory, check_gpus
-from tofu.mxnet.runtime.executor.repeating import refuse_gradients_of_inference, refuse_other_mode, refuse_second_run
+from tofu.mxnet.runtime.executor.modes import refuse_gradients_of_inference, refuse_other_mode, refuse_second_run
 from tofu.pipeline import Partition
 from tofu.program import OutputShards, PlannedProgram, is_checked
 from tofu.search.geometry import find_shards
@@ -44,34 +45,32 @@ logger = logging.getLogger("tofu")
 
 
 class Gradients(Enum):
-    """What stands where gradients are written."""
+    """State of the gradients' memory."""
 
-    NONE = "zeros: no backward came yet"
-    EARLIER = "those of another executor, before a reshape"
-    CURRENT = "those of the last backward"
-    OVERWRITTEN = (
-        "nothing of use: a training forward came after the last backward and may use that memory, or a step failed"
-    )
+    NONE = "zeros: there was no backward yet"
+    EARLIER = "gradients of another executor, before a reshape"
+    CURRENT = "gradients of the last backward"
+    OVERWRITTEN = "invalid: a training forward came after the last backward and may use the memory, or a step failed"
 
 
 class ShardedExecutor:
-    """A partition bound to devices.
+    """Partition bound to devices.
 
     Parameters
     ----------
     partition, contexts
         What to run, and on which devices.
     shared
-        Variables of another executor, which are taken where they lie as this one's would.
+        Variables of another executor, which are shared if their layout is the same.
     keeps_gradients
-        Whether gradients stay what they are until the next backward, those of `kept_gradients`; they have memory of their own then.
+        True if the gradients in `kept_gradients` stay valid until the next backward, in memory of their own.
 
     Attributes
     ----------
     variables
         Name -> shards of every argument, auxiliary state and head gradient.
     sums
-        Argument -> shards of the gradient that every backward adds to.
+        Argument -> shards of the gradient to which every backward adds.
     """
 
     def __init__(
@@ -88,10 +87,10 @@ class ShardedExecutor:
         self.sums: dict[str, ShardedTensor] = {}
         self._process = BirthProcess()
         self._current: BoundGraph | None = None
-        self._was_training = False  # the mode that it ran in
+        self._was_training = False  # mode of the last forward
         self._has_failed = False
-        self._has_unread = False  # whether something ran that nobody waited for
-        self._is_spent = False  # whether a backward has used what the last training forward kept
+        self._has_unread = False  # something ran that nobody waited for
+        self._is_spent = False  # a backward has used the memory of the last training forward
         self._gradients = Gradients.NONE
         self._earlier_gradients: dict[str, ShardedTensor] = {}
         make_room(partition.plan, self.contexts)
@@ -111,7 +110,7 @@ class ShardedExecutor:
         made = shared.get(tensor.name)
         if made is not None and made.matches(fresh):
             return made
-        raise_failure(fresh.arrays)  # MXNet allocates when it fills them
+        raise_failure(fresh.arrays)  # MXNet allocates when it writes the zeros
         return fresh
 
     def _keep_gradients(self) -> ExecutionGraph:
@@ -129,9 +128,7 @@ class ShardedExecutor:
         return self._make_graph(build_inference(self.partition))
 
     def forward(self, is_train: bool, for_backward: bool = False) -> None:
-        """Run the forward operators. Asynchronous, as everything in MXNet; the outputs are shards. One for inference keeps what a backward
-        of that mode reads where it is `for_backward`.
-        """
+        """Run the forward operators, asynchronously. With `for_backward`, inference keeps what a backward of that mode needs."""
         self._process.check()
         self._pass_over_failure()
         graph = self._training if is_train or for_backward else self._inference
@@ -152,12 +149,13 @@ class ShardedExecutor:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there was a forward, if one that failed."""
+        """True if there was a forward, even one that failed."""
         return self._current is not None or self._has_failed
 
     def prepare_backward(self, is_train: bool = True) -> None:
-        """See to it that a forward of this mode was run whose results no backward has used: where the last one kept nothing, or a backward
-        came after it, it runs once more on the same shards. Raises TofuError where that would compute something else.
+        """Run the forward again if the last one ran in another mode or a backward has used its results.
+
+        Raises TofuError if it would compute something else.
         """
         self._process.check()
         if self._current is None:
@@ -177,8 +175,20 @@ class ShardedExecutor:
             return
         self.forward(is_train, for_backward=True)
 
+    def scatter_head_gradients(self, given: Sequence[Any], names: Sequence[str]) -> None:
+        """Scatter the gradients of the outputs, which have these names. Raise TofuError for missing ones."""
+        heads = list_head_gradients(self.partition.graph)
+        missing = [output for output in heads if output >= len(given) or given[output] is None]
+        raise_together(
+            TofuError,
+            "backward() needs out_grads, a gradient for each output that is no loss. Missing for:",
+            [f"{names[output]}, of shape {self.variables[heads[output]].shape}" for output in missing],
+        )
+        for output, name in heads.items():
+            self.variables[name].scatter(given[output])
+
     def backward(self, is_train: bool = True) -> None:
-        """Run the rest of the training step, after `prepare_backward`."""
+        """Run the backward part of the training step, after `prepare_backward`."""
         self.prepare_backward(is_train)
         with uninterrupted():
             self._has_unread, self._gradients, self._earlier_gradients = True, Gradients.CURRENT, {}
@@ -191,16 +201,13 @@ class ShardedExecutor:
                     array += gradient
 
     def wait(self) -> None:
-        """Block until what was run is computed.
-
-        Raises ExecutionError where an operator failed; the next forward runs as if it had not.
-        """
+        """Block until all operators are done. Raise ExecutionError if one failed; the next forward runs normally."""
         torn, failure = self._find_failures()
         if failure is not None:
             raise self._explain(torn, failure) from failure
 
     def _find_failures(self) -> tuple[list[str], Exception | None]:
-        """The parameters that an update failed to write, and the first error of all that ran; forgotten after this."""
+        """Return, and forget, the parameters that an update failed to write and the first error of any operator."""
         if self._current is None or not self._has_unread:
             return [], None
         parameters = {t.name for t in self.partition.graph.tensors if t.kind is TensorKind.PARAMETER}
@@ -216,20 +223,19 @@ class ShardedExecutor:
     def _explain(self, torn: Sequence[str], failure: Exception) -> TofuError:
         if torn:
             return OperatorFailureError(
-                f"The last update failed: {summarise(failure)} The parameters {', '.join(torn)} are as they were or partly written, the "
-                "others are updated: they no longer belong together. Load the last checkpoint."
+                f"The last update failed: {summarise(failure)} All but the parameters {', '.join(torn)} are updated, so the model is "
+                "inconsistent. Load the last checkpoint."
             )
-        if is_lack_of_memory(failure):
+        if is_out_of_memory(failure):
             return AllocationFailureError(
                 describe_lack(self.partition.plan, self.contexts, "running the model", read_free_bytes())
             )
         return OperatorFailureError(
             f"An operator failed while the model ran: {summarise(failure)} Outputs and gradients of this step are lost. The parameters are "
-            "as they were before it; auxiliary states, moving averages say, may have changed. Mend its inputs and call forward again."
+            "unchanged; auxiliary states such as moving averages may have changed. Fix the operator's inputs and call forward again."
         )
 
     def _recover(self) -> None:
-        """After a failure, forget it everywhere: MXNet refuses to run what reads or writes an array that an operator failed to write."""
         for graph in (self._training, self.__dict__.get("_inference")):
             if graph is not None:
                 graph.release()
@@ -240,20 +246,18 @@ class ShardedExecutor:
         self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
 
     def _pass_over_failure(self) -> None:
-        """A failed run whose results nobody took keeps no other from running; a failed update does, once."""
+        """Log a failure whose results nobody read; raise a failed update, once."""
         torn, failure = self._find_failures()
         if torn and failure is not None:
             raise self._explain(torn, failure) from failure
         if failure is not None:
-            logger.warning("Nobody took the results of the last run. %s", self._explain(torn, failure))
+            logger.warning("The results of the last run were not read. %s", self._explain(torn, failure))
 
     def _list_outputs(self) -> list[Any]:
-        """The shards of the model's outputs, of the last forward."""
         graph = self._current or self._training
         return list(graph.bound.outputs[: len(self.partition.graph.outputs) * len(self.contexts)])
 
     def _list_results(self) -> list[Any]:
-        """The arrays that the last run wrote."""
         is_whole_step = self._current is self._training and self._gradients is Gradients.CURRENT
         return (
             [*self._training.bound.outputs, *self._training.bound.aux_arrays] if is_whole_step else self._list_outputs()
@@ -261,7 +265,7 @@ class ShardedExecutor:
 
     @cached_property
     def _written_in_place(self) -> list[tuple[list[int], list[int]]]:
-        """For each device, handles of the states that operators change there, and of all results, which come no earlier."""
+        """For each device, handles of states that operators change, and of the results to order after them."""
         devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self.contexts}
         for state in self._training.bound.aux_arrays:
             devices[state.context][0].append(state.handle.value)
@@ -271,14 +275,14 @@ class ShardedExecutor:
 
     @cached_property
     def changed_arguments(self) -> tuple[str, ...]:
-        """Names of the arguments that operators change in place when they train: the gamma of a BatchNorm that fixes it."""
+        """Names of the arguments that training changes in place, such as a gamma with fix_gamma."""
         graph = self.partition.problem.graph
         changed = [graph.tensors[position] for position in sorted(graph.written_in_place)]
         return tuple(t.name for t in changed if t.kind in (TensorKind.PARAMETER, TensorKind.INPUT))
 
     @cached_property
     def states_changed_by_forward(self) -> tuple[str, ...]:
-        """Names of the auxiliary states that operators change in the forward pass alone: an optimizer's update inside a model, say."""
+        """Names of the auxiliary states that only the forward pass changes."""
         graph = self.partition.problem.graph
         changed: dict[bool, set[int]] = {True: set(), False: set()}
         for operator in graph.operators:
@@ -287,9 +291,7 @@ class ShardedExecutor:
         return tuple(tensor.name for tensor in states if tensor.kind is TensorKind.AUXILIARY)
 
     def output(self, index: int) -> ShardedTensor:
-        """The shards of a model output, of the last forward, computed. Raises TofuError before the first one, where it failed, and for an
-        output that there is not.
-        """
+        """Return the shards of a model output, computed. Raise TofuError before a successful forward."""
         self._process.check()
         count = len(self.partition.graph.outputs)
         if not 0 <= index < count:
@@ -307,16 +309,17 @@ class ShardedExecutor:
 
     @cached_property
     def kept_gradients(self) -> frozenset[str]:
-        """Names of the arguments whose gradients stay what they are until the next backward."""
+        """Names of the arguments whose gradients stay valid until the next backward."""
         first = len(self.partition.graph.outputs)
         return frozenset(
             name for n, name in enumerate(self.differentiated) if first + n in self._training.execution.kept
         )
 
     def gradient(self, name: str) -> ShardedTensor:
-        """The shards of an argument's gradient, of the last backward, computed; in the argument's own layout if an optimizer updates it.
+        """Return the shards of an argument's gradient, computed. Zeros before the first backward, as in MXNet.
 
-        Zeros before the first backward, as in MXNet. Raises TofuError where a training forward came after the last backward.
+        It has the argument's layout if an optimizer updates the argument. Raises TofuError if a later forward may
+        have overwritten it.
         """
         self._process.check()
         self.wait()
@@ -326,8 +329,8 @@ class ShardedExecutor:
             return self.sums[name]
         if self._gradients is Gradients.OVERWRITTEN:
             raise TofuError(
-                "There are no gradients: the last step failed, or forward(is_train=True) came after the last backward(), or a batch of "
-                "another size did, in evaluation too, and their memory may be used. Call backward() first."
+                "There are no gradients: the last step failed, or forward(is_train=True) or a batch of another size came after the last "
+                "backward() and may have overwritten them. Call backward() first."
             )
         if self._gradients is Gradients.CURRENT:
             return self._own_gradient(name)
@@ -336,7 +339,7 @@ class ShardedExecutor:
         return self._earlier_gradients[name]
 
     def keep_gradients(self, earlier: ShardedExecutor) -> None:
-        """Take over the gradients of another executor of the same parameters, until the next training forward."""
+        """Copy another executor's gradients, valid until the next training forward."""
         if earlier._gradients is Gradients.OVERWRITTEN:
             self._gradients = Gradients.OVERWRITTEN
         elif earlier._gradients is not Gradients.NONE:
@@ -348,19 +351,18 @@ class ShardedExecutor:
                     self._earlier_gradients[name] = own
 
     def forget_gradients(self, earlier: ShardedExecutor) -> None:
-        """Where the other executor had gradients, have none until the next backward."""
+        """If the other executor had gradients, have none until the next backward."""
         if earlier._gradients is not Gradients.NONE:
             self._gradients = Gradients.OVERWRITTEN
 
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
-        """Let every backward add to the gradients of these arguments, beginning with those that are `shared`, or with zeros."""
+        """Add every backward to the gradients of these arguments, starting with the `shared` ones or zeros."""
         for name in names:
             fresh = self._gradient_layout(name)
             made = shared.get(name)
             self.sums[name] = made if made is not None and made.matches(fresh) else fresh
 
     def _own_gradient(self, name: str) -> ShardedTensor:
-        """What the last backward computed."""
         return self._result(self._training, len(self.partition.graph.outputs) + self.differentiated.index(name))
 
     def _gradient_layout(self, name: str) -> ShardedTensor:
@@ -379,15 +381,15 @@ class ShardedExecutor:
         return ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts, arrays)
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Install MXNet's monitor callback; it is called with the names and shards of the workers' nodes."""
+        """Install MXNet's monitor callback for the workers' nodes."""
         for graph in (self._training, self._inference):
             graph.watch(callback, monitor_all)
 
     def watch(self, make_callback: Callable[[PlannedProgram], Any]) -> None:
-        """Install a callback for each of the two graphs, made for the program that it runs."""
+        """Install a callback for each of the two graphs, made from the program that it runs."""
         self._training.watch(make_callback(self.partition.program), False)
         self._inference.watch(make_callback(write_inference(self.partition)), False)
 
     def debug_str(self) -> str:
-        """MXNet's own description of the training graph as bound."""
+        """Return MXNet's own description of the bound training graph."""
         return str(self._training.bound.debug_str())

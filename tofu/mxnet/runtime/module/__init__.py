@@ -1,1 +1,1 @@
-"""The drop-ins for MXNet's modules, over shards."""
+"""Sharded replacements of MXNet's modules."""

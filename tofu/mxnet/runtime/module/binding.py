@@ -1,12 +1,13 @@
-"""What a module over shards is, and how it is bound.
+"""Binding of sharded modules.
 
-`module_running.py` runs it, and `tofu.mod.Module` adds parameters, files and an optimizer.
+Modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. Parameters with the same layout in both
+plans are shared; others are copied when another module of the group is used.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -26,8 +27,8 @@ from tofu.errors import (
 )
 from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.frontend.inference import check_shapes, infer_arguments, list_inputs
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
-from tofu.mxnet.runtime.module.shared_parameters import SharedParameters, move
 from tofu.mxnet.runtime.symbol.arguments import (
     check_described,
     check_names_given,
@@ -46,10 +47,42 @@ from tofu.planning.settings import Settings
 from tofu.validation import show
 
 
-class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
-    """A model bound to several devices; see `Module`."""
+class SharedParameters:
+    """Executors of several modules over the same parameters.
 
-    @explain_call("tofu.mod.Module(symbol, ngpus=4); other options of plans are given to tofu.partition(symbol, ...)")
+    Parameters
+    ----------
+    owner
+        The executor that has the current values.
+    """
+
+    def __init__(self, owner: ShardedExecutor) -> None:
+        self._owner = owner
+
+    def bring_to(self, executor: ShardedExecutor, names: Collection[str]) -> None:
+        """Copy the current values of the parameters in `names`, and of summed gradients, into an executor."""
+        before, self._owner = self._owner, executor
+        if before is not executor:
+            copy_values(before.variables, {name: executor.variables[name] for name in names})
+            copy_values(before.sums, executor.sums)
+
+    def leave_to(self, executor: ShardedExecutor) -> None:
+        """Note that an executor has the current values."""
+        self._owner = executor
+
+
+def copy_values(before: Mapping[str, ShardedTensor], after: Mapping[str, ShardedTensor]) -> None:
+    """Copy the values of the tensors that both have, if they are not shared."""
+    for name, new in after.items():
+        old = before.get(name, new)
+        if old is not new and old.shape == new.shape:
+            new.scatter(old.gather())
+
+
+class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
+    """Model bound to several devices; see `Module`."""
+
+    @explain_call("tofu.mod.Module(symbol, ngpus=4); other options of plans go to tofu.partition(symbol, ...)")
     def __init__(
         self,
         symbol: Any,
@@ -67,8 +100,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         super().__init__(logger=logger)
         if compression_params:
             raise UnsupportedError(
-                f"compression_params={show(compression_params)}: gradients are added up where they are made, and are not compressed on "
-                "their way to a store. Leave it out."
+                f"compression_params={show(compression_params)} is not supported: the workers sum gradients directly, without a store to "
+                "compress them for. Leave it out."
             )
         self._contexts_named = len(context) if isinstance(context, Sequence) and context else 1
         self.binded = self.params_initialized = self.optimizer_initialized = False
@@ -77,7 +110,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             check_workers_of_module(ngpus, context)
             symbol = make_symbol(symbol, ngpus, context)
         elif isinstance(context, mx.Context):
-            context = None  # a script for mx.mod.Module names one device; the symbol knows its workers
+            context = None  # a script for mx.mod.Module names one device; the symbol has its workers' contexts
         check_same_workers(symbol, ngpus, context)
         if symbol.settings.workers == 1:
             raise UnsupportedError("tofu.mod.Module is for two workers or more. With ngpus=1 use mx.mod.Module.")
@@ -95,26 +128,24 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         )
         inputs = {*self._data_names, *self._label_names, *self._state_names}
         self._param_names = [name for name in arguments if name not in inputs]
-        # Where grad_req does not say it by name, which counts for fixed parameters too, as in MXNet.
+        # Unless grad_req names the arguments, fixed ones included, as in MXNet.
         self._trained_names = [name for name in self._param_names if name not in fixed]
         self._executor: ShardedExecutor | None = None
         self._plans = Replanner()
         self._data_shapes: list[Any] = []
         self._label_shapes: list[Any] = []
-        self._requests: dict[str, str] = {}  # argument -> "write" or "add", of those that have gradients
+        self._requests: dict[str, str] = {}  # argument with a gradient -> "write" or "add"
         self._shared: SharedParameters | None = None
         self._monitors: list[Any] = []
 
-    # ---- what the module is
-
     @property
     def plan(self) -> Any:
-        """The plan that the module runs."""
+        """Plan that the module runs."""
         return self.executor.partition.plan
 
     @property
     def executor(self) -> ShardedExecutor:
-        """The bound executor, whose `variables` are the shards. Raises TofuError before `bind`."""
+        """Bound executor, whose `variables` are the shards. Raises TofuError before `bind`."""
         if self._executor is None:
             raise NotReadyError("The module is not bound: call bind(data_shapes=..., label_shapes=...) first.")
         if self._shared is not None:
@@ -123,7 +154,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def _kept_names(self) -> list[str]:
-        """The variables that outlast a bind."""
+        """Names of the variables that outlast a bind."""
         return [*self._param_names, *self._symbol.list_auxiliary_states()]
 
     @property
@@ -133,7 +164,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def label_names(self) -> list[str]:
-        """Names of the label inputs that the model has."""
+        """Names of the model's label inputs."""
         return self._label_names
 
     @property
@@ -175,8 +206,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     ) -> None:
         """Plan for these shapes and allocate the shards. Binding again keeps the parameters.
 
-        The parameters of `shared_module`, another bound `tofu.mod.Module`, are this one's too, and so is its optimizer. Raises TofuError
-        where one has another shape there.
+        With `shared_module`, another bound `tofu.mod.Module`, both share parameters and optimizer.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")
@@ -187,7 +217,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         requests = read_module_requests(
             grad_req, self._symbol.list_arguments(), self._trained_names, self._data_names if inputs_need_grad else ()
         )
-        with self._keeping_what_was_bound():
+        with self._restoring_on_error():
             self._read_shapes(data_shapes, label_shapes)
             self._requests = requests if for_training else {}
             self._rebind(shared_module, adds_anew=shared_module is None)
@@ -199,22 +229,18 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             self._join(shared_module)
 
     def _join(self, module: ShardedModule) -> None:
-        """Have the parameters of another module from now on."""
         if module._shared is None:
             module._shared = SharedParameters(module.executor)
         self._shared = module._shared
         self.params_initialized = module.params_initialized
 
     def _after_bind(self) -> None:
-        """Once the shards are there."""
+        pass
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind for inputs of other shapes, with the same types, parameters, gradients and optimizer; the same plan where it is feasible.
-
-        Raises TofuError before `bind`, and ShapeError where parameters would have another shape.
-        """
+        """Bind for other input shapes, with the same types, parameters, gradients, optimizer, and plan if it is feasible."""
         before = self.executor
-        with self._keeping_what_was_bound():
+        with self._restoring_on_error():
             types = {desc.name: desc.dtype for desc in [*self._data_shapes, *self._label_shapes]}
             self._read_shapes(data_shapes, label_shapes)
             self._data_shapes = [_with_type(desc, types) for desc in self._data_shapes]
@@ -223,8 +249,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             self.executor.keep_gradients(before)
 
     @contextmanager
-    def _keeping_what_was_bound(self) -> Iterator[None]:
-        """After an error or an interrupt inside, the module is bound as it was before."""
+    def _restoring_on_error(self) -> Iterator[None]:
         before = self._data_shapes, self._label_shapes, self._requests, self._plans, self._executor
         try:
             yield
@@ -245,17 +270,15 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         self._label_shapes = labels or []
 
     def _rebind(self, lender: ShardedModule | None = None, adds_anew: bool = False) -> None:
-        """Bind for the current shapes: the same plan where it is feasible, the same parameters in any case, those of a `lender` if there is
-        one. Gradients that are added up go on, or begin with zeros.
-        """
+        """Bind for the current shapes with the same parameters, or a `lender`'s, and with the same plan if it is feasible."""
         described = [*self._data_shapes, *self._label_shapes]
         shapes = {desc.name: tuple(desc.shape) for desc in described}
         check_shapes(shapes)
         dtypes = {desc.name: desc.dtype for desc in described}
-        unsaid = [name for name in [*self._label_names, *self._state_names] if name not in shapes]
-        if unsaid:  # for inference, users give no labels; of states, nobody does
+        unknown = [name for name in [*self._label_names, *self._state_names] if name not in shapes]
+        if unknown:  # states always, and labels in inference
             inferred, _ = infer_arguments(self._symbol, shapes, {})
-            shapes.update({name: inferred[name] for name in unsaid})
+            shapes.update({name: inferred[name] for name in unknown})
         before = lender.executor if lender is not None else self._executor and self.executor
         kept = {name: shards for name, shards in before.variables.items() if name in self._kept_names} if before else {}
         states = {n: v for n, v in before.variables.items() if n in self._state_names} if before else {}
@@ -266,10 +289,10 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             if name in executor.variables and old.shape != executor.variables[name].shape
         ]
         raise_together(ShapeError, f"For the inputs {shapes} these parameters would have another shape:", changed)
-        move({**states, **kept}, executor.variables)
+        copy_values({**states, **kept}, executor.variables)
         earlier = before.sums if before and not adds_anew else {}
         executor.add_up([name for name, request in self._requests.items() if request == "add"], earlier)
-        move(earlier, executor.sums)
+        copy_values(earlier, executor.sums)
         with uninterrupted():
             self._executor = executor
             if self._shared is not None:
@@ -298,15 +321,13 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             return symbol.bind_shards(find(settings, self._executor.partition.plan), shared)
         self._plans = Replanner()
         if lender is not None:
-            with suppress(
-                PlanError, InfeasibleError
-            ):  # another layout is right too: parameters then move from one module to the other
-                return symbol.bind_shards(find(_lay_out_as(settings, lender, shapes)), shared)
+            with suppress(PlanError, InfeasibleError):  # with another layout, values are copied between the modules
+                return symbol.bind_shards(find(_pin_parameters(settings, lender, shapes)), shared)
         return symbol.bind_shards(find(settings), shared)
 
 
-def _lay_out_as(settings: Settings, lender: ShardedModule, shapes: Mapping[str, Any]) -> Settings:
-    """The settings with the parameters laid out as in another module's plan, where they are given no plan of their own."""
+def _pin_parameters(settings: Settings, lender: ShardedModule, shapes: Mapping[str, Any]) -> Settings:
+    """Return the settings with the parameters pinned to another module's layout, unless they have a plan or hints."""
     names = [name for name in lender._kept_names if name not in shapes]
     steps = {name: lender.plan.tensors[name] for name in names if name in lender.plan.tensors}
     return replace(settings, hints={**steps, **(settings.hints or {})})
@@ -317,6 +338,5 @@ def _with_type(desc: Any, types: dict[str, Any]) -> Any:
 
 
 def _of_first(group2ctxs: Any) -> dict[str, Any]:
-    """Group -> its context beside the first of the Module's, in any form that MXNet takes: a mapping for each, or a list in each."""
     groups = group2ctxs[0] if isinstance(group2ctxs, (list, tuple)) else group2ctxs or {}
     return {name: place[0] if isinstance(place, (list, tuple)) else place for name, place in groups.items()}

@@ -1,4 +1,4 @@
-"""`tofu.mod.BucketingModule`: MXNet's BucketingModule over modules of shards, one for each length of the data."""
+"""`tofu.mod.BucketingModule`: MXNet's BucketingModule with a sharded module for each length of the data."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tofu.plan import Plan
 
 
 class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is untyped
-    """As `mx.mod.BucketingModule`, with a `tofu.mod.Module` for each bucket. All have the parameters and the optimizer of the default one.
+    """MXNet's BucketingModule with a `tofu.mod.Module` per bucket. All share the default bucket's parameters and optimizer.
 
     Parameters
     ----------
     sym_gen
-        Bucket key -> (symbol, names of the data, names of the labels). A partitioned symbol says itself where it runs.
+        Bucket key -> (symbol, names of the data, names of the labels). A partitioned symbol has its own contexts.
     default_bucket_key
         The key that is bound first, of the longest data.
     logger, fixed_param_names, state_names
-        As `tofu.mod.Module` takes them.
+        As in `tofu.mod.Module`.
     context
         The workers' devices; or `ngpus=` their number.
 
@@ -60,7 +60,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         if default_bucket_key is None:
             raise TofuError("BucketingModule needs default_bucket_key=, the key of the longest bucket.")
         self._ngpus = ngpus
-        self._given: tuple[Any, Any] | None = None  # parameters for the first bind
+        self._loaded: tuple[Any, Any] | None = None  # parameters for the first bind
         super().__init__(
             sym_gen,
             default_bucket_key,
@@ -93,22 +93,22 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         self._add_bucket(self._default_bucket_key)
 
     def _add_bucket(self, key: Any) -> bool:
-        """Make the module of a bucket, which MXNet's methods bind; whether there was none."""
+        """Create the module of a bucket, which MXNet's methods bind. Return False if it exists."""
         is_new = key not in self._buckets
         if is_new:
             self._buckets[key] = self._make_module(key)
         return is_new
 
     def bind(self, *args: Any, **kwargs: Any) -> None:
-        """As MXNet's `bind`: binds the default bucket; the others are bound when their first batch comes."""
+        """Bind the default bucket, as in MXNet. Other buckets are bound at their first batch."""
         self._add_bucket(self._default_bucket_key)
         super().bind(*args, **kwargs)
-        if self._given is not None:
-            given, self._given = self._given, None
-            self.set_params(*given)
+        if self._loaded is not None:
+            loaded, self._loaded = self._loaded, None
+            self.set_params(*loaded)
 
     def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
-        """As MXNet's `switch_bucket`. Raises TofuError before `bind`."""
+        """Switch to another bucket, as in MXNet. Raise TofuError before `bind`."""
         self._require_bound()
         is_new = self._add_bucket(bucket_key)
         try:
@@ -122,17 +122,16 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
 
     @property
     def plan(self) -> Plan:
-        """The plan of the current bucket. Raises TofuError before `bind`."""
+        """Plan of the current bucket. Raises TofuError before `bind`."""
         self._require_bound()
         plan: Plan = self._curr_module.plan
         return plan
 
     def save_params(self, fname: str) -> None:
-        """Write the parameters, which all buckets share, as `tofu.mod.Module` does. Raises TofuError before `bind`."""
+        """Write the parameters, which all buckets share, as `tofu.mod.Module` does. Raise TofuError before `bind`."""
         self._buckets[self._require_bound()].save_params(fname)
 
     def _require_bound(self) -> Any:
-        """The key of the default bucket, which is bound first."""
         if not self.binded:
             raise NotReadyError("The module is not bound: call bind(data_shapes=..., label_shapes=...) first.")
         return self._default_bucket_key
@@ -141,8 +140,9 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
     def load(
         cls, prefix: str, epoch: int, sym_gen: Any = None, default_bucket_key: Any = None, **kwargs: Any
     ) -> BucketingModule:
-        """A module with the parameters of a checkpoint of `save_checkpoint`, ours or MXNet's, which are read when it is bound. The symbols
-        are those of `sym_gen`.
+        """Return a module with the parameters of a checkpoint by Tofu or MXNet. They are read when it is bound.
+
+        The symbols come from `sym_gen`.
         """
         file = ParameterFile(f"{prefix}-{epoch:04d}.params")
         return cls._make_with((file.select("arg"), file.select("aux")), sym_gen, default_bucket_key, kwargs)
@@ -157,13 +157,13 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         aux_params: Any = None,
         **kwargs: Any,
     ) -> BucketingModule:
-        """A module with the parameters given, which are set when it is bound. The symbols are those of `sym_gen`."""
+        """Return a module with these parameters, which are set when it is bound. The symbols come from `sym_gen`."""
         return cls._make_with((arg_params or {}, aux_params or {}), sym_gen, default_bucket_key, kwargs)
 
     @classmethod
     def _make_with(cls, parameters: Any, sym_gen: Any, key: Any, options: dict[str, Any]) -> BucketingModule:
         if sym_gen is None:
-            raise TofuError("load needs sym_gen=, the function that the module was made with.")
+            raise TofuError("load needs sym_gen=, the function that makes the symbols.")
         module = cls(sym_gen, key, **options)
-        module._given = parameters
+        module._loaded = parameters
         return module

@@ -1,7 +1,6 @@
 """`tofu.mod.Module`: fit, score and predict over shards.
 
-Parameters are initialised one by one on the host and scattered, updated on the workers that own them, read from files and written
-to them in pieces, and gathered one by one where a caller asks for them; no device ever holds a whole one.
+Parameters are initialised, gathered, read and written one by one or in pieces. No device holds a whole one.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ import mxnet as mx
 from tofu.errors import ArgumentTypeError, NotReadyError, UnsupportedError
 from tofu.mxnet.frontend.storage import list_storages
 from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile, save_shards
-from tofu.mxnet.runtime.checkpoint.seal import Facts, check_belongs, read_seal, reading
+from tofu.mxnet.runtime.checkpoint.seal import Facts, check_belongs, open_regular, read_seal
 from tofu.mxnet.runtime.checkpoint.states import load_states, optimizer_types, save_states
 from tofu.mxnet.runtime.cluster.cluster import Cluster, read_kvstore
 from tofu.mxnet.runtime.cluster.horovod import is_distributed, scaled_machines
+from tofu.mxnet.runtime.module.executor_group import ExecutorGroup
 from tofu.mxnet.runtime.module.parameters import LiveParameters, fill_parameters, group_parameters, refuse_extra
 from tofu.mxnet.runtime.module.running import RunningModule
-from tofu.mxnet.runtime.module.view import ExecutorGroup
 from tofu.mxnet.runtime.optimizer.optimizer import ShardOptimizer
 from tofu.mxnet.runtime.symbol.arguments import check_iterator
 from tofu.mxnet.runtime.symbol.files import check_checkpoint, read_symbol
@@ -32,12 +31,12 @@ DEFAULT_INITIALIZER = mx.init.Uniform(0.01)
 
 
 class Module(RunningModule):
-    """A model over several devices with the interface of `mx.mod.Module`.
+    """Model over several devices with the interface of `mx.mod.Module`.
 
     Parameters
     ----------
     symbol
-        The model, or what `tofu.partition` made of it.
+        The model, or a symbol returned by `tofu.partition`.
     data_names, label_names
         Names of the inputs.
     logger
@@ -47,11 +46,12 @@ class Module(RunningModule):
     fixed_param_names
         Parameters that are not trained.
     state_names
-        Inputs that are no batch's, such as a recurrent model's begin states: zeros until `set_states`.
+        Inputs that are not in the batch, such as a recurrent model's begin states: zeros until `set_states`.
     work_load_list, group2ctxs
-        Of `mx.mod.Module`. The plan says which worker does what; gradients of inputs are handed out where their group lies.
+        Of `mx.mod.Module`. The plan decides which worker computes what; gradients of inputs are returned in their
+        group's context.
     compression_params
-        Of `mx.mod.Module`; UnsupportedError where they are given.
+        Of `mx.mod.Module`; not supported.
 
     Examples
     --------
@@ -70,8 +70,7 @@ class Module(RunningModule):
     _parameter_file: ParameterFile | None = None
     _state_file: str | None = None
     _is_fitting = False
-    # The file that the parameters are from, as long as nothing has changed them.
-    _source: ParameterFile | None = None
+    _source: ParameterFile | None = None  # the file of the parameters, until they change
 
     def _after_bind(self) -> None:
         if self._parameter_file is not None:
@@ -84,11 +83,10 @@ class Module(RunningModule):
 
     @property
     def _is_loaded_unbound(self) -> bool:
-        """Whether the parameters are those of a checkpoint's file, which bind will read."""
         return self._parameter_file is not None and not self.binded
 
     def fit(self, *args: Any, **kwargs: Any) -> None:
-        """As MXNet's `fit`; parameters are gathered only where a callback asks for them."""
+        """Train as MXNet's `fit`. Parameters are gathered only if a callback reads them."""
         check_iterator("fit", args, kwargs, "train_data")
         self._is_fitting = True
         try:
@@ -107,14 +105,14 @@ class Module(RunningModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Fill the parameters' shards: from the arrays given, else by the initializer, in MXNet's order, so that equal seeds
-        give equal values. Missing parameters are initialized with allow_missing=True, or else are an error; arrays that are not the
-        model's are passed over, as in MXNet.
+        """Fill the parameters' shards, from arrays or by the initializer, in MXNet's order: equal seeds give equal values.
+
+        Missing parameters need allow_missing=True. As in MXNet, unknown arrays are ignored.
         """
         if self._is_loaded_unbound and not force_init:
-            return  # as in MXNet: the parameters are those of the checkpoint
+            return  # the checkpoint has the parameters, as in MXNet
         if self._parameter_file is not None and arg_params is None and aux_params is None:
-            self._after_bind()  # an interrupt kept bind from it
+            self._after_bind()  # bind was interrupted before
         if self.params_initialized and not force_init:
             return
         if initializer is not None and not callable(initializer):
@@ -124,7 +122,7 @@ class Module(RunningModule):
         attributes = self._symbol.attr_dict()
         self._source = None
         groups = group_parameters(self.executor, self._param_names, arg_params, aux_params, allow_missing)
-        self.params_initialized = False  # until all are filled: a half is worth nothing
+        self.params_initialized = False  # until all are filled
         fill_parameters(self.executor, attributes, initializer, groups)
         self.params_initialized = True
 
@@ -136,39 +134,35 @@ class Module(RunningModule):
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Set the parameters from whole arrays, scattered one by one; as in MXNet, other arrays are an error where
-        allow_missing=True and not allow_extra=True.
-        """
+        """Set the parameters from whole arrays. As in MXNet, unknown arrays are an error if allow_missing and not allow_extra."""
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
-            return  # fit hands back what get_params gave it
+            return  # fit passes the result of get_params back
         if allow_missing and not allow_extra and (force_init or not self.params_initialized):
             refuse_extra(self.executor, self._param_names, arg_params, aux_params)
         super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Whole copies of the parameters and of the auxiliary states, gathered on the host; of a checkpoint that is not bound yet, read
-        from its file.
+        """Return whole copies of the parameters and auxiliary states, on the host.
 
-        The callbacks of `fit` are given mappings that gather a parameter when it is asked for.
+        Before `bind`, a checkpoint's are read from its file. Callbacks of `fit` get mappings that gather on access.
         """
         if self._is_loaded_unbound and self._parameter_file is not None:
             return dict(self._parameter_file.select("arg")), dict(self._parameter_file.select("aux"))
-        arguments = self._show(self._param_names)
-        states = self._show(self._symbol.list_auxiliary_states())
+        arguments = self._gather_lazily(self._param_names)
+        states = self._gather_lazily(self._symbol.list_auxiliary_states())
         return (arguments, states) if self._is_fitting else (dict(arguments), dict(states))
 
-    def _show(self, names: Sequence[str]) -> LiveParameters:
+    def _gather_lazily(self, names: Sequence[str]) -> LiveParameters:
         return LiveParameters(self.executor, names, list_storages(self._symbol))
 
     # ---- files
 
     @classmethod
     def load(cls, prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
-        """A module from a checkpoint of `save_checkpoint`, ours or MXNet's, for any number of workers.
+        """Return a module from a checkpoint by Tofu or MXNet, for any number of workers.
 
-        `kwargs` are those of the constructor; without `ngpus` and `context`, a partitioned symbol is run as it was saved. The
-        parameters are read when the module is bound, the optimizer's states when it gets its optimizer. Raises TofuError for files that
-        are not there, are damaged, or are of two checkpoints.
+        `kwargs` are the constructor's; without `ngpus` and `context`, a partitioned symbol runs as it was saved.
+        Raises TofuError for missing or damaged files, and for files of two checkpoints.
         """
         check_checkpoint(prefix, epoch, ["params", *(["states"] if load_optimizer_states else [])])
         symbol = read_symbol(f"{prefix}-symbol.json")
@@ -178,7 +172,7 @@ class Module(RunningModule):
         file = module._parameter_file = ParameterFile(f"{prefix}-{epoch:04d}.params")
         if load_optimizer_states:
             module._state_file = f"{prefix}-{epoch:04d}.states"
-            with reading(module._state_file) as states:
+            with open_regular(module._state_file) as states:
                 check_belongs(file.seal, read_seal(states, module._state_file), file.path, module._state_file)
         return module
 
@@ -193,7 +187,7 @@ class Module(RunningModule):
         self.logger.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
 
     def save_params(self, fname: str) -> None:
-        """Write the parameters as MXNet does, gathered in pieces, with a checksum behind, which MXNet does not read."""
+        """Write the parameters as MXNet does, gathered in pieces, followed by a checksum that MXNet does not read."""
         self._save_params(fname)
 
     def _save_params(self, fname: str) -> str:
@@ -206,7 +200,7 @@ class Module(RunningModule):
         return None if self._shard_optimizer is None else int(self._shard_optimizer.optimizer.num_update)
 
     def load_params(self, fname: str) -> None:
-        """Read the parameters from a file of MXNet's or of `save_params`, in pieces."""
+        """Read the parameters from a file by MXNet or `save_params`, in pieces."""
         self._fill_from(ParameterFile(fname))
 
     def _fill_from(self, file: ParameterFile) -> None:
@@ -214,19 +208,20 @@ class Module(RunningModule):
         self._source = file
 
     def save_optimizer_states(self, fname: str) -> None:
-        """Write the optimizer and its states as MXNet's Updater does, one whole state at a time, with a checksum behind."""
+        """Write the optimizer and its states as MXNet's Updater does, one whole state at a time, followed by a checksum."""
         self._save_states(fname, None)
 
     def _save_states(self, fname: str, parameters: str | None) -> None:
-        """The same, beside the file of parameters that has this digest."""
+        """Write the states; `parameters` is the digest of the file of parameters saved with them."""
         optimizer = self._require_optimizer()
-        optimizer.lay_out_states(self.executor)
+        optimizer.place_states(self.executor)
         save_states(fname, optimizer.content, Facts(self._steps, parameters))
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Read states written by MXNet or by `save_optimizer_states`. The latter hold the optimizer with its counts of steps,
-        which takes the place of the present one, so that training goes on exactly. Raises TofuError for those of another optimizer, and
-        for those of another step than the file that the parameters were loaded from.
+        """Read states written by MXNet or by `save_optimizer_states`.
+
+        The latter include the optimizer with its counts of steps, so that training continues exactly. Raises
+        TofuError for states of another optimizer or step.
         """
         optimizer = self._require_optimizer()
         content, seal = load_states(fname, optimizer_types(optimizer.optimizer))
@@ -243,11 +238,11 @@ class Module(RunningModule):
         optimizer_params: Any = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Create the optimizer; its states are made on the shards at the first update.
+        """Create the optimizer; its states are created on the shards at the first update.
 
-        With a `kvstore` that is distributed and synchronous, such as "dist_sync", all machines begin with the parameters of the first, and
-        add their gradients up before each update. Any other has no part in it. An `optimizer` may be Horovod's DistributedOptimizer, which
-        averages shards of gradients between machines. Raises UnsupportedError for both at once.
+        With a distributed synchronous `kvstore` ("dist_sync"), all machines start with the first machine's parameters
+        and sum their gradients. `optimizer` may be Horovod's DistributedOptimizer, which averages them. Raises
+        UnsupportedError for both at once.
         """
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
@@ -255,7 +250,7 @@ class Module(RunningModule):
         cluster = read_kvstore(kvstore)
         if cluster is not None and is_distributed(optimizer):
             raise UnsupportedError(
-                f"Both kvstore={show(cluster.kvstore.type)} and Horovod add gradients up between machines. Take kvstore=None with Horovod."
+                f"Both kvstore={show(cluster.kvstore.type)} and Horovod sum gradients between machines. Use kvstore=None with Horovod."
             )
         rows = self._exec_group.batch_size * (scaled_machines(optimizer) if cluster is None else cluster.machines)
         self._shard_optimizer = ShardOptimizer(
@@ -270,9 +265,7 @@ class Module(RunningModule):
             self._state_file = None
 
     def borrow_optimizer(self, shared_module: Module) -> None:
-        """Train with the optimizer of another module, its states and its counts of steps. Raises TofuError where it does not train the
-        parameters of this one.
-        """
+        """Train with another module's optimizer, its states and counts of steps."""
         self._shard_optimizer = shared_module._require_optimizer().borrow(self._param_names)
         self._cluster = shared_module._cluster
         self.optimizer_initialized = True
@@ -284,14 +277,14 @@ class Module(RunningModule):
 
     @property
     def optimizer(self) -> Any:
-        """The MXNet optimizer, whose learning rate may be read and set. Raises TofuError before `init_optimizer`."""
+        """MXNet optimizer, whose learning rate may be read and set. Raises TofuError before `init_optimizer`."""
         return self._require_optimizer().optimizer
 
     @property
     def optimizer_states(self) -> dict[str, Any]:
-        """Parameter that was updated -> the optimizer's state for it, in the optimizer's form; its arrays are sharded."""
+        """Updated parameter -> the optimizer's state, with sharded arrays."""
         optimizer = self._require_optimizer()
-        optimizer.lay_out_states(self.executor)
+        optimizer.place_states(self.executor)
         states = optimizer.updater.states
         return {name: states[index] for index, name in optimizer.names.items() if index in states}
 
@@ -300,37 +293,32 @@ class Module(RunningModule):
             raise NotReadyError("There is no optimizer: call init_optimizer(...) first.")
         return self._shard_optimizer
 
-    # ---- what scripts read of mx.mod.Module, though it is not said to be theirs
+    # ---- private attributes of mx.mod.Module that scripts read
 
     @property
     def _optimizer(self) -> Any:
-        """MXNet's optimizer, or None before `init_optimizer`."""
         return None if self._shard_optimizer is None else self._shard_optimizer.optimizer
 
     @property
     def _updater(self) -> Any:
-        """MXNet's updater, or None before `init_optimizer`; its states are sharded."""
         return None if self._shard_optimizer is None else self._shard_optimizer.updater
 
     @property
     def _arg_params(self) -> Mapping[str, Any] | None:
-        """Parameters, each gathered when it is asked for; None before there are any."""
-        return self._show(self._param_names) if self.params_initialized else None
+        return self._gather_lazily(self._param_names) if self.params_initialized else None
 
     @property
     def _aux_params(self) -> Mapping[str, Any] | None:
-        """Auxiliary states, likewise."""
-        return self._show(self._symbol.list_auxiliary_states()) if self.params_initialized else None
+        return self._gather_lazily(self._symbol.list_auxiliary_states()) if self.params_initialized else None
 
     @property
     def _grad_req(self) -> str | dict[str, str]:
-        """One word where all gradients are alike."""
         kinds = set(self._requests.values())
         return kinds.pop() if len(kinds) == 1 else self._requests
 
     @property
     def _kvstore(self) -> Any:
-        """MXNet's, between machines. Of one machine, where MXNet would have one for several contexts, what holds the updater; else None."""
+        """MXNet's kvstore between machines; on one machine with several contexts, an object that has the updater; else None."""
         if self._cluster is not None:
             return self._cluster.kvstore
         has_one = self._contexts_named > 1 and self.optimizer_initialized
@@ -338,7 +326,6 @@ class Module(RunningModule):
 
     @property
     def _exec_group(self) -> ExecutorGroup:
-        """The arrays that MXNet's executors have, sharded."""
         return ExecutorGroup(self.executor, self._data_shapes, self._param_names, self._requests)
 
     def update(self) -> None:

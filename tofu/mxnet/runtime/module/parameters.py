@@ -1,7 +1,7 @@
-"""The parameters of a sharded model, filled from an initializer, from arrays or from a file.
+"""Parameters of a sharded model, filled by an initializer, from arrays or from a file.
 
-Files are read shard by shard. An initializer of MXNet fills a whole array, and its random numbers depend on that, so the host holds
-one whole tensor at a time.
+Files are read shard by shard. An initializer of MXNet fills a whole array, which determines its random numbers, so
+the host holds one whole tensor at a time.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.validation import show_with_type
 
-MOST_NAMES = 5
-"""So many names are told of parameters that a model does not have."""
+MOST_NAMES = 5  # of unknown parameters, in a message
 
 
 class LiveParameters(Mapping[str, Any]):
-    """An executor's parameters by name, each gathered when it is asked for: what callbacks of `fit` are given. `storages` names those
-    whose storage is not dense in the model.
+    """An executor's parameters by name, each gathered on access, for callbacks of `fit`.
+
+    `storages` maps the parameters with sparse storage in the model to that storage.
     """
 
     def __init__(self, executor: ShardedExecutor, names: Sequence[str], storages: Mapping[str, str]) -> None:
@@ -39,7 +39,7 @@ class LiveParameters(Mapping[str, Any]):
         return whole.tostype(self._storages[name]) if name in self._storages else whole
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names  # a Mapping would gather the parameter to know
+        return name in self._names  # Mapping's own method would gather the parameter
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -48,7 +48,7 @@ class LiveParameters(Mapping[str, Any]):
         return len(self._names)
 
     def copy(self) -> dict[str, Any]:
-        """All of them, gathered."""
+        """Return all of them, gathered."""
         return dict(self)
 
 
@@ -63,9 +63,9 @@ def group_parameters(
     states: Mapping[str, Any] | None,
     allow_missing: bool,
 ) -> list[Group]:
-    """The arrays given beside the tensors that they are for: of the parameters, which have these `names`, and of the auxiliary states.
+    """Return the arrays passed with the tensors that they are for: parameters with these `names`, and auxiliary states.
 
-    Raises TofuError for those that are missing, ShapeError for those of another shape.
+    Raises TofuError for missing arrays, ShapeError for other shapes.
     """
     for given in (arguments, states):
         check_arrays(given)
@@ -75,10 +75,10 @@ def group_parameters(
 
 
 def check_arrays(given: Any) -> None:
-    """Raise ArgumentTypeError for what is no mapping of names to arrays."""
+    """Raise ArgumentTypeError unless `given` maps names to arrays."""
     example = "Write {'fc_weight': mx.nd.array(...)}, a name and an array for each."
     if given is not None and not isinstance(given, Mapping):
-        raise ArgumentTypeError(f"Parameters are given by name, not as {show_with_type(given)}. {example}")
+        raise ArgumentTypeError(f"Parameters are passed by name, not as {show_with_type(given)}. {example}")
     if isinstance(given, dict):
         wrong = [f"{name}: {show_with_type(value)}" for name, value in given.items() if not hasattr(value, "shape")]
         raise_together(ArgumentTypeError, f"Parameters are arrays. {example} Given:", wrong)
@@ -87,10 +87,10 @@ def check_arrays(given: Any) -> None:
 def fill_parameters(
     executor: ShardedExecutor, attributes: Mapping[str, Mapping[str, str]], initializer: Any, groups: Sequence[Group]
 ) -> None:
-    """Fill the shards of all parameters and auxiliary states: from the arrays given, else by the initializer.
+    """Fill the shards of all parameters and auxiliary states, from the arrays passed or by the initializer.
 
-    Initial values are drawn in MXNet's order, so that equal seeds give equal values. `attributes` are the model's, which say where an
-    argument has an initializer of its own.
+    Initial values are drawn in MXNet's order, so that equal seeds give equal values. `attributes` are the model's,
+    which may name an argument's own initializer.
     """
     for given, own in groups:
         for tensor in own:
@@ -100,9 +100,8 @@ def fill_parameters(
 def _fill(
     shards: ShardedTensor, given: Mapping[str, Any] | None, initializer: Any, attributes: Mapping[str, str] | None
 ) -> None:
-    """Fill one tensor; what the host needed for it is free again when this returns."""
     if given is not None and shards.name in given:
-        shards.scatter(given.cells(shards.name) if isinstance(given, ParameterFile) else given[shards.name])
+        shards.scatter(given.elements(shards.name) if isinstance(given, ParameterFile) else given[shards.name])
     elif initializer is not None:
         whole = mx.nd.zeros(shards.shape, dtype=shards.dtype)
         initializer(mx.init.InitDesc(shards.name, attributes), whole)
@@ -117,10 +116,10 @@ def refuse_extra(
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
 ) -> None:
-    """Raise TofuError for arrays that are not the model's, whose parameters have these `names`."""
+    """Raise TofuError for arrays that the model, with parameters of these `names`, does not have."""
     groups = _group(executor, names, arguments, states)
     extra = [name for given, own in groups for name in sorted(set(given or ()) - {tensor.name for tensor in own})]
-    raise_together(TofuError, "These parameters are not the model's (allow_extra=True passes over them):", extra)
+    raise_together(TofuError, "The model does not have these parameters (allow_extra=True ignores them):", extra)
 
 
 def _group(
@@ -129,7 +128,7 @@ def _group(
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
 ) -> list[Group]:
-    """By name, since a loss may take a parameter as its label, which the graph knows as an input."""
+    """Return the groups by name, since a loss may use a parameter as its label, which is an input in the graph."""
     tensors = executor.partition.graph.tensors
     return [
         (arguments, sorted((t for t in tensors if t.kind in ARGUMENTS and t.name in names), key=_name)),
@@ -155,10 +154,10 @@ def _check(groups: Sequence[Group], allow_missing: bool) -> None:
         ]
     if missing and not allow_missing:
         more = f" and {len(extra) - MOST_NAMES} more" if len(extra) > MOST_NAMES else ""
-        others = [f"given, and not the model's: {', '.join(extra[:MOST_NAMES])}{more}"] if extra else []
+        others = [f"passed, but unknown to the model: {', '.join(extra[:MOST_NAMES])}{more}"] if extra else []
         raise_together(
             MissingParametersError,
-            "These parameters are missing (allow_missing=True leaves them, or initializes them):",
+            "These parameters are missing (allow_missing=True keeps or initializes them):",
             [*missing, *others],
         )
     raise_together(ShapeError, "These parameters have another shape:", wrong)

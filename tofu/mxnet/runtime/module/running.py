@@ -1,36 +1,35 @@
-"""How a module over shards runs: batches in, of whatever shapes, and outputs, gradients and states out."""
+"""Running of sharded modules: batches of any shape, outputs, gradients and states."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import mxnet as mx
 import numpy as np
 
-from tofu.errors import ArgumentTypeError, NotReadyError, ShapeError, TofuError, raise_together
-from tofu.mxnet.frontend.head_gradients import list_head_gradients
+from tofu.errors import ArgumentTypeError, NotReadyError, ShapeError, TofuError
 from tofu.mxnet.frontend.inference import infer_arguments
 from tofu.mxnet.runtime.executor.monitoring import MonitoredShards
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
-from tofu.mxnet.runtime.module.batch_pieces import cut_batch, find_batch_axis, join_batch
 from tofu.mxnet.runtime.module.binding import ShardedModule
 from tofu.mxnet.runtime.symbol.arguments import check_iterator
 from tofu.validation import show_with_type
 
 
 class RunningModule(ShardedModule):
-    """A module that runs once it has parameters; see `Module`."""
+    """Module that runs once it has parameters; see `Module`."""
 
     def _fit_to(self, data_batch: Any) -> None:
-        """Bind for the shapes of a batch where they differ from those bound: a smaller last batch, larger images, say."""
+        """Bind for the shapes of a batch if they differ from those bound, for instance of a smaller last batch."""
         labels = getattr(data_batch, "label", None) or []
         shapes = [tuple(array.shape) for array in [*data_batch.data, *labels]]
         bound = [tuple(desc.shape) for desc in [*self._data_shapes, *self._label_shapes]][: len(shapes)]
         if shapes == bound:
             return
         self._check_count(data_batch.data)
-        with self._keeping_what_was_bound():
+        with self._restoring_on_error():
             if shapes[: len(data_batch.data)] != bound[: len(data_batch.data)]:
                 self._data_shapes = _in_order_of(getattr(data_batch, "provide_data", None), self._data_shapes)
                 self._label_shapes = _in_order_of(getattr(data_batch, "provide_label", None), self._label_shapes)
@@ -43,7 +42,7 @@ class RunningModule(ShardedModule):
             self.executor.forget_gradients(before)
 
     def _label_shapes_for(self, data: Sequence[Any]) -> list[tuple[int, ...]]:
-        """The shapes of the labels for a batch without any: inferred; where the data do not tell them, those bound at the batch's size."""
+        """Return the labels' shapes for a batch without labels, inferred or else bound ones with this batch size."""
         shapes = {desc.name: tuple(array.shape) for desc, array in zip(self._data_shapes, data, strict=True)}
         try:
             inferred, _ = infer_arguments(self._symbol, shapes, {})
@@ -61,18 +60,15 @@ class RunningModule(ShardedModule):
 
     @property
     def _fed_data(self) -> list[str]:
-        """Names of the data inputs in the order of a batch's arrays: that of the shapes that were bound, as in MXNet."""
+        """Names of the data inputs in the order of the bound shapes, as in MXNet."""
         return [desc.name for desc in self._data_shapes]
 
     @property
     def _fed_labels(self) -> list[str]:
-        """Names of the label inputs, likewise."""
         return [desc.name for desc in self._label_shapes] or self._label_names
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Scatter a batch and run the forward operators; binds anew where the batch has other shapes. Raises TofuError before there are
-        parameters, and ShapeError for shapes that would change them.
-        """
+        """Scatter a batch and run the forward operators, after binding again if the batch has other shapes."""
         self._check_ready()
         if not hasattr(data_batch, "data"):
             raise ArgumentTypeError(
@@ -88,18 +84,18 @@ class RunningModule(ShardedModule):
         self.executor.forward(self.for_training if is_train is None else is_train)
 
     def score(self, *args: Any, **kwargs: Any) -> Any:
-        """As MXNet's `score`. Raises TofuError before there are parameters."""
+        """Score as in MXNet."""
         self._check_ready()
         check_iterator("score", args, kwargs, "eval_data")
         return super().score(*args, **kwargs)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """As MXNet's `predict`. Raises TofuError before there are parameters."""
+        """Predict as in MXNet."""
         self._check_ready()
         return super().predict(*args, **kwargs)
 
     def iter_predict(self, *args: Any, **kwargs: Any) -> Any:
-        """As MXNet's `iter_predict`. Raises TofuError before there are parameters."""
+        """Yield predictions as in MXNet."""
         self._check_ready()
         return super().iter_predict(*args, **kwargs)
 
@@ -112,30 +108,20 @@ class RunningModule(ShardedModule):
         return executor
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run the backward operators; `out_grads`, an array or a list of them, are needed for outputs that are no loss. Raises TofuError
-        where the module is bound for inference.
-        """
+        """Run the backward operators. `out_grads`, an array or a list, are needed for all outputs but losses."""
         if self.binded and not self.for_training:
             raise NotReadyError(
                 "The module was bound with for_training=False: bind it with for_training=True to run backward()."
             )
-        heads = list_head_gradients(self.executor.partition.graph)
         is_one = isinstance(out_grads, (mx.nd.NDArray, np.ndarray))
         given = [out_grads] if is_one else list(out_grads or ())
-        missing = [self.output_names[output] for output in heads if output >= len(given)]
-        raise_together(
-            TofuError, "backward() needs out_grads, a gradient for each output that is no loss. Missing for:", missing
-        )
-        for output, name in heads.items():
-            self.executor.variables[name].scatter(given[output])
+        self.executor.scatter_head_gradients(given, self.output_names)
         self.executor.backward()
 
     # ---- results
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Whole outputs of the last forward. With merge_multi_context=False each is in a list of its own, in as many pieces of the batch as
-        `context=` named devices.
-        """
+        """Return the whole outputs, or with merge_multi_context=False lists of their slices for the devices in `context=`."""
         whole = [self.executor.output(index).gather() for index in range(len(self.output_names))]
         if merge_multi_context:
             return whole
@@ -144,13 +130,12 @@ class RunningModule(ShardedModule):
         return [self._cut(array, layout) for array, layout in zip(whole, layouts, strict=True)]
 
     def _cut(self, whole: Any, layout: str | None) -> list[Any]:
-        """An array in MXNet's pieces, one for each context that was named."""
         if self._contexts_named == 1:
             return [whole]
         return cut_batch(whole, find_batch_axis(layout), self._exec_group.batch_size, self._contexts_named)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Whole gradients of the data inputs; needs bind(inputs_need_grad=True). Nested as `get_outputs` is."""
+        """Return the whole gradients of the data inputs, nested as by `get_outputs`. Needs bind(inputs_need_grad=True)."""
         if not self.inputs_need_grad:
             raise NotReadyError("The inputs have no gradients: bind with inputs_need_grad=True.")
         whole = [self.executor.gradient(name).gather() for name in self._fed_data]
@@ -160,7 +145,7 @@ class RunningModule(ShardedModule):
         return [self._cut(array, desc.layout) for array, desc in zip(whole, self._data_shapes, strict=True)]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Feed a metric with whole labels and outputs. With pre_sliced=True labels are in a list for each device, as MXNet has them."""
+        """Update a metric with whole labels and outputs. With pre_sliced=True, labels are in a list per device."""
         if not hasattr(eval_metric, "update_dict"):
             raise ArgumentTypeError(
                 f"update_metric takes a metric, not {show_with_type(eval_metric)}. Write mx.metric.create('acc')."
@@ -173,14 +158,12 @@ class RunningModule(ShardedModule):
     # ---- states
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """Whole values of the inputs in `state_names`. Nested as `get_outputs` is."""
+        """Return the whole values of the inputs in `state_names`, nested as by `get_outputs`."""
         whole = [self._check_ready().variables[name].gather() for name in self._state_names]
         return whole if merge_multi_context else [self._cut(array, None) for array in whole]
 
     def set_states(self, states: Any = None, value: float | None = None) -> None:
-        """Set the inputs in `state_names`, which are zeros at first: from arrays, as `get_states` or `get_outputs` give them, or all to one
-        number. Raises TofuError for both or none, and for another number of arrays.
-        """
+        """Set the inputs in `state_names`, zeros at first, from arrays or to one number."""
         variables = self._check_ready().variables
         if (states is None) == (value is None):
             raise TofuError("set_states takes either states=, an array for each of state_names, or value=, a number.")
@@ -191,22 +174,43 @@ class RunningModule(ShardedModule):
         given = [join_batch(state, find_batch_axis(None)) for state in states]
         if len(given) != len(self._state_names):
             raise TofuError(
-                f"{len(given)} arrays are given for the {len(self._state_names)} states {self._state_names}."
+                f"set_states got {len(given)} arrays for the {len(self._state_names)} states {self._state_names}."
             )
         for name, state in zip(self._state_names, given, strict=True):
             variables[name].scatter(state)
 
     def install_monitor(self, mon: Any) -> None:
-        """Let an `mx.mon.Monitor` see what it would see on one device: whole arrays, each gathered when it is shown."""
+        """Show an `mx.mon.Monitor` what it would see on one device: whole arrays, each gathered when it is shown."""
         mon.install(MonitoredShards(lambda: self.executor, self._symbol.whole))
         self._monitors.append(mon.exes[-1])
 
 
 def _in_order_of(provided: Any, bound: list[Any]) -> list[Any]:
-    """What was bound, in the order in which a batch of other shapes says that it provides it; as it was where the batch says nothing."""
     names, by_name = [entry[0] for entry in provided or ()], {desc.name: desc for desc in bound}
     return [by_name[name] for name in names] if sorted(names) == sorted(by_name) else bound
 
 
 def _with_shape(desc: Any, shape: Sequence[int]) -> Any:
     return mx.io.DataDesc(desc.name, tuple(shape), desc.dtype, desc.layout)
+
+
+def find_batch_axis(layout: str | None) -> int:
+    """Return the batch dimension of a layout such as "TNC": 0 without a layout, -1 if it has none."""
+    return int(mx.io.DataDesc.get_batch_axis(layout))
+
+
+def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
+    """Return an array's slices of the batch, in MXNet's sizes; an array without a batch dimension is returned whole in each place."""
+    if axis < 0 or not whole.shape or whole.shape[axis] % samples or samples < slices:
+        return [whole] * slices
+    each = whole.shape[axis] // samples
+    sizes = [round(samples / slices)] * (slices - 1)
+    bounds = [0, *accumulate(sizes), samples]
+    return [mx.nd.slice_axis(whole, axis=axis, begin=begin * each, end=end * each) for begin, end in pairwise(bounds)]
+
+
+def join_batch(slices: Sequence[Any], axis: int) -> Any:
+    """Return the concatenation of such slices, or an array that is whole already."""
+    if not isinstance(slices, (list, tuple)):
+        return slices
+    return slices[0] if len(slices) == 1 or axis < 0 else mx.nd.concat(*slices, dim=axis)

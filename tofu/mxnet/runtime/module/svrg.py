@@ -1,7 +1,7 @@
-"""`tofu.mod.SVRGModule`: MXNet's SVRGModule, stochastic variance reduced gradients, over two modules of shards.
+"""`tofu.mod.SVRGModule`: MXNet's SVRGModule (stochastic variance reduced gradients) over two sharded modules.
 
-The gradient of each batch is corrected by that of earlier weights for the same batch, and by their gradient averaged over all batches.
-A second module holds the earlier weights. Its gradients and the averages lie where the plan has the weights.
+The gradient at earlier weights, for the same batch and averaged over all batches, corrects each batch's gradient. A
+second module has the earlier weights.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any
 
 from tofu.errors import ArgumentTypeError, TofuError, UnsupportedError
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+from tofu.mxnet.runtime.module.binding import copy_values
 from tofu.mxnet.runtime.module.module import Module
-from tofu.mxnet.runtime.module.shared_parameters import move
 from tofu.validation import show
 
 
 class SVRGModule(Module):
-    """A model over several devices with the interface of `mx.contrib.svrg_optimization.svrg_module.SVRGModule`.
+    """Model over several devices with the interface of `mx.contrib.svrg_optimization.svrg_module.SVRGModule`.
 
     Parameters
     ----------
     symbol, args, kwargs
-        As those of `tofu.mod.Module`.
+        As in `tofu.mod.Module`.
     update_freq
-        Every how many epochs `fit` averages the gradients over all data.
+        `fit` averages the gradients over all data every `update_freq` epochs.
 
     Examples
     --------
@@ -47,9 +47,11 @@ class SVRGModule(Module):
         self._averages: dict[str, ShardedTensor] = {}
 
     def bind(self, *args: Any, **kwargs: Any) -> None:
-        """Bind both modules, as `tofu.mod.Module.bind`. Raises UnsupportedError for `shared_module`."""
+        """Bind both modules, as `tofu.mod.Module.bind`. Raise UnsupportedError for `shared_module`."""
         if kwargs.get("shared_module") is not None or args[5:6] not in ((), (None,)):
-            raise UnsupportedError("A SVRGModule shares its parameters with no other module. Leave shared_module= out.")
+            raise UnsupportedError(
+                "A SVRGModule cannot share parameters with another module. Leave shared_module= out."
+            )
         super().bind(*args, **kwargs)
         self._mod_aux.bind(*args, **kwargs)
 
@@ -59,44 +61,47 @@ class SVRGModule(Module):
         self._mod_aux.reshape(data_shapes, label_shapes)
 
     def init_optimizer(self, kvstore: Any = "local", *args: Any, **kwargs: Any) -> None:
-        """As `tofu.mod.Module.init_optimizer`. Raises UnsupportedError for a distributed kvstore."""
+        """Create the optimizer, as `tofu.mod.Module.init_optimizer`. Raise UnsupportedError for a distributed kvstore."""
         super().init_optimizer(kvstore, *args, **kwargs)
         if self._cluster is not None:
             raise UnsupportedError(
-                "A SVRGModule runs on one machine: its averages are of that machine's data. Leave kvstore= out."
+                "A SVRGModule runs on one machine: it averages over that machine's data. Leave kvstore= out."
             )
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Run forward with the present weights and, in training, with the earlier ones. Raises NotReadyError before `update_full_grads`
-        in training.
+        """Run forward with the current weights and, in training, with the earlier ones.
+
+        Raises NotReadyError before `update_full_grads` in training.
         """
         super().forward(data_batch, is_train)
         if is_train or (is_train is None and self.for_training):
             self._mod_aux.forward(data_batch, is_train=True)
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run both backwards."""
+        """Run both backward passes."""
         super().backward(out_grads)
         self._mod_aux.backward(out_grads)
 
     def update(self) -> None:
-        """Correct the gradients of the last backward, and update."""
+        """Correct the gradients of the last backward, and update the parameters."""
         for name in self._list_corrected():
             own, earlier = self.executor.gradient(name), self._mod_aux.executor.gradient(name)
-            for gradient, other in zip(own.arrays, _lay_out(earlier, own).arrays, strict=True):
-                gradient -= other
+            for gradient, subtrahend in zip(own.arrays, earlier.in_layout_of(own).arrays, strict=True):
+                gradient -= subtrahend
             if name in self._averages:
-                for gradient, average in zip(own.arrays, _lay_out(self._averages[name], own).arrays, strict=True):
+                for gradient, average in zip(own.arrays, self._averages[name].in_layout_of(own).arrays, strict=True):
                     gradient += average
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
-        """Keep the present weights as the earlier ones, and average their gradients over all batches.
+        """Keep the current weights as the earlier ones, and average their gradients over all batches.
 
-        As in MXNet, the average of before is added to the sum.
+        As in MXNet, the previous average is included in the sum.
         """
         earlier = self._mod_aux
-        move(self._check_ready().variables, {name: earlier.executor.variables[name] for name in self._kept_names})
+        copy_values(
+            self._check_ready().variables, {name: earlier.executor.variables[name] for name in self._kept_names}
+        )
         earlier.params_initialized = True
         train_data.reset()
         batches, padding = 0, 0
@@ -112,7 +117,7 @@ class SVRGModule(Module):
                 array /= count
 
     def fit(self, train_data: Any, *args: Any, begin_epoch: int = 0, **kwargs: Any) -> None:
-        """As MXNet's `fit`, with the gradients averaged every `update_freq` epochs."""
+        """Train as MXNet's `fit`, with the gradients averaged every `update_freq` epochs."""
         super().fit(_Epochs(self, train_data, begin_epoch), *args, begin_epoch=begin_epoch, **kwargs)
 
     def _list_corrected(self) -> list[str]:
@@ -121,14 +126,14 @@ class SVRGModule(Module):
 
     def _add_to_average(self, name: str, gradient: ShardedTensor) -> None:
         if name not in self._averages:
-            self._averages[name] = gradient.like(gradient.shape, gradient.dtype)
+            self._averages[name] = gradient.zeros_like()
         average = self._averages[name]
-        for array, other in zip(average.arrays, _lay_out(gradient, average).arrays, strict=True):
-            array += other
+        for array, addend in zip(average.arrays, gradient.in_layout_of(average).arrays, strict=True):
+            array += addend
 
 
 class _Epochs:
-    """Training data whose first batch of an epoch comes after the gradients were averaged, if it is time for that."""
+    """Training data that averages the gradients before an epoch's first batch, every `update_freq` epochs."""
 
     def __init__(self, module: SVRGModule, data: Any, epoch: int) -> None:
         self._module, self._data, self._epoch = module, data, epoch
@@ -142,12 +147,3 @@ class _Epochs:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._data, name)
-
-
-def _lay_out(tensor: ShardedTensor, like: ShardedTensor) -> ShardedTensor:
-    """A tensor in the layout of another one."""
-    if tensor.matches(like):
-        return tensor
-    moved = like.like(like.shape, like.dtype)
-    moved.scatter(tensor.gather())
-    return moved

@@ -1,7 +1,7 @@
-"""Rows that MXNet's lazy optimizers pass over: those that a sparse gradient does not have.
+"""Rows that MXNet's lazy optimizers leave unchanged: those that a sparse gradient does not contain.
 
-Workers compute the gradient of a lookup densely, and update their shards by dense operators, which decay momentum and weights in all
-rows. So the rows of zeros get back what they held before.
+Workers compute the gradient of a lookup densely and update their shards by dense operators, which decay momentum and
+weights in all rows. Afterwards the rows with a zero gradient are restored.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
-"""Optimizers of MXNet that are lazy wherever weight and gradient are sparse; others where their `lazy_update` says so."""
+"""Optimizers of MXNet that are lazy if weight and gradient are sparse; others if their `lazy_update` is set."""
 
 
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """The sparse gradients that an update reads whose rows are all that it changes; none where the optimizer is not lazy.
+    """Return the sparse gradients whose rows an update changes; none if the optimizer is not lazy.
 
-    NAG without momentum and LBSGD end in operators that are lazy where nothing else is said. LBSGD reads what it has added up as well.
+    NAG without momentum and LBSGD use operators that are lazy by default. LBSGD also reads its accumulated gradient.
     """
     if isinstance(optimizer, LAZY_FOR_SPARSE):
         is_lazy = has_sparse_weight
@@ -42,7 +42,7 @@ def list_read_gradients(
 
 @contextmanager
 def keeping_rows(gradients: Sequence[Sequence[ShardedTensor]], updated: Sequence[Sequence[Any]]) -> Iterator[None]:
-    """Have each weight and its states keep the rows in which all of its gradients are zero, whatever is done meanwhile."""
+    """Restore the rows of each weight and of its states in which all of its gradients are zero, after the context."""
     with ExitStack() as stack:
         for read, arrays in zip(gradients, updated, strict=True):
             if not read:
@@ -55,7 +55,7 @@ def keeping_rows(gradients: Sequence[Sequence[ShardedTensor]], updated: Sequence
 
 
 def find_rows(gradient: ShardedTensor) -> npt.NDArray[np.bool_]:
-    """Which rows of a gradient have a cell that is not zero."""
+    """Return which rows of a gradient have a non-zero element."""
     touched = np.zeros(gradient.shape[0], bool)
     for worker in gradient.owners:
         (begin, end), array = gradient.regions[worker][0], gradient.arrays[worker]

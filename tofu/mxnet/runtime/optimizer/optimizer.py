@@ -1,7 +1,7 @@
-"""Any MXNet optimizer on shards: it runs once for each weight, as on one device, and its operators run on the workers' shards.
+"""MXNet optimizers on shards: an optimizer runs once per weight, as on one device, and its operators run on the shards.
 
-So steps are counted once, norms are those of whole tensors, random numbers are drawn as on one device, and momentum and history
-lie beside the weight's shards.
+So steps are counted once, norms cover whole tensors, and random numbers are the same. States have the weight's
+layout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import mxnet as mx
 from tofu.errors import TofuError, raise_together
 from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.frontend.storage import list_sparse_gradients, list_storages
-from tofu.mxnet.memory.optimizer_states import create_optimizer
+from tofu.mxnet.memory.optimizer_states import create_optimizer, list_arrays
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.cluster.horovod import average_gradients, own_optimizer
@@ -29,18 +29,18 @@ from tofu.validation import show_with_type
 
 
 class ShardOptimizer:
-    """One MXNet optimizer with MXNet's own updater, for sharded weights.
+    """MXNet optimizer with MXNet's own updater, for sharded weights.
 
     Parameters
     ----------
     optimizer
-        An `mx.optimizer.Optimizer`, Horovod's over one, or the name of one with its `parameters`.
+        An `mx.optimizer.Optimizer`, Horovod's around one, or a name with `parameters`.
     names
         All parameters, in the order of MXNet's indices.
     rescale_grad
-        What gradients are multiplied by where `parameters` do not say; MXNet's Module takes 1 / batch size.
+        Factor of the gradients unless `parameters` has one; MXNet's Module uses 1 / batch size.
     symbol
-        The model, for the multipliers of learning rate and weight decay in its attributes.
+        The model, whose attributes have multipliers of learning rate and weight decay.
     """
 
     def __init__(
@@ -74,10 +74,7 @@ class ShardOptimizer:
         self._sparse = {name: name in storages for name in list_sparse_gradients(symbol)}  # and whether the weight is
 
     def borrow(self, names: Sequence[str]) -> ShardOptimizer:
-        """The same optimizer, with its states and counts of steps, for those of its parameters that are in `names`.
-
-        Raises TofuError for names that it does not have.
-        """
+        """Return the same optimizer, with its states and counts, for its parameters in `names`. Raise TofuError for unknown names."""
         raise_together(
             TofuError,
             "The optimizer was made for another model, which does not have these parameters:",
@@ -89,14 +86,13 @@ class ShardOptimizer:
 
     @property
     def optimizer(self) -> Any:
-        """The MXNet optimizer, whose learning rate may be read and set."""
+        """MXNet optimizer, whose learning rate may be read and set."""
         return self.updater.optimizer
 
     def update(self, executor: ShardedExecutor) -> None:
-        """One update of every trained parameter that has a gradient, from the gradients of the last backward.
+        """Update every trained parameter with the gradients of the last backward.
 
-        Raises ExecutionError before anything is changed where an operator of the step failed, and where the optimizer itself fails says
-        which parameters are updated.
+        If the optimizer fails, the error names the parameters that may be updated.
         """
         trained = {index: name for index, name in self.names.items() if name in executor.differentiated}
         if not trained:
@@ -105,68 +101,51 @@ class ShardOptimizer:
         weights = [ShardedArray(executor.variables[name]) for name in trained.values()]
         counts = dict(self.optimizer._index_update_count)
         with uninterrupted():
-            self._make_states(trained, executor)
-            self.lay_out_states(executor)
+            place_states(self.updater, tuple(trained), weights)
+            self.place_states(executor)
             average_gradients(self._given, tuple(trained), gradients)
-            sparse = {index: name for index, name in trained.items() if name in self._sparse}
-            read = [
-                list_read_gradients(self.optimizer, index, executor.gradient(name), self._sparse[name])
-                for index, name in sparse.items()
-            ]
-            updated = [
-                [ShardedArray(executor.variables[name]), *list_arrays(self.updater.states[index])]
-                for index, name in sparse.items()
-            ]
+            sparse = {n: self._sparse[name] for n, name in enumerate(trained.values()) if name in self._sparse}
             try:
-                with keeping_rows(read, updated), on_shards():
-                    self.updater(tuple(trained), tuple(gradients), tuple(weights))
+                update_shards(self.updater, tuple(trained), gradients, weights, sparse)
             except Exception as error:
                 now = self.optimizer._index_update_count
                 begun = [name for index, name in trained.items() if now.get(index) != counts.get(index)]
                 if not begun:
                     raise
                 raise OperatorFailureError(
-                    f"The optimizer failed in the middle of an update: {summarise(error)} These parameters are or may be updated: "
-                    f"{', '.join(begun)}; of {len(trained)} the others are as they were. Load the last checkpoint."
+                    f"The optimizer failed in the middle of an update: {summarise(error)} Of {len(trained)} parameters these may be "
+                    f"updated, and the others are unchanged: {', '.join(begun)}. Load the last checkpoint."
                 ) from error
 
-    def _make_states(self, trained: Mapping[int, str], executor: ShardedExecutor) -> None:
-        """Make the states that are missing, at a weight's first update and no earlier: some hold a copy of the weight as it is then."""
-        states = self.updater.states
-        with on_shards():
-            for index in [index for index in trained if index not in states]:
-                weight = ShardedArray(executor.variables[trained[index]])
-                states[index] = self.optimizer.create_state_multi_precision(index, weight)
-
-    def lay_out_states(self, executor: ShardedExecutor) -> None:
-        """Move the states to their weights' shards that lie elsewhere."""
+    def place_states(self, executor: ShardedExecutor) -> None:
+        """Move the states to the layouts of their weights."""
         states, synced = self.updater.states, self.updater.states_synced
         with uninterrupted(), on_shards():
             for index, name in self.names.items():
                 if index in states:
-                    states[index] = lay_out(states[index], executor.variables[name])
+                    states[index] = place_state(states[index], executor.variables[name])
                     synced[index] = True
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
-        """What a file of states holds: the states and the optimizer, with its counts of steps, as MXNet's Updater writes them."""
+        """States, and the optimizer with its counts of steps, as MXNet's Updater saves them."""
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
-        """Take over states that were saved by Tofu or by MXNet, and the optimizer where it is with them.
+        """Load saved states, and the optimizer if it is included.
 
-        MXNet's Module writes the states alone; steps are then counted from the optimizer's begin_num_update, as in MXNet, with a warning
-        where that changes what the optimizer does. Raises TofuError for what are no states, or those of another optimizer or model.
+        MXNet's Module saves states alone. Steps are then counted from begin_num_update, with a warning if the
+        optimizer uses the count. Raises TofuError for states of another optimizer or model.
         """
         states, optimizer = content if isinstance(content, tuple) and len(content) == 2 else (content, self.optimizer)
         if not isinstance(states, dict):
             raise TofuError(f"This is no file of optimizer states: it holds a {type(states).__name__}.")
         indices = {name: index for index, name in self.names.items()}
-        by_index = {indices.get(key, key): state for key, state in states.items()}  # a kvstore's are by name
+        by_index = {indices.get(key, key): state for key, state in states.items()}  # a kvstore uses names
         if type(optimizer) is not type(self.optimizer):
             file_has, own = type(optimizer).__name__, type(self.optimizer).__name__
             raise TofuError(
-                f"The file has the states of {file_has}, and the module trains with {own}. Give it the optimizer of the file, "
+                f"The file has the states of {file_has}, and the module trains with {own}. Use the optimizer of the file, "
                 f"init_optimizer(optimizer={file_has.lower()!r}, force_init=True), or train without these states."
             )
         try:
@@ -176,8 +155,8 @@ class ShardOptimizer:
         if optimizer is self.optimizer and optimizer.num_update == 0 and _reads_steps(optimizer):
             kind = type(optimizer).__name__
             warnings.warn(
-                f"The file of optimizer states holds no count of steps, as mx.mod.Module writes it, and {kind} reads that count: it would "
-                "begin at 0 again, as in MXNet. To go on exactly, say how many updates were made: "
+                f"The file of optimizer states has no count of steps, since mx.mod.Module does not save it, and {kind} uses that count: it "
+                "starts at 0 again, as in MXNet. To continue exactly, give the number of updates made: "
                 "optimizer_params={'begin_num_update': ...}.",
                 stacklevel=4,
             )
@@ -185,20 +164,19 @@ class ShardOptimizer:
             self.updater.optimizer = optimizer
             self.updater.states = by_index
             self.updater.states_synced = dict.fromkeys(by_index, True)
-            self.lay_out_states(executor)
+            self.place_states(executor)
 
     def _check_states(self, states: Mapping[Any, Any], optimizer: Any, executor: ShardedExecutor) -> None:
-        """Raise TofuError for states in another form than those that the optimizer makes, or of other weights."""
         for index, name in self.names.items():
             if index not in states:
                 continue
             weight = executor.variables[name]
             with uninterrupted(), on_shards():
                 own = optimizer.create_state_multi_precision(index, ShardedArray(weight))
-            if _form(states[index]) != _form(own):
+            if _describe_form(states[index]) != _describe_form(own):
                 raise TofuError(
                     f"The states are of another optimizer than {type(optimizer).__name__} with these parameters: for {name} it keeps "
-                    f"{_form(own)}, the file has {_form(states[index])}. Load them into the optimizer that they were saved from."
+                    f"{_describe_form(own)}, the file has {_describe_form(states[index])}. Load them into the optimizer that saved them."
                 )
             for given, made in zip(list_arrays(states[index]), list_arrays(own), strict=True):
                 if tuple(given.shape) != tuple(made.shape):
@@ -208,7 +186,7 @@ class ShardOptimizer:
 
 
 def _reads_steps(optimizer: Any) -> bool:
-    """Whether an optimizer's updates depend on how many there were: through a scheduler, or in its own methods."""
+    """Return True if an optimizer's updates depend on the count of steps, through a scheduler or in its own methods."""
     methods = (
         method
         for kind in type(optimizer).__mro__
@@ -220,15 +198,15 @@ def _reads_steps(optimizer: Any) -> bool:
 
 
 def updater_for(optimizer: Any) -> Any:
-    """What runs an optimizer on sharded arrays: MXNet's updater."""
+    """Return MXNet's updater for an optimizer on sharded arrays."""
     return (_LambUpdater if isinstance(optimizer, mx.optimizer.LAMB) else mx.optimizer.Updater)(optimizer)
 
 
 class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is untyped
-    """LAMB, one weight after the other.
+    """Updater of LAMB, one weight after the other, with norms of whole tensors.
 
-    MXNet's kernel for several weights takes the norms of what it is given; that for one float16 weight leaves the master copy as
-    it was. This is the former's arithmetic, with norms of whole tensors.
+    MXNet's kernel for several weights would compute norms of shards, and its kernel for one float16 weight leaves the
+    master copy unchanged.
     """
 
     def __call__(self, index: Sequence[int], grad: Sequence[Any], weight: Sequence[Any]) -> None:
@@ -236,10 +214,35 @@ class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is unty
             mx.optimizer.Optimizer.update_multi_precision(self.optimizer, i, w, g, self.states[i])
 
 
-def lay_out(state: Any, weight: ShardedTensor) -> Any:
-    """The arrays in a state that have the weight's shape, on shards that lie as the weight's do."""
+def place_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
+    """Create missing states, which may copy the weight at its first update, and move the others to their weights' layouts."""
+    with on_shards():
+        for index, weight in zip(indices, weights, strict=True):
+            if index not in updater.states:
+                updater.states[index] = updater.optimizer.create_state_multi_precision(index, weight)
+                updater.states_synced[index] = True
+            if isinstance(weight, ShardedArray):
+                updater.states[index] = place_state(updater.states[index], weight.tensor)
+                updater.states_synced[index] = True
+
+
+def update_shards(
+    updater: Any, indices: Sequence[Any], gradients: Sequence[Any], weights: Sequence[Any], sparse: Mapping[int, bool]
+) -> None:
+    """Run an updater on sharded arrays. `sparse`: position of a sparse gradient -> True if its weight is sparse as well."""
+    read = [
+        list_read_gradients(updater.optimizer, indices[n], gradients[n].tensor, has_sparse_weight)
+        for n, has_sparse_weight in sparse.items()
+    ]
+    updated = [[weights[n], *list_arrays(updater.states[indices[n]])] for n in sparse]
+    with keeping_rows(read, updated), on_shards():
+        updater(tuple(indices), tuple(gradients), tuple(weights))
+
+
+def place_state(state: Any, weight: ShardedTensor) -> Any:
+    """Return a state whose arrays of the weight's shape have the weight's layout."""
     if isinstance(state, (tuple, list)):
-        return type(state)(lay_out(part, weight) for part in state)
+        return type(state)(place_state(item, weight) for item in state)
     if not isinstance(state, mx.nd.NDArray) or not weight.is_like(state.shape):
         return state
     layout = weight.like(state.shape, state.dtype)
@@ -249,17 +252,9 @@ def lay_out(state: Any, weight: ShardedTensor) -> Any:
     return ShardedArray(layout)
 
 
-def list_arrays(state: Any) -> list[Any]:
-    """The arrays in a state."""
+def _describe_form(state: Any) -> str:
     if isinstance(state, (tuple, list)):
-        return [array for part in state for array in list_arrays(part)]
-    return [state] if isinstance(state, mx.nd.NDArray) else []
-
-
-def _form(state: Any) -> str:
-    """What a state is made of, its shapes and types aside."""
-    if isinstance(state, (tuple, list)):
-        return f"[{', '.join(map(_form, state))}]"
+        return f"[{', '.join(map(_describe_form, state))}]"
     if isinstance(state, mx.nd.NDArray):
         return "array"
     return "nothing" if state is None else "a value"

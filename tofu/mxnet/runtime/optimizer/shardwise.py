@@ -1,9 +1,7 @@
-"""MXNet's imperative operators on sharded arrays, so that any optimizer runs on shards as it is written.
+"""MXNet's imperative operators on sharded arrays, so that any optimizer runs on shards unchanged.
 
-While an optimizer runs, `on_shards()` stands before the one function through which MXNet's imperative operators are called; the
-operators that other threads call meanwhile go to MXNet as they are.
-Operators that work cell by cell run on each worker's shards; sums and norms run on every distinct region once and are added up;
-any other operator gets the whole arrays, on the host.
+Inside `on_shards()`, the function through which MXNet calls its operators is replaced. Element-wise operators run on
+each worker's shards, sums and norms on every distinct region, and any other operator on whole arrays, on the host.
 """
 
 from __future__ import annotations
@@ -30,19 +28,10 @@ from tofu.tdl.expression import RandomElement
 from tofu.tdl.tracing import trace
 from tofu.tdl.walk import walk
 
-# Cell by cell, and not among the descriptions since no model holds them.
-UPDATE_KERNELS = frozenset(
-    (
-        "ftml_update",
-        "mp_nag_mom_update",
-        "lamb_update_phase1",
-        "lamb_update_phase2",
-        "mp_lamb_update_phase1",
-        "mp_lamb_update_phase2",
-    )
-)
-# Cell by cell in each of several weights; what is not sharded is meant for all workers.
+UPDATE_KERNELS = ("ftml_update", "mp_nag_mom_update", "lamb_update_phase", "mp_lamb_update_phase")
+"""Prefixes of element-wise operators without a description, since no model contains them."""
 GROUPED_KERNELS = ("multi_sgd_", "multi_mp_sgd_", "preloaded_multi_")
+"""Prefixes of operators that are element-wise in each of several weights; arrays without shards are passed to all workers."""
 CONSTANTS = frozenset(("_zeros", "_ones", "_full"))
 SUMS = frozenset(("sum", "mean", "norm"))
 
@@ -51,22 +40,17 @@ Invocation = Callable[[list[Any], Any], Any]  # (inputs, outputs or None) -> MXN
 
 
 class _Depth(threading.local):
-    """How many contexts of `on_shards` the thread is inside."""
-
     here = 0
 
 
 _depth = _Depth()
 _installing = threading.Lock()
-_installed = 0  # contexts of all threads
+_installed = 0  # number of contexts in all threads
 
 
 @contextmanager
 def on_shards() -> Iterator[None]:
-    """MXNet's imperative operators take sharded arrays inside this context, in this thread.
-
-    MXNet has one function for all threads: ours stands in its place while any thread is inside, and hands on what others call.
-    """
+    """Let MXNet's imperative operators take sharded arrays inside this context, in this thread."""
     _count(1)
     try:
         yield
@@ -86,7 +70,6 @@ def _count(change: int) -> None:
 
 
 def _set_item(array: Any, key: Any, value: Any) -> None:
-    """Write into a part of an ordinary array."""
     _write_item(array, key, value.tensor.gather() if isinstance(value, ShardedArray) else value)
 
 
@@ -112,7 +95,7 @@ def _invoke_on_shards(
     if name.startswith(GROUPED_KERNELS):
         return _run_each(run, inputs, out, outputs, sharded[0], cut_whole=False)
     layout = _common_layout([*inputs, *outputs]) if all(isinstance(o, ShardedArray) for o in outputs) else None
-    if layout is not None and _is_cellwise(name, len(inputs), len(layout.shape), attributes):
+    if layout is not None and _is_elementwise(name, len(inputs), len(layout.shape), attributes):
         return _run_each(run, inputs, out, outputs, layout, cut_whole=True)
     return _run_whole(run, inputs, out, outputs)
 
@@ -124,16 +107,16 @@ def _operator_name(handle: int) -> str:
     return (name.value or b"").decode()
 
 
-def _is_cellwise(name: str, inputs: int, rank: int, attributes: Mapping[str, Any]) -> bool:
-    """Whether each cell of the result depends on the same cell of each input alone; numbers among the attributes do not matter."""
+def _is_elementwise(name: str, inputs: int, rank: int, attributes: Mapping[str, Any]) -> bool:
+    """Return True if each element of the result depends on the same element of each input alone, for any numeric attributes."""
     fixed = {key: str(value) for key, value in attributes.items() if not isinstance(value, (int, float, np.number))}
-    return name in UPDATE_KERNELS or _is_described_cellwise(
+    return name.startswith(UPDATE_KERNELS) or _is_described_elementwise(
         name, inputs, rank, tuple(fixed.items()), tuple(sorted(attributes.keys() - fixed.keys()))
     )
 
 
 @cache
-def _is_described_cellwise(
+def _is_described_elementwise(
     name: str, inputs: int, rank: int, fixed: tuple[tuple[str, str], ...], numbers: tuple[str, ...]
 ) -> bool:
     description = DESCRIPTIONS.get(name)
@@ -150,7 +133,7 @@ def _is_described_cellwise(
 
 
 def _constant(name: str, attributes: Mapping[str, Any], run: Invocation) -> Any:
-    """A constant made where a sharded array is, with its shape: shards of the same layout. None where it is none."""
+    """Return a constant with the context and shape of a sharded array, in its layout; None for any other operator."""
     context = attributes.get("ctx")
     if name not in CONSTANTS or not isinstance(context, ShardedContext):
         return None
@@ -165,7 +148,7 @@ def _constant(name: str, attributes: Mapping[str, Any], run: Invocation) -> Any:
 
 
 def _common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
-    """The layout of what the arrays are broadcast to, or None where their shards do not lie in the same places."""
+    """Return the layout that the arrays are broadcast to, or None if their layouts differ."""
     try:
         shape = np.broadcast_shapes(*(array.shape for array in arrays))
     except ValueError:
@@ -189,7 +172,7 @@ def _common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
 def _run_each(
     run: Invocation, inputs: list[Any], out: Any, outputs: list[Any], layout: ShardedTensor, cut_whole: bool
 ) -> Any:
-    """Run the operator on each worker's shards. Arrays that are not sharded are cut to the worker's region, or taken as they are."""
+    """Run the operator on each worker's shards. Whole arrays are passed on, or cut to the worker's region."""
 
     def part(array: Any, worker: int) -> Any:
         if isinstance(array, ShardedArray):
@@ -209,13 +192,12 @@ def _run_each(
 
 
 def _region_of(array: Any, region: Region) -> Region:
-    """The part of a whole array that is broadcast over a region."""
     aligned = region[len(region) - len(array.shape) :]
     return tuple((0, 1) if extent == 1 else span for extent, span in zip(array.shape, aligned, strict=True))
 
 
 def _add_up(name: str, tensor: ShardedTensor, attributes: Mapping[str, Any]) -> Any:
-    """A sum, mean or norm of a sharded tensor: of each distinct region, then added up on the host."""
+    """Return a sum, mean or norm of a sharded tensor: computed for each distinct region, then added on the host."""
     reduced, keepdims = _reduced_dimensions(len(tensor.shape), attributes)
 
     def keep(row: Sequence[Any], instead: Any) -> tuple[Any, ...]:
@@ -255,7 +237,6 @@ def _sum_of_squares(array: Any) -> Any:
 
 
 def _run_whole(run: Invocation, inputs: list[Any], out: Any, outputs: list[Any]) -> Any:
-    """Run the operator on gathered arrays; what it wrote goes back to the shards."""
     wholes: dict[int, tuple[ShardedArray, Any]] = {}
     for array in inputs:
         if isinstance(array, ShardedArray):

@@ -1,1 +1,1 @@
-"""Partitioned symbols: what users give, what a symbol is on several devices, and its files."""
+"""Partitioned symbols: arguments of the user, MXNet's interface over several devices, and files."""

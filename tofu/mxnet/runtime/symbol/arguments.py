@@ -1,4 +1,4 @@
-"""What users give to Tofu's functions, read and checked before anything is done with it."""
+"""Validation of the arguments of Tofu's functions for MXNet."""
 
 from __future__ import annotations
 
@@ -33,18 +33,16 @@ logger = logging.getLogger("tofu")
 
 GRAD_REQS = ("write", "add", "null")
 LISTS_OF_SHAPES = ("data_shapes", "label_shapes", "input_shapes", "shapes", "data_shape", "input_shape", "shape")
-# Names that people try -> what to write.
 COUNTS_OF_WORKERS = ("workers", "num_workers", "devices", "num_gpus", "gpus")
 WRITTEN_OTHERWISE = {
-    **dict.fromkeys(LISTS_OF_SHAPES, " (shapes are given by the inputs' names: data=(64, 784))"),
+    **dict.fromkeys(LISTS_OF_SHAPES, " (shapes are passed by the inputs' names: data=(64, 784))"),
     **dict.fromkeys(COUNTS_OF_WORKERS, " (the number of devices is ngpus=)"),
     **dict.fromkeys(("context", "ctx"), " (devices are named by contexts=[mx.cpu(0), mx.cpu(1)])"),
-    **dict.fromkeys(
-        ("dtype", "type_dict"), " (types are those of the Variables, or type_dict= where the symbol is bound)"
-    ),
-    "group2ctx": " (the plan says where everything is computed; leave it out)",
-    "ngpus": " (the number of devices is given to tofu.partition(symbol, ngpus=...), or by contexts=)",
+    **dict.fromkeys(("dtype", "type_dict"), " (set types in the Variables, or by type_dict= when the symbol is bound)"),
+    "group2ctx": " (the plan decides where everything is computed; leave it out)",
+    "ngpus": " (pass the number of devices to tofu.partition(symbol, ngpus=...), or use contexts=)",
 }
+"""Wrong names of arguments -> hint."""
 
 
 def _is_whole_number(value: Any) -> bool:
@@ -52,7 +50,7 @@ def _is_whole_number(value: Any) -> bool:
 
 
 def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
-    """The number of workers, from whichever of the three is given. Raises DeviceError where there is none, or they differ."""
+    """Return the number of workers. Raise DeviceError if no argument gives it, or if they differ."""
     if ngpus is not None and not _is_whole_number(ngpus):
         raise DeviceError(
             f"ngpus must be a whole number of devices, not {show(ngpus)}. Write ngpus=2, or name the devices: "
@@ -83,7 +81,7 @@ def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None)
 
 
 def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **given: Any) -> Settings:
-    """The options of `tofu.partition` that are given, checked. Raises the TofuError of the first that is wrong or contradicts another."""
+    """Return the checked options of `tofu.partition`."""
     options = read_options(given, MXNET_OPTIONS)
     settings = MXNetSettings(count_workers(ngpus, contexts, options.get("plan")), **options)
     settings.check()
@@ -91,14 +89,14 @@ def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **given: An
 
 
 def check_workers_of_module(ngpus: Any, context: Any) -> None:
-    """Raise DeviceError where a module is not told its workers, in the words of its own arguments."""
+    """Raise DeviceError if a module gets neither `ngpus` nor a valid `context`."""
     check_contexts(context, "context", " Or leave it out and write ngpus=2.")
     if ngpus is None and context is None:
         raise DeviceError("How many workers? Give ngpus=2, or their devices: context=[mx.cpu(0), mx.cpu(1)].")
 
 
 def check_contexts(contexts: Any, name: str = "contexts", otherwise: str = "") -> tuple[Any, ...] | None:
-    """The contexts given, each an `mx.Context`. `name` is the argument's, `otherwise` another way to say it."""
+    """Return the contexts as a tuple. `name` is the argument's, `otherwise` an alternative for the message."""
     if contexts is None:
         return None
     example = f"Write {name}=[mx.cpu(0), mx.cpu(1)], one for each worker.{otherwise}"
@@ -111,33 +109,30 @@ def check_contexts(contexts: Any, name: str = "contexts", otherwise: str = "") -
 
 
 def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
-    """Input name -> shape, as tuples of whole numbers. `options` are the names that the caller knows otherwise.
-
-    Raises ShapeError for names that are neither, and for what is no shape.
-    """
+    """Return input name -> shape. Raise ShapeError for invalid shapes, and for names that are neither inputs nor `options`."""
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     unknown = [f"{n}={show(shape)}{_advise_name(n, names, options)}" for n, shape in shapes.items() if n not in names]
-    choice = f", nor are there such options ({', '.join(options)})" if options else ""
+    choice = f", and these are no options ({', '.join(options)})" if options else ""
     raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}){choice}:", unknown)
     check_shapes(shapes)
     return {name: tuple(int(extent) for extent in shape) for name, shape in shapes.items()}
 
 
 def _advise_name(name: str, names: Collection[str], options: Collection[str]) -> str:
-    """What to write instead of an argument that there is not."""
     if name not in WRITTEN_OTHERWISE or name in options:
         return suggest(name, [*names, *options], "=")
     return WRITTEN_OTHERWISE["ngpus" if name in COUNTS_OF_WORKERS and "ngpus" not in options else name]
 
 
 def read_bound_shapes(symbol: Any, given: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Input name -> shape, of the keywords of `simple_bind`. As in MXNet, what is no shape and of no input is passed over, with a warning;
-    so is a label that the model does not have, which Module names. Raises ShapeError for what is no shape of an input.
+    """Return input name -> shape, from the keywords of `simple_bind`.
+
+    As in MXNet, other keywords are ignored, with a warning unless they are labels.
     """
     names = symbol.list_arguments()
     others = [name for name, shape in given.items() if name not in names and not isinstance(shape, (tuple, list))]
     if others:
-        logger.warning("simple_bind passes over %s: the model has no such inputs.", ", ".join(others))
+        logger.warning("simple_bind ignores %s: the model has no such inputs.", ", ".join(others))
     shapes = {
         name: shape
         for name, shape in given.items()
@@ -148,50 +143,48 @@ def read_bound_shapes(symbol: Any, given: Mapping[str, Any]) -> dict[str, tuple[
 
 
 def check_names_given(what: str, names: Any) -> list[str]:
-    """A list of names; one string alone would be read as a list of letters."""
+    """Return a list of names; a string would be read as a list of letters."""
     if isinstance(names, str):
         raise TofuError(f"{what} takes a list of names. Write {what}=[{names!r}].")
     return list(names or ())
 
 
 def check_symbol(symbol: Any) -> None:
-    """Raise UnsupportedError for what is no symbol, with the way to one."""
+    """Raise UnsupportedError for anything but a symbol."""
     if isinstance(symbol, mx.sym.Symbol):
         return
     if isinstance(symbol, (str, Path)):
         is_json = str(symbol).lstrip().startswith("{")
-        way = (
-            "mx.sym.load_json(text) makes one of JSON" if is_json else f"mx.sym.load({show(str(symbol))}) reads a file"
-        )
+        way = "mx.sym.load_json(text) reads JSON" if is_json else f"mx.sym.load({show(str(symbol))}) reads a file"
     elif isinstance(symbol, mx.gluon.Block):
-        way = "A Gluon block is partitioned by tofu.gluon.partition(block, ngpus=...); block(mx.sym.var('data')) is a symbol of it"
+        way = "Partition a Gluon block with tofu.gluon.partition(block, ngpus=...), or use its symbol, block(mx.sym.var('data'))"
     elif isinstance(symbol, mx.mod.BaseModule):
-        way = "Partition the symbol before the module is made of it, or take module.symbol"
+        way = "Partition the symbol before you create the module, or use module.symbol"
     elif isinstance(symbol, (mx.nd.NDArray, np.ndarray)):
-        way = "An array is a value of a model's input; the model is built of mx.sym.Variable and mx.sym's operators"
+        way = "An array is a value of an input; build the model from mx.sym.Variable and operators of mx.sym"
     elif isinstance(symbol, (list, tuple)):
-        way = "Several outputs become one symbol by mx.sym.Group([...])"
+        way = "Combine several outputs with mx.sym.Group([...])"
     elif callable(symbol):
-        way = "Functions of mx.sym make one when they are called; a training step written for JAX goes to tofu.jax.partition"
+        way = "Call a function of mx.sym to get a symbol; partition a training step of JAX with tofu.jax.partition"
     else:
-        way = "The model is built of mx.sym.Variable and mx.sym's operators"
+        way = "Build the model from mx.sym.Variable and operators of mx.sym"
     raise UnsupportedError(f"partition needs an mx.sym.Symbol, not {show_with_type(symbol)}. {way}.")
 
 
 def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
-    """Raise DeviceError where a symbol was partitioned for other workers than those given as well."""
+    """Raise DeviceError if `ngpus` or `contexts` differ from the workers that a symbol was partitioned for."""
     own = symbol.contexts
     given = check_contexts(contexts)
     if (ngpus is not None and ngpus != len(own)) or (given is not None and given != own):
         asked = f"ngpus={ngpus}" if given is None else ", ".join(map(str, given))
         raise DeviceError(
-            f"The symbol was partitioned for {', '.join(map(str, own))}, and {asked} is asked for. Leave the latter out, "
-            "or give the model as it was before: symbol.whole."
+            f"The symbol was partitioned for {', '.join(map(str, own))}, not for {asked}. Leave that argument out, or pass the "
+            "original model, symbol.whole."
         )
 
 
 def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
-    """Name -> "write", "add" or "null", from any of the forms that MXNet takes."""
+    """Return name -> "write", "add" or "null", from any form that MXNet accepts."""
     if isinstance(grad_req, str):
         requests = dict.fromkeys(names, grad_req)
     elif isinstance(grad_req, Mapping):
@@ -208,8 +201,10 @@ def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
 def read_module_requests(
     grad_req: Any, names: Sequence[str], trained: Sequence[str], inputs: Sequence[str]
 ) -> dict[str, str]:
-    """Argument -> "write" or "add", of those that have gradients, as `mx.mod.Module` reads `grad_req`: one word is of the parameters that
-    are trained and of the inputs that need gradients; a list or a mapping says it by name, and a mapping leaves the others as they are.
+    """Return argument with a gradient -> "write" or "add", from any form of `grad_req` that `mx.mod.Module` accepts.
+
+    One word applies to trained parameters and inputs that need gradients; a mapping keeps the default of other
+    arguments.
     """
     wanted = {*trained, *inputs}
     if isinstance(grad_req, str):
@@ -226,7 +221,7 @@ def read_module_requests(
 
 
 def check_described(what: str, shapes: Any) -> None:
-    """Raise ArgumentTypeError for what is no list of names with shapes."""
+    """Raise ArgumentTypeError unless `shapes` is a list of names with shapes."""
     example = f"Write {what}=[('data', (64, 784))], a name and a shape for each."
     if isinstance(shapes, (str, Mapping)) or not isinstance(shapes, Sequence):
         raise ArgumentTypeError(f"{what} takes a list of names with shapes, not {show_with_type(shapes)}. {example}")
@@ -237,7 +232,7 @@ def check_described(what: str, shapes: Any) -> None:
 
 
 def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], name: str) -> None:
-    """Raise ArgumentTypeError where a loop over batches is given one array."""
+    """Raise ArgumentTypeError if a loop over batches gets a single array."""
     data = args[0] if args else kwargs.get(name)
     if isinstance(data, (mx.nd.NDArray, np.ndarray)):
         raise ArgumentTypeError(
@@ -247,61 +242,55 @@ def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def arrays_by_name(arrays: Any, names: Sequence[str], what: str, optional: bool = False) -> dict[str, Any]:
-    """Arrays in a list or a mapping, by name."""
+    """Return arrays by name, from a list or a mapping."""
     if not isinstance(arrays, Mapping):
         if len(arrays) != len(names):
             raise ShapeError(f"{what} has {len(arrays)} arrays, the model needs {len(names)}: {', '.join(names)}.")
         arrays = dict(zip(names, arrays, strict=True))
     if not optional:
         raise_together(
-            ShapeError, f"{what} lacks arrays. Give one by name for:", [name for name in names if name not in arrays]
+            ShapeError, f"{what} lacks arrays. Pass one by name for:", [name for name in names if name not in arrays]
         )
     return {name: arrays[name] for name in names if name in arrays}
 
 
 def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, str]:
-    """Argument -> "row_sparse" or "csr", of those that are not dense: as the model says, or as `stypes` does in its place."""
+    """Return argument -> "row_sparse" or "csr" by the model, overridden by `stypes`."""
     asked = {**list_storages(symbol), **(stypes or {})}
     unknown = [f"{name}: {stype}" for name, stype in asked.items() if stype not in ("default", "row_sparse", "csr")]
-    raise_together(ArgumentTypeError, "Storage types are default, row_sparse and csr. Others are asked for:", unknown)
+    raise_together(ArgumentTypeError, "Storage types are default, row_sparse and csr. Unknown ones:", unknown)
     return {name: stype for name, stype in asked.items() if stype != "default"}
 
 
 def warn_of_sparse_storage(symbol: Any) -> None:
-    """Say that workers compute a model with sparse storage densely."""
+    """Warn that workers compute a model with sparse storage densely."""
     if not has_sparse_storage(symbol):
         return
     arguments = {**dict.fromkeys(sorted(list_sparse_gradients(symbol)), "sparse gradient"), **list_storages(symbol)}
     listed = ", ".join(f"{name} ({stype})" for name, stype in arguments.items())
     logger.warning(
         f"The model has sparse storage{f', {listed}' if listed else ''}. The workers compute with dense storage, which gives the same "
-        "numbers in the memory of dense tensors. A lazy optimizer passes over the rows whose gradient is zero."
+        "numbers and needs the memory of dense tensors. A lazy optimizer skips the rows whose gradient is zero."
     )
 
 
 def warn_of_data_parallel_group(frame: Any) -> None:
-    """A Module over several contexts binds the symbol once for each, at a fraction of the batch: two kinds of parallelism at once.
-
-    It is said where the first of them is bound.
-    """
+    """Warn once if a Module binds the symbol in several contexts."""
     group = frame.f_locals.get("self")
     if isinstance(group, DataParallelExecutorGroup) and group.contexts[1:] and not group.execs:
         count, names = len(group.contexts), ", ".join(map(str, group.contexts))
         logger.warning(
-            f"The Module has {count} contexts ({names}): MXNet cuts each batch into {count} parts and binds the model once for each. Every "
-            f"one of them is partitioned over all workers, which so hold the parameters {count} times. Give the Module one context, as in "
-            "mx.mod.Module(sym, context=mx.cpu()); tofu.partition(sym, contexts=[...]) names the workers' devices."
+            f"The Module has {count} contexts ({names}): MXNet binds the model {count} times, for a part of the batch each. Each copy is "
+            f"partitioned over all workers, which then hold the parameters {count} times. Use one context, as in mx.mod.Module(sym, "
+            "context=mx.cpu()); tofu.partition(sym, contexts=[...]) names the workers' devices."
         )
 
 
 def place_by_hand(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
-    """Argument or state -> the context of its whole array: that of its group where operators are placed by hand, else `ctx`.
-
-    A warning says that the operators themselves run where the plan says.
-    """
+    """Return argument or state -> context of its whole array, by `group2ctx` or else `ctx`."""
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     if not group2ctx:
         return dict.fromkeys(names, ctx)
-    logger.warning("group2ctx says where the whole arrays are; the plan says which worker computes what.")
+    logger.warning("group2ctx places the whole arrays only; the plan decides which worker computes what.")
     attributes = symbol.attr_dict()
     return {name: group2ctx.get(attributes.get(name, {}).get(GROUP_KEY, ""), ctx) for name in names}

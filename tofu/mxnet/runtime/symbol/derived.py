@@ -1,6 +1,4 @@
-"""What MXNet derives from a symbol, where that is partitioned: parts of it are partitioned as well, and what would run on one device is
-refused.
-"""
+"""Symbols that MXNet derives from a partitioned symbol: they are partitioned as well, or refused if they would run on one device."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from tofu.planning.settings import Settings
 
 
 class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
-    """A partitioned symbol as MXNet sees it: what is built from it is partitioned as well, or refused."""
+    """Partitioned symbol as MXNet sees it."""
 
     def __init__(self, whole: Any, settings: Settings, contexts: Sequence[Any]) -> None:
         self.settings = settings
@@ -27,15 +25,13 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> Any:
-        """MXNet's own symbol, for the methods of this object and for Tofu. What others would build from it, an operator over it, a Group, a
-        CachedOp, would run on one device: they get an UnsupportedError, which MXNet has no other place for.
-        """
+        """Handle of MXNet's symbol, for this object and Tofu. Other callers, who would build a symbol for one device, get an error."""
         asker = sys._getframe(1)
         is_own = asker.f_locals.get("self") is self or asker.f_globals.get("__name__", "").startswith("tofu.")
         if not is_own and self.settings.workers > 1:
             raise UnsupportedError(
-                f"{self!r} binds to several devices; what MXNet builds from it (arithmetic, operators, mx.sym.Group, CachedOp, "
-                "SymbolBlock) would run on one. Build the whole model first and call tofu.partition(...) last; sym.whole is the model "
+                f"{self!r} binds to several devices, but a model that MXNet builds from it (arithmetic, operators, mx.sym.Group, CachedOp, "
+                "SymbolBlock) would run on one. Build the whole model first and call tofu.partition(...) last. sym.whole is the model "
                 "for one device, and tofu.gluon.partition(...) takes a SymbolBlock of it."
             )
         return mx.sym.Symbol.handle.__get__(self)
@@ -46,25 +42,25 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def whole(self) -> Any:
-        """The model as the user wrote it, a plain symbol for one device."""
+        """Model as the user wrote it, a plain symbol for one device."""
         return mx.sym.Symbol(_copy_handle(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Compose, as in MXNet: the composed model is partitioned with the same settings, and planned anew."""
+        """Compose, as in MXNet; the result is partitioned with the same settings."""
         made = super().__call__(*args, **kwargs)
         made._partition = None
         return made
 
     def __getitem__(self, index: Any) -> Any:
-        """One output, by number or name, or a slice of them, as in MXNet: partitioned with the same settings, planned where it is bound."""
+        """Return an output, or a slice of them, partitioned with the same settings."""
         return self._partition_too(self.whole[index])
 
     def get_internals(self) -> Any:
-        """Every node's outputs, as in MXNet: what is picked of them is partitioned with the same settings."""
+        """Return every node's outputs, partitioned with the same settings."""
         return self._partition_too(super().get_internals())
 
     def get_children(self) -> Any:
-        """The inputs of the outputs' nodes, as in MXNet: partitioned with the same settings. None for a variable."""
+        """Return the inputs of the outputs' nodes, partitioned with the same settings; None for a variable."""
         children = super().get_children()
         return None if children is None else self._partition_too(children)
 
@@ -72,21 +68,21 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return type(self)(symbol, self.settings, self.contexts)
 
     def optimize_for(self, *args: Any, **kwargs: Any) -> Any:
-        """Refused: it would rewrite the graph for one device's backend."""
+        """Raise UnsupportedError: it would rewrite the graph for one device's backend."""
         raise UnsupportedError(
             "optimize_for works for one device. Apply it to the model before tofu.partition(...), or to sym.whole."
         )
 
     def get_backend_symbol(self, backend: str) -> Any:
-        """Refused, as `optimize_for` is, but for one worker."""
+        """Raise UnsupportedError, except for one worker."""
         return super().get_backend_symbol(backend) if self.settings.workers == 1 else self.optimize_for(backend)
 
     def as_np_ndarray(self) -> Any:
-        """Refused, but for one worker: a symbol of MXNet's NumPy interface would run on one device."""
+        """Raise UnsupportedError, except for one worker."""
         if self.settings.workers == 1:
             return super().as_np_ndarray()
         raise UnsupportedError(
-            "as_np_ndarray gives a symbol for one device. Convert the model before tofu.partition(...)."
+            "as_np_ndarray returns a symbol for one device. Convert the model before tofu.partition(...)."
         )
 
 

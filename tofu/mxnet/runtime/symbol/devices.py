@@ -1,4 +1,4 @@
-"""Where the workers run: contexts given by the user or found, checked before anything is planned on them."""
+"""Contexts of the workers, chosen by the user or by default, and checked before anything is planned."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tofu.validation import show_with_type
 
 
 def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tuple[Any, ...]:
-    """One context per worker, in the order of their digits.
+    """Return one context per worker.
 
-    Left out, the contexts are gpu(0..k-1) where MXNet sees that many GPUs and cpu(0..k-1) where it sees none.
-    Raises DeviceError for a count that does not fit, for a device that does not exist, and for one that is listed twice.
+    The default is gpu(0..k-1) if MXNet sees that many GPUs, and cpu(0..k-1) if it sees none. Raises DeviceError for a
+    wrong number of contexts, for a device that does not exist, and for one that is listed twice.
     """
     if workers < 1:
         raise DeviceError(f"ngpus is {workers}; a model needs at least 1 worker. Use ngpus=1 for the model as it is.")
@@ -25,24 +25,24 @@ def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tup
             return tuple(mx.cpu(i) for i in range(workers))
         if gpus < workers:
             raise DeviceError(
-                f"{workers} workers were asked for, but MXNet sees {gpus} GPU{'s' if gpus > 1 else ''}. Use ngpus={gpus}, "
-                f"or say where the workers run, for example contexts=[mx.cpu(i) for i in range({workers})]."
+                f"{workers} workers were requested, but MXNet sees {gpus} GPU{'s' if gpus > 1 else ''}. Use ngpus={gpus}, "
+                f"or name the workers' devices, for example contexts=[mx.cpu(i) for i in range({workers})]."
             )
         return tuple(mx.gpu(i) for i in range(workers))
     contexts = tuple(mx.Context(context) if not isinstance(context, mx.Context) else context for context in contexts)
     if len(contexts) != workers:
         raise DeviceError(
-            f"{len(contexts)} contexts were given for {workers} workers: contexts= needs one for each, in their order."
+            f"contexts= has {len(contexts)} contexts for {workers} workers; it needs one for each, in order."
         )
     repeated = sorted({str(context) for context in contexts if contexts.count(context) > 1})
     if repeated:
-        raise DeviceError(f"Each worker needs a device of its own, but {', '.join(repeated)} is listed more than once.")
+        raise DeviceError(f"Each worker needs another device, but {', '.join(repeated)} is listed more than once.")
     check_present(contexts)
     return contexts
 
 
 def check_context(context: Any) -> None:
-    """Raise DeviceError for what is no context of a device that there is; None is MXNet's current one."""
+    """Raise DeviceError unless this is a context of an existing device, or None for MXNet's current one."""
     if context is not None and not isinstance(context, mx.Context):
         raise DeviceError(f"ctx takes an MXNet context, not {show_with_type(context)}. Write mx.cpu() or mx.gpu(0).")
     check_present([context] if context is not None else [])

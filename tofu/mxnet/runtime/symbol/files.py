@@ -1,5 +1,7 @@
-"""Symbols in files. Where Tofu is imported, MXNet's own loaders give partitioned symbols back, so that `Module.load` and checkpoints
-do not fall back to one device.
+"""Symbols in files.
+
+MXNet's own loaders return partitioned symbols once Tofu is imported, so that `Module.load` and checkpoints do not
+silently run on one device.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from tofu.mxnet.runtime.symbol.partitioned_symbol import load_json as read_json
 from tofu.validation import read_text
 
 NUMPY_SHAPES = "is_np_shape"
-"""The attribute of a saved graph in which MXNet notes whether NumPy's shapes were on."""
+"""Attribute of a saved graph in which MXNet stores whether NumPy's shapes were on."""
 
 
 def install_loaders() -> None:
-    """Let MXNet's own symbol loaders give partitioned symbols back; other files load as before."""
+    """Make MXNet's own symbol loaders return partitioned symbols; other files load as before."""
     for module in (mx.symbol, mx.symbol.symbol):
         module.load_json = _with_partition(module.load_json)
         module.load = _load_file
@@ -42,22 +44,22 @@ def _with_partition(load_json: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def read_symbol(path: str) -> Any:
-    """The symbol in a file, partitioned if it was saved so. Raises TofuError for a file that MXNet cannot read as one."""
+    """Return the symbol in a file, partitioned if it was saved so. Raise TofuError for a file that MXNet cannot read."""
     saved_by = MXNET_VERSION
     try:
         text = read_text(path)
-        saved_by = _find_version(read_model(text))  # MXNet's own errors name neither the file nor what is wrong
+        saved_by = _find_version(read_model(text))  # MXNet's own errors name neither the file nor the mistake
         symbol = mx.sym.load_json(text)
         refuse_broken(symbol)
     except (OSError, ValueError, mx.base.MXNetError) as error:
         reason = str(error) if isinstance(error, (OSError, ValueError)) else last_line(error)
         remedy = "Save one with symbol.save(...)."
-        if isinstance(error, mx.base.MXNetError):  # a symbol, with something that MXNet here does not have
+        if isinstance(error, mx.base.MXNetError):  # it uses an operator or argument that this MXNet does not have
             saver = (
                 "" if saved_by == MXNET_VERSION else f"It was saved by MXNet {saved_by}, and this is {MXNET_VERSION}. "
             )
             remedy = (
-                f"{saver}Load the library that has what is missing (mx.library.load), or build the model with operators and arguments of "
+                f"{saver}Load the library with the missing operator (mx.library.load), or build the model with operators and arguments of "
                 f"MXNet {MXNET_VERSION}."
             )
         raise TofuError(f"{path} is not a symbol that MXNet can read ({reason}). {remedy}") from error
@@ -65,7 +67,6 @@ def read_symbol(path: str) -> Any:
 
 
 def _find_version(model: dict[str, Any]) -> str:
-    """The MXNet that saved a model, 1.9.1 say; the one that is needed where the file does not tell."""
     kept = model.get("attrs", {}).get("mxnet_version")
     number = kept[1] if isinstance(kept, list) and len(kept) == 2 else None
     if isinstance(number, bool) or not isinstance(number, int):
@@ -74,8 +75,10 @@ def _find_version(model: dict[str, Any]) -> str:
 
 
 def shapes_as_saved(path: str) -> Any:
-    """A scope with NumPy's shapes where the symbol in a file was saved with them. MXNet notes that in the file, and leaves the switch to
-    its user, as a script does; a symbol that `read_symbol` has read is such a file.
+    """Return a context with NumPy's shapes on if the symbol in a file was saved with them.
+
+    MXNet stores that in the file, but leaves the switch to the script. The file must be one that `read_symbol` can
+    read.
     """
     attributes = read_model(read_text(path)).get("attrs", {})
     is_marked = isinstance(attributes, dict) and attributes.get(NUMPY_SHAPES) == ["int", 1]
@@ -83,7 +86,7 @@ def shapes_as_saved(path: str) -> Any:
 
 
 def check_checkpoint(prefix: str, epoch: int, kinds: Sequence[str]) -> None:
-    """Raise TofuError where files of a checkpoint are missing: its symbol, or those of `kinds` at the epoch."""
+    """Raise TofuError if files of a checkpoint are missing: its symbol, or those of `kinds` at the epoch."""
     paths = [f"{prefix}-symbol.json", *(f"{prefix}-{epoch:04d}.{kind}" for kind in kinds)]
     found = sorted(path[-11:-7].lstrip("0") or "0" for path in glob(f"{escape(prefix)}-[0-9][0-9][0-9][0-9].params"))
     headline = (
@@ -102,5 +105,5 @@ def _load_file(fname: str) -> Any:
     try:
         text = read_text(fname) if isinstance(fname, str) else ""
     except (OSError, ValueError):
-        text = ""  # MXNet says what is wrong, or knows what kind of file it is
+        text = ""  # MXNet reports the problem, or can read another kind of file
     return read_json(text) if f'"{ATTRIBUTE}"' in text else _load_whole_file(fname)

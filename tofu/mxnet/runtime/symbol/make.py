@@ -1,4 +1,4 @@
-"""From a symbol and what its user asks to a symbol that binds to k devices."""
+"""From a symbol and the user's options to a symbol that binds to k devices."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def make_symbol(
     known: Sequence[str] = (),
     **options: Any,
 ) -> PartitionedSymbol:
-    """Return the partitioned symbol, which is planned if shapes of inputs are given.
+    """Return the partitioned symbol, planned if shapes of inputs are passed.
 
-    `known` are the options of the function that the user called, for errors about names that are no inputs. `options` are those of
-    planning. The other arguments and the errors are those of `tofu.mxnet.partition`.
+    Takes the arguments of `tofu.mxnet.partition`, with the planning `options`. `known` lists the options of the
+    user's function, for messages about unknown names.
     """
     check_symbol(symbol)
     if isinstance(symbol, PartitionedSymbol):
@@ -43,7 +43,7 @@ def make_symbol(
         refuse_unpartitionable(symbol)
         warn_of_sparse_storage(symbol)
     if inputs:
-        made.plan_for(inputs)  # which checks names first
+        made.plan_for(inputs)  # checks the names first
     else:
         check_names(symbol, {})
     return made

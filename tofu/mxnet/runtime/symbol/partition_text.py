@@ -1,7 +1,4 @@
-"""What a partitioned symbol adds to MXNet's JSON of its model: settings and plan, in the graph's attributes, written and read.
-
-Plain MXNet reads such a text as the model itself.
-"""
+"""Settings and plan of a partitioned symbol, stored in the graph's attributes of MXNet's JSON. Plain MXNet reads the model alone."""
 
 from __future__ import annotations
 
@@ -25,14 +22,14 @@ from tofu.planning.settings import Settings
 from tofu.validation import MOST_WORKERS, parse_json, read_integer, read_list, show
 
 ATTRIBUTE = "tofu"
-REMEDY = "Take a copy of the file that is whole, or save the symbol anew with symbol.save(...)."
+REMEDY = "Use an undamaged copy of the file, or save the symbol again with symbol.save(...)."
 KEYS = {name: name for name in MXNET_OPTIONS} | {"plan": "pinned_plan"}  # "plan" is the one that was found
-load_whole = mx.symbol.symbol.load_json  # MXNet's own, before files.py puts another in its place
+load_whole = mx.symbol.symbol.load_json  # MXNet's own, before files.py replaces it
 
 
 @dataclass(frozen=True)
-class Saved:
-    """A model as the user wrote it, how it is partitioned, and where it runs."""
+class SavedPartition:
+    """Model as the user wrote it, its settings, and the workers' contexts."""
 
     whole: Any
     settings: Settings
@@ -40,7 +37,7 @@ class Saved:
 
 
 def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: Plan | None) -> str:
-    """The model's JSON `text` with its settings in it, and the plan that was found, or saved with them before."""
+    """Return the model's JSON `text` with its settings, and with the plan that was found now or saved before."""
     model = json.loads(text)
     plan = plan or settings.saved
     settled = {name: getattr(settings, name) for name in MXNET_OPTIONS}
@@ -55,8 +52,8 @@ def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: 
     return json.dumps(model, indent=2)
 
 
-def read_partition(text: str) -> Saved | None:
-    """What was saved in a JSON text; None where it is a plain symbol. Raises TofuError for a partitioned one that is damaged."""
+def read_partition(text: str) -> SavedPartition | None:
+    """Return the partition saved in a JSON text; None for a plain symbol. Raise TofuError for a damaged one."""
     try:
         model = parse_json(text)
     except ValueError as error:
@@ -72,8 +69,10 @@ def read_partition(text: str) -> Saved | None:
 
 
 def last_line(error: Exception) -> str:
-    """Of an error of MXNet's: what it says after its stack. About an argument that an operator lacks it begins with what is wrong, goes on
-    with all arguments that there are, and ends with the operator.
+    """Return an MXNet error's message, without its stack trace.
+
+    A message about an argument that an operator lacks begins with the mistake, lists all possible arguments, and ends
+    with the operator; the list is left out.
     """
     lines = str(error).strip().splitlines() or [type(error).__name__]
     wrong = next((line for line in lines if ", Possible Arguments:" in line), None)
@@ -82,7 +81,7 @@ def last_line(error: Exception) -> str:
     return lines[-1]
 
 
-def _read_saved(model: dict[str, Any], text: str) -> Saved:
+def _read_saved(model: dict[str, Any], text: str) -> SavedPartition:
     kept = model["attrs"][ATTRIBUTE]
     if not isinstance(kept, list) or len(kept) != 2 or not isinstance(kept[1], str):
         raise ValueError(f"its attribute {ATTRIBUTE} is {show(kept)}, not a text")
@@ -95,11 +94,11 @@ def _read_saved(model: dict[str, Any], text: str) -> Saved:
     refuse_broken(whole)
     if value.get("digest", digest := _digest(model, value)) != digest:
         warnings.warn(
-            "The partitioned symbol is not as it was saved: its digest is that of another one. If you edited it, delete its "
-            '"digest"; else take it from where it was saved.',
+            "The partitioned symbol has changed since it was saved: its digest does not match. If you edited it, delete its "
+            '"digest"; otherwise use the original file.',
             stacklevel=5,
         )
-    return Saved(whole, settings, resolve_contexts(settings.workers, contexts))
+    return SavedPartition(whole, settings, resolve_contexts(settings.workers, contexts))
 
 
 def _read_settings(value: Mapping[str, Any], contexts: Sequence[Any]) -> Settings:
@@ -114,14 +113,12 @@ def _read_settings(value: Mapping[str, Any], contexts: Sequence[Any]) -> Setting
 
 
 def _read_context(value: Any) -> Any:
-    """[device, number] -> a context."""
     if not isinstance(value, list) or len(value) != 2 or value[0] not in list(mx.Context.devstr2type):
         raise ValueError(f"a context is {show(value)}, not a device and its number")
     return mx.Context(value[0], read_integer(value[1], "the number of a device", most=MOST_WORKERS))
 
 
 def _digest(model: Mapping[str, Any], value: Mapping[str, Any]) -> str:
-    """Of the model's nodes and of everything that is saved with them."""
     parts = [model.get(name) for name in ("nodes", "arg_nodes", "heads")]
     kept = {name: part for name, part in value.items() if name != "digest"}
     return hashlib.sha256(json.dumps([parts, kept], sort_keys=True).encode()).hexdigest()[:32]

@@ -1,7 +1,6 @@
-"""The symbol that `tofu.partition` makes: it binds to k devices wherever MXNet would bind it to one.
+"""Partitioned symbol: it binds to k devices wherever MXNet would bind it to one.
 
-It keeps the model as the user wrote it; what is partitioned is what it is bound to. Every way of MXNet to run a symbol is either
-partitioned as well or refused with the way out, so that nothing falls back to one device in silence.
+Every way of MXNet to run a symbol is partitioned as well, or refused, so that nothing silently runs on one device.
 """
 
 from __future__ import annotations
@@ -51,44 +50,38 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class PartitionedSymbol(DerivedSymbols):
-    """A model that binds to several devices. Made by `tofu.partition`."""
+    """Model that binds to several devices, returned by `tofu.partition`."""
 
     @property
     def current_plan(self) -> Plan | None:
-        """The plan, or None before there is one."""
+        """Plan, or None before there is one."""
         return None if self._partition is None else self._partition.plan
 
     @property
     def plan(self) -> Plan:
-        """The plan: of the shapes given to `partition`, or of the last bind."""
+        """Plan for the shapes passed to `partition`, or for the last bind."""
         return self.planned().plan
 
     @property
     def execution_symbol(self) -> Any:
-        """The partitioned symbol itself: k copies of each operator, and the fetches between them."""
+        """Symbol that runs: k copies of each operator, and the fetches between them."""
         return self.planned().training.symbol
 
     def save_report(self, path: str | Path, title: str = "") -> None:
-        """Write a page for a browser: how every tensor is cut, what moves for each layer, and what other splits would move.
-
-        Raises PlanError before there is a plan. Takes a moment for each axis of the layers that move most.
-        """
+        """Write an HTML page: how every tensor is split, the communication of each layer, and that of alternative splits."""
         write_atomically(str(path), render_page(self.planned(), title or self.name or "model", track_progress))
 
     def why(self, operator: str) -> str:
-        """A table: what the plan would move if an operator were split along each of its axes, each a search of a moment.
-
-        Raises PlanError before there is a plan, and for an operator that the model does not have.
-        """
+        """Return a table of the communication if an operator were split along each of its axes."""
         return print_to_text(lambda console: console.print(alternatives_table(self.planned(), operator)))
 
     def planned(self) -> Partition:
-        """Everything that was made for the shapes given to `partition`, or for the last bind. Raises PlanError before."""
+        """Return the partition for the last shapes. Raise PlanError before there is one."""
         if self.settings.workers == 1:
             raise PlanError("With ngpus=1 the model stays as it is: there is no plan. Plans are for ngpus=2 and more.")
         if self._partition is None:
             raise PlanError(
-                "There is no plan yet: give the input shapes to tofu.partition(...), or bind the symbol first."
+                "There is no plan yet: pass the input shapes to tofu.partition(...), or bind the symbol first."
             )
         return self._partition
 
@@ -126,12 +119,12 @@ class PartitionedSymbol(DerivedSymbols):
         updated: Collection[str],
         settings: Settings | None = None,
     ) -> Partition:
-        """Plan now for inputs, types and gradients such as a later bind will have."""
+        """Plan now for the inputs, types and gradients of a later bind."""
         self._partition = self._compile(shapes, dtypes, differentiated, updated, settings)
         return self._partition
 
     def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
-        """An executor over shards for a partition of this symbol, whose plan is `plan` from now on."""
+        """Return an executor over shards for a partition, which becomes the current one."""
         self._partition = partition
         return ShardedExecutor(partition, self.contexts, shared)
 
@@ -149,15 +142,16 @@ class PartitionedSymbol(DerivedSymbols):
         Parameters
         ----------
         values
-            Name -> numbers of inputs, parameters or auxiliary states, of NumPy or NDArrays. All others are drawn by what reads them.
+            Name -> numbers of inputs, parameters or auxiliary states, as NumPy arrays or NDArrays. The others are
+            drawn to suit the operators that read them.
         grad_req
-            As in `mx.sym.Symbol.simple_bind`; one word is of the learned parameters.
+            As in `mx.sym.Symbol.simple_bind`; one word applies to the learned parameters.
         dtype
-            "float64" or "float32". Left out: float64, and float32 where MXNet has no kernels for it.
+            "float64" or "float32". Default: float64, and float32 if MXNet has no float64 kernels.
         seed
-            Of what is drawn.
+            Seed of the random numbers.
         **shapes
-            Shapes of the inputs; left out, those of the plan.
+            Shapes of the inputs; by default those of the plan.
 
         Examples
         --------
@@ -173,7 +167,7 @@ class PartitionedSymbol(DerivedSymbols):
             fresh = PartitionedSymbol(self, self.settings, self.contexts)
             return verify_symbol(fresh, inputs, values=values, grad_req=grad_req, dtype=dtype, seed=seed, report=report)
 
-    # ---- the ways of MXNet to run a symbol
+    # ---- MXNet's ways to run a symbol
 
     def simple_bind(
         self,
@@ -187,9 +181,9 @@ class PartitionedSymbol(DerivedSymbols):
         shared_buffer: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """As `mx.sym.Symbol.simple_bind`, over the workers' devices. `ctx` is where the whole arrays live.
+        """Bind as `mx.sym.Symbol.simple_bind`, over the workers' devices. `ctx` is the context of the whole arrays.
 
-        As in MXNet, arrays of `shared_exec` are this executor's too where there is a `shared_buffer`; without one it has its own.
+        As in MXNet, the executor shares arrays of `shared_exec` only if there is a `shared_buffer`.
         """
         if self.settings.workers == 1:
             return super().simple_bind(
@@ -218,7 +212,7 @@ class PartitionedSymbol(DerivedSymbols):
         pools = (shared.arg_dict, shared.grad_dict, shared.aux_dict) if shared else ({}, {}, {})
 
         def array(name: str, pool: Mapping[str, Any], key: str, stype: str = "default") -> Any:
-            """None for one that the executor makes of its shards."""
+            """Return an array, or None if the executor will hold shards alone."""
             if name not in shareable and shared_buffer is not None:
                 return arrays.share(name, key, stype)
             existing = pool if name in shareable else {}
@@ -244,7 +238,7 @@ class PartitionedSymbol(DerivedSymbols):
         group2ctx: Any = None,
         shared_exec: Any = None,
     ) -> Any:
-        """As `mx.sym.Symbol.bind`, over the workers' devices: the arrays given are the whole ones."""
+        """Bind as `mx.sym.Symbol.bind`, over the workers' devices. The arrays passed are whole."""
         if self.settings.workers == 1:
             return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
         place_by_hand(self, group2ctx, ctx)
@@ -308,7 +302,7 @@ class PartitionedSymbol(DerivedSymbols):
         )
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> list[Any]:
-        """As `mx.sym.Symbol.eval`: bind to the arrays given, run once, return the whole outputs."""
+        """Evaluate as `mx.sym.Symbol.eval`: bind to the arrays, run once, and return the whole outputs."""
         if self.settings.workers == 1:
             return list(super().eval(ctx, **kwargs))
         return list(self.bind(ctx or mx.cpu(), kwargs).forward())
@@ -324,7 +318,7 @@ class PartitionedSymbol(DerivedSymbols):
         return load_json, (self.tojson(),)
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
-        """The original model as MXNet's JSON, with the settings and the plan in its attributes; plain MXNet reads it as the model."""
+        """Return MXNet's JSON of the original model, with settings and plan in its attributes."""
         return add_partition(self.whole.tojson(remove_amp_cast), self.settings, self.contexts, self.current_plan)
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
@@ -336,6 +330,6 @@ class PartitionedSymbol(DerivedSymbols):
 
 
 def load_json(text: str) -> Any:
-    """The symbol in `text`: partitioned if it was saved so, with the same plan. Raises TofuError for a partitioned one that is damaged."""
+    """Return the symbol in `text`, partitioned with the same plan if it was saved so. Raise TofuError if it is damaged."""
     saved = read_partition(text)
     return load_whole(text) if saved is None else PartitionedSymbol(saved.whole, saved.settings, saved.contexts)

@@ -1,4 +1,4 @@
-"""Which plan a model runs where its inputs change their shapes: the first one wherever it fits, and others where it does not."""
+"""Choice of the plan when inputs change their shapes: the first plan if it fits, else another."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from tofu.planning.settings import Settings
 logger = logging.getLogger("tofu")
 
 MOST_PARTITIONS = 4
-"""Partitions that are kept of one model. They are graphs in the host's memory, without arrays."""
+"""Number of partitions kept per model. They are graphs in host memory, without arrays."""
 
 
 class Replanner:
-    """The partitions of one model for inputs of several shapes.
+    """Partitions of one model for several input shapes.
 
-    The plan of the shapes that came first is used wherever it fits, whatever was planned in between: a last, smaller batch may need
-    another plan, which the batches after it do not take over. The partitions of the shapes that were used last are kept, so that going
-    back to them analyses and searches nothing.
+    The plan for the first shapes is used whenever it fits, so that a smaller last batch with another plan does not
+    change later batches. The last partitions are kept.
     """
 
     def __init__(self) -> None:
         self._first: dict[Hashable, Plan] = {}
-        self._kept: dict[Hashable, Partition] = {}  # the last used is the last
+        self._kept: dict[Hashable, Partition] = {}  # in order of last use
 
     def first_plan(self, kind: Hashable) -> Plan | None:
-        """The plan that was found first for this kind of step."""
+        """Return the plan that was found first for this kind of step."""
         return self._first.get(kind)
 
     def find(
@@ -42,20 +41,21 @@ class Replanner:
         compile_with: Callable[[Settings], Partition],
         present: Plan | None = None,
     ) -> Partition:
-        """The partition for inputs of these shapes. Raises what `compile_with` raises, and forgets nothing then.
+        """Return the partition for inputs of these shapes. Errors of `compile_with` leave the state unchanged.
 
         Parameters
         ----------
         kind
-            What is trained: a plan of one kind has no place for the gradients of another. None for steps whose plan others do not use.
+            What is trained, since a plan of another kind has no place for these gradients. None if other steps should
+            not reuse the plan.
         shapes, types
-            Of the inputs, and all else that a partition depends on.
+            Shapes of the inputs, and everything else that a partition depends on.
         settings
-            What the user asked for. Its plan is taken where there is no other, and where none fits, one is searched.
+            The user's options. Their plan is used if there is no other; if no plan fits, one is searched.
         compile_with
             Makes the partition for these shapes.
         present
-            The plan that the model runs now, for shapes that the first one does not fit.
+            The plan that the model runs now, tried if the first one does not fit.
         """
         key = kind, types, *sorted(shapes.items())
         partition = self._kept.pop(key, None)
@@ -91,7 +91,6 @@ class Replanner:
 
 
 def _apply(plan: Plan, settings: Settings, compile_with: Callable[[Settings], Partition]) -> Partition | PlanError:
-    """The partition by a plan of other shapes, or why it does not fit."""
     try:
         return compile_with(replace(settings, plan=plan, strict_plan=False))
     except PlanError as error:
@@ -99,7 +98,7 @@ def _apply(plan: Plan, settings: Settings, compile_with: Callable[[Settings], Pa
 
 
 def describe_reason(error: Exception) -> str:
-    """An error in one line: of the problems that it lists the first, and how many there are."""
+    """Return an error in one line: its headline, its first problem, and the number of the others."""
     headline, *problems = (line.strip().removeprefix("- ") for line in str(error).splitlines())
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return " ".join([headline, *problems[:1]]) + more

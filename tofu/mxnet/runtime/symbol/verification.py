@@ -1,4 +1,4 @@
-"""A user's own model on several workers against one device: scaled down as far as it must be, bound, run, compared."""
+"""Verification of a user's model: scaled down if necessary, run on one device and on the workers, and compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tofu.compare.agreement import Agreement
 from tofu.compare.numbers import CANCELLED, CANCELLED_IN_FLOAT32, Array
 from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
 from tofu.mxnet.compare import (
-    MENDINGS,
+    CORRECTIONS,
     Arrays,
     Run,
     draw_values,
@@ -26,32 +26,30 @@ from tofu.mxnet.compare import (
     widen_types,
     without_dropout,
 )
-from tofu.mxnet.compare.judgement import compare_runs, excuse_defects, find_mended, measure_traffic
+from tofu.mxnet.compare.comparison import compare_runs, excuse_defects, find_fixed, measure_traffic
 from tofu.mxnet.frontend.head_gradients import copy_repeats
 from tofu.mxnet.frontend.read_symbol import find_labels, read_training
 from tofu.mxnet.runtime.symbol.arguments import read_grad_requests
-from tofu.mxnet.runtime.symbol.fitting_host import shrink_batch
+from tofu.mxnet.runtime.symbol.batch_scaling import shrink_batch
 from tofu.pipeline import Partition
 from tofu.validation import show
 
 TYPES = ("float64", "float32")
 ROUNDING = {"float64": 1e-10, "float32": 1e-5}
 MOST_ROUNDING = {"float64": 1e-6, "float32": 1e-2}
-"""However far one device is from itself, more than this is no rounding."""
+"""Upper bound of the tolerance, even if one device differs more from itself."""
 MOST_LETTERS = 120
 MOST_NAMES = 4
 LIMITS = "docs/limits.md"
 OWN_ERRORS = 4.0
-"""How many times as far from one device as one device is from itself."""
+"""Tolerance as a multiple of one device's difference from itself."""
 
 Report = Callable[[str], None]
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class _Setting:
-    """A model as it is run: in which type, on which values, with which gradients wanted."""
-
+class _RunSetup:
     symbol: Any
     shapes: Shapes
     dtype: str
@@ -75,8 +73,8 @@ def verify_symbol(
     seed: int = 0,
     report: Report = lambda stage: None,
 ) -> Agreement:
-    """`PartitionedSymbol.verify`, for what `tofu.partition` made; `report` is told what is done next."""
-    # One device would take the gradient of the last alone of outputs that are one array.
+    """Verify a symbol returned by `tofu.partition`; see `PartitionedSymbol.verify`. `report` is called with each next stage."""
+    # If outputs share an array, one device would only use the gradient of the last one.
     model, given = copy_repeats(split.whole), _read_values(values)
     _check(split, model, given, dtype)
     shapes, given, notes = shrink_batch(model, shapes, given, split.contexts)
@@ -101,10 +99,10 @@ def verify_symbol(
         is_mixed = bool(mixed) and tried == TYPES[0]
         own = [*notes, *([f"in float64 but for {_list(mixed)}"] if is_mixed else [])]
         agreement = _judge(setting, bound.planned(), single, found, split.contexts[0], own, seconds, report)
-        if (agreement.agrees and not agreement.excused) or not is_mixed or dtype:  # what is excused may be a rounding
+        if (agreement.agrees and not agreement.excused) or not is_mixed or dtype:  # an excuse may hide a rounding
             return agreement
         notes.append(f"in float32, since MXNet rounds to it in {_list(mixed)}")
-    raise AssertionError("the last type raises, or is judged")
+    raise AssertionError("the last type returns or raises")
 
 
 def _without_dropout(model: Any, notes: list[str]) -> Any:
@@ -116,37 +114,29 @@ def _without_dropout(model: Any, notes: list[str]) -> Any:
 
 
 def _shorten(error: Exception) -> str:
-    """The part of an error that says what is wrong, on one line."""
     first, *_, last = str(error).strip().splitlines() * 2
     line = last if first.startswith("Traceback") else first.rpartition("MXNet says: ")[2]
     return line if len(line) <= MOST_LETTERS else f"{line[:MOST_LETTERS]} ..."
 
 
 def _read_values(values: Any) -> dict[str, Any]:
-    """The values given, NDArrays or what NumPy makes arrays of, as NumPy arrays. Raises TofuError for what are no numbers."""
     if not isinstance(values or {}, Mapping):
-        raise TofuError(
-            f"values= maps names to arrays, for example values={{'data': array}}; it was given {show(values)}."
-        )
+        raise TofuError(f"values= maps names to arrays, for example values={{'data': array}}, not {show(values)}.")
     arrays = {name: _read_array(value) for name, value in (values or {}).items()}
     raise_together(
         TofuError,
-        "values= takes an NDArray, or what NumPy makes an array of numbers of. These are none:",
-        [
-            f"{name}={show(values[name])}"
-            for name, array in arrays.items()
-            if array is None or array.dtype.kind not in "biuf"
-        ],
+        "values= takes NDArrays, or numbers that NumPy can convert to an array. These are neither:",
+        [f"{n}={show(values[n])}" for n, array in arrays.items() if array is None or array.dtype.kind not in "biuf"],
     )
     return arrays
 
 
 def _read_array(value: Any) -> Array | None:
-    """An array of the value; None where its rows differ in length."""
+    """Return an array of the value; None if its rows differ in length."""
     if isinstance(value, mx.nd.NDArray):
         return np.asarray(value.asnumpy())
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # NumPy warns of such rows before version 1.24, and refuses them since
+        warnings.simplefilter("error")  # NumPy before 1.24 only warns of such rows
         try:
             return np.asarray(value)
         except (ValueError, TypeError, Warning):
@@ -157,19 +147,18 @@ def _check(split: Any, model: Any, given: Mapping[str, Any], dtype: str | None) 
     if split.settings.workers == 1:
         raise PlanError("With ngpus=1 the model stays as it is: there is nothing to compare. Give ngpus=2 or more.")
     if dtype is not None and dtype not in TYPES:
-        raise TofuError(f"dtype= is one of {', '.join(TYPES)}, or left out; it was given {dtype!r}.")
+        raise TofuError(f"dtype= is one of {', '.join(TYPES)}, or left out, not {dtype!r}.")
     names = model.list_arguments() + model.list_auxiliary_states()
     raise_together(
         TofuError,
-        "values= has numbers for what the model does not have:",
+        "values= has names that are not in the model:",
         [name for name in given if name not in names],
     )
 
 
 def _prepare(
     model: Any, shapes: Shapes, dtype: str, given: Mapping[str, Any], grad_req: Any, trains: bool, seed: int
-) -> _Setting:
-    """The model in a type, and values for it. Integer inputs keep their type."""
+) -> _RunSetup:
     symbol = widen_types(model) if dtype == "float64" else model
     inputs, learned = read_training(model, shapes)
     arguments = symbol.list_arguments()
@@ -181,7 +170,7 @@ def _prepare(
     labels = find_labels(symbol)
     requests = {name: "null" if name in labels or not trains else request for name, request in requests.items()}
     values = draw_values(symbol, inputs, dtypes, given, seed)
-    return _Setting(symbol, inputs, dtype, values, requests, trains)
+    return _RunSetup(symbol, inputs, dtype, values, requests, trains)
 
 
 def _declared_types(symbol: Any) -> dict[str, int]:
@@ -190,9 +179,10 @@ def _declared_types(symbol: Any) -> dict[str, int]:
     }
 
 
-def _plan_alike(split: Any, setting: _Setting, notes: list[str]) -> Any:
-    """The symbol of this setting, partitioned by the plan of the model as it is, or by its choices where operators were put in between;
-    where those do not fit, by a plan of its own.
+def _plan_alike(split: Any, setting: _RunSetup, notes: list[str]) -> Any:
+    """Return the symbol of this setup, partitioned by the model's plan.
+
+    If operators were inserted, the plan's choices are used as hints; if they do not fit, the symbol is planned again.
     """
     settings = replace(split.settings, cache=False, strict_plan=False)
     planned = replace(settings, plan=split.plan, hints=None, topology=None, memory_limit=None)
@@ -208,15 +198,15 @@ def _plan_alike(split: Any, setting: _Setting, notes: list[str]) -> Any:
         except PlanError as error:
             if tried is settings:
                 raise
-            problems.append(f"planned anew in {setting.dtype}: {_shorten(error)}")
+            problems.append(f"planned again in {setting.dtype}: {_shorten(error)}")
         else:
             notes += problems[:1] if tried is settings else []
             return bound
-    raise AssertionError("the last plan is made or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _judge(
-    setting: _Setting,
+    setting: _RunSetup,
     partition: Partition,
     single: Run,
     found: Run,
@@ -228,19 +218,19 @@ def _judge(
     cancelled = CANCELLED if setting.dtype == "float64" else CANCELLED_IN_FLOAT32
     tolerance = ROUNDING[setting.dtype]
     pair = compare_runs(partition, found, single, cancelled)
-    for mend, mistake in MENDINGS:
+    for correct, mistake in CORRECTIONS:
         if pair.largest <= tolerance:
             break
-        apart = replace(setting, symbol=mend(setting.symbol))
+        apart = replace(setting, symbol=correct(setting.symbol))
         if apart.symbol.tojson() == setting.symbol.tojson():
             continue
         with _timed(seconds, "one device again", report):
             other = apart.run(apart.symbol, context)
-            mended = compare_runs(partition, found, other, cancelled)
-        if names := find_mended(pair, mended, tolerance):
+            fixed = compare_runs(partition, found, other, cancelled)
+        if names := find_fixed(pair, fixed, tolerance):
             notes.append(f"one device has wrong gradients of {_list(names)}: {mistake} ({LIMITS}).")
-            notes.append("All is held against one device that does not.")
-            setting, single, pair = apart, other, mended
+            notes.append("The comparison uses one device without this mistake.")
+            setting, single, pair = apart, other, fixed
     if pair.largest > tolerance:
         with _timed(seconds, "one device again", report):
             again = setting.run(setting.symbol, context, _move_last_bits(setting))
@@ -266,8 +256,7 @@ def _list(names: list[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else "")
 
 
-def _move_last_bits(setting: _Setting) -> Arrays:
-    """The same values with the last bit of every number changed; positions stay."""
+def _move_last_bits(setting: _RunSetup) -> Arrays:
     positions = find_positions(setting.symbol, setting.shapes, {n: v.dtype for n, v in setting.values.items()})
     generator = np.random.RandomState(0)
     moved: dict[str, Array] = {}

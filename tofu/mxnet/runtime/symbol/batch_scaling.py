@@ -1,4 +1,4 @@
-"""The largest batch at which a comparison fits into the memory there is: everything else of a model stays as it is."""
+"""Largest batch at which a verification fits into the free memory. Everything else of the model stays unchanged."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from tofu.plan import format_bytes
 
 Shapes = Mapping[str, tuple[int, ...]]
 COPIES = 5
-"""What a comparison needs, in times of one device's float32: its numbers in float64, once whole and once in shards, and some copies."""
+"""Memory of a verification, in multiples of one device's float32: float64 numbers, once whole and once sharded, and some
+copies.
+"""
 
 
 def shrink_batch(
     symbol: Any, shapes: Shapes, values: Mapping[str, Any], contexts: Sequence[Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, Any], list[str]]:
-    """Shapes and values with a batch that fits, halved as often as it must be, and what was done in words.
+    """Return shapes and values with a batch that fits, halved as often as needed, and notes about it.
 
-    The batch is the first dimension that the inputs given share with the first of them. Raises ShapeError where one example is too much.
+    The batch is the first dimension, as far as the inputs share it with the first input. Raises ShapeError if one
+    example is too large.
     """
     available = _measure_available(contexts)
     batch = next(iter(shapes.values()), (1,))[0]
@@ -34,18 +37,15 @@ def shrink_batch(
     while (needed := _measure_needed(symbol, fitting := _resize(shapes, sharing, size))) > available:
         if size == 1:
             raise ShapeError(
-                f"Even a batch of 1 needs {format_bytes(needed)} for the comparison, and {format_bytes(available)} are free. Give smaller "
+                f"Even a batch of 1 needs {format_bytes(needed)} for the comparison, and {format_bytes(available)} are free. Use smaller "
                 f"shapes (now {', '.join(f'{name}: {shape}' for name, shape in shapes.items())}), or a model with narrower layers."
             )
         size //= 2
     if size == batch:
         return fitting, dict(values), []
     cut = {name: value[:size] if name in sharing or _leads(value, batch) else value for name, value in values.items()}
-    return (
-        fitting,
-        cut,
-        [f"scaled down: a batch of {size} instead of {batch}, since {format_bytes(available)} are free"],
-    )
+    note = f"scaled down: a batch of {size} instead of {batch}, since {format_bytes(available)} are free"
+    return fitting, cut, [note]
 
 
 def _resize(shapes: Shapes, sharing: set[str], size: int) -> dict[str, tuple[int, ...]]:
@@ -63,7 +63,7 @@ def _measure_needed(symbol: Any, shapes: Shapes) -> int:
 
 
 def _measure_available(contexts: Sequence[Any]) -> float:
-    """Bytes that are free: of the smallest GPU where the workers run on GPUs, else of the host."""
+    """Return the free bytes: of the smallest GPU if the workers run on GPUs, else of the host."""
     gpus = [context for context in contexts if context.device_type == "gpu"]
     if gpus:
         return int(min(mx.context.gpu_memory_info(context.device_id)[0] for context in gpus))

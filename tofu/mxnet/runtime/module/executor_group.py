@@ -1,6 +1,7 @@
-"""What scripts read of MXNet's executors behind a module, over shards: arrays by name and in lists, each sharded.
+"""Arrays of MXNet's executors behind a module, by name and in lists, each sharded.
 
-An array prints, converts (`asnumpy`) and is set (`array[:] = 0`) as MXNet's are. What would need it whole in one place says how to copy it.
+An array prints, converts (`asnumpy`) and is set (`array[:] = 0`) as in MXNet. Operations that need it whole raise an
+error that tells how to copy it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class ExecutorGroup:
-    """The part of MXNet's `DataParallelExecutorGroup` that scripts read; there is one executor.
+    """Part of MXNet's `DataParallelExecutorGroup` that scripts read; there is one executor.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ class ExecutorGroup:
 
     @property
     def batch_size(self) -> int:
-        """The extent of the first input's batch axis."""
+        """Extent of the first input's batch axis."""
         first = self.data_shapes[0]
         return int(first.shape[mx.io.DataDesc.get_batch_axis(first.layout)])
 
@@ -60,7 +61,7 @@ class ExecutorGroup:
 
     @property
     def grad_dict(self) -> Mapping[str, Any]:
-        """Argument -> the array of its gradient, or None where it has none. Raises TofuError where the last backward's are gone."""
+        """Argument -> array of its gradient, or None. Raises TofuError if the last backward's gradients are overwritten."""
         return {name: self._gradient(name) for name in self.arg_dict}
 
     @property

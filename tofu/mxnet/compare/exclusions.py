@@ -1,4 +1,4 @@
-"""What of a training step cannot be held against one device: what random operators reach, and what one device itself gets wrong."""
+"""Tensors of a training step that cannot be compared: they depend on random numbers, or one device itself computes them wrong."""
 
 from __future__ import annotations
 
@@ -8,31 +8,24 @@ from tdl_ops.mxnet import DESCRIPTIONS
 from tofu import _mxnet
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator
-from tofu.mxnet.compare.symbols import DROPOUT
-from tofu.mxnet.lowerings.unwritten import FILLED
+from tofu.mxnet.frontend.randomness import DROP_PROBABILITIES, draws
+from tofu.mxnet.lowerings.completion import FILLED
 
 Reasons = dict[int, str]
 """Position of a tensor -> why it cannot be compared."""
 
 
 def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
-    """The tensors of a graph that depend on numbers which every worker draws for itself. `accesses` are those of its operators."""
+    """Return the tensors that depend on numbers which every worker draws for itself. `accesses` has the operators' accesses."""
     drawn: Reasons = {}
     for operator, access in zip(graph.operators, accesses, strict=True):
-        if _draws(operator, access):
+        if draws(operator) or (access.is_random and operator.op not in DROP_PROBABILITIES):
             drawn |= dict.fromkeys(operator.outputs, f"depends on the random numbers of {operator}")
-    return spread(graph, drawn)
-
-
-def _draws(operator: Operator, access: OperatorAccess) -> bool:
-    if operator.op in DROPOUT:
-        return float(operator.attributes.get("p", DROPOUT[operator.op])) > 0
-    is_own = operator.op.startswith("_tofu_")
-    return access.is_random or (not is_own and bool(_mxnet.operator_info(operator.op)["is_random"]))
+    return propagate(graph, drawn)
 
 
 def find_defects(graph: Graph) -> Reasons:
-    """The tensors that one device itself may have wrong, with what MXNet does there (docs/limits.md)."""
+    """Return the tensors that one device itself may compute wrong, with MXNet's mistake (docs/limits.md)."""
     readers: dict[int, list[Operator]] = {}
     for operator in graph.operators:
         for tensor in operator.inputs:
@@ -42,12 +35,12 @@ def find_defects(graph: Graph) -> Reasons:
         attributes = operator.attributes
         if operator.op == "_backward_LeakyReLU" and attributes.get("act_type") == "prelu":
             wrong[operator.outputs[-1]] = (
-                f"MXNet's gradient of the slope of {operator.name} may read what it has overwritten"
+                f"MXNet's gradient of the slope of {operator.name} may read memory that it has overwritten"
             )
         for slot in _list_overwritten(operator):
-            sharing = readers[operator.inputs[slot]]  # among them the operator itself
+            sharing = readers[operator.inputs[slot]]  # includes the operator itself
             for tensor in (tensor for reader in sharing for tensor in reader.outputs if len(sharing) > 1):
-                wrong[tensor] = f"MXNet's {operator.name} may overwrite what it shares with others"
+                wrong[tensor] = f"MXNet's {operator.name} may overwrite an input that other operators read"
         wrong |= _find_unwritten(operator, {*readers, *graph.outputs, *graph.gradients.values()})
         has_lengths = any(graph.tensors[tensor].name.endswith(FILLED) for tensor in operator.outputs[1:])
         if operator.op == "_backward_softmax" and has_lengths:
@@ -56,34 +49,33 @@ def find_defects(graph: Graph) -> Reasons:
             )
         if operator.op == "_backward_ctc_loss":
             wrong[operator.outputs[0]] = (
-                f"{operator.name} leaves samples unwritten whose labels do not fit into their length"
+                f"MXNet's {operator.name} does not write samples whose labels do not fit into their length"
             )
-    return spread(graph, wrong)
+    return propagate(graph, wrong)
 
 
 def _list_overwritten(operator: Operator) -> Sequence[int]:
-    """Inputs that MXNet's kernel changes while others may still read them."""
     if operator.op == "_backward_hard_sigmoid":
         return (0,)
     return () if operator.op.startswith("_tofu_") else _mxnet.overwritten_inputs(operator.op, operator.attributes)
 
 
 def _find_unwritten(operator: Operator, read: Collection[int]) -> Reasons:
-    """Outputs that MXNet's kernel computes along with others, and not without these."""
+    """Return the outputs that MXNet's kernel computes only along with others that nobody reads."""
     description = DESCRIPTIONS.get(operator.op)
     wrong: dict[int, str] = {}
-    outputs = dict(enumerate(operator.outputs))  # some descriptions speak of more than the attributes ask for
-    for number, others in description.needs.items() if description is not None else ():
-        for other in others:
-            if number in outputs and other in outputs and outputs[other] not in read:
+    outputs = dict(enumerate(operator.outputs))  # a description may have more than the attributes ask for
+    for number, needed in description.needs.items() if description is not None else ():
+        for companion in needed:
+            if number in outputs and companion in outputs and outputs[companion] not in read:
                 wrong[outputs[number]] = (
-                    f"MXNet leaves output {number} of {operator.name} wrong where nobody reads output {other}"
+                    f"MXNet computes output {number} of {operator.name} wrong if nobody reads output {companion}"
                 )
     return wrong
 
 
-def spread(graph: Graph, first: Mapping[int, str]) -> Reasons:
-    """The same reasons for everything that depends on those tensors."""
+def propagate(graph: Graph, first: Mapping[int, str]) -> Reasons:
+    """Return the reasons of these tensors, and the same reasons for every tensor that depends on them."""
     reasons = dict(first)
     for operator in graph.operators:
         reason = next((reasons[tensor] for tensor in operator.inputs if tensor in reasons), None)

@@ -1,9 +1,8 @@
-"""Attention over interleaved projections, whose scores get a dimension of their own for the heads, so that those can be split.
+"""Attention over interleaved projections, with a dimension for the heads, so that they can be split.
 
-MXNet's scores are (batch by heads, time, time of the keys), and a part of the heads is no box of them. Here they are (batch, heads, time,
-time of the keys), from the operators that make them to those that read them, and so is what lies between: softmax, dropout, arithmetic.
-Where others read or write such a tensor, a reshape stands between. The operators: `csrc/nnvm/parts/attention.cc`, described in
-`tdl_ops/mxnet/attention.py`.
+MXNet's scores have the shape (batch x heads, queries, keys); this pass makes it (batch, heads, queries, keys), from
+the operators that compute scores to those that use them. A reshape connects any other reader or writer. Operators:
+`csrc/nnvm/parts/attention.cc`, described in `tdl_ops/mxnet/attention.py`.
 """
 
 from __future__ import annotations
@@ -17,21 +16,20 @@ from tofu.graph import Graph, Operator, Phase, TensorKind
 from tofu.mxnet.frontend.origin import Origin, find_origin
 
 _PREFIXES = {"_contrib_interleaved_matmul_": "_tofu_{}", "_backward_interleaved_matmul_": "_tofu_{}_backward"}
-"""Of MXNet's operators of attention -> the names of those that take their place."""
+"""Prefixes of MXNet's attention operators -> names of their replacements."""
 _SCORES = {"qk": ((), (0,)), "qk_backward": ((0,), ()), "valatt": ((1,), ()), "valatt_backward": ((2,), (1,))}
-"""By operator: which of its inputs, and of its outputs, are scores, or weights, which are like them."""
+"""Operator -> its inputs and its outputs that are scores, or weights of the same shape."""
 _FOLLOWERS = ("softmax", "log_softmax", "softmin", "Dropout")
-"""Operators that compute the same with a dimension more in front, beside element-wise ones and those that broadcast."""
+"""Operators that allow another leading dimension, besides element-wise and broadcasting ones."""
 
 
 def unmerge_heads(graph: Graph) -> Graph:
-    """The graph with heads apart wherever scores are made and weigh values within it. Tensors keep their positions."""
+    """Return the graph with a dimension for the heads wherever scores are computed and used. Tensors keep their positions."""
     group = _Scores(graph).find()
     return _Rewriting(graph, group).rewrite() if group.heads else graph
 
 
 def _own_name(operator: Operator) -> str | None:
-    """The operator that takes the place of one of attention; None for others."""
     for prefix, own in _PREFIXES.items():
         if operator.op.startswith(prefix):
             return own.format(operator.op.removeprefix(prefix))
@@ -45,19 +43,18 @@ def _list_scores(operator: Operator, own: str) -> list[int]:
 
 @dataclass
 class _Group:
-    """Tensors, with their numbers of heads, and the operators that make or read them and can have the heads apart."""
+    """Tensors with their numbers of heads, and the operators that compute or read them with a dimension for the heads."""
 
     heads: dict[int, int] = field(default_factory=dict)
     operators: set[int] = field(default_factory=set)
 
     def add(self, other: _Group) -> None:
-        """All of another group."""
         self.heads |= other.heads
         self.operators |= other.operators
 
 
 class _Scores:
-    """Finds scores, and what lies between them in operators that compute cell by cell, or line by line."""
+    """Search for scores and for the tensors computed from them by element-wise or line-wise operators."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -67,7 +64,6 @@ class _Scores:
                 self.users.setdefault(tensor, []).append(number)
 
     def find(self) -> _Group:
-        """All groups of connected tensors through which scores get to where they weigh values, with as many heads everywhere."""
         found, seen = _Group(), set[int]()
         for operator in self.graph.operators:
             own = _own_name(operator)
@@ -95,7 +91,7 @@ class _Scores:
         return is_weighing and all(int(operator.attributes["heads"]) == heads for operator in used)
 
     def _list_beside(self, operator: Operator, tensor: int) -> list[int]:
-        """The tensors of an operator that have the heads apart if `tensor` has; none if it cannot."""
+        """Return the operator's tensors that get a dimension for the heads if `tensor` does; none if that is impossible."""
         own = _own_name(operator)
         if own is not None:
             scores = _list_scores(operator, own)
@@ -105,7 +101,7 @@ class _Scores:
         name, count = operator.op.removeprefix("_backward_"), len(operator.inputs)
         try:
             access = analyse(DESCRIPTIONS[operator.op], operator.attributes, shapes[:count], shapes[count:])
-        except (KeyError, UnsupportedError, DescriptionError):  # refused later, or computed whole
+        except (KeyError, UnsupportedError, DescriptionError):  # refused later, or replicated
             return []
         is_broadcast = name.startswith("broadcast_") and len({len(shape) for shape in shapes}) == 1
         is_follower = name in _FOLLOWERS and operator.attributes.get("axes", "()") == "()"
@@ -115,7 +111,7 @@ class _Scores:
 
 
 def _is_split_alone(access: OperatorAccess, position: int) -> bool:
-    """Whether an axis moves along the first dimension of a tensor, cell by cell, and along no other dimension."""
+    """Return True if an axis runs element by element along the first dimension of a tensor and along no other dimension."""
     rows_of_tensors = [*(read.rows for read in access.inputs), *(written.rows for written in access.outputs)]
     terms, lower, upper = rows_of_tensors[position][0]
     if len(terms) != 1 or terms[0][1] != 1 or (lower, upper) != (0, 1):
@@ -124,15 +120,17 @@ def _is_split_alone(access: OperatorAccess, position: int) -> bool:
 
 
 class _Rewriting:
-    """The graph anew. Tensors that operators of the group make have the heads apart; the others of its tensors, and those that somebody
-    else needs, are there in both shapes.
+    """Rewrites the graph.
+
+    Tensors computed by the group's operators get a dimension for the heads. Its other tensors, and those that
+    operators outside of the group need, exist in both shapes.
     """
 
     def __init__(self, graph: Graph, group: _Group) -> None:
         self.graph, self.group = graph, group
         self.tensors = list(graph.tensors)
         self.operators: list[Operator] = []
-        self.other: dict[int, int] = {}  # the same cells in the shape that a tensor does not have
+        self.other: dict[int, int] = {}  # tensor -> its reshaped copy
         self.apart = {t for n in group.operators for t in graph.operators[n].outputs if t in group.heads}
         self.needed = (graph.results & self.apart) | {
             t for n in range(len(graph.operators)) for t in self._list_other(n)
@@ -141,11 +139,10 @@ class _Rewriting:
             self.tensors[tensor] = replace(self.tensors[tensor], shape=self._shape_apart(tensor))
 
     def rewrite(self) -> Graph:
-        """The new graph."""
         position_of: dict[int, int] = {}
         for number, operator in enumerate(self.graph.operators):
             for tensor in self._list_other(number):
-                self._reshape(tensor, operator.phase)  # of a variable: what is made was reshaped there
+                self._reshape(tensor, operator.phase)  # a variable; computed tensors were reshaped by their writer
             others = self._list_other(number)
             forward = None if operator.forward is None else position_of[operator.forward]
             inputs = tuple(self.other[t] if t in others else t for t in operator.inputs)
@@ -165,18 +162,16 @@ class _Rewriting:
         )
 
     def _list_other(self, number: int) -> list[int]:
-        """The inputs of an operator that it needs in the shape that they do not have."""
         operator, is_inside = self.graph.operators[number], number in self.group.operators
         wanted = [t for t in dict.fromkeys(operator.inputs) if t in self.group.heads]
         return [t for t in wanted if is_inside != (t in self.apart)]
 
     def _shape_apart(self, tensor: int) -> tuple[int, ...]:
         first, *rest = self.graph.tensors[tensor].shape
-        heads = min(first, self.group.heads[tensor])  # 1 where it is the same for all
+        heads = min(first, self.group.heads[tensor])  # 1 if all heads share it
         return (first // heads, heads, *rest)
 
     def _reshape(self, tensor: int, phase: Phase) -> None:
-        """Make the other shape of a tensor, once."""
         if tensor in self.other:
             return
         whole = self.graph.tensors[tensor]
@@ -190,7 +185,6 @@ class _Rewriting:
 
 
 def _change(operator: Operator) -> Operator:
-    """The operator over tensors whose heads are apart."""
     own = _own_name(operator)
     if own is not None:
         origin = Origin(replaced=find_origin(operator).node)

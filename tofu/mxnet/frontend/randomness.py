@@ -1,0 +1,40 @@
+"""Operators of MXNet that draw random numbers, and in which mode."""
+
+from __future__ import annotations
+
+from tofu import _mxnet
+from tofu.graph.semantic import Operator
+
+DROP_PROBABILITIES = {"Dropout": 0.5, "RNN": 0.0}
+"""Operators that drop elements at random -> their default probability."""
+TRAINING_ONLY = ("Dropout", "LeakyReLU", "RNN")
+"""Operators that draw in training alone, unless mode="always"."""
+
+
+def is_marked_random(operator: Operator) -> bool:
+    """Return True if MXNet gives the operator a source of random numbers, whatever its attributes."""
+    return not operator.op.startswith("_tofu_") and bool(_mxnet.operator_info(operator.op)["is_random"])
+
+
+def draws(operator: Operator) -> bool:
+    """Return True if the operator draws random numbers in training."""
+    if operator.op in DROP_PROBABILITIES:
+        return float(operator.attributes.get("p", DROP_PROBABILITIES[operator.op])) > 0
+    if operator.op == "LeakyReLU":
+        return operator.attributes.get("act_type") == "rrelu"
+    return is_marked_random(operator)
+
+
+def draws_in(operator: Operator, for_training: bool) -> bool:
+    """Return True if a random operator draws in this mode."""
+    return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
+
+
+def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
+    """Return True if an operator draws random numbers that its description does not mention.
+
+    The description of RNN does not mention them, and a replicated operator may have no description.
+    """
+    if operator.op in ("RNN", "LeakyReLU"):
+        return draws(operator)
+    return is_whole and is_marked_random(operator)

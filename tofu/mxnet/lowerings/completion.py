@@ -1,0 +1,99 @@
+"""Passes that make gradients independent of memory which MXNet leaves unwritten or overwrites.
+
+- `mend_scratch`: SequenceLast without lengths reads the last step's number from scratch memory. Its gradient is
+  replaced by a part of Tofu's own that reads constant lengths.
+- `fill_unwritten`: kernels may never write an output, such as a label's gradient, which on one device stays zero. If
+  it is read, an operator writes zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.analysis import analyse
+from tofu.errors import DescriptionError, UnsupportedError
+from tofu.graph import Graph, Operator, Tensor, TensorKind
+from tofu.mxnet.lowerings.conventions import TYPES, positive_axis
+from tofu.mxnet.lowerings.indexing import pick_by_lengths
+
+
+def mend_scratch(graph: Graph) -> Graph:
+    """Return the graph with constant lengths for each gradient that would read scratch memory. Tensors keep their positions."""
+    operators: list[Operator] = []
+    tensors = list(graph.tensors)
+    position_of: dict[int, int] = {}
+    for number, operator in enumerate(graph.operators):
+        forward = None if operator.forward is None else position_of[operator.forward]
+        moved = replace(operator, forward=forward)
+        if _reads_scratch(operator, graph.tensors):
+            operators += _give_lengths(moved, tensors)
+        else:
+            operators.append(moved)
+        position_of[number] = len(operators) - 1
+    return replace(graph, tensors=tuple(tensors), operators=tuple(operators))
+
+
+def _reads_scratch(operator: Operator, tensors: tuple[Tensor, ...]) -> bool:
+    has_part = all(tensors[position].dtype in TYPES for position in operator.inputs)
+    return operator.op == "_backward_SequenceLast" and len(operator.inputs) == 1 and has_part
+
+
+def _give_lengths(operator: Operator, tensors: list[Tensor]) -> tuple[Operator, Operator]:
+    data = tensors[operator.outputs[0]]
+    time = positive_axis(operator.attributes, 2, 0)
+    name, batch = f"{operator.name}/lengths", (data.shape[1 - time],)
+    attributes = {"shape": str(batch), "value": str(data.shape[time]), "dtype": data.dtype}
+    constant = Operator(name, "_full", attributes, (), (len(tensors),), operator.phase, is_added=True)
+    gradient = replace(
+        operator,
+        op="_tofu_pick_backward",
+        attributes=pick_by_lengths(operator.attributes, data.shape) | {"extent": str(data.shape[time])},
+        inputs=(*operator.inputs, len(tensors)),
+        stateful=False,
+        ignored=(),
+        origin=None,
+    )
+    tensors.append(Tensor(name, batch, data.dtype, data.item_bytes, TensorKind.INTERMEDIATE))
+    return constant, gradient
+
+
+FILLED = "/unwritten"
+"""Suffix of the name of an unwritten output that zeros replace."""
+
+
+def fill_unwritten(graph: Graph) -> Graph:
+    """Return the graph with zeros in place of outputs that are read but never written. Tensors keep their positions."""
+    read = graph.results.union(*(operator.inputs for operator in graph.operators))
+    operators: list[Operator] = []
+    tensors = list(graph.tensors)
+    position_of: dict[int, int] = {}
+    for number, operator in enumerate(graph.operators):
+        position_of[number] = len(operators)
+        forward = None if operator.forward is None else position_of[operator.forward]
+        outputs, zeros = list(operator.outputs), []
+        for slot in _find_unwritten(graph, operator):
+            filled = operator.outputs[slot]
+            if filled in read:
+                outputs[slot] = len(tensors)
+                tensors.append(replace(tensors[filled], name=tensors[filled].name + FILLED))
+                zeros.append(_make_zeros(f"{operator.name}/zeros{slot}", operator, graph, filled))
+        operators += [replace(operator, outputs=tuple(outputs), forward=forward), *zeros]
+    return replace(graph, tensors=tuple(tensors), operators=tuple(operators))
+
+
+def _find_unwritten(graph: Graph, operator: Operator) -> list[int]:
+    description = DESCRIPTIONS.get(operator.op)
+    if description is None or len(operator.outputs) == 1:
+        return []
+    shapes = ([graph.tensors[t].shape for t in tensors] for tensors in (operator.inputs, operator.outputs))
+    try:
+        access = analyse(description, operator.attributes, *shapes)
+    except (UnsupportedError, DescriptionError):  # refused later, or replicated
+        return []
+    return [slot for slot, output in enumerate(access.outputs) if not output.is_written]
+
+
+def _make_zeros(name: str, operator: Operator, graph: Graph, tensor: int) -> Operator:
+    attributes = {"shape": str(graph.tensors[tensor].shape), "dtype": graph.tensors[tensor].dtype}
+    return Operator(name, "_zeros", attributes, (), (tensor,), operator.phase, is_added=True)

@@ -1,0 +1,107 @@
+"""BatchNorm split by batch and space, and LayerNorm along the dimension that it normalises.
+
+The statistics are sums over the workers, computed in two passes: the sum, then the squares around the mean. They are
+exact whatever the mean, and cost a few numbers per channel or line. As in MXNet, BatchNorm's moving statistics change
+in the backward operator alone. Parts: `csrc/nnvm/parts/batch_norm.cc` and `layer_norm.cc`, described in
+`tdl_ops/mxnet/batch_norm_parts.py` and `layer_norm_parts.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from tofu.graph import Operator
+from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
+from tofu.mxnet.frontend.origin import find_origin
+from tofu.mxnet.lowerings.conventions import is_true, positive_axis, reduce_shape, select_attributes
+
+
+def _batch_norm_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], int]:
+    """Return the attributes of the parts and the number of channels; the data is the operator's input `slot`."""
+    shape = parts.shape(slot)
+    kept = select_attributes(parts.whole.attributes, "eps", "momentum", "fix_gamma", "use_global_stats", "axis")
+    channels = shape[positive_axis(kept, len(shape), 1)]
+    return {**kept, "count": str(prod(shape) // channels)}, channels
+
+
+def _expand_batch_norm(parts: Parts) -> None:
+    data, gamma, beta, moving_mean, moving_var = parts.whole.inputs
+    attributes, channels = _batch_norm_attributes(parts, 0)
+    writes = _written_gamma(attributes)
+    if is_true(attributes, "use_global_stats", False):
+        inputs = (data, gamma, beta, moving_mean, moving_var)
+        parts.last_operator("_tofu_batch_norm_global", attributes, inputs, writes)
+        return
+    sums, squares = parts.inner_tensor("sum", (channels,)), parts.inner_tensor("squares", (channels,))
+    parts.inner_operator("sum", "_tofu_batch_norm_sum", attributes, (data,), (sums,))
+    parts.inner_operator("squares", "_tofu_batch_norm_squares", attributes, (data, sums), (squares,))
+    parts.last_operator("_tofu_batch_norm_apply", attributes, (data, gamma, beta, sums, squares), writes)
+
+
+def _written_gamma(attributes: Attributes) -> tuple[int, ...]:
+    """Return (1,), the input that the forward operator sets to ones, if gamma is fixed."""
+    return (1,) if is_true(attributes, "fix_gamma", True) else ()
+
+
+def _expand_batch_norm_backward(parts: Parts) -> None:
+    d_out, mean, inverse_std, data, gamma, _, moving_mean, moving_var = parts.whole.inputs
+    attributes, channels = _batch_norm_attributes(parts, 3)
+    by_beta, by_gamma = parts.inner_tensor("by_beta", (channels,)), parts.inner_tensor("by_gamma", (channels,))
+    parts.inner_operator(
+        "sums",
+        "_tofu_batch_norm_backward_sums",
+        attributes,
+        (d_out, data, mean, inverse_std),
+        (by_beta, by_gamma),
+    )
+    inputs = (d_out, data, mean, inverse_std, gamma, moving_mean, moving_var, by_beta, by_gamma)
+    parts.last_operator("_tofu_batch_norm_backward_apply", attributes, inputs, mutates=(5, 6))
+
+
+def _use_moving_statistics(attributes: Attributes) -> Attributes:
+    return {**attributes, "use_global_stats": "True"}
+
+
+def _ask_for_mean(operator: Operator) -> Operator:
+    """Return the operator with the mean, output 1, asked for, since the stock kernel then sets a fixed gamma to ones."""
+    written = _written_gamma(operator.attributes)
+    origin = replace(find_origin(operator), asked=written)
+    return replace(operator, mutates=tuple(sorted({*operator.mutates, *written})), origin=origin)
+
+
+def _uses_own_statistics(operator: Operator, inputs: Inputs) -> bool:
+    """Return True unless the statistics are constants: the stock gradient can then be split by batch and space."""
+    return not is_true(operator.attributes, "use_global_stats", False)
+
+
+def _layer_norm_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], tuple[int, ...]]:
+    """Return the attributes of the parts and the shape of one number per line; the data is the operator's input `slot`."""
+    shape = parts.shape(slot)
+    kept = select_attributes(parts.whole.attributes, "eps", "axis")
+    axis = positive_axis(kept, len(shape), -1)
+    return {**kept, "count": str(shape[axis])}, reduce_shape(shape, axis)
+
+
+def _expand_layer_norm(parts: Parts) -> None:
+    data, gamma, beta = parts.whole.inputs
+    attributes, lines = _layer_norm_attributes(parts, 0)
+    sums, squares = parts.inner_tensor("sum", lines), parts.inner_tensor("squares", lines)
+    parts.inner_operator("sum", "_tofu_layer_norm_sum", attributes, (data,), (sums,))
+    parts.inner_operator("squares", "_tofu_layer_norm_squares", attributes, (data, sums), (squares,))
+    parts.last_operator("_tofu_layer_norm_apply", attributes, (data, gamma, beta, sums, squares))
+
+
+def _expand_layer_norm_backward(parts: Parts) -> None:
+    attributes, lines = _layer_norm_attributes(parts, 1)
+    sums = parts.inner_tensor("scaled", lines), parts.inner_tensor("projected", lines)
+    parts.inner_operator("sums", "_tofu_layer_norm_backward_sums", attributes, parts.whole.inputs, sums)
+    parts.last_operator("_tofu_layer_norm_backward_apply", attributes, (*parts.whole.inputs, *sums))
+
+
+LOWERINGS = {
+    "BatchNorm": Lowering(_expand_batch_norm, _ask_for_mean, _use_moving_statistics),
+    "_backward_BatchNorm": Lowering(_expand_batch_norm_backward, is_possible=_uses_own_statistics),
+    "LayerNorm": Lowering(_expand_layer_norm),
+    "_backward_LayerNorm": Lowering(_expand_layer_norm_backward),
+}

@@ -1,0 +1,60 @@
+"""Exchange of a parameter's arrays between machines, in the shards that it had when the machines compared their plans.
+
+A parameter of a Gluon block may change its layout later, even on one machine alone, for instance after a batch of
+another size. The exchanged shards must not change, since the machines would send different ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tofu.errors import UnsupportedError
+from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray
+from tofu.mxnet.runtime.arrays.shards import ShardedTensor
+
+
+class ExchangeLayout:
+    """Shards in which machines exchange an array of a parameter; `layout` has their regions and no values."""
+
+    def __init__(self, array: ParameterArray) -> None:
+        self.layout = array.layout.zeros_like()
+
+    def is_of(self, array: ParameterArray) -> bool:
+        """Return True if the array has this layout now."""
+        return self.layout.matches(array.layout)
+
+    def read(self, array: ParameterArray) -> ShardedTensor:
+        """Return the array's values in this layout: its own shards, or copies.
+
+        Raises UnsupportedError if the array's type has changed.
+        """
+        array.before_use()
+        tensor = array.tensor
+        if tensor.dtype != self.layout.dtype:
+            raise UnsupportedError(
+                f"{array.name} has been cast to {tensor.dtype} since machines began to exchange it in {self.layout.dtype}. Cast the block "
+                "before the first step, or create a new Trainer."
+            )
+        return tensor.in_layout_of(self.layout)
+
+    @staticmethod
+    def write(array: ParameterArray, tensor: ShardedTensor) -> None:
+        """Copy a tensor that `read` returned back into the array."""
+        if tensor is not array.layout:
+            array.layout.scatter(tensor.gather())
+        array.note_change()
+
+
+def agree(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, ExchangeLayout], str]:
+    """Return each array's layout now, and a text of all layouts, which differs between machines with different plans."""
+    agreed = {index: ExchangeLayout(array) for index, array in arrays.items()}
+    layouts = {index: own.layout for index, own in agreed.items()}
+    regions = {index: [layout.regions[worker] for worker in layout.owners] for index, layout in layouts.items()}
+    return agreed, "\n".join(f"{index} {regions[index]} {layout.dtype}" for index, layout in layouts.items())
+
+
+def parameter_array(parameter: Any) -> ParameterArray | None:
+    """Return a Gluon parameter's values if they are sharded, else None."""
+    values = parameter._data
+    return values[0] if values and isinstance(values[0], ParameterArray) else None

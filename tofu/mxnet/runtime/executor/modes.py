@@ -1,0 +1,76 @@
+"""Rules for a backward in another mode than the forward, or for a second backward.
+
+MXNet allows a backward after any forward. If the last forward ran for inference, or a backward has used its memory,
+the forward runs again before the backward. It must compute the same numbers.
+"""
+
+from __future__ import annotations
+
+from tofu.errors import TofuError, raise_together
+from tofu.graph.semantic import Graph, Operator, Phase
+from tofu.mxnet.frontend.randomness import draws, draws_in
+
+OF_TWO_MODES = frozenset(("BatchNorm", "BatchNorm_v1", "CuDNNBatchNorm", "Custom", "IdentityAttachKLSparseReg"))
+"""Operators that compute something else in training, besides those that draw random numbers."""
+
+
+def _has_two_modes(operator: Operator) -> bool:
+    if operator.op in OF_TWO_MODES:
+        return operator.attributes.get("use_global_stats", "False") not in ("True", "1")
+    return draws(operator)
+
+
+def _draws_in_inference(operator: Operator) -> bool:
+    return draws_in(operator, for_training=False) and draws(operator)
+
+
+def draws_in_inference(graph: Graph) -> bool:
+    """Return True if an operator of the model draws random numbers in inference."""
+    return any(_draws_in_inference(o) for o in graph.operators if o.phase is Phase.FORWARD)
+
+
+def has_two_modes(graph: Graph) -> bool:
+    """Return True if an operator of the model computes something else in training."""
+    return any(_has_two_modes(o) for o in graph.operators if o.phase is Phase.FORWARD)
+
+
+def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
+    """Raise TofuError if backward(is_train=False) would not match what forward(is_train=False) computed.
+
+    That happens if operators compute something else in training, save nothing for a gradient in inference (RNN), or
+    run again and draw other numbers. Dropout is allowed: in inference it passes inputs and gradients on unchanged.
+    """
+    forward = [o for o in graph.operators if o.phase is Phase.FORWARD]
+    raise_together(
+        TofuError,
+        "backward(is_train=False) is not possible: these operators compute something else in training, save nothing for a gradient in "
+        "inference, or draw other numbers when they run again. Call forward(is_train=True) and then backward():",
+        [
+            f"{o.op} {o.name}"
+            for o in forward
+            if (o.op == "RNN" or (o.op != "Dropout" and _has_two_modes(o) and not _draws_in_inference(o)))
+            or (runs_again and _draws_in_inference(o))
+        ],
+    )
+
+
+def refuse_other_mode(graph: Graph, call: str) -> None:
+    """Raise TofuError if an operator computes something else in training and `call` mixes the two modes."""
+    raise_together(
+        TofuError,
+        f"{call} is not possible: these operators compute something else in training. Call forward(is_train=True) and then backward():",
+        [f"{o.op} {o.name}" for o in graph.operators if o.phase is Phase.FORWARD and _has_two_modes(o)],
+    )
+
+
+def refuse_second_run(graph: Graph) -> None:
+    """Raise TofuError if an operator would draw other numbers, or change a state again, in a second forward."""
+    changes = [
+        o for o in graph.operators if o.phase is Phase.FORWARD and o.op not in OF_TWO_MODES and (o.mutates or draws(o))
+    ]
+    raise_together(
+        TofuError,
+        "backward() was called twice after one forward(is_train=True). The first call reused the memory of the forward results, and these "
+        "operators would draw other numbers, or change their states again, in a second forward. Call forward(is_train=True) before it:",
+        [f"{operator.op} {operator.name}" for operator in changes],
+    )
