@@ -35,7 +35,7 @@ Cut = tuple[str, float, float, float, float, str]
 
 
 def parts(matrix: str, columns: int, rows: int, colours: list[str]) -> list[Cut]:
-    """A matrix cut into columns x rows; `colours` from the upper left, row by row."""
+    """Draw a matrix cut into columns x rows; `colours` from the upper left, row by row."""
     x, y, width, height = MATRICES[matrix]
     return [
         (
@@ -101,7 +101,7 @@ def draw_panel(axes: Any, title: str, caption: str, cuts: list[Cut]) -> None:
 
 
 def draw_partial_results(axes: Any) -> None:
-    """The output where each worker has a partial sum of every cell: two sheets, one behind the other."""
+    """Draw an output of which each worker has a partial sum: two sheets, one behind the other."""
     x, y, width, height = MATRICES["output"]
     axes.add_patch(Rectangle((x + 0.17, y + 0.17), width, height, facecolor=ORANGE, edgecolor=INK, linewidth=1))
     axes.add_patch(Rectangle((x, y), width, height, facecolor=BLUE, edgecolor=INK, linewidth=1))

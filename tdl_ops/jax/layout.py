@@ -138,7 +138,7 @@ def _local_sizes(local):
     bound={"slice_sizes": _local_sizes, "first": local_first, "rows": local_rows},
 )
 def dynamic_slice(operand, *starts, slice_sizes, literals=(), first=(), rows=()):
-    """A sliced dimension can be split: a copy takes the elements of its own part, which begins at `first`, and zeros for the rest."""
+    """Describe a slice. If a sliced dimension is split, a copy takes the elements of its part, which begins at `first`, and zeros elsewhere."""
     first, rows = first or (0,) * operand.ndim, rows or operand.shape
     begins = _find_starts(starts, literals, 1, rows, slice_sizes)
     sliced = [d for d, (extent, size) in enumerate(zip(rows, slice_sizes, strict=True)) if extent != size]
@@ -164,7 +164,7 @@ def dynamic_slice(operand, *starts, slice_sizes, literals=(), first=(), rows=())
     bound={"first": local_first, "rows": local_rows},
 )
 def dynamic_update_slice(*x, literals=(), first=(), rows=()):
-    """A dimension that the update does not span can be split: a copy writes into its own part, which begins at `first`."""
+    """Describe an update. If a dimension that it does not span is split, a copy writes into its part, which begins at `first`."""
     tensors = put_together(x, literals)
     if any(isinstance(tensor, NUMBERS) for tensor in tensors[:2]):
         raise UnsupportedError("a dynamic update of a number is not described")

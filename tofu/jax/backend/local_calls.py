@@ -346,7 +346,7 @@ def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _list_moved(call: LocalCall) -> set[int]:
-    """The dimensions along which some worker's part begins after the first element."""
+    """Return the dimensions along which some worker's part begins after the first element."""
     return {d for own in call.changed for d, first in enumerate(own.get("first", ())) if first}
 
 
