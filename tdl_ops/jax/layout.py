@@ -138,7 +138,7 @@ def _local_sizes(local):
     bound={"slice_sizes": _local_sizes, "first": local_first, "rows": local_rows},
 )
 def dynamic_slice(operand, *starts, slice_sizes, literals=(), first=(), rows=()):
-    """Describe a slice. If a sliced dimension is split, a copy takes the elements of its part, which begins at `first`, and zeros elsewhere."""
+    """Describe a slice. If a sliced dimension is split, a copy takes what its part has, which begins at `first`, and zeros elsewhere."""
     first, rows = first or (0,) * operand.ndim, rows or operand.shape
     begins = _find_starts(starts, literals, 1, rows, slice_sizes)
     sliced = [d for d, (extent, size) in enumerate(zip(rows, slice_sizes, strict=True)) if extent != size]
