@@ -190,6 +190,15 @@ def test_every_collective_is_checked_and_run():
     assert kinds == {one.__name__ for one in RULES}
 
 
+def test_a_repeated_addend_is_not_a_reduction():
+    program, transfer = make_program(split_boxes((REPLICATED, 0), (2, 2)), split_boxes((1, 0), (2, 2)), (2, 2), (0,))
+    assert not any(isinstance(one, Exchange) for one in recognize(program, transfer))
+    first, *others = transfer.pieces
+    repeated = first._replace(reads=(first.reads[0],) * 2)
+    (exchange,) = recognize(program, replace(transfer, pieces=(repeated, *others)))
+    assert isinstance(exchange, Exchange)
+
+
 def test_missing_and_repeated_sums_are_found():
     program, transfer = make_program(split_boxes((REPLICATED, 0), (2, 2)), split_boxes((1, 0), (2, 2)), (2, 2), (0,))
     for collectives, message in (
