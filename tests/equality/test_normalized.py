@@ -199,6 +199,9 @@ def test_batch_norm_v1_with_global_statistics(axis, workers, shape):
     found, _, moved = run_partitioned(executor, values)
     assert moved == executor.partition.plan.communication_bytes
     assert largest_error(found, run_single(model, values, "float32")[0]) < STEP_TOLERANCE["float32"]
+    executor.variables["bn_gamma"].scatter(np.full(5, 3, "float32"))
+    executor.forward(is_train=True)
+    assert all((shard.asnumpy() == 1).all() for shard in executor.variables["bn_gamma"].arrays)  # it is fixed
 
 
 def test_unread_outputs_are_not_computed():

@@ -220,7 +220,14 @@ def _add_operator(
     native.add_operator(
         access.extents,
         [
-            (t, read.rows, read.addend_axes, read.fill, slot in operator.mutates, read.is_read and is_live)
+            (
+                t,
+                read.rows,
+                read.addend_axes,
+                read.fill,
+                slot in operator.mutates,
+                is_live and (read.is_read or slot in operator.mutates),
+            )
             for slot, (t, read) in reads
         ],
         [(t, written.rows, written.combine) for t, written in zip(operator.outputs, access.outputs, strict=True)],

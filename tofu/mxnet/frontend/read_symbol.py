@@ -222,7 +222,7 @@ class _Reader:
                 phase=Phase.FORWARD if is_forward else Phase.BACKWARD,
                 forward=forward,
                 stateful=forward is not None and shares_state(node["op"]),
-                mutates=tuple(node["mutable_inputs"]),
+                mutates=(*node["mutable_inputs"], *_list_undeclared(node)),
                 ignored=tuple(node["ignored_inputs"]),
                 annotations=frozenset(name for name in node["attrs"] if name.startswith("__")),
                 sums_gradients=not is_forward and forward is None and node["op"] in GRADIENT_SUMS,
@@ -245,6 +245,15 @@ class _Reader:
                 stack.extend(source for source, _ in self.nodes[node]["inputs"])
                 stack.extend(self.nodes[node]["control_deps"])
         return seen
+
+
+def _list_undeclared(node: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return inputs whose new values stay, although MXNet does not declare it: BatchNorm_v1 sets a fixed gamma to ones.
+
+    BatchNorm does so, too. It is split by channel, like its gamma, or has a lowering that declares it.
+    """
+    is_fixed = node["op"] == "BatchNorm_v1" and node["attrs"].get("fix_gamma", "True") in ("True", "1")
+    return (1,) if is_fixed else ()
 
 
 def find_labels(symbol: Any) -> frozenset[str]:
