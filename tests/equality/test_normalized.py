@@ -201,6 +201,7 @@ def test_batch_norm_v1_with_global_statistics(axis, workers, shape):
     assert largest_error(found, run_single(model, values, "float32")[0]) < STEP_TOLERANCE["float32"]
     executor.variables["bn_gamma"].scatter(np.full(5, 3, "float32"))
     executor.forward(is_train=True)
+    executor.backward()
     assert all((shard.asnumpy() == 1).all() for shard in executor.variables["bn_gamma"].arrays)  # it is fixed
 
 
