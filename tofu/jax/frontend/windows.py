@@ -54,7 +54,7 @@ def read_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
 def write_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Return a scatter or an update of one window at a constant position in another form; None for others.
 
-    A large window is a choice between old and new elements. A small one is a dynamic update, which is written in place.
+    A large window is a choice between old and new elements. A small one that is replaced is a dynamic update, which is written in place.
     """
     name, (type_, *_) = equation.primitive.name, types
     if type_.is_key or name not in ("dynamic_update_slice", *JOINED):
@@ -76,15 +76,14 @@ def write_window(builder: StepBuilder, equation: Equation, types: Sequence[Value
     begins, sizes = window
     if any(begin < 0 or begin + size > extent for begin, size, extent in zip(begins, sizes, type_.shape, strict=True)):
         return [operand]  # an update that is not inside is dropped
-    join = JOINED[name]
+    join, is_large = JOINED[name], _is_large(sizes, type_.shape)
+    if join is not None and not is_large:
+        return None
 
     def write(operand: Any, update: Any) -> Any:
         update = lax.reshape(update, sizes)
-        if _is_large(sizes, type_.shape):
+        if is_large:
             return place(operand, update, begins, join)
-        if join is not None:
-            ends = [begin + size for begin, size in zip(begins, sizes, strict=True)]
-            update = join(lax.slice(operand, begins, ends), update)
         return lax.dynamic_update_slice(operand, update, [np.int32(begin) for begin in begins])
 
     return _trace(builder, equation, write, (operand, update))

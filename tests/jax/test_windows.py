@@ -1,0 +1,84 @@
+"""Slices, shifts and updates move only the elements that a worker lacks, and have the numbers of one device."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import tofu.jax
+
+ROWS, COLUMNS = 24, 16
+ROW = COLUMNS * 4
+Y = jnp.asarray(np.random.default_rng(0).standard_normal((ROWS, COLUMNS)), "float32")
+R = Y[5] * 2
+
+
+def share(k):
+    """The share of a row that moves if each of k workers needs its part of it."""
+    return ROW * (k - 1) // k
+
+
+# Functions of an array that is split by rows, and the bytes that k workers move.
+CONSTANT = {
+    "last row": (lambda y: y[-1:] * 2, share),
+    "a row by number": (lambda y: y[3] * 2, share),
+    "a row by dynamic_slice": (lambda y: lax.dynamic_slice(y, (ROWS + 7, 0), (1, COLUMNS)) * 2, share),
+    "a column": (lambda y: y[:, 0] * 2, lambda k: 0),
+    "roll": (lambda y: jnp.roll(y, 1, 0) * 2, lambda k: k * ROW),
+    "roll of both dimensions": (lambda y: jnp.roll(y, (3, -2), (0, 1)) * 2, lambda k: 3 * k * ROW),
+    "shift": (lambda y: y.at[:-1].set(y[1:] * 2), lambda k: (k - 1) * ROW),
+    "shift by two, added": (lambda y: y.at[2:].add(y[:-2] * 2), lambda k: 2 * (k - 1) * ROW),
+    "a row is set": (lambda y: y.at[3].set(7.0), lambda k: 0),
+    "the last row is added to": (lambda y: y.at[-1].add(R), lambda k: 0),
+    "a block is multiplied": (lambda y: y.at[2:5, 3:7].mul(2.0), lambda k: 0),
+    "a large block": (lambda y: y.at[2:20, 3:15].max(0.2), lambda k: 0),
+    "outside": (lambda y: y.at[99].set(7.0), lambda k: 0),
+    "outside, clipped": (lambda y: y.at[99].min(-7.0, mode="clip"), lambda k: 0),
+}
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4, 8])
+@pytest.mark.parametrize("name", CONSTANT)
+def test_windows_at_constant_positions(name, workers):
+    function, expected = CONSTANT[name]
+    made = tofu.jax.partition(function, workers, (Y,), hints={"y": 0})
+    np.testing.assert_array_equal(made(Y), jax.jit(function)(Y))
+    if COLUMNS % workers == 0:
+        assert made.plan.communication_bytes <= expected(workers)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8])
+@pytest.mark.parametrize("size", [1, 5, 16, ROWS])
+def test_updates_at_positions_that_the_step_computes(size, workers):
+    def update(y, new, at):
+        return lax.dynamic_update_slice(y, new, (at, 0)) * 2
+
+    new = jnp.asarray(np.random.default_rng(1).standard_normal((size, COLUMNS)), "float32")
+    made = tofu.jax.partition(update, workers, (Y, new, jnp.int32(0)), hints={"y": 0})
+    for at in (0, 3, 8, 20, ROWS, -3, -99):
+        np.testing.assert_array_equal(made(Y, new, jnp.int32(at)), jax.jit(update)(Y, new, jnp.int32(at)))
+    assert made.plan.communication_bytes <= (workers - 1) * size * ROW
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8])
+@pytest.mark.parametrize("size", [1, 5])
+def test_slices_at_positions_that_the_step_computes(size, workers):
+    def read(y, at):
+        return lax.dynamic_slice(y, (at, at), (size, 6)) + y.sum()
+
+    made = tofu.jax.partition(read, workers, (Y, jnp.int32(0)), hints={"y": 0})
+    for at in (0, 3, 8, 20, ROWS, -3, -99):
+        np.testing.assert_allclose(made(Y, jnp.int32(at)), jax.jit(read)(Y, jnp.int32(at)), rtol=1e-5)
+
+
+def test_gradients_of_windows():
+    def loss(y, r, at):
+        y = y.at[:-1].add(y[1:] * 2).at[3].set(r)
+        return (jnp.roll(lax.dynamic_update_slice(y, y[2:5] * 3, (at, 0)), 2, 0)[-5:] ** 2).sum()
+
+    gradient = jax.grad(loss, argnums=(0, 1))
+    made = tofu.jax.partition(gradient, 4, (Y, R, jnp.int32(0)), hints={"y": 0})
+    for at in (0, 7, 21):
+        for found, wanted in zip(made(Y, R, jnp.int32(at)), jax.jit(gradient)(Y, R, jnp.int32(at)), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
