@@ -8,4 +8,5 @@ from tests.jax.random_transformations import draw_case, run_case
 @pytest.mark.parametrize("seed", [0, 1, 2, 4, 5, 6, 7, 9, 12, 13, 14, 15])
 def test_transformations_of_random_functions_equal_one_device(seed):
     case = draw_case(seed)
-    assert run_case(case) == ("same", ""), case
+    outcome, reason = run_case(case)
+    assert outcome in ("same", "refused by JAX"), (case, reason)

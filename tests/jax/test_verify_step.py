@@ -42,7 +42,7 @@ def test_the_command_verifies_a_file(tmp_path):
     assert result.output.startswith("4 workers agree with one device: 3 tensors")
     assert "float64" in result.output
     refused = CliRunner().invoke(main, ["verify", str(tmp_path / "train.py"), "--grad-req", "add"])
-    assert (refused.exit_code, "--grad-req: this is for an MXNet symbol" in refused.output) == (1, True)
+    assert (refused.exit_code, "--grad-req: for an MXNet symbol only" in refused.output) == (1, True)
 
 
 def test_a_wrong_number_fails_the_command(tmp_path, monkeypatch):

@@ -175,7 +175,7 @@ def read_worker_program(program: SpmdProgram) -> Step:
     jaxpr, _ = find_body(call)
     local = dict(zip(call.invars, jaxpr.invars, strict=True))
     constants = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    builder = StepBuilder()
+    builder = StepBuilder(is_planned=False)
     values = {variable: builder.add_value(read_type(variable.aval)) for variable in jaxpr.invars}
     builder.constants.update((values[local[v]], constant) for v, constant in constants.items())
     outputs = builder.inline(jaxpr, (), list(values.values()))

@@ -112,9 +112,7 @@ def test_signatures_that_are_too_large_are_drawn_again(monkeypatch):
     trials = try_variants(Case("dot", {}, [(5, 7), (7, 4)]), 10, verify_case)
     assert trials.failure is None
     assert trials.verified == 10
-    with pytest.raises(
-        interpreter.TooManyPointsError, match=r"has 140 points .* at most 50 are executed. Give smaller"
-    ):
+    with pytest.raises(interpreter.TooManyPointsError, match=r"has 140 points .* at most 50 are executed. Use smaller"):
         verify_case(Case("dot", {}, [(5, 7), (7, 4)]))
 
 

@@ -117,9 +117,13 @@ def read_jaxpr(closed: core.ClosedJaxpr) -> Step:
 
 
 class StepBuilder:
-    """The equations of a step, or of a loop body, under construction."""
+    """The equations of a step, or of a loop body, under construction.
 
-    def __init__(self) -> None:
+    If the program `is_planned`, its equations are rewritten so that plans move fewer bytes.
+    """
+
+    def __init__(self, *, is_planned: bool = True) -> None:
+        self.is_planned = is_planned
         self.types: list[ValueType] = []
         self.equations: list[Equation | Loop] = []
         self.constants: dict[int, Any] = {}

@@ -33,7 +33,7 @@ CONSTANTS = frozenset(("broadcast_in_dim", "concatenate", "convert_element_type"
 
 def read_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """Return a dynamic slice as a slice along the dimensions in which it begins at a constant; None if there are none."""
-    if equation.primitive.name != "dynamic_slice" or types[0].is_key:
+    if equation.primitive.name != "dynamic_slice" or types[0].is_key or not builder.is_planned:
         return None
     operand, *starts = equation.inputs
     shape, sizes = _find_type(builder, operand).shape, equation.params["slice_sizes"]
@@ -45,7 +45,7 @@ def read_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
 
     def read(operand: Any, *starts: Any) -> Any:
         window = lax.slice(operand, first, limits)
-        rest = [0 if d in begins else start for d, start in enumerate(starts)]
+        rest = [lax.full_like(start, 0) if d in begins else start for d, start in enumerate(starts)]
         return window if window.shape == tuple(sizes) else lax.dynamic_slice(window, rest, sizes)
 
     return _trace(builder, equation, read, equation.inputs)
@@ -57,7 +57,7 @@ def write_window(builder: StepBuilder, equation: Equation, types: Sequence[Value
     A large window is a choice between old and new elements. A small one that is replaced is a dynamic update, which is written in place.
     """
     name, (type_, *_) = equation.primitive.name, types
-    if type_.is_key or name not in ("dynamic_update_slice", *JOINED):
+    if type_.is_key or name not in ("dynamic_update_slice", *JOINED) or not builder.is_planned:
         return None
     operand, *others = equation.inputs
     if name == "dynamic_update_slice":
@@ -94,7 +94,9 @@ def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -
 
     A slice of one row is split along another dimension than its array, so that its elements would move twice.
     """
-    if equation.primitive.name != "concatenate" or types[0].is_key or not 2 <= len(equation.inputs) <= MOST_PIECES:
+    if equation.primitive.name != "concatenate" or types[0].is_key or not builder.is_planned:
+        return None
+    if not 2 <= len(equation.inputs) <= MOST_PIECES:
         return None
     d = equation.params["dimension"]
     pieces = [_find_piece(builder, x, d) for x in equation.inputs]
