@@ -113,7 +113,7 @@ def _run_in_processes(
         while True:
             while len(busy) < jobs and (case := next(waiting, None)) is not None:
                 ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(theirs, run), daemon=True)
+                process = context.Process(target=_serve, args=(theirs, run))
                 process.start()
                 theirs.close()
                 ours.send(case)
