@@ -10,6 +10,7 @@ from jax import lax
 
 import tofu.jax
 from tofu.errors import InfeasibleError, PlanError
+from tofu.graph.layers import name_layers
 from tofu.plan import Plan
 
 X = jnp.ones((64, 64))
@@ -59,3 +60,16 @@ def test_errors_about_an_operator_name_its_line(error, arguments, options):
     with pytest.raises(error) as found:
         tofu.jax.partition(*arguments, **options)
     assert find_line(arguments[0]) in str(found.value)
+
+
+def test_a_hint_takes_the_name_of_a_row_of_the_table():
+    """It holds for the operator that computes most, here the product."""
+
+    def step(x, w):
+        return jnp.tanh(x @ w + 1) * 2
+
+    given = jnp.ones((64, 32)), jnp.ones((32, 48))
+    (row,) = name_layers(tofu.jax.partition(step, 2, given).partition.graph).values()
+    for axis in ("m0", "n1", "k0"):
+        plan = tofu.jax.partition(step, 2, given, hints={row: axis}).plan
+        assert plan.operators["dot_general"] == (axis,)

@@ -101,6 +101,5 @@ def _is_moved(source: Indices, target: Indices, extents: Mapping[str, int]) -> b
     if a.terms != b.terms or [factor for _, factor in a.terms] != [1] or a.lower != a.upper or b.lower != b.upper:
         return False
     ((variable, _),) = a.terms
-    return (
-        a.lower == b.lower or extents.get(variable, 2) > 1
-    )  # otherwise the variable is not an axis, and the rows are whole dimensions
+    is_axis = extents.get(variable, 2) > 1  # otherwise the rows are whole dimensions
+    return is_axis or a.lower == b.lower

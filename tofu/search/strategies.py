@@ -44,16 +44,15 @@ def find_strategies(graph: Graph, framework: Operators, undescribed: str = "erro
     check_described(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
     accesses: list[OperatorAccess] = []
-    kept = {
-        operator.forward for operator in graph.operators if operator.stateful
-    }  # their gradients need a copy of them
+    # The gradient of an operator with a state reads it from a copy of the operator.
+    with_state = {operator.forward for operator in graph.operators if operator.stateful}
     for number, operator in enumerate(graph.operators):
         inputs = [graph.tensors[position].shape for position in operator.inputs]
         outputs = [graph.tensors[position].shape for position in operator.outputs]
         attributes = tuple(sorted(operator.attributes.items()))
         is_mixed = len({graph.tensors[position].times for position in (*operator.inputs, *operator.outputs)}) > 1
         names = operator.dimension_names
-        has_copy = operator.stateful or number in kept
+        has_copy = operator.stateful or number in with_state
         key = (
             *(operator.op, attributes, tuple(inputs), tuple(outputs)),
             *(operator.ignored, has_copy, is_mixed, names),

@@ -301,48 +301,50 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
     operand, update, *starts = operands
     if _is_whole(call, "first"):
         return call.bind(operands)
-    rows = next(own["rows"] for own in call.changed if "rows" in own)
-    firsts = call.pick("first", (0,) * operand.ndim)
-    index = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
-    begins, is_own = [], jnp.full((1,) * operand.ndim, True)
-    for d, (start, first) in enumerate(zip(starts, firsts, strict=True)):
-        extent, size = operand.shape[d], update.shape[d]
-        whole = rows[d] if d in _list_moved(call) else extent
-        inside = jnp.clip(jnp.asarray(start), 0, min(whole - size, jnp.iinfo(jnp.result_type(start)).max))
-        begin = inside.astype(index) - jnp.asarray(first, index)
-        written = min(size, extent)
-        here = jnp.clip(begin, 0, extent - written)
-        begins.append(here)
-        if d in _list_moved(call):
-            position = here - begin + jnp.arange(written, dtype=index)
-            update = jnp.take(update, jnp.clip(position, 0, size - 1), axis=d)
-            shape = [written if n == d else 1 for n in range(operand.ndim)]
-            is_own = is_own & ((position >= 0) & (position < size)).reshape(shape)
+    begins, is_own = _find_begins(call, operand.shape, update.shape, starts), jnp.bool_(True)
+    for d in sorted(_list_moved(call)):
+        written = min(update.shape[d], operand.shape[d])
+        begin = jnp.clip(begins[d], 0, operand.shape[d] - written)
+        update, exists = _read_along(update, d, begin - begins[d], written)
+        begins[d], is_own = begin, is_own & exists
     before = lax.dynamic_slice(operand, begins, update.shape)
     return [lax.dynamic_update_slice(operand, jnp.where(is_own, update, before), begins)]
 
 
 def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Take the elements of a dynamic slice that the worker's own part has, and zeros for the rest: as bits, which `read_bits` reads."""
+    """Take the elements of a dynamic slice that the worker's own part has, and zeros elsewhere: as bits, which `read_bits` reads."""
     operand, *starts = operands
     if _is_whole(call, "first"):
         return call.bind(operands)
-    rows = next(own["rows"] for own in call.changed if "rows" in own)
-    firsts, sizes = call.pick("first", (0,) * operand.ndim), call.parameters["slice_sizes"]
-    index = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
-    found, is_own, rest = as_bits(operand), jnp.full((1,) * operand.ndim, True), []
-    for d, (start, first) in enumerate(zip(starts, firsts, strict=True)):
-        if d not in _list_moved(call):
-            rest.append(jnp.asarray(start))
-            continue
-        inside = jnp.clip(jnp.asarray(start), 0, min(rows[d] - sizes[d], jnp.iinfo(jnp.result_type(start)).max))
-        position = inside.astype(index) - jnp.asarray(first, index) + jnp.arange(sizes[d], dtype=index)
-        found = jnp.take(found, jnp.clip(position, 0, operand.shape[d] - 1), axis=d)
-        shape = [sizes[d] if n == d else 1 for n in range(operand.ndim)]
-        is_own = is_own & ((position >= 0) & (position < operand.shape[d])).reshape(shape)
-        rest.append(jnp.zeros_like(jnp.asarray(start)))
-    found = lax.dynamic_slice(found, [one.astype(index) for one in rest], sizes)
+    sizes = call.parameters["slice_sizes"]
+    begins, found, is_own = _find_begins(call, operand.shape, sizes, starts), as_bits(operand), jnp.bool_(True)
+    for d in sorted(_list_moved(call)):
+        found, exists = _read_along(found, d, begins[d], sizes[d])
+        begins[d], is_own = jnp.zeros_like(begins[d]), is_own & exists
+    found = lax.dynamic_slice(found, begins, sizes)
     return [jnp.where(is_own, found, jnp.zeros_like(found))]
+
+
+def _find_begins(call: LocalCall, shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Any]) -> list[Any]:
+    """Return where a window begins, counted from the worker's own part of an array of this shape. It may begin outside of that.
+
+    The window is moved inside of the complete array, as by JAX: XLA leaves this out if it joins a slice with another one.
+    """
+    rows, moved = next(own["rows"] for own in call.changed if "rows" in own), _list_moved(call)
+    index = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
+    begins = []
+    for d, (start, first) in enumerate(zip(starts, call.pick("first", (0,) * len(shape)), strict=True)):
+        most = (rows[d] if d in moved else shape[d]) - sizes[d]
+        inside = jnp.clip(jnp.asarray(start), 0, min(most, jnp.iinfo(jnp.result_type(start)).max))
+        begins.append(inside.astype(index) - jnp.asarray(first, index))
+    return begins
+
+
+def _read_along(array: Any, d: int, begin: Any, size: int) -> tuple[Any, Any]:
+    """Return so many elements along a dimension, and whether they exist. Those that do not are arbitrary."""
+    position, extent = begin + jnp.arange(size, dtype=begin.dtype), array.shape[d]
+    exists = ((position >= 0) & (position < extent)).reshape([size if n == d else 1 for n in range(array.ndim)])
+    return jnp.take(array, jnp.clip(position, 0, extent - 1), axis=d), exists
 
 
 def _list_moved(call: LocalCall) -> set[int]:

@@ -130,6 +130,8 @@ class StepBuilder:
         self.checkpoints = 0
         self._known: dict[int, int] = {}  # id of a constant -> number of its value
         self._empty: dict[ValueType, int] = {}
+        self._makers: dict[int, Equation] = {}  # of the first `_count` of the `_indexed` equations, by their results
+        self._indexed, self._count = self.equations, 0
 
     def add_value(self, type_: ValueType) -> int:
         """Add a value."""
@@ -165,8 +167,13 @@ class StepBuilder:
 
     def find_maker(self, operand: Operand) -> Equation | None:
         """Return the equation that computes a value, or None for values from outside."""
-        made = (one for one in reversed(self.equations) if isinstance(one, Equation) and operand in one.outputs)
-        return next(made, None) if isinstance(operand, int) else None
+        if self._indexed is not self.equations:  # a loop begins or has ended
+            self._makers, self._indexed, self._count = {}, self.equations, 0
+        for equation in self.equations[self._count :]:
+            if isinstance(equation, Equation):
+                self._makers.update(dict.fromkeys(equation.outputs, equation))
+        self._count = len(self.equations)
+        return self._makers.get(operand) if isinstance(operand, int) else None
 
     def inline(
         self,
