@@ -14,7 +14,9 @@ import tofu.jax
 from tests.jax.comparison import assert_close
 from tests.models.jax.plain import STEPS
 from tofu.errors import PlanError, ShapeError, UnsupportedError
+from tofu.jax.backend.collectives import RULES
 from tofu.jax.frontend.versions import in_precision
+from tofu.program.collectives import AllReduce
 
 
 def test_state_is_placed_as_planned_and_returned_in_place():
@@ -124,6 +126,13 @@ def test_an_array_that_is_in_the_state_twice_may_be_donated(is_placed):
     assert_close(after, wanted)
     if is_placed:
         np.testing.assert_array_equal(state["bias"], np.arange(15.0))
+
+
+def test_partial_sums_that_are_not_reduced_are_no_replicas(monkeypatch):
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    made = tofu.jax.partition(step, 4, (state, data))
+    monkeypatch.setitem(RULES, AllReduce, lambda workers, collective, x: x)
+    assert not made.check_replicas()
 
 
 @pytest.mark.parametrize("argument", [0, -2, np.int64(0), (0, -2)])

@@ -1,6 +1,7 @@
 """Memory against communication: priced searches are optimal, and plans within a limit fit."""
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import mxnet as mx
@@ -13,6 +14,7 @@ from tests.search.random_graphs import random_graph
 from tests.search.test_exact import list_plans
 from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
+from tofu.planning.memory_limit import Tradeoff
 from tofu.sizes import read_bytes
 
 LARGEST_SPACE = 1500  # plans that are listed
@@ -176,3 +178,17 @@ def test_sizes_are_parsed(value, expected):
     for wrong in (0, -1, "12 apples", "GB", True, float("nan"), "1.2.3 GB"):
         with pytest.raises(PlanError, match="is not a size: a number of bytes"):
             read_bytes(wrong)
+
+
+def test_nothing_is_proved_of_plans_that_keep_fetched_tensors(monkeypatch):
+    """Until the backward pass: such plans may move less than any plan that the bound covers."""
+
+    def keep(tradeoff, limit):
+        point = tradeoff.free()
+        weight = tradeoff.problem.graph.tensor_index["fc1_weight"]
+        return replace(point, choices=replace(point.choices, kept=(weight,)))
+
+    monkeypatch.setattr(Tradeoff, "find_fitting", keep)
+    plan = tofu.partition(MODELS["mlp"].symbol, 4, memory_limit=2**40, cache=False, **MODELS["mlp"].shapes).plan
+    assert plan.kept == ("fc1_weight",)
+    assert plan.optimality.endswith("plans; nothing is proved")

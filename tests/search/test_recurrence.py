@@ -8,7 +8,7 @@ import pytest
 from tests.models.plain import mlp
 from tests.models.recurrent import RECURRENT_MODELS, STEPS
 from tofu.mxnet.frontend.read_symbol import read_graph
-from tofu.search.recurrence import find_equal_parts
+from tofu.search.recurrence import EqualParts, find_equal_parts
 
 HIDDEN = 8
 SPECIAL = 3
@@ -106,6 +106,54 @@ def test_a_different_step_stays_apart(different, special):
     others = [t for t in range(STEPS) if t != special]
     for role in ROLES:
         assert frozenset(names[role, t] for t in others) in find_families(graph)
+
+
+@pytest.mark.parametrize(("different", "special"), [("older state", 3), ("swapped", 0), ("swapped", STEPS - 1)])
+def test_a_different_step_at_an_end_or_with_an_older_state_stays_apart(different, special):
+    graph, names = unroll(different, special=special)
+    different_names = {name for (_, t), name in names.items() if t == special}
+    others = {names["state", t] for t in range(STEPS) if t != special}
+    families = find_families(graph)
+    assert all(not (family & different_names) or family <= different_names for family in families)
+    assert any(len(family & others) >= 3 for family in families)
+
+
+def list_states(name):
+    states = [mx.sym.Variable(f"{name}_hidden")]
+    weight = mx.sym.Variable(f"{name}_weight")
+    for t in range(STEPS):
+        product = mx.sym.FullyConnected(states[-1], weight, name=f"{name}{t}_product", no_bias=True, num_hidden=HIDDEN)
+        states.append(mx.sym.Activation(product, act_type="tanh", name=f"{name}{t}"))
+    return states
+
+
+def test_readers_of_states_at_different_distances_stay_apart():
+    states = list_states("s")
+    heads = [
+        mx.sym.elemwise_add(states[t], states[t - distance], name=f"sum{t}_{distance}")
+        for distance in (1, 2)
+        for t in range(3, STEPS + 1)
+    ]
+    found = find_families(read_training_graph(mx.sym.Group(heads), {"s_hidden": (4, HIDDEN)}))
+    for distance in (1, 2):
+        assert name_steps(f"sum{{}}_{distance}", range(3, STEPS + 1)) in found
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_readers_of_two_recurrences_belong_to_no_step(first):
+    states = {name: list_states(name) for name in ("l", "r")}
+    joined = []
+    for left, right in ((1, 1), (2, 4), (3, 2), (4, 3)):
+        pair = (states["l"][left], states["r"][right])
+        joined.append(mx.sym.elemwise_mul(pair[first], pair[1 - first], name=f"joined{left}"))
+    heads = [mx.sym.elemwise_add(joined[0], other, name=f"sum{i}") for i, other in enumerate(joined[1:])]
+    graph = read_training_graph(mx.sym.Group(heads), {"l_hidden": (4, HIDDEN), "r_hidden": (4, HIDDEN)})
+    assert {name_steps("joined{}", (1, 2, 3, 4)), name_steps("sum{}", range(3))} <= find_families(graph)
+
+
+def test_families_are_refined_by_kind():
+    equal = EqualParts(((0, 2, 3, 5), (1, 4)), ((6, 7),))
+    assert equal.refine(("a", "a", "b", "a", "b", "b")) == EqualParts(((0, 3), (2, 5)), ((6, 7),))
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import NamedTuple
 
 from tofu.analysis import OperatorAccess
@@ -88,10 +87,7 @@ def list_layers(partition: Partition) -> list[Layer]:
         name = graph.tensors[tensor].name
         return LaidTensor(name, graph.tensors[tensor].shape, plan.tensors[name])
 
-    def count_points(operator: Operator) -> int:
-        position = partition.searched.problem.graph.operator_index[operator.name]
-        return prod(partition.searched.problem.accesses[position].extents)
-
+    count_points = partition.searched.problem.count_points
     parameters, transfers = _first_readers(partition), _find_transfers(partition, parts)
     read: dict[int, list[int]] = {}
     for position, tensors in parameters.items():

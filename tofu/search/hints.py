@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from math import prod
 from typing import Any, Literal
 
@@ -55,7 +54,7 @@ def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: Fix
     if special:
         return f"{name}: {special[0]!r} is text; write {SPECIAL[special[0]]}, without quotes"
     if name not in graph.operator_index and name not in graph.tensor_index and (members := list_members(graph, name)):
-        name = choose_main_operator(members, partial(_count_points, problem)).name
+        name = choose_main_operator(members, problem.count_points).name
     if name not in graph.operator_index and name not in graph.tensor_index:
         near = find_near(name, [*graph.tensor_index, *graph.operator_index])
         some = ", ".join([tensor.name for tensor in graph.tensors if tensor.kind in GIVEN][:3])
@@ -67,16 +66,14 @@ def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: Fix
     position = (graph.operator_index if is_operator else graph.tensor_index)[name]
     try:
         if is_operator:
+            if position in fixed.operators:
+                return f"{name}: another hint fixes {_show_name(graph, 'operator', position)}; leave one of them out"
             fixed.operators[position] = [_axis_number(problem, position, choice) for choice in rounds]
             return _find_infeasible(problem, "operator", position, fixed.operators[position])
         fixed.tensors[position] = [_dimension_number(problem, position, choice) for choice in rounds]
         return _find_infeasible(problem, "tensor", position, fixed.tensors[position])
     except PlanError as error:
         return f"{_show_name(graph, 'operator' if is_operator else 'tensor', position)}: {error}"
-
-
-def _count_points(problem: Problem, operator: Operator) -> int:
-    return prod(problem.accesses[problem.graph.operator_index[operator.name]].extents)
 
 
 def _show_name(graph: Graph, kind: Kind, position: int) -> str:

@@ -15,7 +15,7 @@ from math import prod
 from tofu import _core
 from tofu.analysis import OperatorAccess
 from tofu.errors import InfeasibleError
-from tofu.graph import Graph
+from tofu.graph import Graph, Operator
 from tofu.search.dataflow import trace_wiring
 from tofu.search.memory_weights import weigh_tensors
 from tofu.search.native import (
@@ -77,6 +77,10 @@ class Problem:
     def coarse(self) -> _core.Graph:
         """The native graph for a search."""
         return self.make_searched(self.tied_steps, self.layers)
+
+    def count_points(self, operator: Operator) -> int:
+        """Return the number of points of an operator's axes, as a measure of its work."""
+        return prod(self.accesses[self.graph.operator_index[operator.name]].extents)
 
     def untie(self) -> Problem:
         """Return the problem for a search that decides for each operator and tensor separately."""

@@ -70,7 +70,7 @@ def _reduce(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
     name, axes = equation.primitive.name, equation.params.get("axes", ())
     if name not in REDUCED or not all(isinstance(axis, int) for axis in axes):
         return None
-    shapes = [_describe(_find_type(builder, x)) for x in equation.inputs]
+    shapes = [_describe(builder.find_type(x)) for x in equation.inputs]
     closed = jax.make_jaxpr(lambda *operands: [REDUCED[name](x, axes) for x in operands])(*shapes)
     return builder.inline_closed(closed, equation.inputs, equation)
 
@@ -123,7 +123,7 @@ def _write_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
         return None
     operand, _, update = equation.inputs
     numbers, (type_,) = equation.params["dimension_numbers"], types
-    written = _find_type(builder, update)
+    written = builder.find_type(update)
     if numbers.scatter_dims_to_operand_dims or numbers.operand_batching_dims or written.shape != type_.shape:
         return None
     joined = name.removeprefix("scatter").lstrip("-_")
@@ -169,7 +169,7 @@ def _compare_both(builder: StepBuilder, equation: Equation, types: Sequence[Valu
         if maker is None or maker.primitive.name not in COMPARED:
             continue
         others = [maker.inputs[1 - n] for n in (0, 1) if _is_same(maker.inputs[n], operand)]
-        if others and jnp.issubdtype(_find_type(builder, chosen).dtype, jnp.floating):
+        if others and jnp.issubdtype(builder.find_type(chosen).dtype, jnp.floating):
             return [builder.add(COMPARED[maker.primitive.name], types[0], [operand, others[0]], equation)]
     return None
 
@@ -185,7 +185,7 @@ def _implement(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
     implementation = equation.primitive.impl
     if DESCRIPTIONS.get(equation.primitive.name) is not None or is_of_jax(implementation):
         return None
-    shapes = [_describe(_find_type(builder, x)) for x in equation.inputs]
+    shapes = [_describe(builder.find_type(x)) for x in equation.inputs]
     run = partial(implementation, **equation.params)
     try:
         closed = jax.make_jaxpr(lambda *operands: jax.tree.leaves(run(*operands)))(*shapes)
@@ -219,12 +219,8 @@ def _choose_padding(builder: StepBuilder, equation: Equation, types: Sequence[Va
                 is_cell &= (at >= 0) & (at <= (extent - 1) * (inner + 1)) & (lax.rem(at, np.int32(inner + 1)) == 0)
         return lax.select(is_cell, lax.pad(x, np.zeros((), x.dtype), config), jnp.full(shape, number, x.dtype))
 
-    closed = jax.make_jaxpr(pad)(*(_describe(_find_type(builder, x)) for x in (operand, number)))
+    closed = jax.make_jaxpr(pad)(*(_describe(builder.find_type(x)) for x in (operand, number)))
     return builder.inline_closed(closed, equation.inputs, equation)
-
-
-def _find_type(builder: StepBuilder, operand: Operand) -> ValueType:
-    return operand.type if isinstance(operand, Literal) else builder.types[operand]
 
 
 RULES: tuple[Rule, ...] = (

@@ -165,6 +165,10 @@ class StepBuilder:
         )
         return output
 
+    def find_type(self, operand: Operand) -> ValueType:
+        """Return the type of an operand."""
+        return operand.type if isinstance(operand, Literal) else self.types[operand]
+
     def find_maker(self, operand: Operand) -> Equation | None:
         """Return the equation that computes a value, or None for values from outside."""
         if self._indexed is not self.equations:  # a loop begins or has ended

@@ -36,7 +36,7 @@ def read_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
     if equation.primitive.name != "dynamic_slice" or types[0].is_key or not builder.is_planned:
         return None
     operand, *starts = equation.inputs
-    shape, sizes = _find_type(builder, operand).shape, equation.params["slice_sizes"]
+    shape, sizes = builder.find_type(operand).shape, equation.params["slice_sizes"]
     begins = _list_constant(starts, shape, sizes)
     if not begins:
         return None
@@ -62,7 +62,7 @@ def write_window(builder: StepBuilder, equation: Equation, types: Sequence[Value
     operand, *others = equation.inputs
     if name == "dynamic_update_slice":
         update, *starts = others
-        own = _find_type(builder, update).shape
+        own = builder.find_type(update).shape
         found = _list_constant(starts, type_.shape, own)
         partial = sum(size < extent for size, extent in zip(own, type_.shape, strict=True))
         if len(found) < partial or not _is_large(own, type_.shape):
@@ -70,7 +70,7 @@ def write_window(builder: StepBuilder, equation: Equation, types: Sequence[Value
         first = [found.get(d, 0) for d in range(len(own))]
         return _trace(builder, equation, lambda x, update: place(x, update, first), (operand, update))
     indices, update = others
-    window = _find_window(builder, equation, type_.shape, indices, _find_type(builder, update).shape)
+    window = _find_window(builder, equation, type_.shape, indices, builder.find_type(update).shape)
     if window is None:
         return None
     begins, sizes = window
@@ -104,6 +104,8 @@ def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -
     if isinstance(source, Literal) or any(piece[0] != source for piece in pieces):
         return None
     extent = builder.types[source].shape[d]
+    if all((begin, end) == (0, extent) for _, begin, end in pieces):
+        return None
 
     def choose(x: Any) -> Any:
         position = lax.broadcasted_iota(np.int32, types[0].shape, d)
@@ -124,11 +126,11 @@ def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand
     maker = builder.find_maker(operand)
     if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
         (source,) = maker.inputs
-        shape, begins = _find_type(builder, source).shape, maker.params["start_indices"]
+        shape, begins = builder.find_type(source).shape, maker.params["start_indices"]
         own = builder.types[maker.outputs[0]].shape
         if all(n == d or own[n] == extent for n, extent in enumerate(shape)):
             return source, begins[d], begins[d] + own[d]
-    return operand, 0, _find_type(builder, operand).shape[d]
+    return operand, 0, builder.find_type(operand).shape[d]
 
 
 def place(operand: Any, update: Any, begins: Sequence[int], join: Callable[[Any, Any], Any] | None = None) -> Any:
@@ -206,11 +208,7 @@ def _clamp(begin: Any, extent: int, size: int) -> int:
 def _trace(
     builder: StepBuilder, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand]
 ) -> list[Operand]:
-    given = [_find_type(builder, operand) for operand in operands]
+    given = [builder.find_type(operand) for operand in operands]
     described = [jax.ShapeDtypeStruct(one.shape, one.dtype, weak_type=one.weak_type) for one in given]
     closed = jax.make_jaxpr(function)(*described)
-    return builder.inline(closed.jaxpr, closed.consts, operands, equation.scope, equation.line, equation.checkpoint)
-
-
-def _find_type(builder: StepBuilder, operand: Operand) -> ValueType:
-    return operand.type if isinstance(operand, Literal) else builder.types[operand]
+    return builder.inline_closed(closed, operands, equation)

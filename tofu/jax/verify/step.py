@@ -109,7 +109,7 @@ def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> A
     plan = partitioned.plan
     expected, ours, shaken = _run_whole(step, given), partitioned(*given), _run_whole(step, jax.tree.map(_shake, given))
     leaves = zip(name_leaves("result", expected), *map(jax.tree.leaves, (ours, expected, shaken)), strict=True)
-    arrays = [(name, *map(_as_numbers, others)) for name, *others in leaves if hasattr(others[1], "dtype")]
+    arrays = [(name, *map(_as_numbers, others)) for name, *others in leaves if _is_number(others[1])]
     excused = {name: reason for name, _, y, z in arrays if (reason := _excuse(y, z))}
     arrays = [one for one in arrays if one[0] not in excused]
     differences = tuple(Difference("result", name, _find_error(x, y)) for name, x, y, _ in arrays)
@@ -143,11 +143,15 @@ def _run_whole(step: Any, given: Sequence[Any]) -> Any:
     return jax.tree.unflatten(structure, [next(arrays) if isinstance(leaf, jax.Array) else leaf for leaf in made])
 
 
+def _is_number(value: Any) -> bool:
+    return hasattr(value, "dtype") or isinstance(value, (bool, int, float, complex))
+
+
 def _excuse(expected: Any, shaken: Any) -> str:
     if expected.size and not np.isfinite(expected).any():
         return "one device gives no numbers"
     if expected.dtype.kind not in "f" and not np.array_equal(expected, shaken):
-        return "whole numbers that depend on roundings"
+        return "integers or booleans that depend on rounding"
     return ""
 
 

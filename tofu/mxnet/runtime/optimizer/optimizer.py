@@ -101,7 +101,7 @@ class ShardOptimizer:
         weights = [ShardedArray(executor.variables[name]) for name in trained.values()]
         counts = dict(self.optimizer._index_update_count)
         with uninterrupted():
-            place_states(self.updater, tuple(trained), weights)
+            create_states(self.updater, tuple(trained), weights)
             self.place_states(executor)
             average_gradients(self._given, tuple(trained), gradients)
             sparse = {n: self._sparse[name] for n, name in enumerate(trained.values()) if name in self._sparse}
@@ -214,13 +214,20 @@ class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is unty
             mx.optimizer.Optimizer.update_multi_precision(self.optimizer, i, w, g, self.states[i])
 
 
-def place_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
-    """Create missing states, which may copy the weight at its first update, and move the others to their weights' layouts."""
+def create_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
+    """Create missing states, which may copy the weight at its first update."""
     with on_shards():
         for index, weight in zip(indices, weights, strict=True):
             if index not in updater.states:
                 updater.states[index] = updater.optimizer.create_state_multi_precision(index, weight)
                 updater.states_synced[index] = True
+
+
+def prepare_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
+    """Create missing states, and move all to the layouts of their weights."""
+    create_states(updater, indices, weights)
+    with on_shards():
+        for index, weight in zip(indices, weights, strict=True):
             if isinstance(weight, ShardedArray):
                 updater.states[index] = place_state(updater.states[index], weight.tensor)
                 updater.states_synced[index] = True

@@ -15,7 +15,7 @@ from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 from tofu.mxnet.runtime.cluster.horovod import average_gradients, own_optimizer
-from tofu.mxnet.runtime.optimizer.optimizer import place_states, update_shards, updater_for
+from tofu.mxnet.runtime.optimizer.optimizer import prepare_states, update_shards, updater_for
 
 _update_whole = mx.optimizer.Updater.__call__
 
@@ -41,7 +41,7 @@ def _update(self: Any, index: Any, grad: Any, weight: Any) -> None:
             average_gradients(self.optimizer, index, gradients)
             run = updater_for(own_optimizer(self.optimizer))
             run.states, run.states_synced = self.states, self.states_synced
-            place_states(self, index, weights)
+            prepare_states(self, index, weights)
             parameters = [n for n, array in enumerate(weight) if isinstance(array, ParameterArray)]
             sparse = {n: False for n in parameters if weight[n].has_sparse_gradient}
             update_shards(run, index, gradients, weights, sparse)
