@@ -94,8 +94,8 @@ class Agreement:
             return f"WRONG: the bytes differ: {'; '.join(wrong)}."
         count = len(self.training) + len(self.inference)
         return (
-            f"{self.workers} workers agree with one device: {count} tensors, to {self.worst.digits:.1f} digits and more "
-            f"({self.tolerance:.0e} would be rounding)."
+            f"{self.workers} workers agree with one device: {count} tensors, all to at least {self.worst.digits:.1f} digits "
+            f"(differences up to {self.tolerance:.0e} count as rounding)."
             + (f" {len(self.excused)} could not be compared." if self.excused else "")
         )
 

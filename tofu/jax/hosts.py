@@ -36,8 +36,9 @@ def list_devices(workers: int) -> list[Any]:
     hosts = [list(devices) for _, devices in groupby(found, _find_process)]
     if len(found) < workers:
         raise DeviceError(
-            f"{workers} devices are asked for, and JAX has {len(found)} ({found[0].platform}). Use fewer, or on a CPU set "
-            f"XLA_FLAGS=--xla_force_host_platform_device_count={workers} before JAX is imported."
+            f"{workers} devices are asked for, and JAX has {len(found)} ({found[0].platform}). Use fewer. On a CPU, "
+            f'call jax.config.update("jax_num_cpu_devices", {workers}) before JAX is used, or set the environment variable '
+            f"XLA_FLAGS=--xla_force_host_platform_device_count={workers}."
         )
     each, rest = divmod(workers, len(hosts))
     if rest or min(map(len, hosts)) < each:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 from rich.table import Table
 
-from tofu.errors import TofuError, first_sentence
+from tofu.errors import ShapeError, TofuError, first_sentence
 from tofu.pipeline import Partition
 from tofu.plan import format_bytes
 from tofu.planning.settings import DEFAULTS, Settings
@@ -50,6 +50,8 @@ def compare_plans(
         report(name)
         try:
             return ComparedPlan(name, make(asked))
+        except ShapeError:  # a mistake in the call, and no reason why there is no such plan
+            raise
         except TofuError as error:
             return ComparedPlan(name, None, first_sentence(error).split(", ")[0])
 

@@ -124,6 +124,10 @@ class Advice:
             else ", and one device has too little memory"
         )
         text = f"Train on {best.workers} workers, {best.name}: {format_rate(best.throughput)} samples per second{gain}."
+        fastest = max((option for option in self.options if option.fits), key=lambda option: option.throughput)
+        if fastest.workers > best.workers:
+            faster = fastest.throughput / best.throughput - 1
+            text += f" {fastest.workers} workers are only {faster:.1%} faster; more devices should gain {LEAST_GAIN - 1:.0%}."
         if best.name == DATA_PARALLEL:
             text += f' That is algorithm="{BASELINE}"; the model fits whole, so the framework\'s own data parallelism serves as well.'
         return text

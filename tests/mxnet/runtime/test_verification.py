@@ -39,7 +39,7 @@ def test_outputs_gradients_and_states_are_compared():
     assert all(traffic.agrees and traffic.read > 0 for traffic in agreement.traffic.values())
     with pytest.raises(FrozenInstanceError):
         agreement.tolerance = 1.0
-    assert str(agreement).startswith("3 workers agree with one device: 10 tensors, to 1")
+    assert str(agreement).startswith("3 workers agree with one device: 10 tensors, all to at least 1")
 
 
 def test_an_existing_plan_is_verified():

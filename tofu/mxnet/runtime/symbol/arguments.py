@@ -69,7 +69,7 @@ def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None)
     }
     given = {name: count for name, count in counts.items() if count is not None}
     if not given:
-        raise DeviceError("How many workers? Give ngpus=, contexts= or plan=.")
+        raise DeviceError("How many workers? Pass workers= (or ngpus=), contexts= or plan=.")
     if len(set(given.values())) > 1:
         error = PlanError if plan is not None else DeviceError
         raise error(
