@@ -28,15 +28,15 @@ from tofu.verification.report import NodeReport
 EXPLANATIONS = (
     Explanation(
         "dynamic_slice",
-        r"inputs \(dimension \d, whole.*\) -> CONCAT along \d",
+        r"inputs \(dimension \d, whole.*\) -> concatenated along \d",
         "the start of the slice is known only at run time; here it is always the same",
     ),
     Explanation(
         "scatter",
-        r"inputs \(whole, dimension \d, dimension \d\) -> REDUCE",
+        r"inputs \(whole, dimension \d, dimension \d\) -> reduced",
         "shards that write into zeros add up if each element is written once, as here; otherwise one of several values remains",
     ),
-    Explanation("loop_stack", r"inputs \(whole\) -> CONCAT along 0", "all workers run all iterations of a loop"),
+    Explanation("loop_stack", r"inputs \(whole\) -> concatenated along 0", "all workers run all iterations of a loop"),
 )
 """Exact cuts that are not strategies, each with the reason."""
 DRAWS = 8

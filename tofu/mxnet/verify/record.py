@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.analysis import Combine
 from tofu.errors import InternalError
 from tofu.mxnet.verify.campaign import CaseResult
 from tofu.verification.comparison import Compared
@@ -117,7 +118,7 @@ def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> Entry:
         digest=digest_of(op),
         kernels=digest_of_kernels(op),
         axes=tuple(dict.fromkeys(axis for axis, _ in combine)),
-        reduced=tuple(dict.fromkeys(axis for axis, together in combine if "REDUCE" in together)),
+        reduced=tuple(dict.fromkeys(axis for axis, together in combine if Combine.REDUCE.word in together)),
         is_elementwise=all(node.is_elementwise for node in nodes),
         is_opaque=any(node.is_opaque for node in nodes),
         compared=str(_find_weakest(kinds)),
