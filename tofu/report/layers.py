@@ -177,7 +177,9 @@ def explain_axes(partition: Partition, layers: Sequence[Layer]) -> str:
     """Return the meaning of the axes that layers are split along, in their results: `b: dimension 0; co, h: dimension 1`."""
     problem, meanings = partition.problem, dict[str, dict[str, None]]()
     for layer in layers:
-        known: set[str] = set()  # a backward operator's results may give an axis of the forward operator another meaning
+        known: set[str] = (
+            set()
+        )  # a backward operator's results may give an axis of the forward operator another meaning
         for name, axes in ((layer.operator, layer.forward), (layer.gradient, layer.backward or ())):
             access = problem.accesses[problem.graph.operator_index[name]]
             for axis in dict.fromkeys(axes):

@@ -75,7 +75,8 @@ def shard_batch(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple
     parts = prod(mesh.shape[name] for name in names)
     if arguments.batch % parts:
         raise UnsupportedError(
-            f"A batch of {arguments.batch} cannot be split into {parts} equal shards. Use a multiple of {parts}, or other workers."
+            f"A batch of {arguments.batch} cannot be split into {parts} equal shards. Use a multiple of {parts}, or another number of "
+            "workers."
         )
 
     def place(leaf: Any) -> NamedSharding:
