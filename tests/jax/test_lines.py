@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import sysconfig
+from types import SimpleNamespace
 
+import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
@@ -11,6 +14,7 @@ from jax import lax
 import tofu.jax
 from tofu.errors import InfeasibleError, PlanError
 from tofu.graph.layers import name_layers
+from tofu.jax.frontend.versions import Line
 from tofu.plan import Plan
 
 X = jnp.ones((64, 64))
@@ -37,6 +41,16 @@ def test_a_plan_names_the_line_of_each_operator():
     assert loaded == plan
     assert not loaded.lines
     assert "test_lines" not in str(loaded)
+
+
+def test_a_step_without_lines_of_the_user_has_the_names_of_its_operators():
+    """Everything but the user's file is left out: JAX, Tofu, Python's own modules, and the script that starts them."""
+    frames = ("<frozen runpy>", jax.__file__, sysconfig.get_path("scripts") + "/tofu", tofu.__file__, pytest.__file__)
+    traceback = SimpleNamespace(frames=[SimpleNamespace(file_name=name, line_num=88) for name in frames])
+    assert Line(traceback).find() == ""
+    own = [SimpleNamespace(file_name=name, line_num=3) for name in ("<stdin>", "train.py")]
+    for frame in own:
+        assert Line(SimpleNamespace(frames=[*traceback.frames, frame])).find() == f"{frame.file_name}:3"
 
 
 def test_a_table_and_a_page_name_the_line(tmp_path):
