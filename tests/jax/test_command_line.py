@@ -100,6 +100,8 @@ def test_memory_predicts_what_fits(file):
     assert re.search(r"each of 8 workers needs [\d.]+ [KM]iB: it fits into 2 MB", result.output)
     more = run("memory", file, "--workers", 2, "--device-memory", "1MB")
     assert re.search(r"\n\d+ workers are the fewest that fit: each needs \d+\.\d KiB\.", more.output)
+    alone = run("memory", file, "--workers", 1).output
+    assert (alone.startswith("memory of a step  one device"), "worker" in alone) == (True, False), alone
     assert "No number of workers was found" in run("memory", file, "--workers", 2, "--device-memory", "9kB").output
 
 
