@@ -99,7 +99,7 @@ class Advice:
         yield (
             f"Range: if the machine computes {UNCERTAINTY - 1:.0%} faster and moves data {UNCERTAINTY - 1:.0%} slower, and the reverse."
         )
-        if any(option.name == WITHIN_MEMORY for option in self.options):
+        if any(option.name == WITHIN_MEMORY and option.plan is not None for option in self.options):
             yield f"{WITHIN_MEMORY.capitalize()}: tensors replicated, where that moves less, as far as memory allows (memory_limit=)."
 
     def _describe(self, option: TrainingOption) -> tuple[str, ...]:
