@@ -3,9 +3,9 @@
 From (6, 4) to (2, 12), the description reads (a b, c) and writes (a, b c) for a, b, c of extents 2, 3, 4, the common
 refinement of both shapes. A variable can be split if it is the outermost one of its dimension in both shapes.
 
-Without a common refinement, as from (6, 4) to (8, 3), the description has a variable over equal blocks: two blocks here,
-(3, 4) and (4, 3), which have the same elements in the same order. It can be split, and the order within a block is left
-to the interpreter.
+From (6, 4) to (8, 3) there is no common refinement. But both shapes consist of two equal blocks, (3, 4) and (4, 3), with
+the same elements in the same order. The description has a variable over these blocks, which can be split. Where an element
+is within its block is left to the interpreter.
 """
 
 from itertools import pairwise
@@ -64,7 +64,7 @@ def _refine(source, target, sizes):
         return [[n for n, size in enumerate(sizes[:-1]) if inner < size <= outer] for outer, inner in ends]
 
     groups_in, groups_out = factors(source), factors(target)
-    # A dimension of extent 1 has no factor, and gets a variable of its own.
+    # A dimension of extent 1 has no factor, so it needs a variable.
     names = [group or [f"one{d}"] for d, group in enumerate(groups_out)]
     extents = {n: sizes[n] // sizes[n + 1] for group in groups_out for n in group[1:]}
 

@@ -197,11 +197,14 @@ class WholeDimension:
     ) -> WholeDimension | AnyOf:
         """Return the whole dimension for the analysis, with the element at `position` for the interpreter.
 
-        With `first` and `extent`, return the elements from `first` on, with the element at `first + position`.
+        With `first` and `extent`, the analysis takes `extent` elements from `first` on, and the interpreter counts
+        `position` from there.
         """
-        if first is None or extent is None:
+        if first is None and extent is None:
             return WholeDimension(as_value(position))
-        return AnyOf(as_index(first), as_index(extent), as_value(position))
+        if first is None or extent is None:
+            raise DescriptionError(f"{find_place()}: Any takes both first= and extent=, or neither")
+        return AnyOf(as_value(position), as_index(first), as_index(extent))
 
 
 Any = WholeDimension()
@@ -209,11 +212,11 @@ Any = WholeDimension()
 
 @dataclass(frozen=True, eq=False)
 class AnyOf:
-    """`Any(offset, first, extent)`: an index that depends on data, but is one of the `extent` indices from `first` on."""
+    """`Any(position, first, extent)`: an index that depends on data, `position` after `first`, and below `first + extent`."""
 
+    position: Value
     first: Index
     extent: Index
-    offset: Value
 
     @property
     def last(self) -> Index:

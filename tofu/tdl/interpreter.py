@@ -166,7 +166,7 @@ class Interpreter:
         if isinstance(index, Index):
             return self._index(index, scope)
         if isinstance(index, AnyOf):
-            return self._index(index.first, scope) + np.trunc(self._value(index.offset, scope)).astype(np.int64)
+            return self._index(index.first, scope) + np.trunc(self._value(index.position, scope)).astype(np.int64)
         if index.position is None:
             description = self._trace.description
             raise DescriptionError(

@@ -126,7 +126,7 @@ class Printer:
         if isinstance(index, WholeDimension):
             return "Any" if index.position is None else f"Any({self.format_value(index.position)})"
         if isinstance(index, AnyOf):
-            return f"Any({self.format_value(index.offset)}, {self.format_index(index.first)}, {self.format_index(index.extent)})"
+            return f"Any({self.format_value(index.position)}, {self.format_index(index.first)}, {self.format_index(index.extent)})"
         return self.format_index(index)
 
     def _format(self, value: Value) -> tuple[str, int]:

@@ -20,8 +20,8 @@ from tofu.tdl.expression import (
 
 def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
     """Return the values that data-dependent indices, `Any(value)`, are computed from."""
-    inside = (i.offset if isinstance(i, AnyOf) else i.position for i in indices if isinstance(i, (AnyOf, WholeDimension)))
-    return tuple(value for value in inside if value is not None)
+    inside = (index.position for index in indices if isinstance(index, (WholeDimension, AnyOf)))
+    return tuple(position for position in inside if position is not None)
 
 
 def children(value: Value) -> tuple[Value, ...]:
