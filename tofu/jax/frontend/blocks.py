@@ -64,7 +64,7 @@ def _add_blocked(builder: StepBuilder, equation: Equation, blocked: Blocked) -> 
     before = len(builder.equations)
     scope = "/".join(filter(None, (equation.scope, equation.primitive.name)))
     results = builder.inline_closed(closed, (operand,), equation, scope)
-    named = dict(zip(results, equation.outputs, strict=True))
+    named: dict[Any, int] = dict(zip(results, equation.outputs, strict=True))
     for n, one in enumerate(builder.equations[before:], before):
         assert isinstance(one, Equation)
         outputs = tuple(named.get(output, output) for output in one.outputs)
