@@ -112,6 +112,18 @@ CASES = {
 }
 
 
+def measure(case: Case, workers: int) -> tuple[int, float]:
+    """Return the bytes that a plan moves, and those that XLA's program moves."""
+
+    def run(x: Any, *others: Any) -> Any:
+        return case.function(x, *others)
+
+    arguments = jax.ShapeDtypeStruct(case.shape, "float32"), *case.others
+    step = tofu.jax.partition(run, workers, arguments, hints={"x": 0})
+    counted = count_traffic(step.lower_leaves().compile().as_text(), workers)
+    return step.plan.communication_bytes, counted.total
+
+
 def main() -> None:
     """Print the table."""
     table = Table(
@@ -120,12 +132,7 @@ def main() -> None:
     for name in sys.argv[1:] or CASES:
         case = CASES[name]
         for workers in (2, 4, 8):
-            array = jax.ShapeDtypeStruct(case.shape, "float32")
-            step = tofu.jax.partition(
-                lambda x, *others: case.function(x, *others), workers, (array, *case.others), hints={"x": 0}
-            )
-            counted = count_traffic(step.lower_leaves().compile().as_text(), workers).total
-            planned = step.plan.communication_bytes
+            planned, counted = measure(case, workers)
             least = case.least(workers)
             table.add_row(name, str(workers), f"{planned:,}", f"{counted:,.0f}", case.algorithm, f"{least:,.0f}")
     Console(width=120).print(table)
