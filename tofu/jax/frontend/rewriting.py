@@ -178,8 +178,8 @@ def _implement(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
     implementation = equation.primitive.impl
     if DESCRIPTIONS.get(equation.primitive.name) is not None or is_of_jax(implementation):
         return None
-    types = map(builder.find_type, equation.inputs)
-    shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
+    given = map(builder.find_type, equation.inputs)
+    shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in given]
     run = partial(implementation, **equation.params)
     try:
         closed = jax.make_jaxpr(lambda *operands: jax.tree.leaves(run(*operands)))(*shapes)
