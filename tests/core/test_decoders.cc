@@ -1,11 +1,9 @@
 /*!
- * \file fuzz_decoders.cc
+ * \file test_decoders.cc
  * \brief Broken programs and texts of fetches, under AddressSanitizer: decoders return valid values
  * or throw std::invalid_argument.
  *
- * Not one of the tests: `python -m tests.campaigns.fuzz_native` builds and runs it for a while.
- * With clang it is a target of libFuzzer as it stands: clang++ -fsanitize=fuzzer,address
- * -DTOFU_LIBFUZZER.
+ *     test_decoders SECONDS      goes on for so long, one second by default
  */
 #include <chrono>
 #include <cstdlib>
@@ -27,8 +25,8 @@ using tofu_test::Random;
 void TryProgram(const std::vector<int64_t>& data) {
   try {
     const tofu::Program program = tofu::DecodeProgram(data.data(), data.size());
-    if (tofu::EncodeProgram(program) != data) std::abort();
-    if (tofu::MakeProgramTables(program).node_id.size() != program.nodes.size()) std::abort();
+    CHECK(tofu::EncodeProgram(program) == data);
+    CHECK(tofu::MakeProgramTables(program).node_id.size() == program.nodes.size());
   } catch (const std::invalid_argument&) {
   }
 }
@@ -41,31 +39,14 @@ void TryText(const std::string& text) {
     for (const Piece& piece : pieces) {
       for (size_t d = 0; d < shape.size(); ++d) {
         const tofu::Interval& interval = piece.box[d];
-        if (interval.begin < 0 || interval.end < interval.begin || interval.end > shape[d])
-          std::abort();
+        CHECK(0 <= interval.begin && interval.begin <= interval.end && interval.end <= shape[d]);
       }
     }
     const std::string written = tofu::WritePieces(pieces);
-    if (tofu::WritePieces(tofu::ParsePieces(written, shape, 3)) != written) std::abort();
+    CHECK(tofu::WritePieces(tofu::ParsePieces(written, shape, 3)) == written);
   } catch (const std::invalid_argument&) {
   }
 }
-
-}  // namespace
-
-#ifdef TOFU_LIBFUZZER
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  std::vector<int64_t> words(size / sizeof(int64_t));
-  if (!words.empty()) std::memcpy(words.data(), data, words.size() * sizeof(int64_t));
-  TryProgram(words);
-  TryText(std::string(reinterpret_cast<const char*>(data), size));
-  return 0;
-}
-
-#else
-
-namespace {
 
 std::vector<int64_t> GoodProgram(Random* random) {
   tofu::Program program;
@@ -131,7 +112,5 @@ int main(int argc, char** argv) {
     }
   }
   std::printf("%llu broken programs and texts\n", static_cast<unsigned long long>(seed));
-  return 0;
+  return tofu_test::Finish("decoders");
 }
-
-#endif
