@@ -1,9 +1,7 @@
 """`python -m tofu ops` and `verify`: output, files and refusals."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -84,13 +82,13 @@ def test_verify_of_a_gradient_runs_its_operator():
     assert json.loads(result.stdout)["cases"] == 3
 
 
-def test_verify_loads_user_descriptions(tmp_path):
+def test_verify_loads_user_descriptions(descriptions, tmp_path, monkeypatch):
     (tmp_path / "my_descriptions.py").write_text(USER_DESCRIPTIONS)
-    command = [sys.executable, "-m", "tofu", "verify", "erfinv", "--module", "my_descriptions", "--examples", "3"]
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 1
-    assert "erfinv: output 0 of the description is off by" in done.stdout
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_descriptions", raising=False)
+    result = run("verify", "erfinv", "--module", "my_descriptions", "--examples", "3")
+    assert result.exit_code == 1
+    assert "erfinv: output 0 of the description is off by" in result.output
 
 
 USER_DESCRIPTIONS = """
