@@ -43,22 +43,6 @@ def test_ops_as_json_has_the_totals():
     assert found["description_lines"]["median"] <= 3
 
 
-@pytest.mark.parametrize(
-    ("options", "fragments"),
-    [
-        (("Convolutoin", "--shape", "4,6"), ["no operator Convolutoin", "Convolution"]),
-        (("FullyConnected", "--shape", "4,6"), ["num_hidden"]),
-        (("FullyConnected", "--shape", "4,6", "--attribute", "num_hiden=5"), ["Cannot find argument 'num_hiden'"]),
-        (("tanh", "--attribute", "a=3"), ["--attribute belongs to one signature"]),
-        (("Custom",), ["no built-in case of Custom", "--shape", "--module"]),
-        (("FullyConnected", "--shape", "4x6", "--attribute", "num_hidden=5"), ["D0,D1", "4x6"]),
-        (("FullyConnected", "--shape", "4,6", "--attribute", "num_hidden"), ["NAME=VALUE"]),
-    ],
-)
-def test_wrong_options_of_verify_are_refused(options, fragments):
-    assert_refused(run("verify", *options), *fragments)
-
-
 def test_verify_records_all_descriptions(monkeypatch):
     written = {}
     described = {name: DESCRIPTIONS[name] for name in ("tanh", "_backward_tanh")}

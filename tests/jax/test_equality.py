@@ -27,7 +27,7 @@ def small(monkeypatch):
 def test_differences_are_reported_and_saved(small, monkeypatch, tmp_path):
     path, arguments = (tmp_path / "results.jsonl", ["--models", "one_product", "--workers", "2", "--plans", "1"])
     monkeypatch.setattr(jax_equality, "LIMIT", -1.0)  # nothing is near enough
-    monkeypatch.setattr(campaigns, "_run_in_processes", lambda _, cases, *__: map(run_case, cases))
+    monkeypatch.setattr(campaigns, "_run_in_processes", lambda _, cases, *__: map(jax_equality.run_case, cases))
     found = CliRunner().invoke(jax_equality.main, [*arguments, "--results", str(path)])
     assert found.exit_code == 1
     assert "one_product, float64, 2 workers, the default plan: off by" in found.output
