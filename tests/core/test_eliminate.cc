@@ -73,10 +73,12 @@ void TestLargeTablesAgainstExhaustiveSearch() {
 
 void TestDominatedValuesDoNotMatter() {
   for (uint64_t seed = 0; seed < 400; ++seed) {
-    const PairwiseProblem problem = DrawProblem(seed);
-    const EliminationResult found = EliminateUndominated(problem);
-    CHECK(found.weight == FindLeast(problem));
-    CHECK(EvaluatePairwise(problem, found.values) == found.weight);
+    for (const PairwiseProblem& problem :
+         {DrawProblem(seed), tofu_test::DrawProblem(seed), tofu_test::DrawProblem(seed, 2)}) {
+      const EliminationResult found = EliminateUndominated(problem);
+      CHECK(found.weight == FindLeast(problem));
+      CHECK(EvaluatePairwise(problem, found.values) == found.weight);
+    }
   }
 }
 
