@@ -200,15 +200,6 @@ def test_sums_that_kernels_add_to():
     assert _mxnet.check_engine_view(elsewhere) == ["total is left out, but second is not added in its buffer"]
 
 
-def test_a_writer_waits_for_all_readers():
-    """A state is read before it is changed: its reader reads what is overwritten before the change."""
-    state, made = ("state", 0, None, [0]), ("made", 0, [], [1])
-    early, other = ("early", 1, [(0, READ), (1, READ)], [2]), ("other", 1, [(1, READ)], [3])
-    view = view_of([state, made, early, other, ("over", 0, [], [1]), ("change", 0, [(0, CHANGE), (4, READ)], [4])], [5])
-    assert is_always_right(view)
-    assert _mxnet.check_engine_view(view) == []
-
-
 def test_fixed_gamma_is_changed():
     """MXNet's BatchNorm writes ones over a fixed gamma, which races with a fetch of another worker."""
     graph = JsonGraph()

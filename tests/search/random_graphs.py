@@ -28,6 +28,7 @@ class Read:
     addend_axes: list = field(default_factory=list)
     fill: float = 0.0
     is_read: bool = True
+    is_held: bool = False  # written in place
     absent: tuple | None = None  # (dimension, row) of one that the tensor lacks
 
 
@@ -81,7 +82,7 @@ class GraphSpec:
         for o in self.operators:
             graph.add_operator(
                 o.extents,
-                [(r.tensor, r.rows, r.addend_axes, r.fill, False, r.is_read) for r in o.reads],
+                [(r.tensor, r.rows, r.addend_axes, r.fill, r.is_held, r.is_read) for r in o.reads],
                 [(w.tensor, w.rows, w.combine) for w in o.written],
                 o.phase,
                 o.group,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.search.cell_model import CellModel
-from tests.search.random_graphs import GraphSpec, concatenate, elementwise, random_graph
+from tests.search.random_graphs import random_graph
 from tofu import _core
 
 FACTORS = [(2,), (3,), (2, 2), (3, 2)]
@@ -116,22 +116,3 @@ def test_evaluate_counts_random_plans(factors, stages_small_sums):
         assert cost.total_bytes == levels[-1], f"seed {seed}"
         assert cost.step_bytes == [b - a for a, b in zip([0, *levels[1:-1]], levels[1:], strict=True)]
         assert sum(item[3] for item in cost.items) == cost.total_bytes
-
-
-def test_misaligned_layouts_cost_more():
-    """Placed (0, 0), half of a tensor moves if it is read as (0, 1), and three quarters as (1, 0)."""
-    spec = GraphSpec()
-    x = spec.tensor((8, 8))
-    elementwise(spec, [x])
-    for read_as, moved in (((0, 1), 0.5), ((1, 0), 0.75)):
-        cost = _core.evaluate(spec.native(), [2, 2], np.array([read_as]), np.array([(0, 0), (0, 0)]))
-        assert cost.total_bytes == moved * 8 * 8 * 4
-
-
-def test_parts_of_a_concatenation_fetch_missing_columns():
-    """Halves of 4 columns each miss one column of 4 elements."""
-    spec = GraphSpec()
-    z = concatenate(spec, spec.tensor((4, 6)), spec.tensor((4, 2)))
-    spec.outputs.append(z)
-    cost = _core.evaluate(spec.native(), [2], np.array([(1,)]), np.array([(1,), (1,), (1,)]))
-    assert [item[1:4] for item in cost.items] == [(0, 0, 16), (1, 0, 16)]

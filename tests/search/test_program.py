@@ -148,22 +148,27 @@ def test_the_forward_program_has_forward_operators_only():
         _core.emit(spec.native(), [2], *arrays, [0], [(4, None)])
 
 
+@pytest.mark.parametrize(
+    ("phases", "requests", "message"),
+    [
+        ([3], [], "phase 3"),
+        ([0], [(3, [])], "0 choices"),
+        ([0], [(3, [2])], "choice 2"),
+        ([0], [(9, None)], "tensor 9"),
+    ],
+)
+def test_wrong_requests_are_refused(phases, requests, message):
+    with pytest.raises(ValueError, match=message):
+        _core.emit(make_chain().native(), [2], np.zeros((4, 1)), np.zeros((5, 1)), phases, requests)
+
+
 def test_tensors_written_in_place_must_be_the_shard():
     spec = GraphSpec()
     x, state = spec.tensor((8, 8)), spec.tensor((8,), replicable=True)
     y = spec.tensor((8, 8))
-    spec.operator([8, 8], [Read(x, [row(0), row(1)]), Read(state, [row(1)])], [Written(y, [row(0), row(1)], [0, 0])])
-    graph = _core.Graph()
-    for t in spec.tensors:
-        graph.add_tensor(list(t.shape), 4, t.replicable, 0)
-    graph.add_operator(
-        [8, 8],
-        [(x, [row(0), row(1)], [], 0.0), (state, [row(1)], [], 0.0, True)],
-        [(y, [row(0), row(1)], [0, 0])],
-        0,
-        0,
-        0,
-    )
+    reads = [Read(x, [row(0), row(1)]), Read(state, [row(1)], is_held=True)]
+    spec.operator([8, 8], reads, [Written(y, [row(0), row(1)], [0, 0])])
+    graph = spec.native()
     for axis, layout in ((0, -1), (1, 0)):
         result = _core.search_recursive(graph, [2], {0: [axis]})
         assert result.tensors[state].tolist() == [layout]

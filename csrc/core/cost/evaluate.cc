@@ -2,7 +2,6 @@
  * \file evaluate.cc
  * \brief Checks and costs of whole plans, without tables.
  */
-#include <algorithm>
 #include <stdexcept>
 #include <string>
 

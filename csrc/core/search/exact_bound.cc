@@ -8,7 +8,6 @@
 #include <cmath>
 #include <memory>
 #include <stdexcept>
-#include <utility>
 #include <vector>
 
 #include "core/bounds/bound.h"

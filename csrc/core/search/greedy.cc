@@ -5,7 +5,6 @@
 #include "core/search/greedy.h"
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 #include <tuple>
 

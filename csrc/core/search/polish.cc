@@ -4,7 +4,6 @@
  */
 #include "core/search/polish.h"
 
-#include <numeric>
 #include <vector>
 
 namespace tofu {

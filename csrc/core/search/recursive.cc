@@ -4,7 +4,6 @@
  */
 #include "core/search/recursive.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -34,7 +33,7 @@ class RecursiveSearch {
     SearchResult result;
     int64_t total_bytes = 0;
     for (int step = 0; step < grid_.num_steps(); ++step) {
-      const int64_t bytes = RunStep(step, &result);
+      const int64_t bytes = RunStep(step);
       result.step_bytes.push_back(bytes - total_bytes);
       total_bytes = bytes;
       if (progress) progress(step + 1, total_bytes);
@@ -125,7 +124,7 @@ class RecursiveSearch {
   }
 
   /*! \brief Fix the next choice of every variable. Return the bytes of the steps so far. */
-  int64_t RunStep(int step, SearchResult* result) {
+  int64_t RunStep(int step) {
     const std::vector<std::vector<int>> domains = variables_.Domains(step, histories_);
     tables_.SetGrid(grid_.Prefix(step + 1));
     const std::vector<ChoiceList> lists = ExtendHistories(domains);
@@ -134,7 +133,6 @@ class RecursiveSearch {
     AddHolding(grid_.Prefix(step + 1), lists, &problem);
     AddCosts(lists, &problem);
     const EliminationResult best = Solve(std::move(problem));
-    result->largest_table = std::max(result->largest_table, best.largest_table);
     for (size_t v = 0; v < domains.size(); ++v) histories_[v].push_back(domains[v][best.values[v]]);
     const int64_t bytes = WeightBytes(best.weight);
     if (bytes >= kForbiddenBytes) ReportForbidden(step, lists, best);

@@ -25,7 +25,6 @@ namespace tofu {
 struct SearchResult {
   Assignment assignment;
   std::vector<int64_t> step_bytes;  // increments; they sum to the plan's cost
-  size_t largest_table = 0;         // entries of the largest elimination table
 };
 
 /*! \brief Receives (steps done, bytes so far). An exception from it ends the search. */

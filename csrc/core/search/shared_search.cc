@@ -6,9 +6,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>

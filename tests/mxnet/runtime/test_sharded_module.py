@@ -164,11 +164,6 @@ def test_one_head_gradient_needs_no_list():
         np.testing.assert_array_equal(gradient, gradients[0])
 
 
-def test_compressed_gradients_are_refused():
-    with pytest.raises(tofu.UnsupportedError, match=r"compression_params=\{'type': '2bit'\}[\s\S]*Leave it out"):
-        tofu.mod.Module(mlp().symbol, ngpus=2, compression_params={"type": "2bit"})
-
-
 def test_input_gradients_keep_the_context_of_their_group(caplog):
     with mx.AttrScope(ctx_group="left"):
         left = mx.sym.Variable("a") * 2
@@ -290,14 +285,6 @@ def test_batches_without_labels_and_of_other_sizes():
         assert_all_close(found, outputs[0], rtol=1e-11)
 
 
-def test_a_wrong_batch_is_named():
-    module = start(tofu.mod.Module(model(), ngpus=2), SGD)
-    with pytest.raises(tofu.TofuError, match=r"a list of arrays in its `data`, not a NDArray"):
-        module.forward(mx.nd.ones((BATCH, FEATURES)))
-    with pytest.raises(tofu.ShapeError, match="2 arrays for the 1 inputs data"):
-        module.forward(mx.io.DataBatch([mx.nd.ones((BATCH, FEATURES))] * 2, []))
-
-
 def test_states_are_carried_from_batch_to_batch():
     cell = mx.rnn.LSTMCell(6, prefix="lstm_")
     begin = cell.begin_state(func=mx.sym.Variable)
@@ -318,13 +305,6 @@ def test_states_are_carried_from_batch_to_batch():
         assert not set(names) & set(module.get_params()[0])
     for found in results[1:]:
         assert_all_close(found, results[0], rtol=1e-11)
-
-
-@pytest.mark.parametrize("given", [{}, {"states": [], "value": 1}, {"states": [mx.nd.ones((6, 4))]}])
-def test_wrong_states_are_named(given):
-    module = start(tofu.mod.Module(model(), ngpus=2), SGD)
-    with pytest.raises(tofu.TofuError, match=r"set_states takes either|set_states got 1 arrays for the 0 states"):
-        module.set_states(**given)
 
 
 def test_optimizer_and_updater_are_mxnets():
