@@ -146,11 +146,11 @@ def run_module(name: str, workers: int, plan: str) -> list[float]:
     labels = [label for label in model.symbol.list_arguments() if label.endswith("label")]
     shapes, _, _ = model.symbol.infer_shape(**model.shapes)
     known = dict(zip(model.symbol.list_arguments(), shapes, strict=True))
-    data = [(one, shape) for one, shape in model.shapes.items() if one not in labels]
+    data = [(name, shape) for name, shape in model.shapes.items() if name not in labels]
     rows = data[0][1][0]
     # MXNet asks for one batch size of all inputs whose layout has an N.
-    label = [mx.io.DataDesc(one, known[one], layout="N" if known[one][0] == rows else "T") for one in labels]
-    names = {"data_names": [one for one, _ in data], "label_names": labels}
+    label = [mx.io.DataDesc(name, known[name], layout="N" if known[name][0] == rows else "T") for name in labels]
+    names = {"data_names": [name for name, _ in data], "label_names": labels}
     if workers == 1:
         module = mx.mod.Module(model.symbol, **names)
     else:
@@ -163,7 +163,7 @@ def run_module(name: str, workers: int, plan: str) -> list[float]:
     module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 1e-4, "momentum": 0.9})
     rng = np.random.RandomState(0)
     batch = mx.io.DataBatch(
-        [mx.nd.array(rng.rand(*shape)) for _, shape in data], [mx.nd.zeros(one.shape) for one in label]
+        [mx.nd.array(rng.rand(*shape)) for _, shape in data], [mx.nd.zeros(described.shape) for described in label]
     )
     return time_steps(module, batch, STEPS, WARMING)
 

@@ -33,5 +33,5 @@ class Case:
     def draw_inputs(self, seed: int = 0) -> list[Array]:
         """Return an array for each argument."""
         random = np.random.RandomState(seed)
-        given = (Numbers(-2, 2, one) if isinstance(one, tuple) else one for one in self.inputs)
-        return [read_given(one).draw(random) for one in given]
+        given = (Numbers(-2, 2, value) if isinstance(value, tuple) else value for value in self.inputs)
+        return [read_given(value).draw(random) for value in given]

@@ -150,8 +150,8 @@ def dynamic_slice(operand, *starts, slice_sizes, literals=(), first=(), rows=())
         at = dict(zip(sliced, v, strict=True))
         is_here = [position(at[d]) + first[d] == begins[d] + position(i[d]) for d in sliced]
         value = operand[tuple(at.get(d, i[d]) for d in range(operand.ndim))]
-        for one in is_here:
-            value = where(one, value, 0.0)
+        for condition in is_here:
+            value = where(condition, value, 0.0)
         return value
 
     return output(names, lambda *i: Sum(lambda *v: taken(i, v), names=" ".join(f"v{d}" for d in sliced)))

@@ -145,7 +145,7 @@ def test_stacks_are_recognized():
     pair = lambda x, y: lambda i, j: where(position(i) == 0, x[j], 0.0) + where(position(i) == 1, y[j], 0.0)  # noqa: E731
     access = analyse(describe(pair), {}, [(4,), (4,)], [(2, 4)])
     assert (access.axes, access.fetched_axes) == (("i", "j"), ("i",))
-    assert [one.absent for one in access.inputs] == [Absent(0, Row(((0, 1),), -n, 1 - n)) for n in (0, 1)]
+    assert [read.absent for read in access.inputs] == [Absent(0, Row(((0, 1),), -n, 1 - n)) for n in (0, 1)]
     third = lambda x: scatter(lambda i, j: ((i,), where(position(j) == 2, x[i, j], 0.0)))  # noqa: E731
     access = analyse(describe(third), {}, MATRIX, [(4,)])
     assert (access.axes, access.fetched_axes, access.inputs[0].absent) == (("i", "j"), ("j",), None)

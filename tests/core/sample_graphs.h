@@ -108,14 +108,14 @@ inline tofu::Assignment DrawAssignment(const Graph& graph, const tofu::WorkerGri
   tofu::Assignment assignment;
   for (int id = 0; id < graph.num_operators(); ++id) {
     std::vector<int> choice;
-    while (static_cast<int>(choice.size()) < grid.num_steps()) {
+    while (static_cast<int>(choice.size()) < grid.num_rounds()) {
       choice.push_back(draw(ListChoices(graph, grid, {false, id}, choice)));
     }
     assignment.operators.push_back(choice);
   }
   for (int id = 0; id < graph.num_tensors(); ++id) {
     std::vector<int> layout;
-    while (static_cast<int>(layout.size()) < grid.num_steps()) {
+    while (static_cast<int>(layout.size()) < grid.num_rounds()) {
       layout.push_back(draw(ListChoices(graph, grid, {true, id}, layout)));
     }
     assignment.tensors.push_back(layout);

@@ -76,7 +76,7 @@ void TestOneWorkerNeedsNoFetches() {
   const Graph graph = DrawGraph(7);
   const WorkerGrid grid({});
   const SearchResult result = SearchRecursive(graph, grid, {}, nullptr);
-  CHECK(result.step_bytes.empty());
+  CHECK(result.round_bytes.empty());
   const Program program = EmitProgram(graph, grid, result.assignment, {0}, {});
   for (const ProgramNode& node : program.nodes) CHECK(node.kind != NodeKind::kFetch);
 }

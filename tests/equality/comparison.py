@@ -32,7 +32,7 @@ def compare(executor, values, step, weights, steps: int = 1, tolerance: float = 
     check_graph(executor.partition)
     found, found_weights, moved = run_partitioned(executor, values, steps)
     assert moved == executor.partition.plan.communication_bytes
-    assert [one for one in compare_numbers(found, step) if not one.error < tolerance] == []
+    assert [difference for difference in compare_numbers(found, step) if not difference.error < tolerance] == []
     assert weight_error(found_weights, weights) < max(tolerance, WEIGHT_TOLERANCE)
 
 

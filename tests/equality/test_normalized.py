@@ -105,7 +105,7 @@ def test_a_computed_fixed_gamma(hints):
     """The kernel sets its own copy to 1."""
     shape = (6, 8, 5, 4)
     data, gamma = mx.sym.Variable("data"), mx.sym.Variable("gamma")
-    nets = [mx.sym.BatchNorm(data, gamma=one, fix_gamma=True, name="bn") for one in (gamma, 2 * gamma)]
+    nets = [mx.sym.BatchNorm(data, gamma=scale, fix_gamma=True, name="bn") for scale in (gamma, 2 * gamma)]
     rng = np.random.RandomState(0)
     values = {name: rng.uniform(0.5, 1.5, 8) for name in ("gamma", "bn_beta", "bn_moving_mean", "bn_moving_var")}
     values["data"] = rng.uniform(-1, 1, shape)

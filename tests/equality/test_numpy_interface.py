@@ -97,7 +97,7 @@ def build_deviations() -> Model:
         numpy.std(data, axis=(0, 1), ddof=2),
     ]
     loss = mx.sym.MakeLoss(mx.sym.sin(data.as_nd_ndarray()))
-    outputs = [loss, *(mx.sym.BlockGrad((one * 2).as_nd_ndarray()) for one in found)]
+    outputs = [loss, *(mx.sym.BlockGrad((array * 2).as_nd_ndarray()) for array in found)]
     return Model(mx.sym.Group(outputs), {"data": (6, 5, 4)}, 5)
 
 

@@ -185,14 +185,14 @@ def test_a_transfer_of_other_elements_is_found():
 
 
 def test_every_collective_is_checked_and_run():
-    kinds = {one.__name__ for one in CHECKED}
+    kinds = {collective.__name__ for collective in CHECKED}
     assert {*kinds, "Exchange"} == {name.strip() for name in Collective.split("|")}
-    assert kinds == {one.__name__ for one in RULES}
+    assert kinds == {collective.__name__ for collective in RULES}
 
 
 def test_a_repeated_addend_is_not_a_reduction():
     program, transfer = make_program(split_boxes((REPLICATED, 0), (2, 2)), split_boxes((1, 0), (2, 2)), (2, 2), (0,))
-    assert not any(isinstance(one, Exchange) for one in recognize(program, transfer))
+    assert not any(isinstance(collective, Exchange) for collective in recognize(program, transfer))
     first, *others = transfer.pieces
     repeated = first._replace(reads=(first.reads[0],) * 2)
     (exchange,) = recognize(program, replace(transfer, pieces=(repeated, *others)))

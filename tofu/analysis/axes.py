@@ -102,9 +102,9 @@ class _Evaluation:
         first = sum(ranks[: read[0]])
         own = slice(first, first + ranks[read[0]])
         indices, sizes = self.numbers.dimensions[own], self.sizes[own]
-        if any(len(one) != 1 for one in indices):
+        if any(len(index) != 1 for index in indices):
             return False
-        spans = [_span(one[0], self.extents) for one in indices]
+        spans = [_span(index[0], self.extents) for index in indices]
         return any(low > 0 or high + 1 < size for (low, high), size in zip(spans, sizes, strict=True))
 
     def _check_extents(self) -> None:

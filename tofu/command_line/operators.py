@@ -274,7 +274,9 @@ def _summarise(results: Sequence[CaseResult], entries: Mapping[str, Entry]) -> d
         "refused": sum(result.trials.refused for result in results),
         "problems": {str(result.case): list(result.problems) for result in results if result.problems},
         "reproducers": [repr(result.trials.failure) for result in results if result.trials.failure is not None],
-        "explained": [f"{one.op}: {one.cut}: {reason}" for result in results for one, reason in result.explained],
+        "explained": [
+            f"{missing.op}: {missing.cut}: {reason}" for result in results for missing, reason in result.explained
+        ],
     }
 
 

@@ -117,7 +117,7 @@ class StepMemory(Report):
     def columns(self) -> list[tuple[str, StepDeviceMemory]]:
         """One device, a worker, and XLA's count."""
         devices = (self.one_device, self.worker, self.compiled)
-        return [(one.name, one) for one in devices if one is not None]
+        return [(device.name, device) for device in devices if device is not None]
 
     @property
     def largest(self) -> StepDeviceMemory:
@@ -171,7 +171,7 @@ def read_worker_program(program: SpmdProgram) -> Step:
     shape, names = program.workers.mesh_axes
     mesh: Any = AbstractMesh(shape, names, axis_types=(AxisType.Auto,) * len(names))
     closed = jax.make_jaxpr(program.map_over_mesh(mesh))(*program.argument_structs(mesh))
-    (call,) = (one for one in closed.jaxpr.eqns if one.primitive.name == "shard_map")
+    (call,) = (eqn for eqn in closed.jaxpr.eqns if eqn.primitive.name == "shard_map")
     jaxpr, _ = find_body(call)
     local = dict(zip(call.invars, jaxpr.invars, strict=True))
     constants = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))

@@ -146,8 +146,8 @@ class Lockstep:
         if transfer is None:
             yield value
         else:
-            for one in transfer.inputs:
-                yield from self.find_base(one)
+            for number in transfer.inputs:
+                yield from self.find_base(number)
 
 
 def align(program: Program, factors: Sequence[int], find_shards: Callable[[int], tuple[Box, ...]]) -> Lockstep:
@@ -244,7 +244,7 @@ class _Aligner:
         own = self.shard_entries.get(tensor)
         if own is not None and tensor not in self.open:
             shards = self.find_tensor(tensor)
-            if all(one in (None, other) for one, other in zip(entries, own, strict=True)):
+            if all(entry in (None, other) for entry, other in zip(entries, own, strict=True)):
                 return shards
         return self._make(tensor, entries, self._complete(entries))
 
@@ -303,7 +303,7 @@ class _Aligner:
                 continue
             added.add(entry)
             for piece in node.pieces:
-                sources = tuple((node.inputs[one.input], one.begin, one.along) for one in piece.sources)
+                sources = tuple((node.inputs[source.input], source.begin, source.along) for source in piece.sources)
                 if len(sources) == 1 and self._is_partial_sum(sources[0][0], tensor, entries):
                     ((part, begin, along),) = sources
                     offset = self._find_offset(part, boxes)
@@ -322,7 +322,7 @@ class _Aligner:
         fill = max(fills, default=0.0)
         same: Hashable = None
         if inputs == (self.shards.get(tensor),):  # a region, or a result in another layout
-            same = tensor, boxes, fill, tuple((one.reader, one.begin, one.extent) for one in read)
+            same = tensor, boxes, fill, tuple((piece_.reader, piece_.begin, piece_.extent) for piece_ in read)
             if same in self.regions:
                 self.known[entries] = self.regions[same]
                 return self.regions[same]
@@ -355,7 +355,7 @@ class _Aligner:
         node = self.nodes[part.node]
         for piece in node.pieces:
             begin = tuple(map(sum, zip(piece.begin, offset, strict=True)))
-            sources = tuple((node.inputs[one.input], one.begin, one.along) for one in piece.sources)
+            sources = tuple((node.inputs[source.input], source.begin, source.along) for source in piece.sources)
             yield _Cut(node.worker, begin, piece.extent, sources)
 
     def _find_inputs(self, tensor: int, pieces: Sequence[_Cut]) -> tuple[tuple[int, ...], list[TransferPiece]]:
@@ -378,7 +378,9 @@ class _Aligner:
             kind, number, position = key
             if kind == "fetched":
                 lists = (fetched.get((number, worker), []) for worker in range(self.program.workers))
-                numbers[key] = self.find(tuple(one[position] if position < len(one) else None for one in lists))
+                numbers[key] = self.find(
+                    tuple(values_[position] if position < len(values_) else None for values_ in lists)
+                )
             else:
                 numbers[key] = self.find_tensor(number) if kind == "shards" else number
         inputs = tuple(dict.fromkeys(numbers.values()))
@@ -387,5 +389,8 @@ class _Aligner:
             entry, begin, along = source
             return Read(inputs.index(numbers[keys[entry]]), self.nodes[entry.node].worker, begin, along)
 
-        found = [TransferPiece(one.reader, one.begin, one.extent, tuple(map(read_from, one.sources))) for one in pieces]
+        found = [
+            TransferPiece(piece_.reader, piece_.begin, piece_.extent, tuple(map(read_from, piece_.sources)))
+            for piece_ in pieces
+        ]
         return inputs, found

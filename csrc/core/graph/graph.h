@@ -19,7 +19,7 @@
 
 namespace tofu {
 
-/*! \brief The choice of a step is the index of an axis or dimension, or this value. */
+/*! \brief The choice of a round is the index of an axis or dimension, or this value. */
 constexpr int kReplicated = -1;
 
 /*! \brief The most bytes of a tensor in a step: two fetches of all of it are counted in 63 bits. */
@@ -149,11 +149,11 @@ class Graph {
    * in the graph. \throws std::invalid_argument as AddOperator does */
   void ShareChoices(const std::vector<std::pair<int, int>>& bound);
 
-  /*! \brief Let the search replicate a tensor at any step for `price` per byte that a worker holds.
-   * Tied tensors must have equal prices, or none. */
+  /*! \brief Let the search replicate a tensor in any round for `price` per byte that a worker
+   * holds. Tied tensors must have equal prices, or none. */
   void Hold(int tensor, double price);
 
-  /*! \brief Let the search have every worker compute the whole operator at any step. */
+  /*! \brief Let the search have every worker compute the whole operator in any round. */
   void Repeat(int op);
 
   /*! \brief Split dimensions and axes only into equal parts from now on. */

@@ -1,6 +1,6 @@
 /*!
  * \file exact.h
- * \brief The exact search: chooses all steps of the recursion at once, and proves the result.
+ * \brief The exact search: chooses all rounds of the recursion at once, and proves the result.
  *
  * Every variable takes a sequence of choices (exact_problem.h). Values that cannot be in an optimal
  * plan are removed, until elimination (eliminate.h) solves the rest:

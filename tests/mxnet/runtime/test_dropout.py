@@ -84,7 +84,7 @@ def test_outputs_and_gradients_use_the_drawn_masks(hints):
 def test_masks_differ_between_workers():
     masks = list(Run({"drop": "i0"}).masks.values())
     assert len(masks) == 4
-    assert all((one != other).any() for i, one in enumerate(masks) for other in masks[:i])
+    assert all((mask != other).any() for i, mask in enumerate(masks) for other in masks[:i])
     assert 0.3 < np.mean([mask > 0 for mask in masks]) < 0.7
 
 

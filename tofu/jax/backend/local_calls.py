@@ -81,8 +81,8 @@ class LocalCall:
     def run(self, operands: list[Any]) -> list[Any]:
         """Return the results."""
         operands = list(operands)
-        for one in self.repeated:
-            operands[one.operand] = one.leave_out(operands[one.operand], self.workers)
+        for repeat in self.repeated:
+            operands[repeat.operand] = repeat.leave_out(operands[repeat.operand], self.workers)
         rule = RULES.get(self.equation.primitive.name)
         if rule is not None:
             return rule(self, operands)
@@ -116,15 +116,15 @@ def make_call(
     """
     operator = compute.operator
     access = choices.problem.accesses[operator]
-    inputs, outputs = ([values[one] for one in listed] for listed in (compute.inputs, compute.outputs))
-    shapes = [one.shape for one in inputs], [one.shape for one in outputs]
+    inputs, outputs = ([values[number] for number in listed] for listed in (compute.inputs, compute.outputs))
+    shapes = [value.shape for value in inputs], [value.shape for value in outputs]
     changed = [
         access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shapes)
         for part in list_parts(choices, operator)
     ]
     parameters = share_parameters(equation, changed)
     repeated = find_repeated_elements(equation, access, count_own_positions(choices, operator))
-    return LocalCall(equation, parameters, changed, [one.boxes for one in outputs], workers, repeated)
+    return LocalCall(equation, parameters, changed, [value.boxes for value in outputs], workers, repeated)
 
 
 def find_repeated_elements(

@@ -76,7 +76,7 @@ def shard_batch(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple
             mesh, len(shape), {shape.index(arguments.batch): names} if arguments.batch in shape else {}
         )
 
-    return tuple(list(map(place, jax.tree.leaves(one))) for one in arguments.data)
+    return tuple(list(map(place, jax.tree.leaves(argument))) for argument in arguments.data)
 
 
 def data_parallel(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:

@@ -180,7 +180,7 @@ def _find_numbers(builder: StepBuilder, operand: Operand, depth: int = 4) -> np.
     maker = builder.find_maker(operand)
     if maker is None or maker.primitive.name not in CONSTANTS:
         return None
-    values = [_find_numbers(builder, one, depth - 1) for one in maker.inputs]
+    values = [_find_numbers(builder, operand, depth - 1) for operand in maker.inputs]
     if any(value is None for value in values):
         return None
     with jax.ensure_compile_time_eval():
@@ -209,6 +209,6 @@ def _trace(
     builder: StepBuilder, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand]
 ) -> list[Operand]:
     given = [builder.find_type(operand) for operand in operands]
-    described = [jax.ShapeDtypeStruct(one.shape, one.dtype, weak_type=one.weak_type) for one in given]
+    described = [jax.ShapeDtypeStruct(array.shape, array.dtype, weak_type=array.weak_type) for array in given]
     closed = jax.make_jaxpr(function)(*described)
     return builder.inline_closed(closed, operands, equation)

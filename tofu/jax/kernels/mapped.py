@@ -91,21 +91,21 @@ def _inline(equation: Any) -> list[Any]:
 
 def _has_shard_map(jaxpr: Jaxpr) -> bool:
     return any(
-        one.primitive.name == "shard_map" or any(_has_shard_map(body.jaxpr) for body in list_bodies(one.params))
-        for one in jaxpr.eqns
+        eqn.primitive.name == "shard_map" or any(_has_shard_map(body.jaxpr) for body in list_bodies(eqn.params))
+        for eqn in jaxpr.eqns
     )
 
 
 def _names_axis(jaxpr: Jaxpr, axis: str) -> bool:
     return any(
-        any(axis in _list_names(one.params.get(name, ())) for name in NAMING)
-        or any(_names_axis(body.jaxpr, axis) for body in list_bodies(one.params))
-        for one in jaxpr.eqns
+        any(axis in _list_names(eqn.params.get(name, ())) for name in NAMING)
+        or any(_names_axis(body.jaxpr, axis) for body in list_bodies(eqn.params))
+        for eqn in jaxpr.eqns
     )
 
 
 def _list_names(value: Any) -> list[str]:
-    return [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, str)]
+    return [name for name in (value if isinstance(value, tuple) else (value,)) if isinstance(name, str)]
 
 
 def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:

@@ -55,8 +55,10 @@ class CaseReport:
     @property
     def problems(self) -> tuple[str, ...]:
         """Everything to fix, in a description, the analysis, the backend or the case."""
-        found = [f"{one.report.op}: {problem}" for one in self.verified for problem in one.problems]
-        return tuple(dict.fromkeys((*found, *(f"{one.op}: missing strategy {one.cut}" for one in self.missing))))
+        found = [f"{verified.report.op}: {problem}" for verified in self.verified for problem in verified.problems]
+        return tuple(
+            dict.fromkeys((*found, *(f"{missing.op}: missing strategy {missing.cut}" for missing in self.missing)))
+        )
 
 
 @cache
@@ -121,12 +123,12 @@ def verify_case(case: Case, numbers: Collection[int], seed: int = 0, search: boo
             verified.append(done)
     _run_case.cache_clear()
     jax.clear_caches()  # frees the programs of this case
-    reasons = [(one, explain(one, EXPLANATIONS)) for one in dict.fromkeys(found)]
+    reasons = [(missing, explain(missing, EXPLANATIONS)) for missing in dict.fromkeys(found)]
     return CaseReport(
         case.name,
         tuple(verified),
-        tuple(one for one, reason in reasons if reason is None),
-        tuple((one, reason) for one, reason in reasons if reason is not None),
+        tuple(missing for missing, reason in reasons if reason is None),
+        tuple((missing, reason) for missing, reason in reasons if reason is not None),
     )
 
 
@@ -137,7 +139,9 @@ def _find_missing(node: EquationCase, case: Case, number: int, seed: int) -> Ite
     """
     found = find_missing(node)
     for other in range(1, DRAWS):
-        found = found and tuple(one for one in find_missing(_make_node(case, number, seed + other)) if one in found)
+        found = found and tuple(
+            missing for missing in find_missing(_make_node(case, number, seed + other)) if missing in found
+        )
     return found
 
 

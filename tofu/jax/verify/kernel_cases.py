@@ -20,7 +20,7 @@ def tile(kernel: Any, grid: tuple[int, ...], blocks: list[Any], out: Any, out_sh
     """Return a function that runs a kernel over a grid. `blocks` and `out` are pairs of a shape and an index map."""
 
     def run(*arrays: Any) -> Any:
-        specs = [pl.BlockSpec(*one) for one in blocks]
+        specs = [pl.BlockSpec(*block) for block in blocks]
         result = jax.ShapeDtypeStruct(out_shape, arrays[0].dtype)
         call = pl.pallas_call(
             kernel, grid=grid, in_specs=specs, out_specs=pl.BlockSpec(*out), out_shape=result, interpret=True
@@ -84,7 +84,7 @@ def call_attention(q: Any, k: Any, v: Any, *others: Any, is_heads_first: bool, h
 
     def name(is_backward: bool, run: Any) -> KernelCall:
         rule = find_attention_rule(shapes, is_heads_first, is_backward, has_more=not is_backward or has_bias)
-        kept = [one for one, shape in zip(rule.inputs, shapes, strict=False) if 0 not in shape]
+        kept = [group for group, shape in zip(rule.inputs, shapes, strict=False) if 0 not in shape]
         rule = type(rule)((*kept, *rule.inputs[len(shapes) :]), rule.outputs)
         return KernelCall(BACKWARD if is_backward else FORWARD, run, rule)
 

@@ -106,7 +106,7 @@ class EquationCase:
                 made = jax.eval_shape(lambda *inputs: self.evaluate(self.fill_operands(inputs), values), *given)
         except Exception:  # as above
             return None
-        return tuple(tuple(one.shape) for one in made)
+        return tuple(tuple(array.shape) for array in made)
 
 
 def make_array(numbers: Array, type_: ValueType) -> Any:
