@@ -33,7 +33,7 @@ from rich.table import Table
 
 import tofu
 from benchmarks.beside_mxnet import time_steps
-from tests.models.paper import Model, rnn, transformer, wresnet
+from tests.models.paper import PaperModel, rnn, transformer, wresnet
 from tests.shared.random_plans import random_plan
 from tofu.mxnet.calibration.calibrate import calibrate
 from tofu.mxnet.planning import plan_task
@@ -49,16 +49,16 @@ LEAST_TAU = 0.7
 LEAST_FETCH = 0.3
 
 
-def perceptron(batch: int, width: int, layers: int = 4) -> Model:
+def perceptron(batch: int, width: int, layers: int = 4) -> PaperModel:
     """Return a model of wide layers. At small batches it mostly transfers weights and their gradients."""
     net = mx.sym.Variable("data")
     for layer in range(layers):
         net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{layer}"), act_type="relu")
     net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=64, name="out"), name="softmax")
-    return Model(f"MLP {width} at {batch}", net, {"data": (batch, width)})
+    return PaperModel(f"MLP {width} at {batch}", net, {"data": (batch, width)})
 
 
-MODELS: Mapping[str, Callable[[], Model]] = {
+MODELS: Mapping[str, Callable[[], PaperModel]] = {
     "MLP 2048, batch 64": lambda: perceptron(64, 2048),
     "MLP 1024, batch 8": lambda: perceptron(8, 1024),
     "MLP 1024, batch 64": lambda: perceptron(64, 1024),
@@ -114,7 +114,7 @@ class SimulationRow:
         return abs(self.predicted - self.measured) / self.measured
 
 
-def make_plan(model: Model, workers: int, plan: str) -> Plan:
+def make_plan(model: PaperModel, workers: int, plan: str) -> Plan:
     """Return the plan that a configuration names: of an algorithm, by hints, or random."""
     base = Settings(workers=workers, cache=False)
     if plan == BY_BATCH:

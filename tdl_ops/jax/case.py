@@ -11,7 +11,7 @@ from tofu.verification.numbers import Given, Numbers, read_given
 
 
 @dataclass(frozen=True, init=False)
-class Case:
+class PrimitiveCase:
     """A function of arrays whose equations are verified. It includes its gradient if that is wanted.
 
     `inputs` are shapes, for numbers between -2 and 2, or other sources of numbers. Floating-point numbers are drawn in

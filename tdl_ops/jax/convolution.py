@@ -20,7 +20,7 @@ from tofu.tdl import Any, Sum, merge, mod, output, position, scatter, where
 
 
 @dataclass(frozen=True)
-class Dimension:
+class ConvolvedDimension:
     """Spatial dimension `d` of a convolution: the kernel's extent, and the parameters along it."""
 
     d: int
@@ -110,7 +110,7 @@ class Dimension:
 
 def _list_dimensions(sizes, strides, padding, lhs_dilation, rhs_dilation):
     numbers = zip(sizes, strides, [low for low, _ in padding], lhs_dilation, rhs_dilation, strict=True)
-    return [Dimension(d, *own) for d, own in enumerate(numbers)]
+    return [ConvolvedDimension(d, *own) for d, own in enumerate(numbers)]
 
 
 def _local_padding(local):

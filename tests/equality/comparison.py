@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.shared.random_plans import random_plan
 from tests.shared.training import (
     Arrays,
@@ -37,7 +37,7 @@ def compare(executor, values, step, weights, steps: int = 1, tolerance: float = 
 
 
 def compare_split(
-    model: Model,
+    model: PlainModel,
     workers: int,
     hints: Mapping[str, Any] | None = None,
     steps: int = 1,

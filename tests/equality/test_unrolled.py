@@ -6,7 +6,7 @@ import pytest
 
 import tofu
 from tests.equality.comparison import compare_split, list_operators
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.shared.training import all_shapes
 from tofu.errors import PlanError
 from tofu.plan import Plan
@@ -14,7 +14,7 @@ from tofu.plan import Plan
 TIME, BATCH, WIDTH, UNITS = 3, 4, 5, 6
 
 
-def recurrence(mode, layers=2, time=TIME, batch=BATCH, units=UNITS, **attributes) -> Model:
+def recurrence(mode, layers=2, time=TIME, batch=BATCH, units=UNITS, **attributes) -> PlainModel:
     """A fused RNN whose initial states have inferred shapes.
 
     The gradient of its data is requested, since MXNet's others are wrong without it.
@@ -26,7 +26,7 @@ def recurrence(mode, layers=2, time=TIME, batch=BATCH, units=UNITS, **attributes
     parameters = mx.sym.Variable("rnn_parameters")
     net = mx.sym.RNN(data, parameters, *begin, state_size=units, num_layers=layers, mode=mode, name="rnn", **attributes)
     losses = [mx.sym.MakeLoss(mx.sym.sin(output)) for output in net]
-    return Model(mx.sym.Group(losses), {"data": (time, batch, WIDTH)}, 2)
+    return PlainModel(mx.sym.Group(losses), {"data": (time, batch, WIDTH)}, 2)
 
 
 def draw(model):

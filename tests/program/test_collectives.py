@@ -27,7 +27,7 @@ from tofu.program.collectives import (
     find_rounds,
     recognize,
 )
-from tofu.program.lockstep import Lockstep, Read, Transfer, Value
+from tofu.program.lockstep import Lockstep, ProgramValue, Read, Transfer
 from tofu.program.lockstep import TransferPiece as Piece
 
 SHAPE = (24, 24)
@@ -85,7 +85,9 @@ def make_program(held, wanted, factors, summed=()):
             begin = tuple(b - a for (a, _), (b, _) in zip(own, common, strict=True))
             pieces.append(Piece(reader, begin, tuple(e - b for b, e in common), tuple(reads)))
     transfer = Transfer(1, (0,), tuple(pieces))
-    return Lockstep(GRAPH, factors, (Value(0, held), Value(0, wanted)), {0: 1}, {}, {1: transfer}, ()), transfer
+    return Lockstep(
+        GRAPH, factors, (ProgramValue(0, held), ProgramValue(0, wanted)), {0: 1}, {}, {1: transfer}, ()
+    ), transfer
 
 
 def list_next_layouts(layout, factors, cells):

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from tofu.tdl.expression import Call, Constant, Element, Index, OpaqueElement, Position, Reduction, Slice, Value
+from tofu.tdl.expression import Call, Constant, Element, Index, OpaqueElement, Position, Reduction, TensorSlice, Value
 from tofu.tdl.forms import Output
 from tofu.tdl.tracing import Trace
 from tofu.tdl.walk import children, walk
@@ -141,9 +141,9 @@ def _list_positions(value: Value) -> frozenset[str]:
 def _list_variables(value: Value) -> frozenset[str]:
     found: set[str] = set()
     for node in walk(value):
-        read: list[Element | Slice] = [node] if isinstance(node, Element) else []
+        read: list[Element | TensorSlice] = [node] if isinstance(node, Element) else []
         if isinstance(node, OpaqueElement):
-            read += [argument for argument in node.arguments if isinstance(argument, Slice)]
+            read += [argument for argument in node.arguments if isinstance(argument, TensorSlice)]
         for access in read:
             found.update(*(index.variables for index in access.indices if isinstance(index, Index)))
     return frozenset(found)

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from tofu.analysis.access import Absent, Combine, InputAccess, OperatorAccess, OutputAccess, Row
 from tofu.analysis.arithmetic import Arithmetic, count_arithmetic
-from tofu.analysis.evaluator import Evaluator, IndexNumbers, Numbers
+from tofu.analysis.evaluator import Evaluator, IndexNumbers, SignatureNumbers
 from tofu.analysis.movement import Shapes, find_absent
 from tofu.analysis.symbolic import OutputPattern, Pattern
 from tofu.errors import DescriptionError
@@ -230,7 +230,7 @@ class _Evaluation:
         if not is_padded:
             yield from self._compare_indices(axis, extents, local)
 
-    def _compare_indices(self, axis: str, extents: dict[str, int], local: Numbers) -> Iterator[str]:
+    def _compare_indices(self, axis: str, extents: dict[str, int], local: SignatureNumbers) -> Iterator[str]:
         for whole, part in zip(self.numbers.dimensions, local.dimensions, strict=True):
             for before, after in zip(whole, part, strict=True):
                 for (name, stride), (_, local_stride) in zip(before.terms, after.terms, strict=True):

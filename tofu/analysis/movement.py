@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tofu.analysis.evaluator import Evaluator, IndexNumbers, Numbers
+from tofu.analysis.evaluator import Evaluator, IndexNumbers, SignatureNumbers
 from tofu.analysis.symbolic import Pattern
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -28,7 +28,7 @@ class AbsentElement(NamedTuple):
 
 
 def find_absent(
-    pattern: Pattern, evaluator: Evaluator, numbers: Numbers, shapes: Shapes, *, takes_part: bool
+    pattern: Pattern, evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes, *, takes_part: bool
 ) -> tuple[AbsentElement | None, ...] | None:
     """Return what each tensor lacks if all elements of each read input move by one distance to each output; None otherwise.
 
@@ -78,7 +78,7 @@ def _match(
     return (absent, None) if larger is target else (None, absent)
 
 
-def _list_indices(evaluator: Evaluator, numbers: Numbers, shapes: Shapes) -> list[list[Indices]]:
+def _list_indices(evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes) -> list[list[Indices]]:
     dimensions = zip(evaluator.dimensions, numbers.dimensions, strict=True)
     rest = iter([None if dimension.is_whole else indices for dimension, indices in dimensions])
     return [[next(rest) for _ in shape] for shape in shapes]

@@ -30,7 +30,7 @@ from tofu.tdl.expression import (
     Position,
     RandomElement,
     Reduction,
-    Slice,
+    TensorSlice,
     Unread,
     Value,
     WholeDimension,
@@ -154,7 +154,7 @@ def analyse_symbolically(trace: Trace) -> Pattern:
 
 
 def _input_pattern(trace: Trace, position: int) -> InputPattern:
-    found: list[Element | Slice] = []
+    found: list[Element | TensorSlice] = []
     unread: set[int] = set()
     for value in _values(trace):
         found += [access for access in accesses(value) if access.tensor.position == position]

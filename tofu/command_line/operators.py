@@ -38,7 +38,7 @@ from tofu.mxnet.verify.coverage import (
 )
 from tofu.mxnet.verify.kernels import compose, describe_refusal
 from tofu.mxnet.verify.nodes import list_operators
-from tofu.mxnet.verify.record import Entry, make_entries, read_record, write_record
+from tofu.mxnet.verify.record import RecordEntry, make_entries, read_record, write_record
 from tofu.report.console import make_console
 
 
@@ -236,7 +236,7 @@ def _list_operators(case: Case) -> set[str]:
     return list_operators(case.op, attributes, len(case.inputs), case.wrt)
 
 
-def _print_results(console: Console, results: Sequence[CaseResult], entries: Mapping[str, Entry]) -> None:
+def _print_results(console: Console, results: Sequence[CaseResult], entries: Mapping[str, RecordEntry]) -> None:
     console.print(results_table(results))
     failures = [result.trials.failure for result in results if result.trials.failure is not None]
     for result in results:
@@ -266,7 +266,7 @@ def _print_results(console: Console, results: Sequence[CaseResult], entries: Map
     console.print(kinds_line(count_kinds(entries.values())), soft_wrap=True)
 
 
-def _summarise(results: Sequence[CaseResult], entries: Mapping[str, Entry]) -> dict[str, Any]:
+def _summarise(results: Sequence[CaseResult], entries: Mapping[str, RecordEntry]) -> dict[str, Any]:
     return {
         "cases": len(results),
         "compared": count_kinds(entries.values()),

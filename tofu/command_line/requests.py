@@ -17,7 +17,7 @@ from tofu.engines import JAX, MXNET, Registration, find_engine_of_file
 from tofu.errors import TofuError
 from tofu.pipeline import Observer, Partition, Task
 from tofu.planning.settings import Settings
-from tofu.report.memory import Report
+from tofu.report.memory import MemoryComparison
 from tofu.search.native import UNEVEN
 from tofu.simulation.advise import Advice
 from tofu.simulation.machine import Machine
@@ -104,7 +104,7 @@ class ModelRequest(Protocol):
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
         """Return a function that prints plans beside hand-made ones. `report` is called with each before it is made."""
 
-    def report_memory(self, **options: Any) -> Report:
+    def report_memory(self, **options: Any) -> MemoryComparison:
         """Return the memory of a step on one device and on every worker. `options` are the engine's."""
 
 

@@ -151,7 +151,7 @@ class Operator:
         return f"{self.name} ({self.op})"
 
 
-class Lines(Mapping[str, str]):
+class SourceLines(Mapping[str, str]):
     """Lines of the user's program, by operator. Each is looked up on access."""
 
     def __init__(self, operators: tuple[Operator, ...] = ()) -> None:

@@ -20,7 +20,7 @@ from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.trace import StepBuilder, eliminate_dead_code
 from tofu.jax.frontend.versions import find_body, in_precision
 from tofu.pipeline import Partition
-from tofu.report.memory import Report
+from tofu.report.memory import MemoryComparison
 
 LEGEND = {
     "": "Arguments, constants and results are exact.",
@@ -90,7 +90,7 @@ class StepDeviceMemory:
 
 
 @dataclass(frozen=True)
-class StepMemory(Report):
+class StepMemory(MemoryComparison):
     """Memory of one device that runs the complete step, of each worker, and optionally XLA's count for a worker."""
 
     workers: int

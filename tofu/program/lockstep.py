@@ -25,7 +25,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Value:
+class ProgramValue:
     """One array on each worker: a shard, a fetched region or a partial result. `boxes` are their boxes of the whole tensor."""
 
     tensor: int
@@ -121,7 +121,7 @@ class Lockstep:
 
     graph: Graph
     factors: tuple[int, ...]
-    values: tuple[Value, ...]
+    values: tuple[ProgramValue, ...]
     shards: Mapping[int, int]
     computes: Mapping[int, Compute]
     transfers: Mapping[int, Transfer]
@@ -176,7 +176,7 @@ class _Aligner:
     def __init__(self, program: Program, find_shards: Callable[[int], tuple[Box, ...]]) -> None:
         self.program, self.graph, self.nodes = program, program.graph, program.nodes
         self.find_shards = cache(find_shards)
-        self.values: list[Value] = []
+        self.values: list[ProgramValue] = []
         self.transfers: dict[int, Transfer] = {}
         self.known: dict[Entries, int] = {}
         self.home: dict[Entry, int] = {}  # the first value that has an entry
@@ -257,7 +257,7 @@ class _Aligner:
         if entries in self.known:
             self.shards[tensor] = self.known[entries]
         elif all(entry is None or self.nodes[entry.node].kind is NodeKind.VARIABLE for entry in entries):
-            self.shards[tensor] = self._add(entries, Value(tensor, boxes))
+            self.shards[tensor] = self._add(entries, ProgramValue(tensor, boxes))
         else:
             self.open.add(tensor)
             self.shards[tensor] = self._make(tensor, entries, boxes)
@@ -270,10 +270,10 @@ class _Aligner:
         empty = tuple((begin, begin) for begin, _ in some)
         return tuple(empty if entry is None else self._box(entry) for entry in entries)
 
-    def _add(self, entries: Entries, value: Value | None = None) -> int:
+    def _add(self, entries: Entries, value: ProgramValue | None = None) -> int:
         if value is None:
             some = next(entry for entry in entries if entry is not None)
-            value = Value(self._tensor(some), self._complete(entries))
+            value = ProgramValue(self._tensor(some), self._complete(entries))
         number = len(self.values)
         self.values.append(value)
         if any(entries):
@@ -326,7 +326,7 @@ class _Aligner:
             if same in self.regions:
                 self.known[entries] = self.regions[same]
                 return self.regions[same]
-        value = self._add(entries, Value(tensor, boxes))
+        value = self._add(entries, ProgramValue(tensor, boxes))
         if same is not None:
             self.regions[same] = value
         reducer = self.program.reducers.get(tensor, "Sum")

@@ -16,7 +16,7 @@ from tofu.pipeline import Partition
 from tofu.plan import format_bytes, format_seconds, format_workers, shorten_line
 from tofu.report.alternatives import check_layer, find_alternatives
 from tofu.report.console import print_legend
-from tofu.report.layers import Layer, explain_axes, find_operator, list_layers
+from tofu.report.layers import LayerRow, explain_axes, find_operator, list_layers
 from tofu.report.memory import group_workers
 
 REPLICATED, NO_PLAN = "-", "no plan"
@@ -60,7 +60,7 @@ def layer_table(partition: Partition, max_rows: int | None = None, has_lines: bo
     return table
 
 
-def _cells(layer: Layer, has_lines: bool) -> list[str]:
+def _cells(layer: LayerRow, has_lines: bool) -> list[str]:
     return [
         layer.name,
         format_shape(layer.result.shape),
@@ -72,7 +72,7 @@ def _cells(layer: Layer, has_lines: bool) -> list[str]:
     ]
 
 
-def _describe_parameters(layer: Layer) -> str:
+def _describe_parameters(layer: LayerRow) -> str:
     if not layer.parameters:
         return ""
     name, shape, steps = max(layer.parameters, key=lambda parameter: prod(parameter.shape))

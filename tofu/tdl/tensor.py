@@ -5,7 +5,16 @@ from __future__ import annotations
 import sympy
 
 from tofu.errors import DescriptionError, NotAffineError
-from tofu.tdl.expression import Element, ExtentSymbol, Index, Slice, Value, WholeDimension, as_index, extent_symbol
+from tofu.tdl.expression import (
+    Element,
+    ExtentSymbol,
+    Index,
+    TensorSlice,
+    Value,
+    WholeDimension,
+    as_index,
+    extent_symbol,
+)
 from tofu.tdl.place import find_place
 
 
@@ -45,7 +54,7 @@ class Tensor:
         assert isinstance(element, Value)
         return element
 
-    def __getitem__(self, key: object) -> Element | Slice:
+    def __getitem__(self, key: object) -> Element | TensorSlice:
         """Return the element at `key`, one index for each dimension, or the slice for opaque functions."""
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) != self.ndim:
@@ -54,7 +63,7 @@ class Tensor:
             )
         indices = tuple(self._read_index(d, k) for d, k in enumerate(keys))
         if any(index is None for index in indices):
-            return Slice(self, indices)
+            return TensorSlice(self, indices)
         return Element(self, tuple(index for index in indices if index is not None))
 
     def _read_index(self, dimension: int, key: object) -> Index | WholeDimension | None:

@@ -47,7 +47,7 @@ def train(net, data, label, optimizer="adam", steps=3, **options):
     return found + [parameter.data() for _, parameter in sorted(net.collect_params().items())]
 
 
-class Attention(nn.HybridBlock):
+class NumpyAttention(nn.HybridBlock):
     """A block of `mx.np` and `mx.npx` operators with two inputs."""
 
     def __init__(self, **kwargs):
@@ -95,7 +95,7 @@ def images(partition):
 
 def attention(partition):
     inputs = draw(4, 6, 5), draw(4, 3, 5, seed=1)
-    return train(partition(prepare(Attention(prefix="att_"), *inputs)), inputs, draw(4, 10, seed=2))
+    return train(partition(prepare(NumpyAttention(prefix="att_"), *inputs)), inputs, draw(4, 10, seed=2))
 
 
 def recurrent(partition):

@@ -18,7 +18,7 @@ from tofu.analysis import OperatorAccess, find_dimension, find_neutral
 from tofu.errors import InternalError
 from tofu.jax.frontend.equations import Equation, Literal
 from tofu.jax.frontend.versions import constrain_row_major, vary_alike
-from tofu.program.lockstep import Box, Compute, Value
+from tofu.program.lockstep import Box, Compute, ProgramValue
 from tofu.program.parts import count_own_positions, list_parts
 from tofu.search import Choices
 
@@ -26,7 +26,7 @@ BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)
 """Unsigned integer types by their size in bytes."""
 
 
-class Selection(Protocol):
+class WorkerSelection(Protocol):
     """Selects the data of the worker that runs."""
 
     def pick(self, table: Any) -> list[Any]:
@@ -48,7 +48,7 @@ class RepeatedElements:
     counts: tuple[int, ...]
     neutral: int
 
-    def leave_out(self, operand: Any, workers: Selection) -> Any:
+    def leave_out(self, operand: Any, workers: WorkerSelection) -> Any:
         """Return the operand with the repeated elements neutralized."""
         (count,) = workers.pick([[count] for count in self.counts])
         position = lax.broadcasted_iota(np.uint32, operand.shape, self.dimension)
@@ -75,7 +75,7 @@ class LocalCall:
     parameters: dict[str, Any]
     changed: Sequence[dict[str, Any]]
     written: Sequence[Sequence[Box]]
-    workers: Selection
+    workers: WorkerSelection
     repeated: Sequence[RepeatedElements] = ()
 
     def run(self, operands: list[Any]) -> list[Any]:
@@ -107,8 +107,8 @@ def make_call(
     equation: Equation,
     choices: Choices,
     compute: Compute,
-    values: Sequence[Value],
-    workers: Selection,
+    values: Sequence[ProgramValue],
+    workers: WorkerSelection,
 ) -> LocalCall:
     """Return the call of each worker for the operator of an equation.
 

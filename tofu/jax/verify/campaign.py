@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from tdl_ops.jax.case import Case
+from tdl_ops.jax.case import PrimitiveCase
 from tofu.errors import InternalError
 from tofu.jax.frontend.equations import Step
 from tofu.jax.frontend.versions import in_double_precision, with_plain_tracebacks
@@ -62,7 +62,7 @@ class CaseReport:
 
 
 @cache
-def load_cases() -> dict[str, Case]:
+def load_cases() -> dict[str, PrimitiveCase]:
     """Return all cases by name: those of `tdl_ops/jax/cases`, and those of kernels."""
     modules = [*import_cases("tdl_ops.jax.cases"), import_module("tofu.jax.verify.kernel_cases")]
     listed = [case for module in modules for case in getattr(module, "CASES", ())]
@@ -73,7 +73,7 @@ def load_cases() -> dict[str, Case]:
 
 
 def verify_cases(
-    cases: Sequence[Case], primitives: Collection[str] = (), seed: int = 0, search: bool = True, jobs: int = 1
+    cases: Sequence[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0, search: bool = True, jobs: int = 1
 ) -> Iterator[CaseReport]:
     """Yield the results of each case, in order. Each signature is verified once, in double precision.
 
@@ -92,7 +92,7 @@ def verify_cases(
 
 
 def list_wanted(
-    cases: Iterable[Case], primitives: Collection[str] = (), seed: int = 0
+    cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
     """Return the numbers of the equations to verify in each case: those whose signature no earlier case has."""
     seen, wanted = set[str](), dict[str, tuple[int, ...]]()
@@ -107,7 +107,7 @@ def list_wanted(
     return wanted
 
 
-def verify_case(case: Case, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseReport:
+def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseReport:
     """Verify some equations of a case, by their numbers."""
     if not numbers:
         return CaseReport(case.name, ())
@@ -132,7 +132,7 @@ def verify_case(case: Case, numbers: Collection[int], seed: int = 0, search: boo
     )
 
 
-def _find_missing(node: EquationCase, case: Case, number: int, seed: int) -> Iterable[Missing]:
+def _find_missing(node: EquationCase, case: PrimitiveCase, number: int, seed: int) -> Iterable[Missing]:
     """Return the missing strategies of an equation that are exact for several draws.
 
     One draw may be exact by chance.
@@ -145,13 +145,13 @@ def _find_missing(node: EquationCase, case: Case, number: int, seed: int) -> Ite
     return found
 
 
-def _make_node(case: Case, number: int, seed: int) -> EquationCase:
+def _make_node(case: PrimitiveCase, number: int, seed: int) -> EquationCase:
     step, known = _run_case(case, seed)
     return make_node(step, list(step.walk())[number], known)
 
 
 @lru_cache(maxsize=2)
-def _run_case(case: Case, seed: int) -> tuple[Step, dict[int, Any]]:
+def _run_case(case: PrimitiveCase, seed: int) -> tuple[Step, dict[int, Any]]:
     step, arguments = trace_case(case, seed)
     return step, step.compute_all(arguments)
 
@@ -160,6 +160,6 @@ def _verify_built_in(name: str, numbers: Collection[int], seed: int, search: boo
     return verify_case(load_cases()[name], numbers, seed, search)
 
 
-def _report_failure(case: Case, error: Exception) -> VerifiedEquation:
+def _report_failure(case: PrimitiveCase, error: Exception) -> VerifiedEquation:
     text = f"it cannot be verified: {type(error).__name__}: {(str(error).strip() or 'no reason given').splitlines()[0]}"
     return VerifiedEquation(NodeReport(case.name, None, "not verified", (), (), (text,)))

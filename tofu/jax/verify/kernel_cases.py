@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from tdl_ops.jax.case import Case
+from tdl_ops.jax.case import PrimitiveCase
 from tdl_ops.jax.cases.building import integers
 from tofu.jax.kernels.call import KernelCall
 from tofu.jax.kernels.cudnn import BACKWARD, FORWARD, find_attention_rule
@@ -110,13 +110,13 @@ def attention(is_heads_first: bool = False, has_bias: bool = False) -> Any:
 
 
 CASES = [
-    Case(
+    PrimitiveCase(
         "kernel, cell by cell",
         tile(add, (3, 2), [((2, 4), lambda i, j: (i, j))] * 2, ((2, 4), lambda i, j: (i, j)), (6, 8)),
         (6, 8),
         (6, 8),
     ),
-    Case(
+    PrimitiveCase(
         "kernel, product of blocks",
         tile(
             multiply,
@@ -128,7 +128,7 @@ CASES = [
         (8, 6),
         (6, 6),
     ),
-    Case(
+    PrimitiveCase(
         "kernel, attention, shared heads",
         tile(
             attend_to_shared,
@@ -141,14 +141,14 @@ CASES = [
         (3, 4, 3),
         (3, 4, 3),
     ),
-    Case(
+    PrimitiveCase(
         "kernel under vmap",
         jax.vmap(tile(add, (3,), [((2, 5), lambda i: (i, 0))] * 2, ((2, 5), lambda i: (i, 0)), (6, 5)), (0, None)),
         (4, 6, 5),
         (6, 5),
     ),
-    Case("attention", attention(), (2, 4, 6, 5), (2, 4, 3, 5), (2, 4, 3, 5)),
-    Case("attention, heads first", attention(True), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5)),
-    Case("attention, bias", attention(has_bias=True), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5), (1, 6, 4, 4)),
-    Case("attention, lengths", attention(), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5), integers(1, 5, 2)),
+    PrimitiveCase("attention", attention(), (2, 4, 6, 5), (2, 4, 3, 5), (2, 4, 3, 5)),
+    PrimitiveCase("attention, heads first", attention(True), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5)),
+    PrimitiveCase("attention, bias", attention(has_bias=True), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5), (1, 6, 4, 4)),
+    PrimitiveCase("attention, lengths", attention(), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5), integers(1, 5, 2)),
 ]
