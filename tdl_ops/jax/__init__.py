@@ -13,7 +13,7 @@ from tofu.tdl import Registry
 DESCRIPTIONS = Registry(
     __name__,
     decorator="@tofu.jax.op",
-    remedy='Describe the function that calls it (@tofu.jax.describe("b _, b _ -> b _"), see docs/jax.md)',
+    remedy='Describe the function that calls it (@tofu.jax.describe("b _, b _ -> b _"), see docs/add-operator.md)',
 )
 op = DESCRIPTIONS.op
 

@@ -20,7 +20,7 @@ UNDESCRIBED = {
     "_Native",
     "_NDArray",
     "_contrib_quadratic",
-}  # in Python, and the example of docs/tdl.md
+}  # in Python, and the example of docs/add-operator.md
 MAKERS = ("array", "empty", "ones", "zeros", "random.normal", "random.randn", "random.uniform")  # of arrays, in mx.nd
 
 

@@ -48,7 +48,7 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
         # JAX raises many kinds of errors for a missing batching rule or an unknown name.
         raise UnsupportedError(
             f"The shard_map at {line} cannot be read as a function of whole arrays: {str(error).strip().splitlines()[0]}. Write its body "
-            'for one device, and describe the function around it, as in @tofu.jax.describe("b _, b _ -> b _") (docs/jax.md, Kernels).'
+            'for one device, and describe the function around it, as in @tofu.jax.describe("b _, b _ -> b _") (docs/add-operator.md).'
         ) from error
 
 

@@ -193,7 +193,7 @@ class _PallasCall:
         why = "; ".join(reasons) or "it has no grid"
         return (
             f"the Pallas kernel {name} at {line} cannot be split. {why[:1].upper()}{why[1:]}. Describe the function that calls it, as in "
-            '@tofu.jax.describe("b _, b _ -> b _") (docs/jax.md, Kernels)'
+            '@tofu.jax.describe("b _, b _ -> b _") (docs/add-operator.md)'
         )
 
 
