@@ -1,7 +1,7 @@
 """Descriptions of JAX's primitives, one family a file, under the primitives' own names.
 
-They are registered at the first lookup. The attributes of a primitive are its parameters, as far as they are numbers,
-strings or tuples, and three that the front end adds (`tofu.jax.frontend.attributes`):
+They are registered at the first lookup. The attributes of a primitive are its parameters that are numbers, strings
+or tuples, and three that the front end adds (`tofu.jax.frontend.attributes`):
 
 - `literals`: ((position of the operand, number), ...) for operands that are numbers in the program and not inputs of
   the operator;

@@ -126,7 +126,7 @@ def _find_starts(starts, literals, first, whole, sizes):
 
 
 def _local_sizes(local):
-    """Of a dimension that is taken whole, a copy takes all of its own part."""
+    """Return the sizes of a copy's slice. If a dimension is taken whole, the copy takes its whole part."""
     sizes = zip(local.attributes["slice_sizes"], local.outputs[0].shape, strict=True)
     return tuple(own if local.has(f"i{d}") else size for d, (size, own) in enumerate(sizes))
 

@@ -1,7 +1,7 @@
 """Reshapes, written over the common refinement of both shapes.
 
 From (6, 4) to (2, 12), the description reads (a b, c) and writes (a, b c) for a, b, c of extents 2, 3, 4. A variable
-can be split if it is the outermost one of its dimension in both shapes.
+can be split if it is outermost in its dimension in both shapes.
 """
 
 from itertools import pairwise
@@ -52,7 +52,7 @@ def reshape_to(data, target, read_like=lambda cell: 0.0):
             readers.append((len(goal), lambda v, source=source, goal=goal: _find_cell(v, source, goal)))
             continue
         sizes, groups_in, groups_out = refined
-        # A dimension of extent 1 has no factor, and gets a variable of its own.
+        # A dimension of extent 1 has no factor, and gets a separate variable.
         names += [[f"r{run}_{n}" for n in group] or [f"r{run}_one{d}"] for d, group in enumerate(groups_out)]
         extents |= {f"r{run}_{n}": sizes[n] for group in groups_out for n in group[1:]}
         numbers = [n for group in groups_out for n in group or [None]]

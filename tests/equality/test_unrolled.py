@@ -96,7 +96,7 @@ def test_hints_choose_the_form():
     for hints, is_fused in (({"rnn": "b"}, True), ({cell: cells.operators[cell][0]}, False)):
         plan = tofu.partition(model.symbol, 2, unroll="cheaper", hints=hints, **model.shapes).plan
         assert ("rnn" in plan.operators) == is_fused
-    with pytest.raises(PlanError, match=r"unroll= is one of 'never', 'cheaper', 'always', not 'often'"):
+    with pytest.raises(PlanError, match=r"unroll= must be one of 'never', 'cheaper', 'always', not 'often'"):
         tofu.partition(model.symbol, 2, unroll="often")
     with pytest.raises(PlanError, match="nowhere"):
         tofu.partition(model.symbol, 2, unroll="cheaper", hints={"nowhere": "b"}, **model.shapes)

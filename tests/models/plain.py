@@ -64,7 +64,7 @@ def plain_cnn(batch: int = 9) -> PlainModel:
 
 
 def residual_cnn(batch: int = 8, filters: int = 8, blocks: int = 2) -> PlainModel:
-    """Return residual blocks without normalization, one of them strided with a projection."""
+    """Return residual blocks without normalization. One block is strided, with a projection."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=filters, name="stem")
     for i in range(blocks):
         stride = (2, 2) if i else (1, 1)
@@ -94,7 +94,7 @@ MODELS: dict[str, Callable[[], PlainModel]] = {
 
 
 def upsampling_cnn(batch: int = 4) -> PlainModel:
-    """Return a deconvolution and a global maximum pooling, for which oneDNN has special kernels."""
+    """Return a deconvolution and a global maximum pooling. oneDNN has special kernels for both."""
     net = mx.sym.Deconvolution(mx.sym.Variable("data"), kernel=(3, 3), stride=(2, 2), num_filter=6, name="up")
     net = mx.sym.Convolution(net, kernel=(3, 3), pad=(1, 1), num_filter=6, name="conv")
     net = mx.sym.Pooling(net, global_pool=True, kernel=(1, 1), pool_type="max", name="pool")

@@ -67,7 +67,7 @@ def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: Fix
     try:
         if is_operator:
             if position in fixed.operators:
-                return f"{name}: another hint fixes {_show_name(graph, 'operator', position)}; leave one of them out"
+                return f"{name}: another hint fixes {_show_name(graph, 'operator', position)}; remove either hint"
             fixed.operators[position] = [_axis_number(problem, position, choice) for choice in rounds]
             return _find_infeasible(problem, "operator", position, fixed.operators[position])
         fixed.tensors[position] = [_dimension_number(problem, position, choice) for choice in rounds]

@@ -50,10 +50,12 @@ class SharedSearch {
 
  private:
   static constexpr double kAdditionsPerStep = 20;  // they are not contiguous
+
   static constexpr double kTrialShare = 0.1;       // of the remaining effort
   static constexpr double kTwoRoundsShare = 0.02;  // of the remaining effort
   static constexpr double kPolishShare = 0.3;      // of the total effort
   static constexpr double kDominanceShare = 0.05;  // of the effort of one search
+
   static constexpr int64_t kNarrow = 200;  // fraction of the bound: the gap that polishing leaves
   static constexpr int64_t kTight = 5000;  // fraction of the bound: the gap that sweeps leave
 

@@ -269,7 +269,7 @@ def test_an_infeasible_model_may_be_replicated(caplog):
         outputs.append([array.asnumpy().item() for array in [*executor.outputs, *executor.grad_arrays]])
     assert outputs[1] == outputs[0]
     assert "3 workers cannot be fed" in caplog.text
-    with pytest.raises(tofu.UnsupportedError, match="on_infeasible= is one of 'error', 'replicate', not 'split'"):
+    with pytest.raises(tofu.UnsupportedError, match="on_infeasible= must be one of 'error', 'replicate', not 'split'"):
         tofu.partition(net, 3, on_infeasible="split")
 
 

@@ -313,7 +313,7 @@ def test_a_variance_alone_is_wrong_on_one_device():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dtype": "float16"}, "dtype= is one of float64, float32, or left out, not 'float16'"),
+        ({"dtype": "float16"}, "dtype= must be one of float64, float32, or left out, not 'float16'"),
         ({"values": {"weight": np.ones(3)}}, "values= has names that are not in the model:\n  - weight"),
         (
             {"values": {"fc1_bias": np.ones(3)}},

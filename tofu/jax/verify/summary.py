@@ -24,8 +24,8 @@ class Summary:
     Attributes
     ----------
     by_numbers, by_parts
-        Primitives of which all outputs are compared with the description's numbers at some signature, or only with
-        those of shards.
+        Primitives whose outputs were all compared with the description's numbers at some signature, or only shard by
+        shard.
     whole
         Primitives that are computed replicated, so that nothing can be wrong.
     uncompared
@@ -64,7 +64,7 @@ class Summary:
 
 
 def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -> Summary:
-    """Return the totals, over all described primitives of this version of JAX, or over some of them."""
+    """Return the totals, over all described primitives of this version of JAX, or over `primitives`."""
     asked = set(primitives or DESCRIPTIONS.built_in - list_lacking())
     kinds: dict[str, set[Compared]] = defaultdict(set)
     counts = Counter[str]()
