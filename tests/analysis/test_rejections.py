@@ -152,7 +152,7 @@ def test_stacks_are_recognized():
     assert access.outputs[0].absent == Absent(1, Row(((1, 1),), -2, -1))
     assert access.outputs[0].combine == (Combine.CONCAT, Combine.CONCAT)
     reason = {"i": "the position i is used as a number, and a part would count i from zero"}
-    for other in (
+    for function in (
         lambda x: lambda i, j: where(position(i) == 1, x[i, j], 0.0),  # a mask: as many dimensions
         lambda x: lambda i, j, k: where(position(i) == 1, x[j, k] * 2, 0.0),
         lambda x: lambda i, j, k: where(position(i) == 1, x[j, k], 1.0),
@@ -160,8 +160,8 @@ def test_stacks_are_recognized():
         lambda x: lambda i, j, k: where(position(i) >= 1, x[j, k], 0.0),
         lambda x: lambda i, j, k: where(position(i) == 1, x[k, j], 0.0),  # turned: no box in the order of the fetch
     ):
-        rank = other(None).__code__.co_argcount
-        assert find_rejected(other, [(4, 4)], [(4, 4) if rank == 2 else (3, 4, 4)]) == reason
+        rank = function(None).__code__.co_argcount
+        assert find_rejected(function, [(4, 4)], [(4, 4) if rank == 2 else (3, 4, 4)]) == reason
     assert (
         find_rejected(lambda x: lambda i, j: where(position(i) == 1, x[j], 0.0), [(4,)], [(3, 4)], fill={"x": 1.0})
         == reason

@@ -127,9 +127,7 @@ def test_variable_changed_while_another_worker_reads_it():
     apart = view_of([state, batch_norm, ("fetch", 1, [(0, READ), (1, READ)], [2])], [2])
     assert _mxnet.check_engine_view(apart) == []
     together = view_of([state, batch_norm, ("fetch", 1, [(0, READ)], [2])], [1, 2])
-    assert _mxnet.check_engine_view(together) == [
-        "batch_norm and fetch use state at the same time, and one changes it"
-    ]
+    assert _mxnet.check_engine_view(together) == ["batch_norm and fetch use state at the same time, and one changes it"]
 
 
 def test_an_input_overwritten_by_its_reader():
@@ -140,9 +138,7 @@ def test_an_input_overwritten_by_its_reader():
         "late reads made, which nobody has written before, or somebody has spoilt"
     ]
     early = view_of([made, ("early", 1, [(0, READ)], [2]), spoils], [1, 2])
-    assert _mxnet.check_engine_view(early) == [
-        "early and backward use made at the same time, and one changes it"
-    ]
+    assert _mxnet.check_engine_view(early) == ["early and backward use made at the same time, and one changes it"]
 
 
 def test_more_conflicts_than_bits():

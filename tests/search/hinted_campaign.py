@@ -165,7 +165,9 @@ def judge_refusal(case, fixed, error):
 def honours(choices, fixed):
     pairs = [(choices.operators[o], rounds) for o, rounds in fixed.operators.items()]
     pairs += [(choices.tensors[t], rounds) for t, rounds in fixed.tensors.items()]
-    return all(wanted in (FREE, taken) for choice, rounds in pairs for taken, wanted in zip(choice, rounds, strict=True))
+    return all(
+        wanted in (FREE, taken) for choice, rounds in pairs for taken, wanted in zip(choice, rounds, strict=True)
+    )
 
 
 def list_rivals(case, solution, fixed, rng):

@@ -69,10 +69,10 @@ def resume_everywhere(case: ModuleCase, before: list[Any], after: list[Any], fol
         "MXNet": load_in_mxnet(prefix, case),
     }
     errors = {}
-    for where, other in resumed.items():
-        with_optimizer(bind(other), case)
+    for where, module in resumed.items():
+        with_optimizer(bind(module), case)
         mx.random.seed(11)
-        errors[where] = largest_error(train(other, after), expected)
+        errors[where] = largest_error(train(module, after), expected)
     return errors
 
 

@@ -143,11 +143,13 @@ def _refuse_others(model: str, engine: Registration) -> None:
     """Raise TofuError for options that only apply to models of another engine."""
     context = click.get_current_context()
     spelled = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    for other, names in OF_ONE_ENGINE.items():
+    for allowed, names in OF_ONE_ENGINE.items():
         given = [
             spelled[name]
             for name in names
             if name in spelled and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         ]
-        if given and other != engine:
-            raise TofuError(f"{', '.join(given)}: for {other.model} only, and {model} is {engine.model}. Leave it out.")
+        if given and allowed != engine:
+            raise TofuError(
+                f"{', '.join(given)}: for {allowed.model} only, and {model} is {engine.model}. Leave it out."
+            )

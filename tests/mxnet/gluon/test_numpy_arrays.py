@@ -149,6 +149,6 @@ def test_parameters_are_saved_and_loaded(tmp_path):
     net = tofu.gluon.partition(build(), 2)
     train(net, [draw(6, 5)], draw(6, 4, seed=1))
     net.save_parameters(str(tmp_path / "net.params"))
-    for other in (build(), tofu.gluon.partition(build(), 3)):
-        other.load_parameters(str(tmp_path / "net.params"))
-        np.testing.assert_allclose(other(draw(3, 5)).asnumpy(), net(draw(3, 5)).asnumpy(), rtol=1e-12)
+    for loaded in (build(), tofu.gluon.partition(build(), 3)):
+        loaded.load_parameters(str(tmp_path / "net.params"))
+        np.testing.assert_allclose(loaded(draw(3, 5)).asnumpy(), net(draw(3, 5)).asnumpy(), rtol=1e-12)

@@ -132,9 +132,9 @@ def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn
     equations = []
     for eqn in jaxpr.eqns:
         params = {name: visit(value) for name, value in list_parameters(eqn).items()}
-        for other in exchange(eqn.replace(params=params)):
-            invars, outvars = (list(map(renew, some)) for some in (other.invars, other.outvars))
-            equations.append(other.replace(invars=invars, outvars=outvars, ctx=here.ctx))
+        for exchanged in exchange(eqn.replace(params=params)):
+            invars, outvars = (list(map(renew, some)) for some in (exchanged.invars, exchanged.outvars))
+            equations.append(exchanged.replace(invars=invars, outvars=outvars, ctx=here.ctx))
     ends = {name: list(map(renew, getattr(jaxpr, name))) for name in ("constvars", "invars", "outvars")}
     return jaxpr.replace(eqns=equations, **ends)
 

@@ -138,9 +138,9 @@ def _find_missing(node: EquationCase, case: PrimitiveCase, number: int, seed: in
     One draw may be exact by chance.
     """
     found = find_missing(node)
-    for other in range(1, DRAWS):
+    for draw in range(1, DRAWS):
         found = found and tuple(
-            missing for missing in find_missing(_make_node(case, number, seed + other)) if missing in found
+            missing for missing in find_missing(_make_node(case, number, seed + draw)) if missing in found
         )
     return found
 

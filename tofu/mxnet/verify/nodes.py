@@ -259,7 +259,7 @@ class _Execution:
             (n, output) for n, (owner, output) in zip(self.wrt, self.gradients, strict=True) if owner == node["id"]
         ]
         sources = {tuple(entry[:2]): position for position, entry in enumerate(node["inputs"])}
-        by_name = {other["name"]: other["id"] for other in self.nodes}
+        by_name = {named["name"]: named["id"] for named in self.nodes}
         heads = [sources.get((by_name.get(name_head_gradient(n), -1), 0)) for n in range(len(self.heads))]
         of_forward = node["control_deps"][0]
         saved = {position: entry[1] for position, entry in enumerate(node["inputs"]) if entry[0] == of_forward}
