@@ -1,6 +1,6 @@
 """Arithmetic of an operator, counted from its description, for the cost model of its kernel.
 
-An element of an output takes the operations of its value. A reduction takes those of its body and one more at every
+An element of an output takes the operations of its value. A reduction takes its body's operations and one more at every
 point of its variables. A *contraction* is a sum of products whose factors are all used again at other points, as in a
 matrix product or a convolution, but not in a sum of squares. Kernels keep these factors near the arithmetic units and
 run at the units' speed, while all others wait for memory. A value that does not depend on a variable (a mean that each

@@ -94,7 +94,7 @@ class _Evaluation:
         return rejected, tuple(fetched)
 
     def _takes_part(self) -> bool:
-        """Return True if the operator reads only a part of its one input, at one place: a slice, say."""
+        """Return True if the operator reads only a part of its one input, at one place, such as a slice."""
         read = [n for n, access in enumerate(self.pattern.inputs) if access.is_read]
         if len(read) != 1 or len(self.pattern.outputs) != 1:
             return False
@@ -196,9 +196,9 @@ class _Evaluation:
             if begin < 0 or end > extent:
                 yield (f"padding: {where}, and no bound attribute (pads=) removes the border from the copies")
             elif begin > 0:
-                yield f"offset: {where}, and a copy would skip {begin} elements of its own part"
+                yield f"offset: {where}, and a copy would skip {begin} elements of its part"
             elif end < extent and axis in self.pattern.plain_axes and not self.pattern.trace.description.bound:
-                yield f"cut: {where}, and a copy would leave out {extent - end} elements of its own part"
+                yield f"cut: {where}, and a copy would leave out {extent - end} elements of its part"
 
     def _dimensions_moved_by(self, axis: str) -> Iterator[tuple[str, int, int, tuple[IndexNumbers, ...]]]:
         trace = self.pattern.trace

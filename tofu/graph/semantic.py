@@ -172,7 +172,7 @@ class SourceLines(Mapping[str, str]):
 
 @dataclass(frozen=True)
 class Carry:
-    """Value that a loop passes from one of its steps to the next.
+    """Value that a loop passes from step to step.
 
     Attributes
     ----------

@@ -202,7 +202,7 @@ def _list_forward_readers(graph: Graph) -> Readers:
 
 
 def _find_products(problem: Problem) -> dict[int, _Product]:
-    """Return products by operator: one axis of a weight matrix moves the result, and the other is summed with another factor."""
+    """Return products by operator: a weight matrix has an axis that moves the result, and an axis that is summed with another factor."""
     found = {}
     for position, weight, rows in _find_matrices(problem):
         (written, *others) = problem.accesses[position].outputs

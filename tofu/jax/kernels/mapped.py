@@ -127,7 +127,7 @@ def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int])
 def _join(blocks: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
     """Return the array of these blocks.
 
-    Along axes that the specification does not name, blocks are equal, and the first is used.
+    Along axes that the specification does not name, blocks are equal, and block 0 is used.
     """
     named = [name for names in spec for name in names]
     first = blocks[tuple(slice(None) if name in named else 0 for name in sizes)]

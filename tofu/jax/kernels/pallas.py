@@ -47,7 +47,7 @@ class _Stride:
 class _Followed:
     """An array and a grid axis.
 
-    Each group of `positions` has `elements` of its own along `dimension`, which is None if all groups use the same
+    Each group of `positions` has separate `elements` along `dimension`. It is None if all groups use the same
     blocks.
     """
 

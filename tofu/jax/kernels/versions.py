@@ -19,7 +19,7 @@ Spec: TypeAlias = tuple[tuple[str, ...], ...]
 VARYING = frozenset(("pcast", "pvary"))
 """Primitives that only mark the mesh axes along which a value varies."""
 ASSUMED_CUDNN = 91000
-"""The version of cuDNN, 9.10, to plan for if there is none."""
+"""The version of cuDNN, 9.10, to plan for without cuDNN."""
 
 
 @dataclass(frozen=True)
