@@ -17,7 +17,7 @@ class PrimitiveCase:
     `inputs` are shapes, for numbers between -2 and 2, or other sources of numbers. Floating-point numbers are drawn in
     double precision; JAX converts them to single precision by default.
 
-    >>> Case("product", lambda x, w: x @ w, (4, 6), (6, 8)).draw_inputs()[1].shape
+    >>> PrimitiveCase("product", lambda x, w: x @ w, (4, 6), (6, 8)).draw_inputs()[1].shape
     (6, 8)
     """
 

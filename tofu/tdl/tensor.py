@@ -6,6 +6,8 @@ import sympy
 
 from tofu.errors import DescriptionError, NotAffineError
 from tofu.tdl.expression import (
+    AnyIndex,
+    AnyOf,
     Element,
     ExtentSymbol,
     Index,
@@ -66,14 +68,14 @@ class Tensor:
             return TensorSlice(self, indices)
         return Element(self, tuple(index for index in indices if index is not None))
 
-    def _read_index(self, dimension: int, key: object) -> Index | WholeDimension | None:
+    def _read_index(self, dimension: int, key: object) -> AnyIndex | None:
         if isinstance(key, slice):
             if key != slice(None):
                 raise DescriptionError(
                     f"{find_place()}: only whole slices, `:`, are supported, not {key} of {self.name}"
                 )
             return None
-        if isinstance(key, WholeDimension):
+        if isinstance(key, (WholeDimension, AnyOf)):
             return key
         if isinstance(key, Value):
             raise NotAffineError(

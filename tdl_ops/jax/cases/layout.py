@@ -22,6 +22,9 @@ CASES = [
     PrimitiveCase("cropped at the end", both(lambda x: lax.pad(x, 0.0, ((0, -4, 0), (0, 0, 0)))), (12, 6)),
     PrimitiveCase("cropped and padded", both(lambda x: lax.pad(x, 0.0, ((1, -2, 0), (-1, 1, 0)))), (12, 6)),
     PrimitiveCase("reshape", both(lambda x: x.reshape(4, 9, 6).reshape(4, 3, 3, 6).reshape(12, 18)), (36, 6)),
+    PrimitiveCase(
+        "reshape to sizes that do not nest", both(lambda x: x.reshape(5, 1, 9, 20).reshape(5, 6, 30)), (5, 12, 15)
+    ),
     PrimitiveCase("reshape in another order", lambda x: lax.reshape(x, (9, 6, 4), (2, 1, 0)), (4, 6, 9)),
     PrimitiveCase("squeeze", both(lambda x: x[:, None].squeeze(1)[:, :, None]), (4, 7)),
     PrimitiveCase("transpose", both(lambda x: x.transpose(2, 0, 1)), (4, 6, 7)),

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from tofu.verification.explained import Explanation
 
-_UNEQUAL_FACTORS = (
-    "the sizes of the two shapes do not nest: if the outermost dimension is split, an inner element's index is a quotient, which "
-    "interval analysis does not cover"
-)
-
 EXPLANATIONS = (
     Explanation(
         "scatter_nd",
@@ -31,7 +26,6 @@ EXPLANATIONS = (
         r"inputs \(.*dimension \d.*\) -> .*REPLICATE",
         "each tensor could be split alone; if two share a dimension, splitting both replicates less",
     ),
-    Explanation(r"Reshape|_npx_reshape|_backward_reshape", r"inputs \(dimension 0\)", _UNEQUAL_FACTORS),
     Explanation(
         r"(_backward)?_contrib_AdaptiveAvgPooling2D",
         r"inputs \(dimension \d\)",
