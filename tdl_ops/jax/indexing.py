@@ -48,6 +48,10 @@ class Lookup:
         row = self.find_row(indices, i, d)
         return maximum(0.0, minimum(row, float(rows[d] - self.sizes[d]))) if mode == "CLIP" else row
 
+    def find_shared(self, i, d):
+        """Return the position, in a dimension that is not looked up, of the slice with element `i`."""
+        return i[self.shared[d]] if d in self.shared else 0  # such a dimension has one element
+
     def is_inside(self, indices, i, rows):
         """Return True if a slice is inside the operand, or None if nothing is looked up."""
         inside = None
@@ -149,7 +153,7 @@ def gather(
 
         def found(i, v):
             number = position(v) + first[d]
-            cell = operand[tuple(v if o == d else i[looks.shared[o]] for o in range(operand.ndim))]
+            cell = operand[tuple(v if o == d else looks.find_shared(i, o) for o in range(operand.ndim))]
             value = where(number == start(i, d), cell, 0.0)
             if mode != "FILL_OR_DROP":
                 return value
@@ -159,7 +163,7 @@ def gather(
 
     def read(i):
         offset = lambda d: position(i[looks.window[d]]) if d in looks.window else 0.0
-        at = lambda d: i[looks.shared[d]] if d in looks.shared else Any(start(i, d) + offset(d))
+        at = lambda d: Any(start(i, d) + offset(d)) if d in looks.looked_up else looks.find_shared(i, d)
         cell = operand[tuple(at(d) for d in range(operand.ndim))]
         if not looks.looked_up:  # all slices start at 0, but each has an index
             cell += sum(unread(looks.find_row(indices, i, d)) for d in looks.index_map)

@@ -9,7 +9,7 @@ from tdl_ops.jax.operands import NUMBERS, cell, numbered, put_together
 from tdl_ops.patterns.layout import cut, join, pick
 from tdl_ops.patterns.reshape import reshape_to
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, Sum, constant, maximum, minimum, output, position, scatter, unread, where
+from tofu.tdl import Any, Sum, constant, maximum, minimum, output, position, unread, where
 
 AXES = [f"i{d}" for d in range(8)]
 
@@ -111,12 +111,9 @@ def pad(operand, *value, padding_config, literals=()):
         raise UnsupportedError("padding with a number that is known only at run time is not described: use where")
     if complex(dict(literals)[1]).imag:
         raise UnsupportedError("padding with a complex number is not described: use where")
-    if all(inner == 0 for _, _, inner in padding_config):
-        return lambda *i: operand[tuple(v - low for v, (low, _, _) in zip(i, padding_config, strict=True))]
-    if dict(literals).get(1, 0.0) != 0.0:
-        raise UnsupportedError("padding between elements is described only with zeros")
-    at = lambda i: tuple(v * (inner + 1) + low for v, (low, _, inner) in zip(i, padding_config, strict=True))
-    return scatter(lambda *i: (at(i), operand[i]), rank=operand.ndim)
+    if any(inner for _, _, inner in padding_config):
+        raise UnsupportedError("padding between random keys is not described")
+    return lambda *i: operand[tuple(v - low for v, (low, _, _) in zip(i, padding_config, strict=True))]
 
 
 def _find_starts(starts, literals, first, whole, sizes):

@@ -8,7 +8,7 @@ from jax import lax
 
 import tofu.jax
 
-ROWS, COLUMNS = 24, 16
+ROWS, COLUMNS = 48, 16
 ROW = COLUMNS * 4
 Y = jnp.asarray(np.random.default_rng(0).standard_normal((ROWS, COLUMNS)), "float32")
 R = Y[5] * 2
@@ -33,6 +33,18 @@ CONSTANT = {
     "the last row is added to": (lambda y: y.at[-1].add(R), lambda k: 0),
     "a block is multiplied": (lambda y: y.at[2:5, 3:7].mul(2.0), lambda k: 0),
     "a large block": (lambda y: y.at[2:20, 3:15].max(0.2), lambda k: 0),
+    "every second row": (lambda y: y[::2] * 2, lambda k: 0),
+    "odd rows and columns": (lambda y: y[1::2, 1::2] * 2, lambda k: 0),
+    "pairs": (lambda y: y[:-1:2] + y[1::2], lambda k: 0),
+    "every second row is set": (lambda y: y.at[::2].set(1.0), lambda k: 0),
+    "odd rows are added to": (lambda y: y.at[1::2].add(y[::2]), lambda k: 0),
+    "rows between zeros": (lambda y: lax.pad(y, 0.0, ((1, 2, 3), (0, 1, 1))) * 2, lambda k: 0),
+    "a diagonal by data": (lambda y: y[jnp.arange(ROWS), jnp.abs(y[:, 0] * 9).astype("int32")], lambda k: 0),
+    "rows by arange": (lambda y: y[jnp.arange(ROWS)] * 2, lambda k: 0),
+    "one element of each row is set": (
+        lambda y: y.at[jnp.arange(ROWS), jnp.abs(y[:, 0] * 9).astype("int32")].set(7.0),
+        lambda k: 0,
+    ),
     "outside": (lambda y: y.at[99].set(7.0), lambda k: 0),
     "outside, clipped": (lambda y: y.at[99].min(-7.0, mode="clip"), lambda k: 0),
 }
@@ -82,3 +94,50 @@ def test_gradients_of_windows():
     for at in (0, 7, 21):
         for found, wanted in zip(made(Y, R, jnp.int32(at)), jax.jit(gradient)(Y, R, jnp.int32(at)), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def draw_index(draws, extent, count):
+    """Return a slice, a number, a range as an array, or positions as data, and whether they are data."""
+    kind = draws.integers(6)
+    if kind == 0:
+        return draws.integers(-extent, extent, size=count).astype("int32"), True
+    if kind == 1:
+        return jnp.arange(count) * min(2, (extent - 1) // max(count - 1, 1)), False
+    if kind == 2:
+        return int(draws.integers(-extent, extent)), False
+    begin, step = sorted(draws.integers(-extent, extent, size=2)), int(draws.choice([-2, -1, 1, 2, 3]))
+    return slice(*(begin if step > 0 else begin[::-1]), step) if kind == 3 else slice(None, None, step), False
+
+
+UPDATES = (
+    lambda at, new: at.set(new),
+    lambda at, new: at.add(new),
+    lambda at, new: at.multiply(new),
+    lambda at, new: at.max(-new),
+)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_positions(seed):
+    draws = np.random.default_rng(seed)
+    shape = [int(n) for n in draws.choice([4, 6, 8, 12], size=draws.integers(1, 4))]
+    count, mode = int(draws.integers(1, 5)), str(draws.choice(["clip", "fill", "drop"]))
+    indices, are_data = zip(*(draw_index(draws, extent, count) for extent in shape), strict=True)
+    x = jnp.asarray(draws.standard_normal(shape), "float32")
+
+    def find(data):
+        given = iter(data)
+        return tuple(next(given) if is_data else index for index, is_data in zip(indices, are_data, strict=True))
+
+    def step(x, data):
+        at = find(data)
+        read = x.at[at].get(mode=mode)
+        new = jnp.broadcast_to(read.sum() * 0.1, read.shape)
+        gradient = jax.grad(lambda x: (x.at[at].get(mode=mode) ** 2).sum())(x)
+        return read * 2, gradient, *(update(x.at[at], new) * 2 for update in UPDATES)
+
+    data = [jnp.asarray(index) for index, is_data in zip(indices, are_data, strict=True) if is_data]
+    workers = int(draws.choice([2, 3, 4]))
+    made = tofu.jax.partition(step, workers, (x, data))
+    for found, wanted in zip(made(x, data), jax.jit(step)(x, data), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)

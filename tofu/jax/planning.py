@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tofu.engine import Engine, Source
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together, suggest
 from tofu.jax.engine import JAX
-from tofu.jax.frontend.read_step import hoist_loop_sums
+from tofu.jax.frontend.read_step import divide_step, hoist_loop_sums
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.plan import Plan
 from tofu.planning.progress import search_progress
@@ -51,21 +51,31 @@ def analyse(source: Source, settings: Settings, observe: Observer, engine: Engin
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
-    """Return the step with sums hoisted out of its loops, or the step as it is written.
+    """Return the step in the form that moves the fewest bytes, or as it is written.
 
-    With hoisted sums, no plan communicates more, but each worker may hold all of a sum. So this form is used only if
-    tensors may be replicated. A plan decides by its fingerprint, and hints by naming tensors that only one form has.
+    A plan decides by its fingerprint, and hints by naming tensors that only one form has.
     """
     given = settings.plan or settings.saved
+    for form in _list_forms(source, settings):
+        names, kept = ({*version.graph.tensor_index, *version.graph.operator_index} for version in (source, form))
+        is_named = not (names - kept).intersection(settings.hints or {})
+        if given.fingerprint == form.graph.fingerprint if given is not None else is_named:
+            return form
+    return source
+
+
+def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
+    """Yield the forms of a step, the best first.
+
+    With sums hoisted out of loops, no plan communicates more, but each worker may hold all of a sum. So this form is
+    used only if tensors may be replicated.
+    """
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
-    if given is None and not is_free:
-        return source
-    moved = hoist_loop_sums(source)
-    if moved is None or (given is not None and given.fingerprint != moved.graph.fingerprint):
-        return source
-    left_out = {*source.graph.tensor_index, *source.graph.operator_index}
-    left_out.difference_update(moved.graph.tensor_index, moved.graph.operator_index)
-    return source if left_out.intersection(settings.hints or {}) else moved
+    may_hoist = is_free or settings.plan is not None or settings.saved is not None
+    for form in filter(None, (divide_step(source, settings.workers), source)):
+        if may_hoist and (hoisted := hoist_loop_sums(form)) is not None:
+            yield hoisted
+        yield form
 
 
 def _suggest_option(name: str) -> str:

@@ -19,6 +19,7 @@ from tofu.errors import UnsupportedError, raise_together
 from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
 from tofu.host.garbage_collection import collect_rarely
 from tofu.jax.frontend.attributes import read_attributes
+from tofu.jax.frontend.blocks import divide_into_blocks
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
 from tofu.jax.frontend.loop_sums import hoist_sums
 from tofu.jax.frontend.names import UniqueNames, find_user_scope, name_parameters
@@ -204,15 +205,25 @@ def hoist_loop_sums(source: Source) -> Source | None:
     native: Native = source.native
     if (step := hoist_sums(native.step)) is None:
         return None
-    given = [source.graph.tensors[native.tensor_of[number]] for number in native.step.inputs]
+    changed = _rewrite(source, step)
+    pairs = ((changed.native.tensor_of.get(number), tensor) for number, tensor in native.tensor_of.items())
+    graph = _name_alike(changed.graph, {mine: theirs for mine, theirs in pairs if mine is not None}, source.graph)
+    return replace(changed, graph=graph)
+
+
+def divide_step(source: Source, workers: int) -> Source | None:
+    """Return the step with operators along a dimension, such as cumulative sums, in blocks; None if it has none."""
+    step = divide_into_blocks(source.native.step, workers)
+    return None if step is None else _rewrite(source, step)
+
+
+def _rewrite(source: Source, step: Step) -> Source:
+    """Return a step in another form, whose values have the same numbers."""
+    native: Native = source.native
+    given = [source.graph.tensors[native.tensor_of[number]] for number in step.inputs]
     state = sum(tensor.kind is TensorKind.PARAMETER for tensor in given)
     graph, tensor_of = make_graph(step, [tensor.name for tensor in given], state)
-    graph = _name_alike(
-        graph,
-        {tensor_of[number]: tensor for number, tensor in native.tensor_of.items() if number in tensor_of},
-        source.graph,
-    )
-    return Source(graph, replace(native, step=step, tensor_of=tensor_of, written=native.step))
+    return Source(graph, replace(native, step=step, tensor_of=tensor_of, written=native.of_one_device))
 
 
 def _name_alike(graph: Graph, tensor_as: Mapping[int, int], written: Graph) -> Graph:

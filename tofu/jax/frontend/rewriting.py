@@ -20,7 +20,7 @@ from tofu.errors import UnsupportedError
 from tofu.jax.frontend.empty import drop_empty
 from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType
 from tofu.jax.frontend.versions import is_memory_kind, is_of_jax
-from tofu.jax.frontend.windows import read_window, roll, write_window
+from tofu.jax.frontend.windows import read_known, read_window, roll, update_window, write_known
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
@@ -70,13 +70,7 @@ def _reduce(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
     name, axes = equation.primitive.name, equation.params.get("axes", ())
     if name not in REDUCED or not all(isinstance(axis, int) for axis in axes):
         return None
-    shapes = [_describe(builder.find_type(x)) for x in equation.inputs]
-    closed = jax.make_jaxpr(lambda *operands: [REDUCED[name](x, axes) for x in operands])(*shapes)
-    return builder.inline_closed(closed, equation.inputs, equation)
-
-
-def _describe(type_: ValueType) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(type_.shape, type_.dtype)
+    return builder.substitute(equation, lambda *given: [REDUCED[name](x, axes) for x in given], equation.inputs)
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -131,8 +125,7 @@ def _write_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
         return [builder.add(getattr(primitives, f"{joined}_p"), type_, [operand, update], equation)]
     if equation.params["update_jaxpr"] is None:
         return [update]
-    closed = jax.make_jaxpr(_read_update(equation, len(type_.shape)))(*(_describe(x) for x in (type_, written)))
-    return builder.inline_closed(closed, [operand, update], equation)
+    return builder.substitute(equation, _read_update(equation, len(type_.shape)), [operand, update])
 
 
 def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
@@ -185,7 +178,8 @@ def _implement(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
     implementation = equation.primitive.impl
     if DESCRIPTIONS.get(equation.primitive.name) is not None or is_of_jax(implementation):
         return None
-    shapes = [_describe(builder.find_type(x)) for x in equation.inputs]
+    given = map(builder.find_type, equation.inputs)
+    shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in given]
     run = partial(implementation, **equation.params)
     try:
         closed = jax.make_jaxpr(lambda *operands: jax.tree.leaves(run(*operands)))(*shapes)
@@ -197,30 +191,51 @@ def _implement(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
     return builder.inline_closed(closed, equation.inputs, equation)
 
 
+def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Convert a pad between elements to a pad along dimensions of one element each, which is split like the operand."""
+    if equation.primitive.name != "pad" or types[0].is_key or not builder.is_planned:
+        return None
+    config = equation.params["padding_config"]
+    if all(inner == 0 for _, _, inner in config) or not isinstance(equation.inputs[1], Literal):
+        return None
+
+    def pad(x: Any, number: Any) -> Any:
+        apart, spread = [], []
+        between: list[tuple[int, int, int]] = []
+        around: list[tuple[int, int, int]] = []
+        for extent, (low, high, inner) in zip(x.shape, config, strict=True):
+            first = low % (inner + 1)
+            apart += [extent, 1]
+            between += [(0, 0, 0), (first, inner - first, 0)]
+            spread.append(extent * (inner + 1))
+            around.append((low - first, high - (inner - first), 0))
+        return lax.pad(lax.reshape(lax.pad(lax.reshape(x, apart), number, between), spread), number, around)
+
+    number = equation.inputs[1].value
+    return builder.substitute(equation, lambda x: pad(x, number), equation.inputs[:1])
+
+
 def _choose_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Convert a pad that its description does not cover: with a computed number, or a nonzero interior.
+    """Convert a pad with a number that its description does not cover, which is complex or known only at run time.
 
     The result is padded with zeros, and a select inserts the number.
     """
     if equation.primitive.name != "pad" or types[0].is_key:
         return None
-    (operand, number), config = equation.inputs, equation.params["padding_config"]
-    if isinstance(number, Literal):
-        value = complex(number.value)
-        if not value.imag and (value == 0 or all(inner == 0 for _, _, inner in config)):
-            return None
+    number, config = equation.inputs[1], equation.params["padding_config"]
+    if isinstance(number, Literal) and not complex(number.value).imag:
+        return None
     shape = types[0].shape
 
     def pad(x: Any, number: Any) -> Any:
-        is_cell = jnp.full(shape, True)
+        is_element = jnp.full(shape, True)
         for d, (extent, (low, high, inner)) in enumerate(zip(x.shape, config, strict=True)):
             if low or high or inner:
                 at = lax.broadcasted_iota(np.int32, shape, d) - low
-                is_cell &= (at >= 0) & (at <= (extent - 1) * (inner + 1)) & (lax.rem(at, np.int32(inner + 1)) == 0)
-        return lax.select(is_cell, lax.pad(x, np.zeros((), x.dtype), config), jnp.full(shape, number, x.dtype))
+                is_element &= (at >= 0) & (at <= (extent - 1) * (inner + 1)) & (lax.rem(at, np.int32(inner + 1)) == 0)
+        return lax.select(is_element, lax.pad(x, np.zeros((), x.dtype), config), jnp.full(shape, number, x.dtype))
 
-    closed = jax.make_jaxpr(pad)(*(_describe(builder.find_type(x)) for x in (operand, number)))
-    return builder.inline_closed(closed, equation.inputs, equation)
+    return builder.substitute(equation, pad, equation.inputs)
 
 
 RULES: tuple[Rule, ...] = (
@@ -231,11 +246,14 @@ RULES: tuple[Rule, ...] = (
     _read_all,
     _write_all,
     read_window,
-    write_window,
+    update_window,
+    read_known,
+    write_known,
     roll,
     _compare_both,
     drop_empty,
     _choose_padding,
+    _pad_between,
     _implement,
 )
 

@@ -1,18 +1,20 @@
-"""Reads and writes of a window at a constant position, as operators of which workers fetch no more than the elements that they lack.
+"""Reads and writes at positions that are known before a step runs.
 
-A dynamic slice, dynamic update or scatter takes at run time where its window begins, so that more has to be fetched.
+A gather, scatter, dynamic slice or dynamic update takes its positions at run time, so that more has to be fetched than
+the elements that a worker lacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 from jax import lax
 
 from tofu.jax.frontend.equations import Equation, Literal, Operand, ValueType
+from tofu.jax.frontend.progressions import find_progression
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
@@ -27,8 +29,81 @@ JOINED: dict[str, Callable[[Any, Any], Any] | None] = {
 }
 """How a scatter joins an element with its update; None if the update replaces it."""
 MOST_PIECES = 3  # a concatenation of more is left as it is
-CONSTANTS = frozenset(("broadcast_in_dim", "concatenate", "convert_element_type", "reshape", "squeeze"))
-"""Primitives that make the indices of `x.at[3:5].set(y)` from numbers."""
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The positions that indices name along one dimension of an array.
+
+    Attributes
+    ----------
+    first, stride, count
+        The positions `first + stride * n` for `n < count`.
+    batch
+        The dimension of the indices along which the positions count; None for a window at one position.
+    """
+
+    first: int
+    stride: int
+    count: int
+    batch: int | None = None
+
+    def is_all(self, extent: int) -> bool:
+        """Return True if these are the positions of an array of this extent, in their order."""
+        return (self.first, self.stride, self.count) == (0, 1, extent)
+
+    @property
+    def least(self) -> int:
+        """The first position in the array's order."""
+        return min(self.first, self.first + self.stride * (self.count - 1))
+
+    def is_inside(self, extent: int) -> bool:
+        """Return True if all positions are in an array of this extent."""
+        return self.least >= 0 and self.least + abs(self.stride) * (self.count - 1) < extent
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """The indices of a gather or scatter.
+
+    Attributes
+    ----------
+    known
+        The positions along each dimension of the array for which they are known.
+    rest
+        The indices of other dimensions, as operands whose last dimension has one element.
+    """
+
+    known: Mapping[int, Positions]
+    rest: Mapping[int, Operand]
+
+    def read(self, array: Any) -> Any:
+        """Return the elements of an array at the known positions."""
+        first, limits, strides = [0] * array.ndim, list(array.shape), [1] * array.ndim
+        for d, at in self.known.items():
+            first[d], strides[d] = at.least, abs(at.stride)
+            limits[d] = at.least + strides[d] * (at.count - 1) + 1
+        return self.turn(lax.slice(array, first, limits, strides))
+
+    def find_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Return the shape of what `read` returns for an array of this shape."""
+        return tuple(self.known[d].count if d in self.known else extent for d, extent in enumerate(shape))
+
+    def turn(self, part: Any) -> Any:
+        """Reverse the dimensions whose positions count down."""
+        reversed_ = [d for d, at in self.known.items() if at.stride < 0]
+        return lax.rev(part, reversed_) if reversed_ else part
+
+    def write(self, array: Any, part: Any, join: Callable[[Any, Any], Any] | None = None) -> Any:
+        """Return an array with the elements at the known positions replaced, or joined with others."""
+        part = self.turn(part)
+        if part.shape == array.shape:
+            return part if join is None else join(array, part)
+        begins = [self.known[d].least if d in self.known else 0 for d in range(array.ndim)]
+        strides = [abs(self.known[d].stride) if d in self.known else 1 for d in range(array.ndim)]
+        if join is None and set(strides) == {1} and not _is_large(part.shape, array.shape):
+            return lax.dynamic_update_slice(array, part, [np.int32(begin) for begin in begins])
+        return place(array, part, begins, strides, join)
 
 
 def read_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -48,45 +123,109 @@ def read_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
         rest = [lax.full_like(start, 0) if d in begins else start for d, start in enumerate(starts)]
         return window if window.shape == tuple(sizes) else lax.dynamic_slice(window, rest, sizes)
 
-    return _trace(builder, equation, read, equation.inputs)
+    return builder.substitute(equation, read, equation.inputs)
 
 
-def write_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return a scatter or an update of one window at a constant position in another form; None for others.
+def update_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Return a dynamic update at a constant position as a choice between old and new elements, if its window is large.
 
-    A large window is a choice between old and new elements. A small one that is replaced is a dynamic update, which is written in place.
+    A small one is written in place.
     """
+    if equation.primitive.name != "dynamic_update_slice" or types[0].is_key or not builder.is_planned:
+        return None
+    operand, update, *starts = equation.inputs
+    own, shape = builder.find_type(update).shape, types[0].shape
+    found = _list_constant(starts, shape, own)
+    partial = sum(size < extent for size, extent in zip(own, shape, strict=True))
+    if len(found) < partial or not _is_large(own, shape):
+        return None
+    first = [found.get(d, 0) for d in range(len(own))]
+    return builder.substitute(equation, lambda x, update: place(x, update, first, [1] * len(own)), (operand, update))
+
+
+def read_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Return a gather as slices along dimensions whose positions are known, and a gather along the others; None if none are."""
+    if equation.primitive.name != "gather" or types[0].is_key or not builder.is_planned:
+        return None
+    (operand, indices), params = equation.inputs, equation.params
+    numbers, sizes, rank = params["dimension_numbers"], params["slice_sizes"], len(types[0].shape)
+    batched = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
+    collapsed = set(numbers.collapsed_slice_dims)
+    found = _find_lookup(builder, operand, indices, numbers.start_index_map, sizes, collapsed, batched, params["mode"])
+    if found is None:
+        return None
+    joined = batched | {d: at.batch for d, at in found.known.items() if at.batch is not None}
+    batch = [d for d in range(rank) if d not in numbers.offset_dims]
+
+    def read(operand: Any, *rest: Any) -> Any:
+        part = found.read(operand)
+        if rest:
+            kept, own = _join_batches(joined), list(sizes)
+            for d, at in found.known.items():
+                own[d] = 1 if at.batch is not None else at.count
+            changed = numbers._replace(
+                collapsed_slice_dims=tuple(d for d in numbers.collapsed_slice_dims if d not in joined),
+                start_index_map=tuple(found.rest),
+                operand_batching_dims=kept[0],
+                start_indices_batching_dims=kept[1],
+            )
+            others = {**params, "dimension_numbers": changed, "slice_sizes": tuple(own), "indices_are_sorted": False}
+            return equation.primitive.bind(part, lax.concatenate(rest, rest[0].ndim - 1), **others)
+        part = lax.squeeze(part, [d for d in collapsed if d not in joined])
+        kept_dims = [d for d in range(operand.ndim) if d not in collapsed or d in joined]
+        inner = iter(numbers.offset_dims)
+        target = [batch[joined[d]] if d in joined else next(inner) for d in kept_dims]
+        order = sorted(range(len(target)), key=target.__getitem__)
+        return lax.broadcast_in_dim(lax.transpose(part, order), types[0].shape, sorted(target))
+
+    return builder.substitute(equation, read, (operand, *found.rest.values()))
+
+
+def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Return a scatter as an update of the elements at known positions; None if none are known."""
     name, (type_, *_) = equation.primitive.name, types
-    if type_.is_key or name not in ("dynamic_update_slice", *JOINED) or not builder.is_planned:
+    if name not in JOINED or type_.is_key or not builder.is_planned:
         return None
-    operand, *others = equation.inputs
-    if name == "dynamic_update_slice":
-        update, *starts = others
-        own = builder.find_type(update).shape
-        found = _list_constant(starts, type_.shape, own)
-        partial = sum(size < extent for size, extent in zip(own, type_.shape, strict=True))
-        if len(found) < partial or not _is_large(own, type_.shape):
-            return None
-        first = [found.get(d, 0) for d in range(len(own))]
-        return _trace(builder, equation, lambda x, update: place(x, update, first), (operand, update))
-    indices, update = others
-    window = _find_window(builder, equation, type_.shape, indices, builder.find_type(update).shape)
-    if window is None:
+    (operand, indices, update), params = equation.inputs, equation.params
+    numbers, written = params["dimension_numbers"], builder.find_type(update).shape
+    batched = dict(zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True))
+    inserted = set(numbers.inserted_window_dims)
+    inner = iter(numbers.update_window_dims)
+    windows = {d: next(inner) for d in range(len(type_.shape)) if d not in inserted and d not in batched}
+    sizes = [written[windows[d]] if d in windows else 1 for d in range(len(type_.shape))]
+    if _is_dropped(builder, equation, sizes):
+        return [operand]
+    is_applied = name == "scatter" and params["update_jaxpr"] is not None
+    dimensions = numbers.scatter_dims_to_operand_dims
+    found = _find_lookup(builder, operand, indices, dimensions, sizes, inserted, batched, params["mode"])
+    if found is None:
         return None
-    begins, sizes = window
-    if any(begin < 0 or begin + size > extent for begin, size, extent in zip(begins, sizes, type_.shape, strict=True)):
-        return [operand]  # an update that is not inside is dropped
-    join, is_large = JOINED[name], _is_large(sizes, type_.shape)
-    if join is not None and not is_large:
+    joined = batched | {d: at.batch for d, at in found.known.items() if at.batch is not None}
+    batch = [d for d in range(len(written)) if d not in numbers.update_window_dims]
+    is_complete = not found.rest
+    if is_complete and (is_applied or len(joined) < len(batch)):
+        return None
+    join, is_window = JOINED[name], is_complete and not joined
+    if is_window and join is not None and not _is_large(sizes, type_.shape):
         return None
 
-    def write(operand: Any, update: Any) -> Any:
-        update = lax.reshape(update, sizes)
-        if is_large:
-            return place(operand, update, begins, join)
-        return lax.dynamic_update_slice(operand, update, [np.int32(begin) for begin in begins])
+    def write(operand: Any, update: Any, *rest: Any) -> Any:
+        if is_complete:
+            source = [batch[joined[d]] if d in joined else windows.get(d) for d in range(operand.ndim)]
+            own = lax.transpose(update, [n for n in source if n is not None])
+            return found.write(operand, lax.reshape(own, found.find_shape(type_.shape)), join)
+        kept = _join_batches(joined)
+        changed = numbers._replace(
+            inserted_window_dims=tuple(d for d in numbers.inserted_window_dims if d not in joined),
+            scatter_dims_to_operand_dims=tuple(found.rest),
+            operand_batching_dims=kept[0],
+            scatter_indices_batching_dims=kept[1],
+        )
+        indices = lax.concatenate(rest, rest[0].ndim - 1)
+        others = {**params, "dimension_numbers": changed, "indices_are_sorted": False}
+        return found.write(operand, equation.primitive.bind(found.read(operand), indices, update, **others))
 
-    return _trace(builder, equation, write, (operand, update))
+    return builder.substitute(equation, write, (operand, update, *found.rest.values()))
 
 
 def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -118,7 +257,7 @@ def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -
             at += end - begin
         return result
 
-    return _trace(builder, equation, choose, [source])
+    return builder.substitute(equation, choose, [source])
 
 
 def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
@@ -133,58 +272,95 @@ def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand
     return operand, 0, builder.find_type(operand).shape[d]
 
 
-def place(operand: Any, update: Any, begins: Sequence[int], join: Callable[[Any, Any], Any] | None = None) -> Any:
-    """Return an array with a window replaced by an update, or joined with it, as a choice between the two everywhere."""
+def place(
+    operand: Any,
+    update: Any,
+    begins: Sequence[int],
+    strides: Sequence[int],
+    join: Callable[[Any, Any], Any] | None = None,
+) -> Any:
+    """Return an array with elements at regular positions replaced by an update, or joined with it, as a choice everywhere."""
     room, is_inside = [], np.bool_(True)
-    for d, (begin, size, extent) in enumerate(zip(begins, update.shape, operand.shape, strict=True)):
-        room.append((begin, extent - begin - size, 0))
+    for d, (begin, stride, size, extent) in enumerate(zip(begins, strides, update.shape, operand.shape, strict=True)):
+        end = begin + stride * (size - 1) + 1
+        room.append((begin, extent - end, stride - 1))
         if size < extent:
             position = lax.broadcasted_iota(np.int32, operand.shape, d)
-            is_inside = is_inside & (position >= begin) & (position < begin + size)
+            is_inside = is_inside & (position >= begin) & (position < end)
+            if stride > 1:
+                is_inside = is_inside & (lax.rem(position - begin, lax.full_like(position, stride)) == 0)
     moved = lax.pad(update, np.zeros((), update.dtype), room)
     return lax.select(is_inside, moved if join is None else join(operand, moved), operand)
 
 
-def _find_window(
-    builder: StepBuilder, equation: Equation, shape: Sequence[int], indices: Operand, updates: Sequence[int]
-) -> tuple[list[int], list[int]] | None:
-    """Return where the one window of a scatter begins in each dimension, and its sizes; None if it is not known or there are several."""
-    numbers, mode = equation.params["dimension_numbers"], equation.params["mode"]
-    modes = lax.GatherScatterMode
-    is_applied = equation.primitive.name == "scatter" and equation.params["update_jaxpr"] is not None
-    is_one = len(numbers.update_window_dims) == len(updates) and not numbers.operand_batching_dims
-    if (
-        is_applied
-        or not is_one
-        or not numbers.scatter_dims_to_operand_dims
-        or mode not in (modes.FILL_OR_DROP, modes.CLIP)
-    ):
-        return None
-    found = _find_numbers(builder, indices)
-    if found is None or found.ndim != 1:
-        return None
-    rest = iter(updates)
-    sizes = [1 if d in numbers.inserted_window_dims else next(rest) for d in range(len(shape))]
-    begins = [0] * len(shape)
-    for d, begin in zip(numbers.scatter_dims_to_operand_dims, found.tolist(), strict=True):
-        begins[d] = _clamp(begin, shape[d], sizes[d]) if mode == modes.CLIP else begin
-    return begins, sizes
+def _find_lookup(
+    builder: StepBuilder,
+    operand: Operand,
+    indices: Operand,
+    dimensions: Sequence[int],
+    sizes: Sequence[int],
+    collapsed: set[int],
+    batched: Mapping[int, int],
+    mode: Any,
+) -> Lookup | None:
+    """Return the indices of a gather or scatter, if some are known, else None."""
+    shape = builder.find_type(operand).shape
+    known: dict[int, Positions] = {}
+    rest: dict[int, Operand] = {}
+    for d, piece in zip(dimensions, _list_pieces(builder, indices), strict=False):
+        at = _find_positions(builder, piece, sizes[d], d in collapsed)
+        if at is not None and at.batch is None and mode == lax.GatherScatterMode.CLIP:
+            at = Positions(_clamp(at.first, shape[d], sizes[d]), 1, sizes[d])
+        taken = {*batched.values(), *(found.batch for found in known.values())}
+        if at is None or not at.is_inside(shape[d]) or (at.batch is not None and at.batch in taken):
+            rest[d] = piece
+        else:
+            known[d] = at
+    return Lookup(known, rest) if known and len(known) + len(rest) == len(dimensions) else None
 
 
-def _find_numbers(builder: StepBuilder, operand: Operand, depth: int = 4) -> np.ndarray[Any, Any] | None:
-    """Return the value of an operand that a few equations make from numbers; None of any other."""
-    if isinstance(operand, Literal):
-        return operand.value
-    if depth == 0 or len(builder.types[operand].shape) > 1:
+def _list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
+    """Return the indices of each dimension, as operands whose last dimension has one element; none if they are not apart."""
+    shape = builder.find_type(indices).shape
+    if shape[-1:] == (1,):
+        return [indices]
+    maker = builder.find_maker(indices)
+    if maker is None or maker.primitive.name != "concatenate" or maker.params["dimension"] != len(shape) - 1:
+        return []
+    is_apart = all(builder.find_type(x).shape[-1] == 1 for x in maker.inputs)
+    return list(maker.inputs) if is_apart else []
+
+
+def _find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
+    """Return the positions that indices name along one dimension; None if they are not known."""
+    found = find_progression(builder, piece)
+    if found is None:
         return None
-    maker = builder.find_maker(operand)
-    if maker is None or maker.primitive.name not in CONSTANTS:
+    counted = [d for d, stride in enumerate(found.strides) if stride]
+    if not counted:
+        return Positions(found.first, 1, size)
+    if len(counted) > 1 or not is_collapsed:
         return None
-    values = [_find_numbers(builder, operand, depth - 1) for operand in maker.inputs]
-    if any(value is None for value in values):
-        return None
-    with jax.ensure_compile_time_eval():
-        return np.asarray(maker.evaluate(values)[0])
+    (d,) = counted
+    return Positions(found.first, found.strides[d], found.shape[d], d)
+
+
+def _join_batches(joined: Mapping[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return batch dimensions of an array in order, and those of the indices that belong to them."""
+    return tuple(sorted(joined)), tuple(joined[d] for d in sorted(joined))
+
+
+def _is_dropped(builder: StepBuilder, equation: Equation, sizes: Sequence[int]) -> bool:
+    """Return True if a scatter of one window writes nothing, since the window is not inside of the array."""
+    indices, numbers = equation.inputs[1], equation.params["dimension_numbers"]
+    if equation.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP or len(builder.find_type(indices).shape) != 1:
+        return False
+    shape = builder.find_type(equation.inputs[0]).shape
+    for d, piece in zip(numbers.scatter_dims_to_operand_dims, _list_pieces(builder, indices), strict=False):
+        at = _find_positions(builder, piece, sizes[d], False)
+        if at is not None and not at.is_inside(shape[d]):
+            return True
+    return False
 
 
 def _is_large(sizes: Sequence[int], shape: Sequence[int]) -> bool:
@@ -203,12 +379,3 @@ def _list_constant(starts: Sequence[Operand], shape: Sequence[int], sizes: Seque
 
 def _clamp(begin: Any, extent: int, size: int) -> int:
     return int(min(max(begin, 0), extent - size))
-
-
-def _trace(
-    builder: StepBuilder, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand]
-) -> list[Operand]:
-    given = [builder.find_type(operand) for operand in operands]
-    described = [jax.ShapeDtypeStruct(array.shape, array.dtype, weak_type=array.weak_type) for array in given]
-    closed = jax.make_jaxpr(function)(*described)
-    return builder.inline_closed(closed, operands, equation)

@@ -1,0 +1,147 @@
+"""Operators along a dimension, such as cumulative sums and `argmax`, in as many blocks as there are workers.
+
+Each worker computes its own block, and workers exchange one partial result of each block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from math import gcd
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from tofu.jax.frontend.equations import Equation, Loop, Step, ValueType
+from tofu.jax.frontend.trace import StepBuilder
+
+Blocked = Callable[[Any], Any]
+"""A primitive as a function of its operand, computed in blocks."""
+
+JOINED: Mapping[str, Callable[[Any, Any], Any]] = {
+    "cumsum": lax.add,
+    "cumprod": lax.mul,
+    "cummax": lax.max,
+    "cummin": lax.min,
+    "cumlogsumexp": jnp.logaddexp,
+}
+"""How the cumulative results of two neighboring blocks are joined."""
+EXTREMES: Mapping[str, Callable[..., Any]] = {"argmax": lax.reduce_max, "argmin": lax.reduce_min}
+
+
+def divide_into_blocks(step: Step, workers: int) -> Step | None:
+    """Return the step with operators along a dimension in blocks, or None if it has none. Values keep their numbers."""
+    builder = StepBuilder()
+    builder.types, builder.constants = list(step.types), dict(step.constants)
+    divided = _divide(builder, step.equations, workers)
+    if len(builder.types) == len(step.types):
+        return None
+    return replace(step, types=tuple(builder.types), equations=divided, constants=builder.constants)
+
+
+def _divide(builder: StepBuilder, items: Sequence[Equation | Loop], workers: int) -> tuple[Equation | Loop, ...]:
+    around, builder.equations = builder.equations, []
+    for item in items:
+        if isinstance(item, Loop):
+            builder.equations.append(replace(item, equations=_divide(builder, item.equations, workers)))
+        elif (blocked := _find_blocked(builder, item, workers)) is not None:
+            _add_blocked(builder, item, blocked)
+        else:
+            builder.equations.append(item)
+    made, builder.equations = tuple(builder.equations), around
+    return made
+
+
+def _add_blocked(builder: StepBuilder, equation: Equation, blocked: Blocked) -> None:
+    """Add the equations of a primitive in blocks. The results have the numbers of the primitive's own results."""
+    before = len(builder.equations)
+    scope = "/".join(filter(None, (equation.scope, equation.primitive.name)))
+    results = builder.substitute(equation, blocked, equation.inputs, scope)
+    named: dict[Any, int] = dict(zip(results, equation.outputs, strict=True))
+    for n, one in enumerate(builder.equations[before:], before):
+        assert isinstance(one, Equation)
+        outputs = tuple(named.get(output, output) for output in one.outputs)
+        builder.equations[n] = replace(one.with_operands(named), outputs=outputs)
+
+
+def _find_blocked(builder: StepBuilder, equation: Equation, workers: int) -> Blocked | None:
+    """Return the form of an equation in blocks, or None if it has none, or gains nothing by one."""
+    name, params = equation.primitive.name, equation.params
+    if name not in JOINED and name not in EXTREMES and name != "top_k":
+        return None
+    type_ = builder.find_type(equation.inputs[0])
+    axis = params["axes"][0] if name in EXTREMES else params.get("axis", -1) % len(type_.shape)
+    extent = type_.shape[axis]
+    blocks = gcd(extent, workers)
+    least = 2 * params["k"] if name == "top_k" else 2  # elements of a block that make the exchange worth while
+    if blocks == 1 or extent < least * blocks:
+        return None
+    if name in EXTREMES:
+        is_number = jnp.issubdtype(type_.dtype, jnp.floating) or jnp.issubdtype(type_.dtype, jnp.integer)
+        return partial(_find_extreme, name, axis, blocks, params["index_dtype"]) if is_number else None
+    if name == "top_k":
+        return partial(_find_largest, axis, blocks, params["k"])
+    neutral = _find_neutral(name, type_)
+    return None if neutral is None else partial(_accumulate, name, axis, blocks, params["reverse"], neutral)
+
+
+def _find_neutral(name: str, type_: ValueType) -> Any:
+    """Return the number that changes no other when a cumulative operator joins it; None if the type has no such number."""
+    if name == "cumprod":
+        return np.ones((), type_.dtype)
+    if name == "cumsum":
+        is_real = jnp.issubdtype(type_.dtype, jnp.floating)
+        return np.asarray(-0.0 if is_real else 0, type_.dtype)  # 0.0 + -0.0 is 0.0
+    if jnp.issubdtype(type_.dtype, jnp.floating):
+        return np.asarray(np.inf if name == "cummin" else -np.inf, type_.dtype)
+    if name != "cumlogsumexp" and jnp.issubdtype(type_.dtype, jnp.integer):
+        limits = jnp.iinfo(type_.dtype)
+        return np.asarray(limits.max if name == "cummin" else limits.min, type_.dtype)
+    return None
+
+
+def _into_blocks(x: Any, axis: int, blocks: int) -> Any:
+    return lax.reshape(x, (*x.shape[:axis], blocks, x.shape[axis] // blocks, *x.shape[axis + 1 :]))
+
+
+def _accumulate(name: str, axis: int, blocks: int, reverse: bool, neutral: Any, x: Any) -> Any:
+    """Accumulate within blocks, and join each element with the results of the blocks before it."""
+    accumulate = getattr(lax, name)
+    own = accumulate(_into_blocks(x, axis, blocks), axis + 1, reverse)
+    end = 0 if reverse else own.shape[axis + 1] - 1
+    totals = lax.index_in_dim(own, end, axis + 1, keepdims=False)
+    room = [(0, 0, 0)] * x.ndim
+    room[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
+    before = accumulate(lax.pad(totals, neutral, room), axis, reverse)
+    spread = lax.broadcast_in_dim(before, own.shape, [d + (d > axis) for d in range(x.ndim)])
+    return lax.reshape(JOINED[name](spread, own), x.shape)
+
+
+def _number(shape: Sequence[int], dtype: Any, axis: int, step: int) -> Any:
+    """Return multiples of a step that count along a dimension."""
+    return lax.broadcasted_iota(dtype, shape, axis) * np.asarray(step, dtype)
+
+
+def _find_extreme(name: str, axis: int, blocks: int, dtype: Any, x: Any) -> Any:
+    """Find the extreme of each block, and the first block whose extreme is that of all."""
+    apart = _into_blocks(x, axis, blocks)
+    find = getattr(lax, name)
+    first = find(apart, axis + 1, dtype)  # NaN is found before numbers, and is the extreme
+    best = lax.expand_dims(find(EXTREMES[name](apart, (axis + 1,)), axis, dtype), (axis,))
+    is_best = lax.broadcasted_iota(dtype, first.shape, axis) == best
+    position = first + _number(first.shape, dtype, axis, apart.shape[axis + 1])
+    return lax.reduce_sum(lax.select(is_best, position, lax.full_like(position, 0)), (axis,))
+
+
+def _find_largest(axis: int, blocks: int, k: int, x: Any) -> tuple[Any, Any]:
+    """Find the largest of each block, and the largest among these. Of equal ones, the first are found, as in the whole line."""
+    apart = jnp.moveaxis(_into_blocks(x, axis, blocks), (axis, axis + 1), (-2, -1))
+    values, positions = lax.top_k(apart, k)
+    positions = positions + _number(positions.shape, positions.dtype, positions.ndim - 2, apart.shape[-1])
+    candidates = [lax.reshape(found, (*found.shape[:-2], blocks * k)) for found in (values, positions)]
+    largest, chosen = lax.top_k(candidates[0], k)
+    found = jnp.take_along_axis(candidates[1], chosen, -1)
+    return jnp.moveaxis(largest, -1, axis), jnp.moveaxis(found, -1, axis)

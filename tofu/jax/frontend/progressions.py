@@ -1,0 +1,137 @@
+"""Integers that count along dimensions, such as the indices of `x[1::2]` and `jnp.arange(n)`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+
+from tofu.jax.frontend.equations import Equation, Literal, Operand
+
+if TYPE_CHECKING:
+    from tofu.jax.frontend.trace import StepBuilder
+
+MOST_EQUATIONS = 32  # between an index and the numbers that it is made of
+LOOKED_THROUGH = frozenset(("convert_element_type", "copy"))
+
+
+@dataclass(frozen=True)
+class Progression:
+    """The integers `first + sum(strides[d] * i[d])` at the positions `i` of an array."""
+
+    shape: tuple[int, ...]
+    first: int
+    strides: tuple[int, ...]
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest number."""
+        spans = [stride * (extent - 1) for stride, extent in zip(self.strides, self.shape, strict=True)]
+        return self.first + sum(min(span, 0) for span in spans), self.first + sum(max(span, 0) for span in spans)
+
+    def add(self, other: Progression, factor: int = 1) -> Progression:
+        """Return the sum with a multiple of another progression of the same shape."""
+        strides = tuple(a + factor * b for a, b in zip(self.strides, other.strides, strict=True))
+        return Progression(self.shape, self.first + factor * other.first, strides)
+
+
+def find_progression(
+    builder: StepBuilder, operand: Operand, shape: tuple[int, ...] | None = None
+) -> Progression | None:
+    """Return an operand as a progression; None if it is none, or its numbers are not known before the step runs.
+
+    A number is a progression of any `shape`.
+    """
+    return _Finder(builder).find(operand, shape)
+
+
+class _Finder:
+    def __init__(self, builder: StepBuilder) -> None:
+        self.builder = builder
+        self.left = MOST_EQUATIONS
+
+    def find(self, operand: Operand, shape: tuple[int, ...] | None = None) -> Progression | None:
+        type_ = self.builder.find_type(operand)
+        if type_.is_key or not jnp.issubdtype(type_.dtype, jnp.integer):
+            return None
+        if isinstance(operand, Literal):
+            shape = type_.shape if shape is None else shape
+            return Progression(shape, int(operand.value), (0,) * len(shape))
+        maker = self.builder.find_maker(operand)
+        if maker is None or self.left == 0:
+            return None
+        self.left -= 1
+        found = self._read(maker, type_.shape)
+        limits = jnp.iinfo(type_.dtype)
+        if found is None or not limits.min <= found.limits[0] <= found.limits[1] <= limits.max:
+            return None
+        return found
+
+    def _read(self, maker: Equation, shape: tuple[int, ...]) -> Progression | None:
+        name, inputs, params = maker.primitive.name, maker.inputs, maker.params
+        if name == "iota":
+            return Progression(shape, 0, tuple(int(d == params["dimension"]) for d in range(len(shape))))
+        if name in ("add", "sub", "mul"):
+            return self._combine(name, [self.find(x, shape) for x in inputs])
+        if name == "select_n":
+            return self._choose(inputs, shape)
+        if name == "clamp":
+            return self._clamp([self.find(x, shape) for x in inputs])
+        found = self.find(inputs[0]) if len(inputs) == 1 else None
+        if found is None:
+            return None
+        if name in LOOKED_THROUGH:
+            return found
+        if name == "broadcast_in_dim":
+            strides = [0] * len(shape)
+            for d, own, extent in zip(params["broadcast_dimensions"], found.strides, found.shape, strict=True):
+                strides[d] = own if extent > 1 else 0
+            return Progression(shape, found.first, tuple(strides))
+        if name == "rev":
+            ends = {d: found.strides[d] * (shape[d] - 1) for d in params["dimensions"]}
+            strides = [-stride if d in ends else stride for d, stride in enumerate(found.strides)]
+            return Progression(shape, found.first + sum(ends.values()), tuple(strides))
+        if name in ("reshape", "squeeze", "expand_dims"):
+            return _reshape(found, shape)
+        return None
+
+    def _combine(self, name: str, found: list[Progression | None]) -> Progression | None:
+        one, other = found
+        if one is None or other is None:
+            return None
+        if name != "mul":
+            return one.add(other, 1 if name == "add" else -1)
+        if any(one.strides):
+            one, other = other, one
+        return None if any(one.strides) else other.add(other, one.first - 1)
+
+    def _clamp(self, found: list[Progression | None]) -> Progression | None:
+        least, clamped, most = found
+        if least is None or clamped is None or most is None:
+            return None
+        (low, high), (first, last) = clamped.limits, (least.limits[1], most.limits[0])
+        return clamped if first <= low and high <= last else None
+
+    def _choose(self, inputs: tuple[Operand, ...], shape: tuple[int, ...]) -> Progression | None:
+        """Return the chosen case of `where(i < 0, i + n, i)`, by which negative indices count from the end."""
+        which, *cases = inputs
+        maker = self.builder.find_maker(which)
+        if maker is None or maker.primitive.name not in ("lt", "ge") or len(cases) != 2:
+            return None
+        compared, bound = (self.find(x, shape) for x in maker.inputs)
+        if compared is None or bound is None:
+            return None
+        is_less = compared.limits[1] < bound.limits[0]
+        if not is_less and compared.limits[0] < bound.limits[1]:
+            return None
+        return self.find(cases[is_less == (maker.primitive.name == "lt")], shape)
+
+
+def _reshape(found: Progression, shape: tuple[int, ...]) -> Progression | None:
+    """Return a progression with dimensions of one element added or removed; None for other shapes."""
+    strides = [stride for stride, extent in zip(found.strides, found.shape, strict=True) if extent > 1]
+    if [extent for extent in found.shape if extent > 1] != [extent for extent in shape if extent > 1]:
+        return None
+    rest = iter(strides)
+    return Progression(shape, found.first, tuple(next(rest) if extent > 1 else 0 for extent in shape))
