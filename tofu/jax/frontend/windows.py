@@ -63,7 +63,7 @@ class Positions:
 
 
 @dataclass(frozen=True)
-class Lookup:
+class KnownLookup:
     """The indices of a gather or scatter.
 
     Attributes
@@ -302,7 +302,7 @@ def _find_lookup(
     collapsed: set[int],
     batched: Mapping[int, int],
     mode: Any,
-) -> Lookup | None:
+) -> KnownLookup | None:
     """Return the indices of a gather or scatter, if some are known, else None."""
     shape = builder.find_type(operand).shape
     known: dict[int, Positions] = {}
@@ -316,7 +316,7 @@ def _find_lookup(
             rest[d] = piece
         else:
             known[d] = at
-    return Lookup(known, rest) if known and len(known) + len(rest) == len(dimensions) else None
+    return KnownLookup(known, rest) if known and len(known) + len(rest) == len(dimensions) else None
 
 
 def _list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
