@@ -12,7 +12,7 @@ from tdl_ops.mxnet import DESCRIPTIONS
 from tests.command_line.calls import assert_refused, run
 from tofu.command_line import operators as operator_commands
 from tofu.mxnet.verify import Case, verify_case
-from tofu.mxnet.verify.record import Entry, digest_of
+from tofu.mxnet.verify.record import RecordEntry, digest_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,7 +52,7 @@ def test_verify_records_all_descriptions(monkeypatch):
     result = run("verify", "--record", "--all", "--examples", "2", "--no-missing")
     assert result.exit_code == 0, result.output
     assert set(written) == set(described)
-    assert written["tanh"] == Entry(
+    assert written["tanh"] == RecordEntry(
         digest_of("tanh"), "", ("i0", "i1"), (), True, False, "numbers", {"numbers": 35}, (), "", 3
     )
     kinds = "Compared with MXNet's kernels: 2 operators by numbers, 0 by a relation, 0 by their parts alone; 0 leave"

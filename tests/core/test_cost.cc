@@ -78,7 +78,7 @@ const std::vector<std::function<void(Lookalike*)>> kDifferences = {
 /*! \brief All sequences of dimensions or axes, including replication. */
 std::vector<std::vector<int>> ListChoices(const WorkerGrid& grid, int count) {
   std::vector<std::vector<int>> found = {{}};
-  for (int step = 0; step < grid.num_steps(); ++step) {
+  for (int round = 0; round < grid.num_rounds(); ++round) {
     std::vector<std::vector<int>> longer;
     for (const std::vector<int>& history : found) {
       for (int choice = kReplicated; choice < count; ++choice) {

@@ -51,7 +51,7 @@ def test_a_proof_for_one_order_of_factors_is_no_proof_for_all(model, monkeypatch
 
 def test_the_distance_to_a_bound_is_rounded_up():
     result = _core.search_exact(entangled_graph(4, 3, (6, 8)).native(), [2, 2])
-    found = sum(result.plan.step_bytes)
+    found = sum(result.plan.round_bytes)
     assert found > 300
     for bound in range(1, found):
         words = re.fullmatch(r"within ([\d.]+) % of a proven lower bound", describe_proof(result, lower_bound=bound))

@@ -11,7 +11,7 @@ from tests.search.random_graphs import random_graph
 from tofu import _core
 
 FACTORS = [(2,), (3,), (2, 2), (3, 2)]
-LARGEST_SPACE = 6000  # plans of one step that are enumerated
+LARGEST_SPACE = 6000  # plans of one round that are enumerated
 
 
 def choice_roots(spec):
@@ -29,22 +29,22 @@ def list_rows(result):
     return [tuple(map(int, r)) for r in result.operators], [tuple(map(int, r)) for r in result.tensors]
 
 
-def least_bytes(spec, factors, step, operators, tensors):
-    """Return the least bytes of levels 0 .. step over all plans of that round, or None if there are too many."""
-    model = CellModel(spec, factors[: step + 1])
+def least_bytes(spec, factors, round_, operators, tensors):
+    """Return the least bytes of levels 0 .. `round_` over all plans of that round, or None if there are too many."""
+    model = CellModel(spec, factors[: round_ + 1])
     roots = choice_roots(spec)
     deciders = sorted(set(roots) | {("tensor", t) for t in range(len(spec.tensors))})
     domains = [
-        model.operator_choices(spec.operators[i], operators[i][:step])
+        model.operator_choices(spec.operators[i], operators[i][:round_])
         if kind == "operator"
-        else model.tensor_choices(spec.tensors[i], tensors[i][:step])
+        else model.tensor_choices(spec.tensors[i], tensors[i][:round_])
         for kind, i in deciders
     ]
     if np.prod([len(d) for d in domains]) > LARGEST_SPACE:
         return None
     place = {decider: i for i, decider in enumerate(deciders)}
     incidences = [
-        (count, key, place[roots[o]], operators[o][:step], place["tensor", t], tensors[t][:step])
+        (count, key, place[roots[o]], operators[o][:round_], place["tensor", t], tensors[t][:round_])
         for count, key, o, t in model.list_incidences()
     ]
     return min(
@@ -88,14 +88,14 @@ def test_every_round_is_optimal(block):
         result = _core.search_recursive(spec.native(), list(factors))
         operators, tensors = list_rows(result)
         total = 0
-        for step in range(len(factors)):
-            total += result.step_bytes[step]
-            model = CellModel(spec, factors[: step + 1])
-            counted = model.total_bytes([o[: step + 1] for o in operators], [t[: step + 1] for t in tensors])
-            assert counted == total, f"seed {seed}, step {step}"
-            least = least_bytes(spec, factors, step, operators, tensors)
+        for round_ in range(len(factors)):
+            total += result.round_bytes[round_]
+            model = CellModel(spec, factors[: round_ + 1])
+            counted = model.total_bytes([o[: round_ + 1] for o in operators], [t[: round_ + 1] for t in tensors])
+            assert counted == total, f"seed {seed}, round {round_}"
+            least = least_bytes(spec, factors, round_, operators, tensors)
             if least is not None:
-                assert least == total, f"seed {seed}, step {step}"
+                assert least == total, f"seed {seed}, round {round_}"
                 checked += 1
     assert checked >= 40
 
@@ -114,5 +114,5 @@ def test_evaluate_counts_random_plans(factors, stages_small_sums):
             for n in range(len(factors) + 1)
         ]
         assert cost.total_bytes == levels[-1], f"seed {seed}"
-        assert cost.step_bytes == [b - a for a, b in zip([0, *levels[1:-1]], levels[1:], strict=True)]
+        assert cost.round_bytes == [b - a for a, b in zip([0, *levels[1:-1]], levels[1:], strict=True)]
         assert sum(item[3] for item in cost.items) == cost.total_bytes

@@ -8,7 +8,7 @@ import mxnet as mx
 import pytest
 
 import tofu
-from tests.models.paper import Model, rnn, transformer
+from tests.models.paper import PaperModel, rnn, transformer
 from tests.search.cell_model import CellModel
 from tests.search.random_graphs import random_graph
 from tests.search.test_exact import list_plans
@@ -25,7 +25,7 @@ def mlp(layers, batch, width):
     for i in range(layers):
         net = mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{i}")
         net = mx.sym.Activation(net, act_type="tanh", name=f"act{i}")
-    return Model("mlp", mx.sym.LinearRegressionOutput(net, name="loss"), {"data": (batch, width)})
+    return PaperModel("mlp", mx.sym.LinearRegressionOutput(net, name="loss"), {"data": (batch, width)})
 
 
 MODELS = {"transformer": transformer(1, 256, 8, 8, length=64, vocabulary=512), "mlp": mlp(4, 1024, 256)}
@@ -59,7 +59,7 @@ def test_no_plan_is_better_at_a_price_of_memory():
             least = min(least, moved + price * memory)
         best = _core.search_exact(held, list(factors))
         # The price of each tensor is rounded to a whole byte.
-        assert abs(sum(best.plan.step_bytes) - least) <= len(spec.tensors) / 2, f"seed {seed}"
+        assert abs(sum(best.plan.round_bytes) - least) <= len(spec.tensors) / 2, f"seed {seed}"
         assert best.is_optimal
         checked += 1
     assert checked > 10

@@ -64,10 +64,10 @@ def test_no_plan_costs_less():
             ]
             least = min(costs)
             best = _core.search_exact(native, list(factors), prices=prices, latencies=latencies)
-            found = best.is_optimal, best.lower_bound, sum(best.plan.step_bytes)
+            found = best.is_optimal, best.lower_bound, sum(best.plan.round_bytes)
             assert found == (True, least, least), f"seed {seed}, latencies {latencies}"
             recursive = _core.search_recursive(native, list(factors), prices=prices, latencies=latencies)
-            assert least <= sum(recursive.step_bytes)
+            assert least <= sum(recursive.round_bytes)
         checked += 1
     assert checked > 20
 
@@ -75,11 +75,11 @@ def test_no_plan_costs_less():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"prices": [1]}, "prices for 2 steps: each step needs one, a positive number"),
-        ({"prices": [1, 0]}, "prices for 2 steps: each step needs one, a positive number"),
-        ({"prices": [1, float("inf")]}, "prices for 2 steps: each step needs one, a positive number"),
-        ({"prices": [1, 1], "latencies": [1, -1]}, "latencies for 2 steps: each step needs one that is not negative"),
-        ({"prices": [1, 1], "latencies": [1]}, "latencies for 2 steps: each step needs one that is not negative"),
+        ({"prices": [1]}, "prices for 2 rounds: each round needs one, a positive number"),
+        ({"prices": [1, 0]}, "prices for 2 rounds: each round needs one, a positive number"),
+        ({"prices": [1, float("inf")]}, "prices for 2 rounds: each round needs one, a positive number"),
+        ({"prices": [1, 1], "latencies": [1, -1]}, "latencies for 2 rounds: each round needs one that is not negative"),
+        ({"prices": [1, 1], "latencies": [1]}, "latencies for 2 rounds: each round needs one that is not negative"),
         ({"latencies": [1, 1]}, "beside a price"),
     ],
 )

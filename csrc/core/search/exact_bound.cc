@@ -62,7 +62,7 @@ class BoundSearch {
   }
 
  private:
-  static constexpr double kShare = 0.7;            // of the effort; the rest is for better plans
+  static constexpr double kShare = 0.7;            // of the effort; better plans get the rest
   static constexpr double kContraction = 1e6;      // operations per table
   static constexpr double kAdditionsPerEntry = 8;  // of a sweep: forward and back, in 64 bits
   // Operations for a plan among the cheapest values, after sweeps and after mini-buckets.

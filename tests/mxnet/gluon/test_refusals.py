@@ -67,7 +67,7 @@ def test_several_contexts():
 
 
 def test_sparse_parameters():
-    class Scaled(mx.gluon.HybridBlock):
+    class SparseBlock(mx.gluon.HybridBlock):
         def __init__(self):
             super().__init__()
             self.weight = self.params.get("weight", shape=(4, 4), stype="row_sparse")
@@ -76,7 +76,7 @@ def test_sparse_parameters():
             return F.dot(data, weight)
 
     with refuses(UnsupportedError, "weight has row_sparse storage.*leave stype out"):
-        tofu.gluon.partition(Scaled(), 2)
+        tofu.gluon.partition(SparseBlock(), 2)
 
 
 def test_a_parameter_outside_of_the_block():

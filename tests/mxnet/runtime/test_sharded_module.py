@@ -11,7 +11,7 @@ from tests.models.plain import mlp
 from tests.shared.module_runs import (
     BATCH,
     FEATURES,
-    Case,
+    ModuleCase,
     assert_all_close,
     batches,
     bind,
@@ -21,7 +21,7 @@ from tests.shared.module_runs import (
     start,
 )
 
-SGD = Case("sgd", {"learning_rate": 0.1, "wd": 0.01, "momentum": 0.9})
+SGD = ModuleCase("sgd", {"learning_rate": 0.1, "wd": 0.01, "momentum": 0.9})
 ROUTES = {
     "one": lambda net, **options: mx.mod.Module(net, **options),
     "module": lambda net, **options: tofu.mod.Module(net, ngpus=3, **options),
@@ -107,7 +107,9 @@ def test_a_request_by_name_trains_a_fixed_parameter_as_in_mxnet(kind):
         requests = [requests.get(name, "write") for name in model().list_arguments()]
     found = []
     for route in ("one", "module"):
-        module = start(ROUTES[route](model(), fixed_param_names=["fc0_weight"]), Case("sgd", {"learning_rate": 0.5}))
+        module = start(
+            ROUTES[route](model(), fixed_param_names=["fc0_weight"]), ModuleCase("sgd", {"learning_rate": 0.5})
+        )
         before = parameters_of(module)
         module.bind(module.data_shapes, module.label_shapes, grad_req=requests, force_rebind=True)
         module.forward_backward(batches(1)[0])

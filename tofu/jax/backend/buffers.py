@@ -88,7 +88,7 @@ def _make_loop_operation(loop: Loop, types: list[ValueType], alias: Aliases) -> 
     scratch = _list_buffers(order, types, results, {}).buffers
     reads = dict.fromkeys([*alias.find_all(carry.first for carry in loop.carries), *sorted(outside)])
     makes = [*(carry.last for carry in loop.carries), *(s.outputs[0] for s in stacks)]
-    return Operation(LOOP, tuple(reads), tuple(makes), tuple(scratch), 1 + sum(one.length for one in order))
+    return Operation(LOOP, tuple(reads), tuple(makes), tuple(scratch), 1 + sum(operation.length for operation in order))
 
 
 def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], types: list[ValueType]) -> list[Operation]:
@@ -108,7 +108,10 @@ def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], typ
             copies[argument] = len(types)
             types.append(types[argument])
     made = [Operation("copy", (argument,), (copy,)) for argument, copy in copies.items()]
-    return made + [replace(one, reads=tuple(copies.get(value, value) for value in one.reads)) for one in operations]
+    return made + [
+        replace(operation, reads=tuple(copies.get(value, value) for value in operation.reads))
+        for operation in operations
+    ]
 
 
 def _order_breadth_first(operations: Sequence[Operation]) -> list[Operation]:
@@ -286,7 +289,7 @@ class _Occupied:
 def _write_over(buffers: Iterable[Buffer]) -> list[Buffer]:
     ends = {buffer: buffer.last for buffer in buffers}
     for buffer in list(ends):
-        before = next((one for one in buffer.over if ends.get(one) == buffer.first), None)
+        before = next((earlier for earlier in buffer.over if ends.get(earlier) == buffer.first), None)
         if before is not None:
             ends[before] -= 1
     return [replace(buffer, last=end) for buffer, end in ends.items()]
