@@ -36,7 +36,7 @@ Models of MXNet's folder `example/`, built by its own code. The table compares s
 of an output, a gradient or a state, in one training step and in inference, relative to the largest number of the tensor. The last column is
 the error that a rounding of the inputs causes on one device, at least 1e-10.
 
-- MXNet has some operators in float32 only. In float64 models [they compute between casts](verify-model.md#how-near-is-near-enough): LRN in
+- MXNet has some operators in float32 only. In float64 models [they compute between casts](verify-model.md#which-differences-count-as-rounding): LRN in
   AlexNet, Crop in the FCNs and in a generator, CTCLoss and SoftmaxActivation.
 - Detectors have more such operators, and choose among boxes with nearly equal scores. Their comparison finds large errors only.
 - InstanceNorm adds in float32, so lips is compared in float32, as are the capsules.
