@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from math import inf
 from typing import Any
 
+from tofu.engine import Source
 from tofu.errors import InfeasibleError, PlanError, TofuError
 from tofu.mxnet.engine import MXNET
+from tofu.mxnet.frontend.blocks import has_blocks
 from tofu.mxnet.frontend.inference import check_names
 from tofu.mxnet.frontend.read_symbol import read_graph, read_training
 from tofu.mxnet.frontend.refusals import refuse_unpartitionable
@@ -32,28 +35,49 @@ def read_task(
 ) -> Task:
     """Run the first half of the pipeline, up to each operator's strategies, for the arguments of `compile_partition`."""
     observe = observe or observe_by_environment()
+    wanted = differentiated if settings.for_training else ()
 
-    def read(unrolled: bool) -> Task:
-        wanted = differentiated if settings.for_training else ()
-        source = read_graph(symbol, shapes, dtypes, wanted, updated, unrolled)
+    def read(unrolled: bool, blocks: int) -> Source:
+        source = read_graph(symbol, shapes, dtypes, wanted, updated, unrolled, blocks)
         observe("read", source.graph)
         completed = mend_scratch(fill_unwritten(source.graph))
-        source = replace(source, graph=observe("completed", unmerge_heads(completed)))
+        return replace(source, graph=observe("completed", unmerge_heads(completed)))
+
+    def analyse(source: Source) -> Task:
         return analyse_step(source, MXNET, settings, observe)
 
-    if find_unroll(settings) == "never" or not has_recurrences(symbol):
-        return read(unrolled=False)
-    if find_unroll(settings) == "always":
-        return read(unrolled=True)
-    return _choose_form(read(unrolled=False), read(unrolled=True))
-
-
-def _choose_form(fused: Task, unrolled: Task) -> Task:
-    """Return the form that the given plan is for, or whose plan has less communication; fused if they are equal."""
-    given = fused.settings.plan or fused.settings.saved
+    first, *others = _list_forms(symbol, settings)
+    written = read(*first)
+    given = settings.plan or settings.saved
     if given is not None:
-        return unrolled if given.operators.keys() - fused.source.graph.operator_index.keys() else fused
-    forms = [(task, _measure_communication(task)) for task in (fused, unrolled)]
+        named = given.operators.keys()
+        forms = chain([written], (read(*form) for form in others))
+        return analyse(next((form for form in forms if named <= form.graph.operator_index.keys()), written))
+    forms = [form for form in (read(*form) for form in others) if _may_replace(form, written, settings)]
+    return _choose_form(analyse(written), map(analyse, forms)) if forms else analyse(written)
+
+
+def _list_forms(symbol: Any, settings: Settings) -> list[tuple[bool, int]]:
+    """Return the forms in which a symbol may be planned, the first as it is written.
+
+    RNN operators may be unrolled, and operators along a dimension computed in blocks, one for each worker.
+    """
+    unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
+    unrolled = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
+    return [(form, blocks) for blocks in ((1, settings.workers) if has_blocks(symbol) else (1,)) for form in unrolled]
+
+
+def _may_replace(form: Source, written: Source, settings: Settings) -> bool:
+    """Return True for a form unlike the written one, in which every operator with a hint is as it is written."""
+    ours, theirs = ({operator.name: operator.op for operator in one.graph.operators} for one in (form, written))
+    return ours != theirs and all(name not in theirs or ours.get(name) == theirs[name] for name in settings.hints or {})
+
+
+def _choose_form(written: Task, others: Iterable[Task]) -> Task:
+    """Return the form whose plan has the least communication; of equal forms the first."""
+    forms = [(written, _measure_communication(written))]
+    if forms[0][1] != 0:
+        forms += [(task, _measure_communication(task)) for task in others]
     failed = [moved for _, moved in forms if not isinstance(moved, int)]
     if len(failed) == len(forms):
         raise failed[0]

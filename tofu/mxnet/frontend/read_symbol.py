@@ -20,6 +20,7 @@ from tofu import _mxnet
 from tofu.engine import Source
 from tofu.errors import ShapeError, TofuError, UnsupportedError
 from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
+from tofu.mxnet.frontend.blocks import divide_into_blocks
 from tofu.mxnet.frontend.data_arguments import find_data
 from tofu.mxnet.frontend.head_gradients import copy_repeats, find_head, find_repeats, name_head_gradient
 from tofu.mxnet.frontend.inference import DTYPE_NAMES, MOST_ELEMENTS, Shapes, check_names, infer_arguments
@@ -59,6 +60,7 @@ def read_graph(
     differentiated: Collection[str] = (),
     updated: Collection[str] = (),
     unrolled: bool = False,
+    blocks: int = 1,
 ) -> Source:
     """Build the training graph of `symbol` and read it.
 
@@ -76,6 +78,8 @@ def read_graph(
         Names of those among them that an optimizer updates.
     unrolled
         True to read RNN operators as the cells that they compute.
+    blocks
+        Number of workers whose blocks operators along a dimension are read as, such as cumsum; 1 leaves them whole.
 
     Raises
     ------
@@ -87,6 +91,8 @@ def read_graph(
     known_shapes, known_dtypes = infer_arguments(symbol, shapes, dtypes or {})
     if unrolled:
         symbol = unroll_recurrences(symbol, known_shapes, known_dtypes)
+    if blocks > 1:
+        symbol = divide_into_blocks(symbol, known_shapes, known_dtypes, blocks)
     wanted = [name for name in symbol.list_arguments() if name in set(differentiated)]
     symbol, training = _differentiate(symbol, wanted)
     given = find_data(symbol, shapes, find_labels(symbol))
