@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 from math import inf
@@ -51,8 +51,8 @@ def read_task(
     given = settings.plan or settings.saved
     if given is not None:
         named = given.operators.keys()
-        forms = chain([written], (read(*form) for form in others))
-        return analyse(next((form for form in forms if named <= form.graph.operator_index.keys()), written))
+        known = chain([written], (read(*form) for form in others))
+        return analyse(next((form for form in known if named <= form.graph.operator_index.keys()), written))
     forms = [form for form in (read(*form) for form in others) if _may_replace(form, written, settings)]
     return _choose_form(analyse(written), map(analyse, forms)) if forms else analyse(written)
 
@@ -125,6 +125,15 @@ def compile_partition(
         symbol, shapes, settings, dtypes=dtypes, differentiated=differentiated, updated=updated, observe=observe
     )
     return make_partition(task, observe, progress)
+
+
+def plan_in_best_form(symbol: Any, shapes: Mapping[str, tuple[int, ...]]) -> Callable[[Task], Partition]:
+    """Return a function that plans a plain symbol for the settings of a task, in the form that suits these settings."""
+
+    def plan(task: Task) -> Partition:
+        return plan_task(read_trained(symbol, shapes, task.settings, Observer()))
+
+    return plan if has_blocks(symbol) else plan_task
 
 
 def plan_task(task: Task, progress: Progress | None = None, observe: Observer | None = None) -> Partition:

@@ -1,6 +1,7 @@
 """MXNet's operators along a dimension, such as cumsum, argmax and topk, in as many blocks as there are workers.
 
-Each worker computes its own block, and workers exchange one partial result of each block.
+Each worker computes its own block, and workers exchange one partial result of each block. A roll becomes slices, of which
+workers exchange the elements that they lack.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import Any
 import mxnet as mx
 
 from tdl_ops.mxnet.attributes import parse_attribute
-from tofu.mxnet.frontend.splice import Operand, Shapes, rewrite_operators
+from tofu.mxnet.frontend.inference import Shapes
+from tofu.mxnet.frontend.splice import Operand, rewrite_operators
 
 EXTREMES = {"argmax": "max", "argmin": "min", "argmax_channel": "max", "_npi_argmax": "max", "_npi_argmin": "min"}
 """Operators that find the position of an extreme, and the operator that returns the extreme."""
 BLOCKED = ("_np_cumsum", "topk", *EXTREMES)
+ROLL = "_np_roll"
 POSITIONS = {"float16": 1 << 11, "float32": 1 << 24, "float64": 1 << 53, "uint8": 1 << 8, "int8": 1 << 7}
 POSITIONS |= {"int32": 1 << 31, "int64": 1 << 63}
 """Number of elements up to which a type represents every position."""
@@ -26,7 +29,7 @@ POSITIONS |= {"int32": 1 << 31, "int64": 1 << 63}
 
 def has_blocks(symbol: Any) -> bool:
     """Return True if there is an operator that may be computed in blocks."""
-    return any(node["op"] in BLOCKED for node in json.loads(symbol.tojson())["nodes"])
+    return any(node["op"] in (*BLOCKED, ROLL) for node in json.loads(symbol.tojson())["nodes"])
 
 
 def divide_into_blocks(symbol: Any, shapes: Shapes, types: Mapping[str, int], workers: int) -> Any:
@@ -42,7 +45,35 @@ def divide_into_blocks(symbol: Any, shapes: Shapes, types: Mapping[str, int], wo
         with mx.name.Prefix(f"{node['name']}_"):
             return blocked.build(mx.sym.Variable("0"))
 
-    return rewrite_operators(symbol, shapes, types, dict.fromkeys(BLOCKED, find_blocked), keeps_names=True)
+    find = {**dict.fromkeys(BLOCKED, find_blocked), ROLL: _find_slices}
+    return rewrite_operators(symbol, shapes, types, find, keeps_names=True)
+
+
+def _read_attributes(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: parse_attribute(text) for name, text in node.get("attrs", {}).items()}
+
+
+def _find_slices(node: Mapping[str, Any], operands: Sequence[Operand]) -> Any:
+    """Return a roll as slices in another order, or None if nothing moves. Without an axis, the operand is flat."""
+    ((shape, _),) = operands
+    attributes = _read_attributes(node)
+    axes, shifts = (_as_tuple(attributes.get(name)) for name in ("axis", "shift"))
+    rolled = shape if axes else (prod(shape),)
+    shifts = shifts * max(len(axes), 1) if len(shifts) == 1 else shifts
+    moves = [(axis % len(rolled), shift % rolled[axis]) for axis, shift in zip(axes or (0,), shifts, strict=True)]
+    if not any(shift for _, shift in moves):
+        return None
+    with mx.name.Prefix(f"{node['name']}_"):
+        result = mx.sym.reshape(mx.sym.Variable("0"), shape=rolled)
+        for axis, shift in moves:
+            begin = rolled[axis] - shift
+            ends = [mx.sym.slice_axis(result, axis=axis, begin=b, end=e) for b, e in ((begin, None), (0, begin))]
+            result = mx.sym.concat(*ends, dim=axis) if shift else result
+        return mx.sym.reshape(result, shape=shape)
+
+
+def _as_tuple(given: Any) -> tuple[int, ...]:
+    return () if given is None else (given,) if isinstance(given, int) else tuple(given)
 
 
 @dataclass(frozen=True)
@@ -64,7 +95,7 @@ class _Blocked:
     def read(cls, node: Mapping[str, Any], operand: Operand, workers: int) -> _Blocked | None:
         """Return an operator in blocks, or None if it has no such form, or gains nothing by it."""
         op, (shape, dtype) = node["op"], operand
-        attributes = {name: parse_attribute(text) for name, text in node.get("attrs", {}).items()}
+        attributes = _read_attributes(node)
         default = {"topk": -1, "argmax_channel": 1}.get(op)
         axis = attributes.get("axis", default)
         rank = len(shape)
@@ -107,11 +138,11 @@ class _Blocked:
 
     def _accumulate(self, apart: Any) -> Any:
         """Accumulate within blocks, and add to each element the sum of the blocks before it."""
-        dtype = self.attributes.get("dtype") or self.dtype
-        own = mx.sym.cumsum(apart, axis=self.axis + 1, dtype=dtype)
+        dtype = self.attributes.get("dtype")
+        own = mx.sym.cumsum(apart, axis=self.axis + 1, **({"dtype": dtype} if dtype else {}))
         totals = mx.sym.slice_axis(own, axis=self.axis + 1, begin=self.size - 1, end=self.size)
         sums = mx.sym.slice_axis(mx.sym.cumsum(totals, axis=self.axis), axis=self.axis, begin=0, end=self.blocks - 1)
-        none = mx.sym.negative(mx.sym.zeros(self._put(1, 1), dtype=dtype))  # -0.0 + 0.0 would be 0.0
+        none = mx.sym.negative(mx.sym.zeros(self._put(1, 1), dtype=dtype or self.dtype))  # -0.0 + 0.0 would be 0.0
         before = mx.sym.concat(none, sums, dim=self.axis)
         return mx.sym.reshape(mx.sym.broadcast_add(own, before), shape=self.shape)
 
@@ -153,7 +184,9 @@ class _Blocked:
             return mx.sym.pick(positions, chosen, axis=self.axis, keepdims=True)
         candidates = self.blocks * count
         ones = (1,) * (len(self.shape) - self.axis - 1)
-        own = mx.sym.reshape(mx.sym.arange(candidates, dtype=dtype), shape=((1,) * (self.axis + 1)) + (candidates, *ones))
+        own = mx.sym.reshape(
+            mx.sym.arange(candidates, dtype=dtype), shape=((1,) * (self.axis + 1)) + (candidates, *ones)
+        )
         is_chosen = mx.sym.broadcast_equal(mx.sym.expand_dims(chosen, axis=self.axis + 1), own)
         return mx.sym.sum(
             mx.sym.broadcast_mul(is_chosen, mx.sym.expand_dims(positions, axis=self.axis)), axis=self.axis + 1

@@ -33,8 +33,8 @@ def rewrite_operators(
     graph, nodes = json.loads(symbol.tojson()), _mxnet.nodes(symbol.handle.value)
     assert [node["name"] for node in graph["nodes"]] == [node["name"] for node in nodes]
     known = {node["name"] for node in nodes if node["op"] == "null"}.intersection(shapes)
-    given = [{name: values[name] for name in known} for values in (shapes, types)]
-    found, codes = _mxnet.infer(symbol.handle.value, *given)
+    given = {name: shapes[name] for name in known}
+    found, codes = _mxnet.infer(symbol.handle.value, given, {name: types[name] for name in known})
 
     def describe(entry: Sequence[int]) -> Operand:
         position = nodes[entry[0]]["entry"] + entry[1]
@@ -69,7 +69,7 @@ class Splice:
         self.outputs.append([[len(self.nodes), -1, 0]])
         self.nodes.append(node)
 
-    def replace(self, symbol: Any, inputs: Sequence[list[int]], name: str | None) -> None:
+    def replace(self, symbol: Any, inputs: Sequence[list[int]], name: str | None = None) -> None:
         """Replace the next node by a symbol over the variables "0", "1", .., which are its inputs.
 
         If the symbol has one output, its operator gets the `name`.

@@ -14,7 +14,8 @@ from typing import Any
 
 import mxnet as mx
 
-from tofu.mxnet.frontend.splice import Operand, Shapes, rewrite_operators
+from tofu.mxnet.frontend.inference import Shapes
+from tofu.mxnet.frontend.splice import Operand, rewrite_operators
 
 GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
 
