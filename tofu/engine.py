@@ -62,9 +62,13 @@ class FrontEnd(LowerableOperators, Protocol):
 
 
 class Backend(Protocol):
-    """Builder of execution graphs, which measures and checks them before they run. `measured` names in a word what it measures."""
+    """Builder of execution graphs, which measures and checks them before they run.
+
+    `measured` is a word for what it measures, "memory" or "arguments", and `unmeasured` names the other memory of a step.
+    """
 
     measured: str
+    unmeasured: str
 
     def build(self, source: Source, program: PlannedProgram) -> Any:
         """Return the execution graph of a program."""

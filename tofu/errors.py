@@ -104,9 +104,9 @@ def find_near(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     return (near or [each for each in known if name in each])[:count]
 
 
-def first_sentence(error: object) -> str:
-    """Return the first sentence of an error, on one line and without its full stop."""
-    return " ".join(str(error).split(". ")[0].split())
+def on_one_line(error: object) -> str:
+    """Return the whole message of an error, on one line."""
+    return " ".join(str(error).split())
 
 
 def suggest(name: str, known: Iterable[str], ending: str = "") -> str:

@@ -246,5 +246,6 @@ def describe(
         search_seconds=seconds,
         search_bytes=selection.search_bytes,
         undescribed=list_undescribed(problem, cost),
+        measured=task.engine.backend.measured,
         lines=Lines(graph.operators),
     ).sealed()

@@ -34,6 +34,7 @@ from tofu.validation import (
 )
 
 FORMAT_VERSION = 1
+MEMORY = "memory"
 CHANGED = "changed after it was found; nothing is proved"
 
 # Smaller tensors may be replicated.
@@ -105,8 +106,9 @@ class Plan:
     reread
         Tensors whose fetched regions no operators share, so that none outlives its reader. Of others, operators of one
         group (such as the time steps of a recurrence) fetch a region once. Only plans under a memory limit have any.
-    worker_bytes
-        Planned memory of each worker in bytes, without temporary workspace of kernels.
+    worker_bytes, measured
+        Bytes of each worker, and a word for what they are: all planned "memory", without temporary workspace of kernels, or
+        "arguments" alone.
     algorithm, optimality
         How the plan was found, and how good it is known to be.
     search_seconds
@@ -148,6 +150,7 @@ class Plan:
     digest: str = field(default="", compare=False)
     lines: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     undescribed: Mapping[str, Undescribed] = field(default_factory=dict)
+    measured: str = MEMORY
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
@@ -185,6 +188,7 @@ class Plan:
         left_out = {"digest"}
         left_out |= set() if self.latencies else {"latencies", "level_waits"}
         left_out |= set() if self.undescribed else {"undescribed"}
+        left_out |= {"measured"} if self.measured == MEMORY else set()
         content = {name: getattr(self, name) for name in _READERS if name not in left_out}
         content = {name: dict(value) if isinstance(value, Mapping) else value for name, value in content.items()}
         if self.undescribed:
@@ -275,7 +279,7 @@ class Plan:
             lines[0] += f"; {format_seconds(self.communication_seconds)} on this interconnect"
         if self.worker_bytes:
             bounds = map(format_bytes, (min(self.worker_bytes), max(self.worker_bytes)))
-            lines[0] += f"; memory per worker {' to '.join(dict.fromkeys(bounds))}"
+            lines[0] += f"; {self.measured} per worker {' to '.join(dict.fromkeys(bounds))}"
         found = {name: shorten_line(self.lines.get(name, "")) for name in self.operators} if self.lines else {}
         for kind, choices, last in (("operator", self.operators, found), ("tensor", self.tensors, {})):
             rows = [(kind, *(f"round {i + 1}" for i in range(len(self.factors))), "line" if last else "")]
@@ -386,6 +390,7 @@ _READERS: Mapping[str, Callable[[Any, str], Any]] = {
     "inputs": partial(read_mapping, read=partial(read_list, read=partial(read_integer, least=1))),
     "digest": read_string,
     "undescribed": partial(read_mapping, read=Undescribed.read),
+    "measured": read_string,
 }
 """Fields that are saved, with functions that validate their JSON values."""
 _REQUIRED = [each.name for each in fields(Plan) if each.default is MISSING and each.default_factory is MISSING]

@@ -1,11 +1,15 @@
-"""Reshapes, written over the common refinement of both shapes.
+"""Reshapes, written over factors that both shapes share.
 
-From (6, 4) to (2, 12), the description reads (a b, c) and writes (a, b c) for a, b, c of extents 2, 3, 4. A variable
-can be split if it is the outermost one of its dimension in both shapes.
+From (6, 4) to (2, 12), the description reads (a b, c) and writes (a, b c) for a, b, c of extents 2, 3, 4, the common
+refinement of both shapes. A variable can be split if it is the outermost one of its dimension in both shapes.
+
+From (6, 4) to (8, 3) there is no common refinement. But both shapes consist of two equal blocks, (3, 4) and (4, 3), with
+the same elements in the same order. The description has a variable over these blocks, which can be split. Where an element
+is within its block is left to the interpreter.
 """
 
 from itertools import pairwise
-from math import prod
+from math import gcd, prod
 
 from tofu.tdl import Any, constant, merge, output, position
 
@@ -22,22 +26,6 @@ def _match_dimensions(source, target):
     return runs
 
 
-def _refine(source, target):
-    """Return the factors of the common refinement, outermost first, and those of each source and target dimension.
-
-    Return None if there is no common refinement, as for (2, 3) and (3, 2).
-    """
-    sizes = sorted({prod(shape[d:]) for shape in (source, target) for d in range(len(shape) + 1)}, reverse=True)
-    if any(outer % inner for outer, inner in pairwise(sizes)):
-        return None
-
-    def factors(shape):
-        ends = [(prod(shape[d:]), prod(shape[d + 1 :])) for d in range(len(shape))]
-        return [[n for n, size in enumerate(sizes[:-1]) if inner < size <= outer] for outer, inner in ends]
-
-    return [outer // inner for outer, inner in pairwise(sizes)], factors(source), factors(target)
-
-
 def reshape_to(data, target, read_like=lambda cell: 0.0):
     """Return the output of a reshape of `data` to `target`.
 
@@ -46,19 +34,12 @@ def reshape_to(data, target, read_like=lambda cell: 0.0):
     names, extents, readers = [], {}, []
     for run, (dims_in, dims_out) in enumerate(_match_dimensions(data.shape, target)):
         source, goal = [data.shape[d] for d in dims_in], [target[d] for d in dims_out]
-        refined = _refine(source, goal)
-        if refined is None:
-            names += [[f"r{run}_{d}"] for d in dims_out]
-            readers.append((len(goal), lambda v, source=source, goal=goal: _find_cell(v, source, goal)))
-            continue
-        sizes, groups_in, groups_out = refined
-        # A dimension of extent 1 has no factor, and gets a variable of its own.
-        names += [[f"r{run}_{n}" for n in group] or [f"r{run}_one{d}"] for d, group in enumerate(groups_out)]
-        extents |= {f"r{run}_{n}": sizes[n] for group in groups_out for n in group[1:]}
-        numbers = [n for group in groups_out for n in group or [None]]
-        readers.append(
-            (len(numbers), lambda v, n=numbers, g=groups_in: _merge_factors(dict(zip(n, v, strict=True)), g))
-        )
+        sizes = sorted({prod(shape[d:]) for shape in (source, goal) for d in range(len(shape) + 1)}, reverse=True)
+        has_refinement = not any(outer % inner for outer, inner in pairwise(sizes))
+        groups, known, read = _refine(source, goal, sizes) if has_refinement else _divide(source, goal)
+        names += [[f"r{run}_{name}" for name in group] for group in groups]
+        extents |= {f"r{run}_{name}": extent for name, extent in known.items()}
+        readers.append((sum(map(len, groups)), read))
 
     def read(variables):
         index, rest, cells = [], variables, iter(variables)
@@ -71,14 +52,48 @@ def reshape_to(data, target, read_like=lambda cell: 0.0):
     return output(" ".join(f"({' '.join(group)})" for group in names), lambda *v: read(v), extents)
 
 
-def _merge_factors(factors, groups):
-    return [merge(*(factors[n] for n in group)) for group in groups]
+def _refine(source, target, sizes):
+    """Describe a run by the common refinement of its shapes, whose dimensions have the elements `sizes` each.
 
-
-def _find_cell(variables, source, goal):
-    """Return the index in `source` with the row-major position of `variables` in `goal`.
-
-    Only the interpreter can compute it.
+    Return the names of the variables of each target dimension, the extents that do not follow from the target's, and a
+    function from the variables to the indices in the source. A variable's name is the number of its factor.
     """
-    cell = sum((position(v) * prod(goal[d + 1 :]) for d, v in enumerate(variables)), constant(0.0))
-    return [Any((cell // prod(source[d + 1 :])) % extent) for d, extent in enumerate(source)]
+
+    def factors(shape):
+        ends = [(prod(shape[d:]), prod(shape[d + 1 :])) for d in range(len(shape))]
+        return [[n for n, size in enumerate(sizes[:-1]) if inner < size <= outer] for outer, inner in ends]
+
+    groups_in, groups_out = factors(source), factors(target)
+    # A dimension of extent 1 has no factor, so it needs a variable.
+    names = [group or [f"one{d}"] for d, group in enumerate(groups_out)]
+    extents = {n: sizes[n] // sizes[n + 1] for group in groups_out for n in group[1:]}
+
+    def read(variables):
+        values = dict(zip((name for group in names for name in group), variables, strict=True))
+        return [merge(*(values[n] for n in group)) for group in groups_in]
+
+    return names, extents, read
+
+
+def _divide(source, target):
+    """Describe a run by its largest number of blocks that are equal parts of both outermost dimensions.
+
+    Return the same as `_refine`. The variable over the blocks has the name 0.
+    """
+    outer_in, outer_out = (next(d for d, extent in enumerate(shape) if extent > 1) for shape in (source, target))
+    count = gcd(source[outer_in], target[outer_out])
+    block_in, block_out = list(source), list(target)
+    block_in[outer_in] //= count
+    block_out[outer_out] //= count
+    names = [[0, d + 1] if d == outer_out else [d + 1] for d in range(len(target))]
+
+    def read(variables):
+        block, inside = variables[outer_out], (*variables[:outer_out], *variables[outer_out + 1 :])
+        # Only the interpreter can compute an index from the position within the block.
+        cell = sum((position(v) * prod(block_out[d + 1 :]) for d, v in enumerate(inside)), constant(0.0))
+        cells = [(cell // prod(block_in[d + 1 :])) % extent for d, extent in enumerate(block_in)]
+        index = [Any(cell) for cell in cells]
+        index[outer_in] = Any(cells[outer_in], block * block_in[outer_in], block_in[outer_in])
+        return index
+
+    return names, {outer_out + 1: block_out[outer_out]}, read

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tofu.tdl import Any, Description, Sum, describe, merge, output, scatter, unread
+from tofu.tdl import Any, Description, Sum, describe, merge, output, position, scatter, unread
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,10 @@ def embedding(index, table, *, output_dim):
     return lambda n, e: table[Any(index[n]), e]
 
 
+def reverse_blocks(x):
+    return output("(b i) j", lambda b, i, j: x[Any(2 - position(i), first=3 * b, extent=3), j], {"i": 3})
+
+
 def add_broadcast(a, b):
     return lambda *i: a.broadcast(*i) + b.broadcast(*i)
 
@@ -172,6 +176,7 @@ CASES = [
         {"output_dim": 6},
         {0: 10},
     ),
+    Case("reverse_blocks", describe(reverse_blocks), [(12, 2)], [(12, 2)], ("b", "j")),
     Case("broadcast", describe(add_broadcast), [(4, 6), (4, 1)], [(4, 6)], ("i0", "i1")),
     Case("flatten", describe(flatten), [(4, 3, 2, 5)], [(4, 30)], ("n", "c")),
 ]

@@ -7,6 +7,7 @@ import pytest
 from tofu.analysis import Absent, Combine, Row, analyse
 from tofu.errors import DescriptionError
 from tofu.tdl import (
+    Any,
     Max,
     Opaque,
     Prod,
@@ -120,6 +121,18 @@ REASONS = [
         {"j": "j is not the outermost variable of (i j)"},
     ),
     (lambda x: lambda i, j: x[merge(i, j)], [(24,)], MATRIX, {"j": "the stride of i is 6, but 1 in a part of j"}),
+    (
+        lambda x: lambda i: x[Any(position(i) // 2, first=i, extent=5)],
+        LINE,
+        VECTOR,
+        {"i": "the position i is used as a number, and a part would count i from zero"},
+    ),
+    (
+        lambda x: lambda i: x[Any(0, first=i, extent=x.shape[0] - 3)],
+        LINE,
+        VECTOR,
+        {"i": "a part of i would be read at other positions than the same elements of the whole"},
+    ),
     (count_columns, MATRIX, VECTOR, {"k": "a copy would take k to have 6 instead of 1 values when k is split"}),
     (add_halves, LINE, VECTOR, {"i": ""}),
     (

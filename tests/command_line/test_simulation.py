@@ -1,14 +1,18 @@
 """`python -m tofu simulate`, `advise` and `calibrate`."""
 
 import json
+import re
 
+import mxnet as mx
 import pytest
 
+import tofu
 from tests.command_line.calls import run
 from tests.models.plain import mlp
+from tofu.errors import InfeasibleError
 from tofu.mxnet.calibration import calibrate as calibration
 from tofu.plan import Plan
-from tofu.simulation import read_machine
+from tofu.simulation import list_machines, read_machine
 
 
 @pytest.fixture
@@ -29,6 +33,32 @@ def test_simulate_writes_a_trace_and_a_plot(model, tmp_path):
     assert result.output.startswith("4 workers on 8 x V100")
     assert json.loads(trace.read_text())["traceEvents"]
     assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("command", ["advise", "simulate"])
+@pytest.mark.parametrize("given", [(), ("--machine", "8xT4")])
+def test_a_missing_or_unknown_machine_is_refused_with_those_that_exist(command, given):
+    """The model is not read before: it does not exist."""
+    refused = run(command, "no-symbol.json", *given)
+    assert refused.exit_code == 1
+    assert "8xT4" in refused.output if given else "--machine is missing" in refused.output
+    assert f"Known machines are {', '.join(list_machines())}" in refused.output
+
+
+def test_advise_gives_whole_reasons_and_explains_its_table(tmp_path):
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=64, name="fc")
+    net.save(str(tmp_path / "fc-symbol.json"))
+    result = run(
+        "advise", str(tmp_path / "fc-symbol.json"), "--shape", "data:2,64", "--machine", "8xV100", "--over", "4"
+    )
+    assert result.exit_code == 0, result.output
+    assert re.search(r"^4 +data parallelism +- .*does not apply: see below$", result.output, re.MULTILINE)
+    with pytest.raises(InfeasibleError) as reason:
+        tofu.partition(net, 4, data=(2, 64), algorithm="data-parallel")
+    first = str(reason.value).split(" Use ")[0]
+    assert f"4 workers, data parallelism, does not apply: {first}" in result.output
+    assert "\nRange: " in result.output
+    assert "\nReplicas within memory: " in result.output
 
 
 def test_advise_prints_a_table_and_a_verdict(model, tmp_path):

@@ -140,6 +140,37 @@ def test_reshape_like_of_some_dimensions(workers, axis):
     compare_split(model, workers, pin(("rows", "back"), axis), steps=2)
 
 
+# The sizes of these shapes do not nest, and some have equal contiguous shards.
+RESHAPES = {
+    "Reshape": lambda x, like: mx.sym.Reshape(x, shape=(0, 32, 15)),
+    "reshape": lambda x, like: x.reshape((-1, 32, 15)),
+    "reshape_like": lambda x, like: mx.sym.reshape_like(x, like),
+    "np.reshape": lambda x, like: x.as_np_ndarray().reshape((2, 32, 15)).as_nd_ndarray(),
+}
+
+
+@pytest.mark.parametrize("workers", [2, 4, 8])
+@pytest.mark.parametrize("name", RESHAPES)
+def test_reshapes_to_the_same_contiguous_shards_transfer_nothing(name, workers):
+    before = mx.sym.Variable("before", shape=(2, 48, 10), dtype="float64")
+    after = mx.sym.Variable("after", shape=(2, 32, 15), dtype="float64")
+    back = RESHAPES[name](mx.sym.sin(mx.sym.Variable("data") * before), after)
+    model = Model(mx.sym.MakeLoss(mx.sym.square(back) * after), {"data": (2, 48, 10)}, 5)
+    hints = {"data": 1, "before": 1, "after": 1}
+    assert compare_split(model, workers, hints, steps=2).partition.plan.communication_bytes == 0
+
+
+def test_reshapes_to_other_contiguous_shards_transfer_the_difference():
+    """18 blocks over 4 workers begin at rows 0, 12, 27 and 39 of the data and 0, 16, 36 and 52 of the result.
+
+    The shards begin at 0, 13, 27 and 40, and at 0, 18, 36 and 54.
+    """
+    back = mx.sym.Reshape(mx.sym.sin(mx.sym.Variable("data")), shape=(72, 9), name="back")
+    model = Model(mx.sym.MakeLoss(mx.sym.square(back), name="loss"), {"data": (54, 12)}, 5)
+    executor = compare_split(model, 4, {"data": 0, "back": "r0_0", "loss_output": 0, "back_output": 0})
+    assert executor.partition.plan.communication_bytes == 8 * (2 * 12 + 4 * 9)
+
+
 @pytest.mark.parametrize("axis", ["i0", "i1", "i1_1"])
 @pytest.mark.parametrize("workers", [2, 3])
 def test_multicast_of_several_shapes(workers, axis):

@@ -64,6 +64,7 @@ def test_plan_prints_and_saves_plans_for_more_devices_than_exist(file):
     assert result.exit_code == 0, result.output
     assert result.output.startswith("32 workers (2 x 2 x 2 x 2 x 2)")
     assert "arguments of" in result.output
+    assert "Not counted: results and temporaries; `python -m tofu memory` adds them." in result.output
     shown = "".join(result.output.split())  # lines break anywhere in a long path
     assert re.search(rf"{re.escape(product)},splitineveryroundalong.*Itisat\S*train\.py:\d+\.", shown)
     assert re.search(r"strategies +\d", result.output)
@@ -99,6 +100,8 @@ def test_memory_predicts_what_fits(file):
     assert re.search(r"each of 8 workers needs [\d.]+ [KM]iB: it fits into 2 MB", result.output)
     more = run("memory", file, "--workers", 2, "--device-memory", "1MB")
     assert re.search(r"\n\d+ workers are the fewest that fit: each needs \d+\.\d KiB\.", more.output)
+    alone = run("memory", file, "--workers", 1).output
+    assert (alone.startswith("memory of a step  one device"), "worker" in alone) == (True, False), alone
     assert "No number of workers was found" in run("memory", file, "--workers", 2, "--device-memory", "9kB").output
 
 
@@ -151,7 +154,7 @@ def test_options_of_other_models_are_refused(file):
         (["plan", file, "--shape", "x:3"], "--shape: for an MXNet symbol only, and"),
         (["memory", "model-symbol.json", "--donate", 0], "--donate: for a step for JAX only, and model-symbol.json is"),
         (["compare", "model-symbol.json", "--batch", 3], "--batch: for a step for JAX only, and model-symbol.json is"),
-        (["frontier", file], "frontier is for an MXNet symbol, and"),
+        (["frontier", file], "is a step for JAX. For a step, `python -m tofu plan --memory-limit SIZE`"),
         (["plan", "nothing.json"], "There is no file nothing.json. MODEL is a symbol that MXNet saved"),
     ):
         found = run(*arguments)

@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import pytest
 
 from tofu.errors import UnsupportedError
-from tofu.jax.compare.comparison import FREE, SPLIT, PlanComparison, find_devices
-from tofu.jax.compare.peers import split_arguments
+from tofu.jax.compare.comparison import FREE, SPLIT, PlanComparison, find_devices, print_rows
+from tofu.jax.compare.peers import PEERS, split_arguments
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.planning import read_settings
+from tofu.report.console import print_to_text
 
 WIDTH, BATCH, WORKERS = 256, 64, 4
 WEIGHT_BYTES = 4 * WIDTH * WIDTH
@@ -35,10 +36,10 @@ def make_arguments(batch=BATCH):
     return weights, (shape((batch, WIDTH), "float32"),) * 2, shape((), "float32")
 
 
-def compare(arguments, **options):
+def compare(arguments, peers=PEERS, **options):
     settings = read_settings(WORKERS, {"cache": False, **options})
     comparison = PlanComparison(step, read_step(step, arguments.all), arguments, settings, find_devices(WORKERS))
-    return {row.name: row for row in comparison.run()}
+    return {row.name: row for row in comparison.run(peers)}
 
 
 def test_rows_move_the_known_and_planned_bytes():
@@ -54,6 +55,18 @@ def test_rows_move_the_known_and_planned_bytes():
         assert row.planned_bytes == pytest.approx(row.moved_bytes, rel=0.02)
     assert rows["Tofu within data parallel"].moved_bytes < parallel.moved_bytes
     assert rows["Tofu within FSDP / ZeRO-3"].argument_bytes <= sharded.argument_bytes
+
+
+def test_a_peer_that_does_not_apply_has_its_whole_reason():
+    def fail(mesh, arguments):
+        raise ValueError(f"a reason\nof two lines {'and more ' * 99}to its end")
+
+    comparison = compare(split_arguments(make_arguments(BATCH + 2)), peers={**PEERS, "other": fail})
+    text = print_to_text(lambda console: print_rows(console, "title", list(comparison.values())))
+    assert f"a reason of two lines {'and more ' * 99}to its end" in " ".join(text.split())
+    for name in PEERS:
+        reason = f"{name}: does not apply: A batch of 66 cannot be split into 4 equal shards. Use a multiple of 4"
+        assert reason in " ".join(text.split())
 
 
 def test_the_batch_is_found_or_named():
@@ -73,7 +86,8 @@ def test_the_command_runs_with_one_device(tmp_path):
     command = [sys.executable, "-m", "tofu", "compare", f"{file}:step", "--workers", str(WORKERS)]
     finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert finished.returncode == 0, finished.stderr
-    assert f"train.py:step on {WORKERS} devices" in finished.stdout
+    assert f"train.py:step on {WORKERS} workers" in finished.stdout
+    assert "Overlap" not in finished.stdout  # CPUs do not transfer while they compute
     assert all(len(line) <= 80 for line in finished.stdout.partition("\n\n")[0].splitlines())
     (moved,) = re.findall(r"\ndata parallel +- +([\d.]+) ", finished.stdout)
     assert float(moved) == round(2 * (WORKERS - 1) * (2 * WEIGHT_BYTES + 4) / 1e6, 2)

@@ -38,6 +38,15 @@ def test_examples_train_on_four_devices_as_on_one(name):
     assert all(ours == theirs for ours, theirs in losses)
 
 
+def test_tokens_of_a_split_cache_are_those_of_one_device():
+    done = run(ROOT / "examples/jax/decode.py", "--tokens", "5")
+    assert done.returncode == 0, done.stdout + done.stderr
+    plan, *tokens = done.stdout.splitlines()
+    assert int(re.search(r"move ([\d,]+) bytes", plan)[1].replace(",", "")) < 2**20
+    assert len(set(tokens)) == 5
+    assert "One device" not in done.stdout
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_are_planned_from_the_command_line(path):
     result = CliRunner().invoke(main, ["plan", f"{path}:step", "--workers", "2"])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import sysconfig
+from types import SimpleNamespace
 
+import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
@@ -11,17 +14,18 @@ from jax import lax
 import tofu.jax
 from tofu.errors import InfeasibleError, PlanError
 from tofu.graph.layers import name_layers
+from tofu.jax.frontend.versions import Line
 from tofu.plan import Plan
 
 X = jnp.ones((64, 64))
 
 
-def add_rows(x):
-    return lax.cumsum(x * 2, axis=0)
+def sort_rows(x):
+    return lax.sort(x * 2, dimension=0)
 
 
-def run_total(x):
-    return lax.cumsum(x)
+def sort_all(x):
+    return lax.sort(x)
 
 
 def find_line(function, offset=1):
@@ -30,30 +34,48 @@ def find_line(function, offset=1):
 
 
 def test_a_plan_names_the_line_of_each_operator():
-    plan = tofu.jax.partition(add_rows, 2, (X,)).plan
-    assert dict(plan.lines) == dict.fromkeys(plan.operators, find_line(add_rows))
-    assert all(f":{find_line(add_rows).rpartition(':')[2]}" in row for row in str(plan).splitlines()[3:5])
+    plan = tofu.jax.partition(sort_rows, 2, (X,)).plan
+    assert dict(plan.lines) == dict.fromkeys(plan.operators, find_line(sort_rows))
+    assert all(f":{find_line(sort_rows).rpartition(':')[2]}" in row for row in str(plan).splitlines()[3:5])
     loaded = Plan.from_json(plan.to_json())
     assert loaded == plan
     assert not loaded.lines
     assert "test_lines" not in str(loaded)
 
 
+def test_a_step_without_lines_of_the_user_has_the_names_of_its_operators():
+    """Everything but the user's file is left out: JAX, Tofu, Python's own modules, and the script that starts them."""
+    frames = ("<frozen runpy>", jax.__file__, sysconfig.get_path("scripts") + "/tofu", tofu.__file__, pytest.__file__)
+    traceback = SimpleNamespace(frames=[SimpleNamespace(file_name=name, line_num=88) for name in frames])
+    assert Line(traceback).find() == ""
+    own = [SimpleNamespace(file_name=name, line_num=3) for name in ("<stdin>", "train.py")]
+    for frame in own:
+        assert Line(SimpleNamespace(frames=[*traceback.frames, frame])).find() == f"{frame.file_name}:3"
+
+
+def test_operators_in_another_form_have_the_line_of_the_program():
+    def step(x):
+        return jnp.cumsum(x, 0) + x.at[::2].set(0.0)
+
+    plan = tofu.jax.partition(step, 2, (X,)).plan
+    assert {line.partition(":")[2] for line in plan.lines.values()} == {find_line(step).partition(":")[2]}
+
+
 def test_a_table_and_a_page_name_the_line(tmp_path):
-    made = tofu.jax.partition(add_rows, 2, (X,))
+    made = tofu.jax.partition(sort_rows, 2, (X,))
     made.save_report(tmp_path / "plan.html")
-    file = find_line(add_rows).rpartition("/")[2]
+    file = find_line(sort_rows).rpartition("/")[2]
     assert file in (tmp_path / "plan.html").read_text()
-    assert file in made.why("cumsum").replace("\n", "")
+    assert file in made.why("sort").replace("\n", "")
 
 
 @pytest.mark.parametrize(
     ("error", "arguments", "options"),
     [
-        (InfeasibleError, (run_total, 2, (jnp.ones(64),)), {}),
-        (InfeasibleError, (add_rows, 8, (X[:2, :2],)), {}),
-        (PlanError, (add_rows, 2, (X,)), {"hints": {"cumsum": "i0"}}),
-        (PlanError, (add_rows, 8, (X[:, :4],)), {"hints": {"cumsum": "i1"}}),
+        (InfeasibleError, (sort_all, 2, (jnp.ones(64),)), {}),
+        (InfeasibleError, (sort_rows, 8, (X[:2, :2],)), {}),
+        (PlanError, (sort_rows, 2, (X,)), {"hints": {"sort": "i0"}}),
+        (PlanError, (sort_rows, 8, (X[:, :4],)), {"hints": {"sort": "i1"}}),
     ],
 )
 def test_errors_about_an_operator_name_its_line(error, arguments, options):

@@ -16,6 +16,7 @@ from tests.models.jax.plain import STEPS
 from tofu.errors import PlanError, ShapeError, UnsupportedError
 from tofu.jax.backend.collectives import RULES
 from tofu.jax.frontend.versions import in_precision
+from tofu.plan import Plan
 from tofu.program.collectives import AllReduce
 
 
@@ -80,8 +81,10 @@ def test_page_and_table_explain_the_plan(tmp_path):
     made.report(tmp_path / "plan.html")  # the same as `save_report`
     page = (tmp_path / "plan.html").read_text()
     assert "<title>step: 2 workers</title>" in page
-    assert "arguments per worker, at most" in page
-    assert "memory per worker" not in page
+    for text in (page, str(made.plan), str(Plan.from_json(made.plan.to_json()))):
+        assert "arguments per worker" in text
+        assert "memory per worker" not in text
+    assert "Not counted: results and temporaries" in page
     assert "<h2>Time</h2>" in page
     assert "<th>memory</th>" in page  # of the simulation, with what a step holds for a while
     moved = [int(count) for count in re.findall(r'data-bytes="(\d+)"', page)]

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tofu.command_line.main import main
+from tofu.compare.agreement import WIDER
 from tofu.errors import TofuError
 from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.engine import JAX
@@ -41,6 +42,9 @@ def test_the_command_verifies_a_file(tmp_path):
     assert result.exit_code == 0, result.output
     assert result.output.startswith("4 workers agree with one device: 3 tensors")
     assert "float64" in result.output
+    assert WIDER in result.output
+    own = CliRunner().invoke(main, ["verify", str(tmp_path / "train.py:step"), "--workers", "4", "--dtype", "float32"])
+    assert (own.exit_code, WIDER in own.output) == (0, False), own.output
     refused = CliRunner().invoke(main, ["verify", str(tmp_path / "train.py"), "--grad-req", "add"])
     assert (refused.exit_code, "--grad-req: for an MXNet symbol only" in refused.output) == (1, True)
 

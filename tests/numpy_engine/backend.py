@@ -96,6 +96,7 @@ class NumpyBackend:
     """Builder of executions, measured by the lifetimes of their buffers."""
 
     measured = "memory"
+    unmeasured = ""
 
     def build(self, source, program):
         choices = program.choices

@@ -157,7 +157,12 @@ def test_an_unsplittable_model_stays_on_one_device():
     advice = advise(task, MACHINE, workers=(2,))
     assert [option.workers for option in advice.options if option.fits] == [1]
     assert "there is no plan for several" in advice.verdict
-    assert len(str(advice).splitlines()) == len(advice.options) + len(("header", "empty", "verdict"))
+    table, explained, verdict = str(advice).split("\n\n")
+    assert len(table.splitlines()) == 1 + len(advice.options)
+    assert verdict == advice.verdict
+    for option in advice.options[1:]:
+        assert f"2 workers, {option.name}, does not apply: {' '.join(str(option.refusal).split())}\n" in explained
+    assert "Replicas" not in explained
 
 
 def test_too_many_workers_are_refused_before_any_search():

@@ -80,6 +80,8 @@ def test_data_dependent_indices():
     table, index = random.normal(size=(5, 2)), np.array([4.0, 0.0, 4.0])
     (rows,) = run(lambda t, n: lambda i, e: t[Any(n[i]), e], [table, index], [(3, 2)])
     np.testing.assert_array_equal(rows, table[[4, 0, 4]])
+    (near,) = run(lambda t, n: lambda i, e: t[Any(n[i], first=i, extent=3), e], [table, index % 3], [(3, 2)])
+    np.testing.assert_array_equal(near, table[[1, 1, 3]])
     (gradient,) = run(lambda n, g: scatter(lambda i, e: ((Any(n[i]), e), g[i, e])), [index, np.ones((3, 2))], [(5, 2)])
     np.testing.assert_array_equal(gradient[:, 0], [1, 0, 0, 0, 2])
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tofu.errors import DescriptionError
-from tofu.tdl import Max, Sum, describe, exp, merge, output, scatter, trace, unwritten
+from tofu.tdl import Any, Max, Sum, describe, exp, merge, output, scatter, trace, unwritten
 
 
 def traced(function, inputs, ranks, attributes=None, **options):
@@ -63,6 +63,7 @@ WRONG = [
     (lambda x: lambda i, j: (i < j) * x[i, j], MATRIX, 2, "i is compared with j, both of them index expressions; "),
     (lambda t, n: lambda i, e: t[n[i], e], [(9, 4), (3,)], 2, "dimension 0 of t is indexed by data. Write Any"),
     (lambda x: lambda i: x[i] if x[i] > 0 else 0, LINE, 1, "a traced value has no truth value; choose between values"),
+    (lambda x: lambda i: x[Any(0, first=i)], LINE, 1, "Any takes both first= and extent=, or neither"),
     (use_symbolic_extent, LINE, 1, "x.shape[0] is symbolic: a description is traced once for all shapes."),
     (lambda x: lambda i: Max(lambda k: x[2 * i + k]), LINE, 1, "the extent of k is unknown: k alone"),
     (merge_unknown_extents, LINE, 1, "the extents of a and b in (a b) are unknown; declare all but one"),

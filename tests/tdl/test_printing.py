@@ -38,7 +38,7 @@ def test_indices_choices_and_reductions():
     def f(x, index):
         chosen = Opaque(name="sort")(x[:, 0])
         return (
-            lambda i: x[Any(index[i]), 1] + x[Any, 0],
+            lambda i: x[Any(index[i]), 1] + x[Any, 0] + x[Any(index[i], first=2 * i, extent=2), 0],
             lambda i: where((x[i, 0] > 0.5) & (index[i] == i), Random()(x[i, 1]), chosen[i]),
             lambda i: (
                 Max(lambda k: x[x.shape[0] - 1 - k, 0], extents={"k": x.shape[0]}) / x.shape[0]
@@ -48,7 +48,7 @@ def test_indices_choices_and_reductions():
         )
 
     assert print_description(f, [(3, 2), (3,)], [1, 1, 1]).splitlines()[1:] == [
-        "    output0[i] = x[Any(index[i]), 1] + x[Any, 0]",
+        "    output0[i] = x[Any(index[i]), 1] + x[Any, 0] + x[Any(index[i], 2*i, 2), 0]",
         "    output1[i] = where((x[i, 0] > 0.5) & (index[i] == i), random(x[i, 1]), sort(x[:, 0])[i])",
         "    output2[i] = Max(k: x[-k + x.shape[0] - 1, 0]) / x.shape[0] + i * (2*i + 1.5) + index[i]",
     ]

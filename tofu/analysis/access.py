@@ -23,6 +23,11 @@ class Combine(IntEnum):
     REPLICATE = 2  # the parts are equal
     OVERLAP_ADD = 3  # the axis moves the region, and overlapping parts are summed
 
+    @property
+    def word(self) -> str:
+        """The word for it in printed reports."""
+        return ("concatenated", "reduced", "replicated", "summed")[self]
+
 
 class Row(NamedTuple):
     """Range of one dimension that a part touches, affine in the part's axes.

@@ -14,7 +14,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from tofu.tdl.expression import Call, Constant, Element, Index, OpaqueElement, Position, Reduction, Slice, Value
+from tofu.tdl.expression import (
+    AnyOf,
+    Call,
+    Constant,
+    Element,
+    Index,
+    OpaqueElement,
+    Position,
+    Reduction,
+    Slice,
+    Value,
+)
 from tofu.tdl.forms import Output
 from tofu.tdl.tracing import Trace
 from tofu.tdl.walk import children, walk
@@ -145,7 +156,7 @@ def _list_variables(value: Value) -> frozenset[str]:
         if isinstance(node, OpaqueElement):
             read += [argument for argument in node.arguments if isinstance(argument, Slice)]
         for access in read:
-            found.update(*(index.variables for index in access.indices if isinstance(index, Index)))
+            found.update(*(index.variables for index in access.indices if isinstance(index, (Index, AnyOf))))
     return frozenset(found)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tofu.tdl.expression import (
+    AnyOf,
     Call,
     Constant,
     Element,
@@ -66,7 +67,7 @@ def _own_variables(value: Value) -> frozenset[str]:
     if isinstance(value, OpaqueElement):
         for argument in value.arguments:
             indices += argument.indices if isinstance(argument, Slice) else ()
-    return frozenset().union(*(index.variables for index in indices if isinstance(index, Index)))
+    return frozenset().union(*(index.variables for index in indices if isinstance(index, (Index, AnyOf))))
 
 
 def classify_sum(value: Value, axis: str, mentions: Mentions) -> Linear | Nonlinear:

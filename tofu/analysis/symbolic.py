@@ -23,6 +23,8 @@ from tofu.analysis.linearity import (
     is_zero,
 )
 from tofu.tdl.expression import (
+    AnyIndex,
+    AnyOf,
     Element,
     ExtentSymbol,
     Index,
@@ -163,12 +165,14 @@ def _input_pattern(trace: Trace, position: int) -> InputPattern:
     return InputPattern(dimensions, any(id(access) not in unread for access in found))
 
 
-def _join(indices: list[Index | WholeDimension | None]) -> Dimension:
+def _join(indices: list[AnyIndex | None]) -> Dimension:
     distinct: dict[str, AffineIndex] = {}
     for index in indices:
-        if isinstance(index, Index):
-            distinct.setdefault(str(index), split_affine(index))
-    return Dimension(tuple(distinct.values()), not all(isinstance(index, Index) for index in indices) or not indices)
+        for end in (index.first, index.last) if isinstance(index, AnyOf) else (index,):
+            if isinstance(end, Index):
+                distinct.setdefault(str(end), split_affine(end))
+    is_whole = not indices or any(index is None or isinstance(index, WholeDimension) for index in indices)
+    return Dimension(tuple(distinct.values()), is_whole)
 
 
 def _output_pattern(

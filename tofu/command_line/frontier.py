@@ -15,9 +15,14 @@ from tofu.host.writing import write_atomically
 from tofu.mxnet.frontier import describe_point, most_bytes, trace_frontier
 from tofu.sizes import format_limit
 
+INSTEAD = (
+    "For a step, `python -m tofu plan --memory-limit SIZE` shows the plan that fits into SIZE, and `python -m tofu compare` the plans that "
+    "hold no more than data parallelism and FSDP."
+)
+
 
 @click.command()
-@takes_model(only=MXNET)
+@takes_model(only=MXNET, instead=INSTEAD)
 @click.option("--plot", type=OUTPUT, help="Draw the frontier to this file (.png, .svg).")
 @click.option("--csv", "csv_path", type=OUTPUT, help="Write the frontier to this CSV file.")
 def frontier(request: Any, plot: Path | None, csv_path: Path | None) -> None:

@@ -6,6 +6,7 @@ exit code 1. A command's module, and with it the framework that it needs, is imp
 
 from __future__ import annotations
 
+import signal
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -15,6 +16,7 @@ import click
 from tofu import __version__
 from tofu.engines import ENGINES
 from tofu.errors import TofuError, suggest
+from tofu.host.interrupts import Terminated, terminable
 from tofu.imports.native import import_native
 
 FILES = {
@@ -91,11 +93,16 @@ class _Commands(click.Group):
 
     def invoke(self, context: click.Context) -> Any:
         try:
-            return super().invoke(context)
+            with terminable():
+                return super().invoke(context)
         except TofuError as error:
             from tofu.command_line.planning_options import spell_as_options  # not at the top: it needs native code
 
             raise click.ClickException(spell_as_options(str(error))) from error
+        except KeyboardInterrupt as error:
+            number = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
+            click.echo(f"Ended by {number.name}. {error}".rstrip(), err=True)
+            raise SystemExit(128 + number) from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

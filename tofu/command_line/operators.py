@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import redirect_stdout
@@ -173,7 +172,6 @@ def verify(
     """  # noqa: D301  click reads the escape
     os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")  # otherwise MXNet announces its backend for each bound graph
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the worker processes, which run small kernels in parallel
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: worker processes end, too
     began = time.monotonic()
     if record and modules:
         raise TofuError("--record is for the built-in descriptions. Leave --module out.")
@@ -192,7 +190,13 @@ def verify(
     else:
         cases = [case for case in available if case.op in (targets or {case.op})]
     running = verify_cases(cases, examples, seed, missing, modules, min(jobs, len(cases) // 8 + 1))
-    results = collect(running, len(cases))
+    results: list[CaseResult] = []
+    try:
+        collect(running, len(cases), results)
+    except KeyboardInterrupt as error:
+        if record:
+            error.args = (_record_finished(results, cases, targets, known),)
+        raise
     entries = make_entries(results)
     resources = measure_resources(began)
     if as_json:
@@ -201,11 +205,26 @@ def verify(
         _print_results(make_console(), results, entries)
         click.echo("{seconds} seconds; the largest process had {peak_memory_gib} GiB.".format(**resources))
     if record:
-        found = {name: entry for name, entry in entries.items() if name in targets}
-        kept = {name: entry for name, entry in known.items() if name in DESCRIPTIONS and name not in targets}
-        write_record(kept | found)
+        _record(entries, targets, known)
     if any(result.problems for result in results):
         raise SystemExit(1)
+
+
+def _record(entries: Mapping[str, Entry], targets: Collection[str], known: Mapping[str, Entry]) -> None:
+    """Replace the entries of `targets` in the record."""
+    found = {name: entry for name, entry in entries.items() if name in targets}
+    kept = {name: entry for name, entry in known.items() if name in DESCRIPTIONS and name not in targets}
+    write_record(kept | found)
+
+
+def _record_finished(
+    results: Sequence[CaseResult], cases: Sequence[Case], targets: Collection[str], known: Mapping[str, Entry]
+) -> str:
+    """Record the operators whose cases were all verified before an interrupt. Return a sentence about them."""
+    unfinished = set[str]().union(*map(_list_operators, cases[len(results) :]))
+    finished = set(targets) - unfinished
+    _record(make_entries(results), finished, known)
+    return f"{len(finished)} of {len(targets)} operators are recorded."
 
 
 def _import_cases(module: str) -> list[Case]:

@@ -40,7 +40,7 @@ def compare_plans(first: Plan, second: Plan) -> Iterator[str]:
     """Yield a line for each difference of two plans."""
     for name, before, after in (
         ("bytes moved", first.communication_bytes, second.communication_bytes),
-        ("memory of the fullest worker", max(first.worker_bytes), max(second.worker_bytes)),
+        (f"{first.measured} of the fullest worker", max(first.worker_bytes), max(second.worker_bytes)),
     ):
         if before != after:
             yield f"{name}: {format_bytes(before)} -> {format_bytes(after)} ({(after - before) / max(before, 1):+.1%})"

@@ -43,7 +43,7 @@ PLANNING: tuple[Decorator, ...] = (
         "--ngpus",
         "workers",
         type=click.IntRange(1),
-        help=f"Number of devices. Default: the number of --plan, or {DEFAULT_WORKERS}.",
+        help=f"Number of workers, one for each device. Default: the number of --plan, or {DEFAULT_WORKERS}.",
     ),
     click.option(
         "--hint",

@@ -64,7 +64,8 @@ def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_jso
     summary, campaign = (JAX.load(f"verify.{module}") for module in ("summary", "campaign"))
     summary.check_names(names)
     chosen = list(campaign.load_cases().values())
-    results = collect(campaign.verify_cases(chosen, names, seed, missing, min(jobs, len(chosen))), len(chosen))
+    results: list[Any] = []
+    collect(campaign.verify_cases(chosen, names, seed, missing, min(jobs, len(chosen))), len(chosen), results)
     totals = summary.summarize(results, names)
     resources = measure_resources(began)
     if as_json:

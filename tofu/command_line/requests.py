@@ -109,12 +109,12 @@ class ModelRequest(Protocol):
 
 
 def takes_model(
-    *, only: Registration | None = None, stores: bool = True, **context: Any
+    *, only: Registration | None = None, instead: str = "", stores: bool = True, **context: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that passes a command a `ModelRequest` for the argument MODEL and the options of planning.
 
-    `only` is the engine of the command; by default any. Without `stores`, options for the storage of a step's arguments
-    are left out. `context` is passed to the reader of the model.
+    `only` is the engine of the command, by default any; `instead` names the commands for other engines. Without `stores`,
+    options for the storage of a step's arguments are left out. `context` is passed to the reader of the model.
     """
     options: tuple[Decorator, ...] = (MODEL, *PLANNING) if only == JAX else (MODEL, SHAPE, *PLANNING, UNROLL)
     if only != MXNET:
@@ -126,7 +126,7 @@ def takes_model(
             engine = find_engine_of_file(model)
             if only is not None and only != engine:
                 name = click.get_current_context().info_name
-                raise TofuError(f"{name} is for {only.model}, and {model} is {engine.model}.")
+                raise TofuError(f"{name} is for {only.model}, and {model} is {engine.model}. {instead}")
             _refuse_others(model, engine)
             workers, planning = pop_planning(given)
             own: dict[str, Any] = {"shapes": read_shapes(given.pop("shapes", ()))}

@@ -1,14 +1,17 @@
-"""Long runs over many cases: a progress bar, problems when they are found, and resources used."""
+"""Long runs over many cases: progress, problems when they are found, and resources used."""
 
 from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from typing import Any, Protocol, TypeVar
 
 from rich.console import Console
-from rich.progress import track
+
+from tofu.plan import format_count
+from tofu.planning.progress import track_progress
 
 
 class HasProblems(Protocol):
@@ -26,14 +29,19 @@ class HasProblems(Protocol):
 Result = TypeVar("Result", bound=HasProblems)
 
 
-def collect(running: Iterator[Result], count: int) -> list[Result]:
-    """Return the results of `count` cases, with a progress bar and a line for each problem."""
-    console, results = Console(stderr=True, highlight=False), list[Result]()
-    for result in track(running, "verifying", total=count, console=console, transient=True):
-        results.append(result)
-        for problem in result.problems[:1]:
-            console.print(f"{result.case}: {problem}", markup=False)
-    return results
+def collect(running: Generator[Result, None, None], count: int, results: list[Result]) -> None:
+    """Append the results of `count` cases to `results`, and show on stderr the progress and a line for each problem.
+
+    After an interrupt, `results` has those found so far.
+    """
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        console.print(f"tofu: verifying {format_count(count, 'case')}")
+    with closing(running):
+        for result in track_progress(running, "verifying", count, console):
+            results.append(result)
+            for problem in result.problems[:1]:
+                console.print(f"{result.case}: {problem}", markup=False)
 
 
 def measure_resources(began: float) -> dict[str, float]:

@@ -15,12 +15,20 @@ from tofu.errors import TofuError
 from tofu.host.writing import write_atomically
 from tofu.planning.progress import stage_progress
 from tofu.report.timeline_plot import plot_timeline
-from tofu.simulation.machine import list_machines, read_machine
+from tofu.simulation.machine import Machine, list_known, list_machines, read_machine
 from tofu.simulation.simulate import simulate_one_device, simulate_partition
+
+
+def _read_machine(_context: click.Context, _option: click.Parameter, given: str | None) -> Machine:
+    """Return the machine, before the model is read. Raises TofuError for a missing or unknown one."""
+    if given is None:
+        raise TofuError(f"--machine is missing: the machine to simulate, for example --machine 8xH100. {list_known()}")
+    return read_machine(given)
+
 
 takes_machine = click.option(
     "--machine",
-    required=True,
+    callback=_read_machine,
     metavar="NAME|FILE",
     help=f"One of {', '.join(list_machines())}, or a file written by `python -m tofu calibrate`.",
 )
@@ -39,7 +47,9 @@ takes_states = click.option(
 @takes_states
 @click.option("--trace", type=OUTPUT, help="Write the timeline to this JSON file, for chrome://tracing or Perfetto.")
 @click.option("--plot", type=OUTPUT, help="Draw the timeline to this file (.png, .svg).")
-def simulate(request: ModelRequest, machine: str, states: int | None, trace: Path | None, plot: Path | None) -> None:
+def simulate(
+    request: ModelRequest, machine: Machine, states: int | None, trace: Path | None, plot: Path | None
+) -> None:
     """Predict the time of a training step on a machine.
 
     Prints seconds, samples per second, and what workers wait for. The simulation runs the program of all workers,
@@ -57,12 +67,11 @@ def simulate(request: ModelRequest, machine: str, states: int | None, trace: Pat
     """  # noqa: D301  click reads the escape
     check_folder("--trace", trace)
     check_plot(plot)
-    described = read_machine(machine)
     states = request.states if states is None else states
     if request.settings.workers == 1:
-        found = simulate_one_device(request.over(2).read(), described, states)
+        found = simulate_one_device(request.over(2).read(), machine, states)
     else:
-        found = simulate_partition(request.compile(), described, states)
+        found = simulate_partition(request.compile(), machine, states)
     click.echo(str(found))
     if trace is not None:
         write_atomically(str(trace), found.to_trace())
@@ -89,7 +98,9 @@ def simulate(request: ModelRequest, machine: str, states: int | None, trace: Pat
     type=OUTPUT,
     help="Write the plan of the fastest option that fits to this file, for tofu.partition(plan=...).",
 )
-def advise(request: ModelRequest, machine: str, states: int | None, counts: tuple[int, ...], save: Path | None) -> None:
+def advise(
+    request: ModelRequest, machine: Machine, states: int | None, counts: tuple[int, ...], save: Path | None
+) -> None:
     """Recommend a number of devices and a plan for MODEL.
 
     All options on a machine are simulated, and the fastest that fits comes first: the default plan, the plan that
@@ -106,9 +117,8 @@ def advise(request: ModelRequest, machine: str, states: int | None, counts: tupl
     """  # noqa: D301  click reads the escape
     _refuse_decided(request)
     check_folder("--save", save)
-    described = read_machine(machine)
     with stage_progress() as report:
-        advice = request.advise(described, counts, request.states if states is None else states, report)
+        advice = request.advise(machine, counts, request.states if states is None else states, report)
     click.echo(spell_as_options(str(advice)))
     if save is None:
         return

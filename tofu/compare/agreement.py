@@ -10,6 +10,8 @@ from tofu.compare.numbers import Difference
 from tofu.plan import align, format_bytes
 
 MOST_LISTED = 12
+WIDER = "in float64, to tell errors from rounding; with the model's own types, fewer bytes are moved"
+"""Note on a comparison in a wider type than the model's."""
 
 
 @dataclass(frozen=True)
@@ -104,15 +106,15 @@ class Agreement:
         shapes = ", ".join(f"{name}: {shape}" for name, shape in self.shapes.items())
         lines = [self.verdict, "", f"{self.workers} workers, {self.dtype}, {shapes}"]
         lines += [f"  {note}" for note in self.notes]
-        lines += ["", *align([("compared", "tensors", "digits", "least agree"), *self._kinds()]), ""]
+        lines += ["", *align([("compared", "tensors", "digits", "least agree"), *self._kinds()])]
         listed = self.differing[:MOST_LISTED]
         if listed:
-            lines += [*align([("differing", "", "error"), *((d.name, d.kind, _size(d.error)) for d in listed)]), ""]
+            lines += ["", *align([("differing", "", "error"), *((d.name, d.kind, _size(d.error)) for d in listed)])]
         if self.traffic:
-            rows: list[tuple[str, ...]] = [("bytes", "planned", "emitted", "read")]
+            rows: list[tuple[str, ...]] = [(f"bytes in {self.dtype}", "planned", "in the graph", "read by kernels")]
             for name, t in self.traffic.items():
                 rows.append((name, *map(_count, (t.planned, t.emitted, t.read))))
-            lines += align(rows)
+            lines += ["", *align(rows)]
         if self.excused:
             names = list(self.excused.items())
             lines += [

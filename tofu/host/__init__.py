@@ -1,1 +1,1 @@
-"""The host of the process: files, Ctrl-C, memory, garbage collection."""
+"""The host of the process: files, other processes, Ctrl-C, memory, garbage collection."""

@@ -79,7 +79,7 @@ class StepRequest:
         for row in PlanComparison(self.file.step, self.source, arguments, self.settings, devices).run():
             rows.append(row)
             report(f"compiling plans, {len(rows)} so far")
-        title = f"{self.name} on {len(devices)} devices"
+        title = f"{self.name} on {len(devices)} workers"
         return lambda console: print_rows(console, title, rows)
 
     def report_memory(self, **_: Any) -> StepMemory:

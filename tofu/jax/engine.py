@@ -54,6 +54,7 @@ class JaxBackend:
 
     predicts_peak: bool = True
     measured = "arguments"
+    unmeasured = "results and temporaries"
 
     def build(self, source: Source, program: PlannedProgram) -> SpmdProgram:
         """Return the program of a step, which is traced at its first call."""

@@ -115,8 +115,8 @@ class StepMemory(Report):
 
     @property
     def columns(self) -> list[tuple[str, StepDeviceMemory]]:
-        """One device, a worker, and XLA's count."""
-        devices = (self.one_device, self.worker, self.compiled)
+        """One device, a worker if there are several, and XLA's count."""
+        devices = (self.one_device, self.worker if self.workers > 1 else None, self.compiled)
         return [(one.name, one) for one in devices if one is not None]
 
     @property

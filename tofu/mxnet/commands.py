@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,6 +67,7 @@ class SymbolRequest:
         self, dtype: str | None, seed: int, inference: bool, values: Mapping[str, Any], grad_req: str
     ) -> Agreement:
         """Run the model on one device and on all workers, and compare every output, gradient and auxiliary state."""
+        os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")  # otherwise MXNet announces its backend
         settings = replace(self.settings, for_training=not inference)
         symbol = PartitionedSymbol(self.symbol, settings, resolve_contexts(settings.workers))
         found: Agreement = symbol.verify(values=values, grad_req=grad_req, dtype=dtype, seed=seed, **self.shapes)

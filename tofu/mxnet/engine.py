@@ -31,6 +31,7 @@ class MXNetBackend:
     """Execution graphs: MXNet symbols over k workers."""
 
     measured = "memory"
+    unmeasured = "optimizer states and workspace"
 
     build = staticmethod(build_execution_graph)
     measure_whole = predict_whole_peak = staticmethod(measure_one_device)

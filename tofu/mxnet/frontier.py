@@ -91,7 +91,10 @@ class Frontier:
             )
         lines = [
             *align(rows),
-            "replicated: tensors stored on several workers, whole or in part; kept: fetched regions kept in memory",
+            "",
+            "Of the smallest, of the first: relative to row 1. Replicated: tensors stored on several workers, whole or in part.",
+            "Kept: tensors whose fetched regions stay in memory. New: tensors that the row above neither replicates nor keeps.",
+            "",
         ]
         for name, end in self._ends():
             if end is not None:

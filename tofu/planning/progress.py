@@ -1,12 +1,12 @@
-"""Progress of a long search, on a terminal only."""
+"""Progress of a search, on a terminal only, and of commands, on stderr."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import track
@@ -14,6 +14,9 @@ from rich.progress import track
 from tofu.plan import format_bytes
 
 SILENT_SECONDS = 1.0
+SECONDS_OF_A_LINE = 10.0  # between two lines if stderr is no terminal
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -39,18 +42,39 @@ def search_progress(workers: int) -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def stage_progress() -> Iterator[Callable[[str], None]]:
-    """Yield `report(stage)`, which shows the current stage on a terminal."""
-    console = Console(stderr=True)
-    with console.status("tofu") if sys.stderr.isatty() else nullcontext() as status:
-        yield lambda stage: None if status is None else status.update(f"tofu: {stage}")
+    """Yield `report(stage)`, which shows the current stage on stderr: in place on a terminal, else in a line now and then."""
+    if sys.stderr.isatty():
+        with Console(stderr=True).status("tofu") as status:
+            yield lambda stage: status.update(f"tofu: {stage}")
+        return
+    began = written = time.monotonic()
+
+    def report(stage: str) -> None:
+        nonlocal written
+        now = time.monotonic()
+        if now - written >= SECONDS_OF_A_LINE:
+            written = now
+            print(f"tofu: {stage}, {now - began:.0f} s", file=sys.stderr, flush=True)
+
+    yield report
 
 
-def track_progress(items: Sequence[Any], what: str) -> Iterable[Any]:
-    """Return the same items, with a progress bar on a terminal while they are iterated."""
-    return track(
-        items,
-        f"tofu: {what}",
-        console=Console(stderr=True),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )
+def track_progress(
+    items: Iterable[T], what: str, count: int | None = None, console: Console | None = None
+) -> Iterator[T]:
+    """Yield the same items, and show on stderr how many are done: as a bar on a terminal, else as lines.
+
+    `count` is their number, if they have no length. `console` prints other lines meanwhile.
+    """
+    count = len(items) if isinstance(items, Sized) else count
+    if sys.stderr.isatty():
+        console = console or Console(stderr=True)
+        yield from track(items, f"tofu: {what}", total=count, console=console, transient=True)
+        return
+    began = written = time.monotonic()
+    for number, item in enumerate(items, 1):
+        yield item
+        now = time.monotonic()
+        if now - written >= SECONDS_OF_A_LINE:
+            written = now
+            print(f"tofu: {what}, {number} of {count}, {now - began:.0f} s", file=sys.stderr, flush=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 from rich.table import Table
 
-from tofu.errors import ShapeError, TofuError, first_sentence
+from tofu.errors import ShapeError, TofuError, on_one_line
 from tofu.pipeline import Partition
 from tofu.plan import format_bytes
 from tofu.planning.settings import DEFAULTS, Settings
-from tofu.report.console import print_legend
+from tofu.report.console import print_legend, print_notes
 
 NOT_THERE = "-"
 LEGEND = """
@@ -53,7 +53,7 @@ def compare_plans(
         except ShapeError:  # a mistake in the call, and no reason why there is no such plan
             raise
         except TofuError as error:
-            return ComparedPlan(name, None, first_sentence(error).split(", ")[0])
+            return ComparedPlan(name, None, on_one_line(error))
 
     if settings != base:
         yield find("as asked", settings)
@@ -76,7 +76,7 @@ def print_plans(console: Console, title: str, plans: list[ComparedPlan]) -> None
     table.add_column("guarantee", style="dim")
     for compared in plans:
         if compared.partition is None:
-            table.add_row(compared.name, NOT_THERE, NOT_THERE, compared.refusal)
+            table.add_row(compared.name, NOT_THERE, NOT_THERE, "does not apply: see below")
         else:
             plan = compared.partition.plan
             table.add_row(
@@ -86,4 +86,5 @@ def print_plans(console: Console, title: str, plans: list[ComparedPlan]) -> None
                 plan.optimality,
             )
     console.print(table)
+    print_notes(console, [f"{plan.name} does not apply: {plan.refusal}" for plan in plans if plan.partition is None])
     print_legend(console, LEGEND)

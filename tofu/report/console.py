@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import StringIO
 from textwrap import fill
 
@@ -23,6 +23,12 @@ def print_legend(console: Console, legend: str) -> None:
     """Print the legend of a table, wrapped to the console."""
     text = fill(" ".join(legend.split()), min(console.width, WIDTH_OF_LEGEND))
     console.print(f"\n{text}\n", style="dim")
+
+
+def print_notes(console: Console, notes: Sequence[str]) -> None:
+    """Print notes below a table, if there are any."""
+    if notes:
+        console.print("", *notes, sep="\n", markup=False)
 
 
 def print_to_text(show: Callable[[Console], None]) -> str:

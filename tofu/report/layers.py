@@ -42,14 +42,15 @@ class Layer:
     ----------
     name
         The name of the operator, or the part of the model and the line: `block_0 train.py:60`.
-    operator
-        The operator that represents the layer: the forward operator that computes most.
+    operator, gradient
+        The operators that represent the layer: the forward operator that computes most, and the backward operator that
+        computes most, or the first one. `gradient` is `operator` in a layer without backward operators.
     line
         The line of the program, or "".
     result
         The first output of that operator.
     forward, backward
-        The axis that each round splits; `backward` is of the backward operator that computes most, or of the first one.
+        The axis that each round splits, of these operators.
     parameters
         Parameters that the layer is the first to read.
     transfers
@@ -58,6 +59,7 @@ class Layer:
 
     name: str
     operator: str
+    gradient: str
     line: str
     result: LaidTensor
     forward: AxisChoice
@@ -107,6 +109,7 @@ def list_layers(partition: Partition) -> list[Layer]:
             Layer(
                 names[part],
                 main.name,
+                gradient.name,
                 main.line,
                 lay(main.outputs[0]),
                 plan.operators[main.name],
@@ -170,16 +173,19 @@ def _find_owners(partition: Partition) -> dict[int, int]:
     return owners
 
 
-def explain_axes(partition: Partition) -> str:
-    """Return the meaning of the axes in operators' results: `b: dimension 0; co, h: dimension 1; k0: summed over`."""
-    meanings: dict[str, dict[str, None]] = {}
-    operators = partition.problem.graph.operators
-    # Forward operators first: a backward operator's results may give an axis several meanings.
-    for position in sorted(range(len(operators)), key=lambda p: operators[p].forward is not None):
-        access = partition.problem.accesses[position]
-        for axis in partition.plan.operators.get(operators[position].name, ()):
-            if axis in access.axes and (operators[position].forward is None or axis not in meanings):
-                meanings.setdefault(axis, {})[explain_axis(access, access.axes.index(axis))] = None
+def explain_axes(partition: Partition, layers: Sequence[Layer]) -> str:
+    """Return the meaning of the axes that layers are split along, in their results: `b: dimension 0; co, h: dimension 1`."""
+    problem, meanings = partition.problem, dict[str, dict[str, None]]()
+    for layer in layers:
+        known: set[str] = (
+            set()
+        )  # a backward operator's results may give an axis of the forward operator another meaning
+        for name, axes in ((layer.operator, layer.forward), (layer.gradient, layer.backward or ())):
+            access = problem.accesses[problem.graph.operator_index[name]]
+            for axis in dict.fromkeys(axes):
+                if axis in access.axes and axis not in known:
+                    known.add(axis)
+                    meanings.setdefault(axis, {})[explain_axis(access, access.axes.index(axis))] = None
     names: dict[str, list[str]] = {}
     for axis, of in sorted(meanings.items()):
         names.setdefault(" or ".join(sorted(of)), []).append(axis)

@@ -21,7 +21,7 @@ from tofu.report.data_parallel import describe_data_parallel, plan_data_parallel
 from tofu.report.durations import describe_durations
 from tofu.report.layers import LaidTensor, Layer, explain_axes, list_layers
 from tofu.report.memory import group_workers
-from tofu.report.plan_table import NO_PLAN, format_change, format_shape, format_steps
+from tofu.report.plan_table import NO_PLAN, describe_unmeasured, format_change, format_shape, format_steps
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate
@@ -66,7 +66,7 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
             }
             for plan in find_alternatives(partition, layer["operator"])
         ]
-    axes = explain_axes(partition)
+    axes = explain_axes(partition, layers)
     return {
         "title": title,
         "plan": plan,
@@ -81,12 +81,13 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
         "steps": _bars(
             [(f"round {n + 1}, {plan.factors[n]} parts", count, "") for n, count in enumerate(plan.step_bytes)]
         ),
-        "measured": partition.task.engine.backend.measured.capitalize(),
+        "measured": plan.measured.capitalize(),
+        "unmeasured": describe_unmeasured(partition.task.engine.backend),
         "data_parallel": describe_data_parallel(partition),
         "memory": _describe_memory(partition),
         "durations": describe_durations(partition, track),
         "held": "memory" + (", with a momentum" if partition.graph.updated else ""),
-        "axes": f"Axes of operators' results: {axes}." if axes else "",
+        "axes": f"Axes in the results: {axes}." if axes else "",
         "undescribed": [
             {
                 "name": name,
@@ -114,7 +115,7 @@ def _list_facts(partition: Partition) -> list[tuple[str, str]]:
     plan = partition.plan
     facts = [
         ("moves", format_bytes(plan.communication_bytes)),
-        (f"{partition.task.engine.backend.measured} per worker, at most", format_bytes(max(plan.worker_bytes))),
+        (f"{plan.measured} per worker, at most", format_bytes(max(plan.worker_bytes))),
         (f"{plan.algorithm} search", plan.optimality),
         ("found in", format_seconds(plan.search_seconds)),
         ("operators", str(len(partition.graph.operators))),

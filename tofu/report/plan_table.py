@@ -7,11 +7,14 @@ parameters.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from math import prod
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from tofu.engine import Backend
 from tofu.pipeline import Partition
 from tofu.plan import format_bytes, format_seconds, format_workers, shorten_line
 from tofu.report.alternatives import check_layer, find_alternatives
@@ -20,43 +23,54 @@ from tofu.report.layers import Layer, explain_axes, find_operator, list_layers
 from tofu.report.memory import group_workers
 
 REPLICATED, NO_PLAN = "-", "no plan"
+COLUMNS, BACKWARD = 7, 3  # number of columns, and position of the one with backward operators
 LEGEND = (
-    "Each round splits over one factor of the number of workers. Operators: the axis that each round splits. Parameters: the dimension. "
+    "Each round splits over one factor of the number of workers: operators along the axis listed, parameters along the dimension listed. "
     '"-": replicated. Moved: by all workers together, in forward, backward and update.'
 )
-
 CAPTION = "All other choices are the best for this split. These plans ignore hints and the memory limit."
 
 
-def layer_table(partition: Partition, max_rows: int | None = None, has_lines: bool = False) -> Table:
-    """Return a table with a row for each layer, and the line of the program if requested.
+def choose_rows(layers: list[Layer], most: int | None) -> tuple[list[Layer], list[Layer]]:
+    """Return the layers to show at the top and at the end of a table, at most `most` together.
 
-    Beyond `max_rows`, layers that neither move bytes nor have parameters are dropped first, then the middle.
+    Layers that neither move bytes nor have parameters are dropped first, then the middle.
     """
-    layers = list_layers(partition)
-    shown = layers
-    if max_rows is not None and len(shown) > max_rows:
-        shown = [layer for layer in layers if layer.parameters or layer.moved_bytes]
-    head, tail = shown, []
-    if max_rows is not None and len(shown) > max_rows:
-        head, tail = shown[: max_rows // 2], shown[-(max_rows - max_rows // 2) :]
-    factors = " x ".join(map(str, partition.plan.factors))
+    if most is None or len(layers) <= most:
+        return layers, []
+    shown = [layer for layer in layers if layer.parameters or layer.moved_bytes]
+    return (shown, []) if len(shown) <= most else (shown[: most // 2], shown[-(most - most // 2) :])
+
+
+def layer_table(
+    head: Sequence[Layer], tail: Sequence[Layer], left_out: int, factors: Sequence[int], has_lines: bool = False
+) -> Table:
+    """Return a table with a row for each layer, without empty columns. `left_out` layers between head and tail are counted.
+
+    With `has_lines`, the last column is the line of the program.
+    """
+    rounds = " x ".join(map(str, factors))
+    rows = [_cells(layer, has_lines) for layer in (*head, *tail)]
+    is_shown = [n == 0 or any(row[n] for row in rows) for n in range(COLUMNS)]
+    forward = "forward" if is_shown[BACKWARD] else "split"
+    columns: list[dict[str, Any]] = [
+        {"header": "layer", "overflow": "fold"},  # shrinks first, with the parameters
+        {"header": "result", "style": "dim", "no_wrap": True},
+        {"header": f"{forward}\n{rounds}", "no_wrap": True},
+        {"header": "backward", "no_wrap": True},
+        {"header": "parameters: dimension split", "overflow": "fold"},
+        {"header": "moved", "justify": "right", "no_wrap": True},
+        {"header": "line", "style": "dim", "overflow": "fold"},
+    ]
     table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("layer", overflow="fold")  # shrinks first, with the parameters
-    table.add_column("result", style="dim", no_wrap=True)
-    table.add_column(f"forward\n{factors}", no_wrap=True)
-    table.add_column("backward", no_wrap=True)
-    table.add_column("parameters: dimension split", overflow="fold")
-    table.add_column("moved", justify="right", no_wrap=True)
-    has_lines = has_lines and any(layer.line for layer in layers)
-    if has_lines:
-        table.add_column("line", style="dim", overflow="fold")
-    for layer in head:
-        table.add_row(*_cells(layer, has_lines))
-    if len(head) + len(tail) < len(layers):
-        table.add_row(f"... {len(layers) - len(head) - len(tail)} more", style="dim")
-    for layer in tail:
-        table.add_row(*_cells(layer, has_lines))
+    for column in compress(columns, is_shown):
+        table.add_column(**column)
+    for number, row in enumerate(rows):
+        if left_out and number == len(head):
+            table.add_row(f"... {left_out} more", style="dim")
+        table.add_row(*compress(row, is_shown))
+    if left_out and not tail:
+        table.add_row(f"... {left_out} more", style="dim")
     return table
 
 
@@ -68,7 +82,7 @@ def _cells(layer: Layer, has_lines: bool) -> list[str]:
         "" if layer.backward is None else format_steps(layer.backward),
         _describe_parameters(layer),
         format_bytes(layer.moved_bytes),
-        *([shorten_line(layer.line)] if has_lines else []),
+        shorten_line(layer.line) if has_lines else "",
     ]
 
 
@@ -77,7 +91,7 @@ def _describe_parameters(layer: Layer) -> str:
         return ""
     name, shape, steps = max(layer.parameters, key=lambda parameter: prod(parameter.shape))
     more = len(layer.parameters) - 1
-    return f"{name} {format_shape(shape)}: {format_steps(steps)}" + (f" [dim](+{more})[/dim]" if more else "")
+    return f"{name} {format_shape(shape)}: {format_steps(steps)}" + (f" [dim](and {more} more)[/dim]" if more else "")
 
 
 def format_shape(shape: Sequence[int]) -> str:
@@ -135,23 +149,32 @@ def format_change(change: float) -> str:
     return "0 %" if change == 0 else f"{100 * change:+.2g} %" if abs(change) < 0.1 else f"{100 * change:+.0f} %"
 
 
-def memory_table(partition: Partition) -> Table:
-    """Return a table of the planned memory of the workers, and of one device for the same model."""
-    single = partition.measure_whole()
+def print_memory(console: Console, partition: Partition) -> None:
+    """Print the planned memory of the workers and of one device for the same model, and what it leaves out."""
+    single, backend = partition.measure_whole(), partition.task.engine.backend
     table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column(f"{partition.task.engine.backend.measured} of")
+    table.add_column(f"{backend.measured} of")
     table.add_column("bytes", justify="right")
     table.add_column("of one device", justify="right")
     table.add_row("one device", format_bytes(single), "100%")
     for workers, count in group_workers(partition.plan.worker_bytes):
         table.add_row(workers, format_bytes(count), f"{count / single:.0%}")
-    return table
+    console.print(table)
+    if note := describe_unmeasured(backend):
+        console.print(f"\n{note}", style="dim", soft_wrap=True)
+
+
+def describe_unmeasured(backend: Backend) -> str:
+    """Return a sentence on the memory that a plan does not count, or ""."""
+    if not backend.unmeasured:
+        return ""
+    return f"Not counted: {backend.unmeasured}; `python -m tofu memory` adds them."
 
 
 def print_partition(console: Console, partition: Partition, max_rows: int | None, has_lines: bool = False) -> None:
     """Print the plan's summary and its tables."""
     plan = partition.plan
-    rounds = f" ({' + '.join(map(format_bytes, plan.step_bytes))}, round by round)" if plan.step_bytes else ""
+    rounds = f" ({' + '.join(map(format_bytes, plan.step_bytes))}, round by round)" if plan.step_bytes[1:] else ""
     what = "training step" if partition.graph.is_training else "inference"
     console.print(
         f"[bold]{format_workers(plan.factors)}[/bold]: "
@@ -167,13 +190,14 @@ def print_partition(console: Console, partition: Partition, max_rows: int | None
         console.print(
             f"[bold]{format_seconds(plan.communication_seconds)}[/bold] on this interconnect ({levels}{waits}, from the top)"
         )
-    held = f", {format_bytes(plan.search_bytes)} of tables" if plan.search_bytes else ""
+    held = f" with {format_bytes(plan.search_bytes)} of memory" if plan.search_bytes else ""
     console.print(f"{plan.algorithm} search, {plan.optimality}; {plan.search_seconds:.2f} s{held}\n", style="dim")
     if plan.undescribed:
         console.print(f"{plan.describe_undescribed()}\n", soft_wrap=True, markup=False)
-    console.print(layer_table(partition, max_rows, has_lines))
-    print_legend(console, LEGEND)
-    if axes := explain_axes(partition):
-        console.print(f"Axes of operators' results: {axes}.", style="dim", soft_wrap=True)
-    console.print()
-    console.print(memory_table(partition))
+    layers = list_layers(partition)
+    head, tail = choose_rows(layers, max_rows)
+    shown = [*head, *tail]
+    console.print(layer_table(head, tail, len(layers) - len(shown), plan.factors, has_lines))
+    axes = explain_axes(partition, shown)
+    print_legend(console, f"{LEGEND} Axes in the results: {axes}." if axes else LEGEND)
+    print_memory(console, partition)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tofu.errors import InfeasibleError, TofuError, first_sentence
+from tofu.errors import InfeasibleError, TofuError, on_one_line
 from tofu.pipeline import Observer, Partition, Task, make_partition
 from tofu.plan import Plan, align, format_bytes, format_rate, format_seconds
 from tofu.planning.settings import DEFAULTS, Settings
@@ -24,9 +24,9 @@ LEAST_GAIN = 1.05  # smallest gain in throughput that is worth more devices
 ONE_DEVICE, DEFAULT, WITHIN_MEMORY, DATA_PARALLEL, FREE = (
     "one device",
     "everything split",
-    "as whole as fits",
+    "replicas within memory",
     "data parallelism",
-    "whole where it saves",
+    "replicas free",
 )
 BASELINE = "data-parallel"
 
@@ -86,15 +86,26 @@ class Advice:
 
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [
-            ("workers", "plan", "a step", "range", "samples/s", "moved", "memory per device", "")
+            ("workers", "plan", "a step", "range", "samples/s", "moved", "memory per worker", "")
         ]
         rows += [self._describe(option) for option in self.options]
-        return "\n".join([*align(rows), "", self.verdict])
+        return "\n".join([*align(rows), "", *self._explain(), "", self.verdict])
+
+    def _explain(self) -> Iterator[str]:
+        """Yield the reasons of options that were refused, and what the table means."""
+        for option in self.options:
+            if option.refusal is not None:
+                yield f"{option.workers} workers, {option.name}, does not apply: {on_one_line(option.refusal)}"
+        yield (
+            f"Range: if the machine computes {UNCERTAINTY - 1:.0%} faster and moves data {UNCERTAINTY - 1:.0%} slower, and the reverse."
+        )
+        if any(option.name == WITHIN_MEMORY and option.plan is not None for option in self.options):
+            yield f"{WITHIN_MEMORY.capitalize()}: tensors replicated, where that moves less, as far as memory allows (memory_limit=)."
 
     def _describe(self, option: TrainingOption) -> tuple[str, ...]:
         made = option.simulation
         if made is None:
-            return str(option.workers), option.name, "-", "", "", "", "", first_sentence(option.refusal)
+            return str(option.workers), option.name, "-", "", "", "", "", "does not apply: see below"
         needed = f"{format_bytes(max(made.worker_bytes))} of {format_bytes(made.machine.usable_bytes)}"
         return (
             str(option.workers),

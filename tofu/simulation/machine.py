@@ -159,7 +159,7 @@ def read_machine(given: Any) -> Machine:
     if isinstance(given, Machine):
         return given
     if not isinstance(given, (str, Path)):
-        raise TofuError(f"A machine is a name or the path of a JSON file, not {show(given)}. {_list_known()}")
+        raise TofuError(f"A machine is a name or the path of a JSON file, not {show(given)}. {list_known()}")
     known = {name.lower(): name for name in list_machines()}
     path = FOLDER / f"{known[str(given).lower()]}.json" if str(given).lower() in known else Path(given)
     try:
@@ -169,16 +169,17 @@ def read_machine(given: Any) -> Machine:
         return read_fields(value)
     except OSError as error:
         raise TofuError(
-            f"There is no machine {show(str(given))}, nor such a file ({error.strerror}). {_list_known()}"
+            f"There is no machine {show(str(given))}, nor such a file ({error.strerror}). {list_known()}"
         ) from error
     except (ValueError, KeyError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise TofuError(
-            f"{path} is not a machine: {reason}. docs/simulation.md lists its fields. {_list_known()}"
+            f"{path} is not a machine: {reason}. docs/simulation.md lists its fields. {list_known()}"
         ) from error
 
 
-def _list_known() -> str:
+def list_known() -> str:
+    """Return a sentence that names the known machines."""
     return f"Known machines are {', '.join(list_machines())}; `python -m tofu calibrate` measures this one."
 
 

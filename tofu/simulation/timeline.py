@@ -97,7 +97,7 @@ class Simulation:
         if need:
             fit = "fits" if self.fits else "DOES NOT FIT"
             lines.append(
-                f"memory {format_bytes(need)} of {format_bytes(self.machine.usable_bytes)} on each device: {fit}"
+                f"memory {format_bytes(need)} of {format_bytes(self.machine.usable_bytes)} on each worker: {fit}"
             )
         return "\n".join(lines)
 

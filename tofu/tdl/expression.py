@@ -4,7 +4,7 @@
     Value  ::= Constant | Position(Index) | Element(tensor, indices) | Call(function, values)
              | Reduction(reducer, variables, value) | OpaqueElement(function, arguments, indices)
              | RandomElement(values) | Unread(element)
-    indices are Index or WholeDimension; arguments are Value or Slice.
+    indices are Index, WholeDimension or AnyOf; arguments are Value or Slice.
 
 SymPy does the algebra of indices. Values are trees without side effects that compare by identity. Python's operators
 build `Call`s.
@@ -192,12 +192,45 @@ class WholeDimension:
 
     position: Value | None = None
 
-    def __call__(self, position: Operand) -> WholeDimension:
-        """Return the whole dimension for the analysis, with the element at `position` for the interpreter."""
-        return WholeDimension(as_value(position))
+    def __call__(
+        self, position: Operand, first: Index | int | None = None, extent: Index | int | None = None
+    ) -> WholeDimension | AnyOf:
+        """Return the whole dimension for the analysis, with the element at `position` for the interpreter.
+
+        With `first` and `extent`, the analysis takes `extent` elements from `first` on, and the interpreter counts
+        `position` from there.
+        """
+        if first is None and extent is None:
+            return WholeDimension(as_value(position))
+        if first is None or extent is None:
+            raise DescriptionError(f"{find_place()}: Any takes both first= and extent=, or neither")
+        return AnyOf(as_value(position), as_index(first), as_index(extent))
 
 
 Any = WholeDimension()
+
+
+@dataclass(frozen=True, eq=False)
+class AnyOf:
+    """`Any(position, first, extent)`: an index that depends on data, `position` after `first`, and below `first + extent`."""
+
+    position: Value
+    first: Index
+    extent: Index
+
+    @property
+    def last(self) -> Index:
+        """The last of the indices."""
+        return Index(self.first.expression + self.extent.expression - 1)
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names of the index variables that all of the indices move with."""
+        return self.first.variables
+
+
+AnyIndex: TypeAlias = Index | WholeDimension | AnyOf
+"""An index of one dimension of a tensor that is read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +238,7 @@ class Element(Value):
     """One element of a tensor."""
 
     tensor: Tensor
-    indices: tuple[Index | WholeDimension, ...]
+    indices: tuple[AnyIndex, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +246,7 @@ class Slice:
     """`t[b, :, :]`: short for a lambda over the dimensions whose index is None. Only opaque functions take it."""
 
     tensor: Tensor
-    indices: tuple[Index | WholeDimension | None, ...]
+    indices: tuple[AnyIndex | None, ...]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,8 @@ import sympy
 from tofu.errors import DescriptionError, TofuError
 from tofu.tdl.description import Description
 from tofu.tdl.expression import (
+    AnyIndex,
+    AnyOf,
     Call,
     Constant,
     Element,
@@ -30,7 +32,6 @@ from tofu.tdl.expression import (
     Slice,
     Unread,
     Value,
-    WholeDimension,
     extent_symbol,
     variable_symbol,
 )
@@ -161,9 +162,11 @@ class Interpreter:
                 result = result + steps.reshape([-1 if d == position else 1 for d in range(len(scope))])
         return result + int(expression.xreplace({variable_symbol(name): sympy.Integer(0) for name in scope}))
 
-    def _coordinate(self, index: Index | WholeDimension, scope: tuple[str, ...]) -> Array:
+    def _coordinate(self, index: AnyIndex, scope: tuple[str, ...]) -> Array:
         if isinstance(index, Index):
             return self._index(index, scope)
+        if isinstance(index, AnyOf):
+            return self._index(index.first, scope) + np.trunc(self._value(index.position, scope)).astype(np.int64)
         if index.position is None:
             description = self._trace.description
             raise DescriptionError(

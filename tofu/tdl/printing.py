@@ -8,6 +8,8 @@ import sympy
 
 from tofu.tdl.description import Description
 from tofu.tdl.expression import (
+    AnyIndex,
+    AnyOf,
     Call,
     Constant,
     Element,
@@ -115,14 +117,16 @@ class Printer:
         stride = term / variables[0]
         return f"{stride}*{variables[0]}" if stride.is_Integer else f"{variables[0]}*{stride}"
 
-    def _indices(self, indices: tuple[Index | WholeDimension | None, ...]) -> str:
+    def _indices(self, indices: tuple[AnyIndex | None, ...]) -> str:
         return ", ".join(self._format_coordinate(index) for index in indices)
 
-    def _format_coordinate(self, index: Index | WholeDimension | None) -> str:
+    def _format_coordinate(self, index: AnyIndex | None) -> str:
         if index is None:
             return ":"
         if isinstance(index, WholeDimension):
             return "Any" if index.position is None else f"Any({self.format_value(index.position)})"
+        if isinstance(index, AnyOf):
+            return f"Any({self.format_value(index.position)}, {self.format_index(index.first)}, {self.format_index(index.extent)})"
         return self.format_index(index)
 
     def _format(self, value: Value) -> tuple[str, int]:

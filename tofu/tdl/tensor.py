@@ -5,7 +5,18 @@ from __future__ import annotations
 import sympy
 
 from tofu.errors import DescriptionError, NotAffineError
-from tofu.tdl.expression import Element, ExtentSymbol, Index, Slice, Value, WholeDimension, as_index, extent_symbol
+from tofu.tdl.expression import (
+    AnyIndex,
+    AnyOf,
+    Element,
+    ExtentSymbol,
+    Index,
+    Slice,
+    Value,
+    WholeDimension,
+    as_index,
+    extent_symbol,
+)
 from tofu.tdl.place import find_place
 
 
@@ -57,14 +68,14 @@ class Tensor:
             return Slice(self, indices)
         return Element(self, tuple(index for index in indices if index is not None))
 
-    def _read_index(self, dimension: int, key: object) -> Index | WholeDimension | None:
+    def _read_index(self, dimension: int, key: object) -> AnyIndex | None:
         if isinstance(key, slice):
             if key != slice(None):
                 raise DescriptionError(
                     f"{find_place()}: only whole slices, `:`, are supported, not {key} of {self.name}"
                 )
             return None
-        if isinstance(key, WholeDimension):
+        if isinstance(key, (WholeDimension, AnyOf)):
             return key
         if isinstance(key, Value):
             raise NotAffineError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tofu.tdl.expression import (
+    AnyOf,
     Call,
     Element,
     OpaqueElement,
@@ -19,7 +20,8 @@ from tofu.tdl.expression import (
 
 def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
     """Return the values that data-dependent indices, `Any(value)`, are computed from."""
-    return tuple(i.position for i in indices if isinstance(i, WholeDimension) and i.position is not None)
+    inside = (index.position for index in indices if isinstance(index, (WholeDimension, AnyOf)))
+    return tuple(position for position in inside if position is not None)
 
 
 def children(value: Value) -> tuple[Value, ...]:

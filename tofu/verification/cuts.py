@@ -38,7 +38,7 @@ class Cut:
     def __repr__(self) -> str:
         read = ", ".join("whole" if d is None else f"dimension {d}" for d in self.inputs)
         written = ", ".join(
-            f"CONCAT along {d}" if combine is Combine.CONCAT else combine.name
+            f"{combine.word} along {d}" if combine is Combine.CONCAT else combine.word
             for d, combine in zip(self.outputs, self.combine, strict=True)
         )
         return f"inputs ({read}) -> {written}"

@@ -46,7 +46,9 @@ class StrategyReport:
     def __repr__(self) -> str:
         state = f"error {self.largest_error:.0e}" if self.largest_error else "bitwise equal"
         problems = f"  {'; '.join(self.problems)}" if self.problems else ""
-        return f"split {self.axis:<6} in {', '.join(map(str, self.parts))}: {' '.join(self.combine)}, {state}{problems}"
+        return (
+            f"split {self.axis:<6} in {', '.join(map(str, self.parts))}: {', '.join(self.combine)}, {state}{problems}"
+        )
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ CASES = [
     Case("cropped at the end", both(lambda x: lax.pad(x, 0.0, ((0, -4, 0), (0, 0, 0)))), (12, 6)),
     Case("cropped and padded", both(lambda x: lax.pad(x, 0.0, ((1, -2, 0), (-1, 1, 0)))), (12, 6)),
     Case("reshape", both(lambda x: x.reshape(4, 9, 6).reshape(4, 3, 3, 6).reshape(12, 18)), (36, 6)),
+    Case("reshape to sizes that do not nest", both(lambda x: x.reshape(5, 1, 9, 20).reshape(5, 6, 30)), (5, 12, 15)),
     Case("reshape in another order", lambda x: lax.reshape(x, (9, 6, 4), (2, 1, 0)), (4, 6, 9)),
     Case("squeeze", both(lambda x: x[:, None].squeeze(1)[:, :, None]), (4, 7)),
     Case("transpose", both(lambda x: x.transpose(2, 0, 1)), (4, 6, 7)),

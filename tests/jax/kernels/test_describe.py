@@ -158,7 +158,7 @@ def test_a_right_description_is_verified():
         ("attention", ["b", "h", "i"]),
         ("attention_vjp", ["b", "h", "i"]),
     ]
-    assert "split i      in 2, 3: CONCAT REDUCE REDUCE" in str(report)
+    assert "split i      in 2, 3: concatenated, reduced, reduced" in str(report)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from tests.models.normalized import NORMALIZED
 from tests.models.plain import shared_mlp
 from tests.shared.training import fill_free_memory
 from tofu.command_line.main import main
+from tofu.compare.agreement import WIDER
 from tofu.mxnet.compare.symbols import SINGLE
 from tofu.mxnet.runtime.symbol import batch_scaling, verification
 
@@ -49,7 +50,10 @@ def test_an_existing_plan_is_verified():
     assert agreement.agrees
     assert dict(agreement.shapes) == {"data": (12, 9), "softmax_label": (12,)}
     assert split.plan is plan
-    assert agreement.traffic["training"].planned == 2 * plan.communication_bytes  # in float64
+    assert agreement.traffic["training"].planned == 2 * plan.communication_bytes
+    assert agreement.notes == (WIDER,)
+    assert "\nbytes in float64 " in str(agreement)
+    assert split.verify(dtype="float32").notes == ()
 
 
 def test_several_heads_added_gradients_and_integer_inputs():

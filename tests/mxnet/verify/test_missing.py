@@ -30,20 +30,20 @@ def test_complete_descriptions_miss_nothing():
 def test_a_hidden_dimension_is_found(descriptions):
     add = Opaque(lambda lhs, rhs: lhs + rhs)
     hide(descriptions, "elemwise_add", lambda lhs, rhs: lambda i, j: add(lhs[i, :], rhs[i, :])[j])
-    assert find_cuts(ADDITION) == ["inputs (dimension 1, dimension 1) -> CONCAT along 1"]
+    assert find_cuts(ADDITION) == ["inputs (dimension 1, dimension 1) -> concatenated along 1"]
 
 
 def test_a_hidden_sum_is_found(descriptions):
     product = Opaque(np.dot)
     hide(descriptions, "dot", lambda lhs, rhs: lambda i, j: product(lhs[i, :], rhs[:, j])[()])
-    assert find_cuts(PRODUCT) == ["inputs (dimension 1, dimension 0) -> REDUCE"]
+    assert find_cuts(PRODUCT) == ["inputs (dimension 1, dimension 0) -> reduced"]
 
 
 def test_attributes_shrink_with_the_parts(descriptions):
     repeat = Opaque(np.broadcast_to)
     hide(descriptions, "broadcast_to", lambda data, *, shape: lambda i, j: repeat(data[:, :])[i, j])
     case = Case("broadcast_to", {"shape": (5, 7)}, [(5, 1)], wrt=())
-    assert find_cuts(case) == ["inputs (dimension 0) -> CONCAT along 0", "inputs (whole) -> CONCAT along 1"]
+    assert find_cuts(case) == ["inputs (dimension 0) -> concatenated along 0", "inputs (whole) -> concatenated along 1"]
 
 
 def test_a_strategy_covers_cuts_of_the_same_outputs_alone(descriptions):
@@ -55,7 +55,7 @@ def test_a_strategy_covers_cuts_of_the_same_outputs_alone(descriptions):
         bound={"shape": lambda local: local.outputs[0].shape},
     )
     case = Case("broadcast_to", {"shape": (5, 7)}, [(5, 1)], wrt=())
-    assert find_cuts(case) == ["inputs (whole) -> CONCAT along 1"]
+    assert find_cuts(case) == ["inputs (whole) -> concatenated along 1"]
 
 
 def test_a_gradient_is_cut_as_its_operator(descriptions):
@@ -93,7 +93,7 @@ def test_hidden_windows_are_found(case, descriptions):
     assert find_cuts(case) == []
     hide_windows(descriptions, case.op)
     whole = ", whole" * (len(case.inputs) - 1)
-    assert any(cut.startswith(f"inputs (dimension 2{whole}) -> CONCAT along 2") for cut in find_cuts(case))
+    assert any(cut.startswith(f"inputs (dimension 2{whole}) -> concatenated along 2") for cut in find_cuts(case))
 
 
 def test_windows_are_found_by_changing_inputs():

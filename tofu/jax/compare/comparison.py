@@ -10,17 +10,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from textwrap import shorten
+from itertools import compress
 from typing import Any
 
 import jax
 from jax.sharding import SingleDeviceSharding
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from tofu.engine import Source
-from tofu.errors import DeviceError, TofuError
+from tofu.errors import DeviceError, TofuError, on_one_line
 from tofu.jax.compare.peers import PEERS, Arguments, Peer, make_mesh
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.engine import JAX_LIMITING_ARGUMENTS
@@ -30,20 +29,20 @@ from tofu.jax.partitioned_step import PartitionedStep
 from tofu.jax.planning import plan_step
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
-from tofu.report.console import print_legend
+from tofu.report.console import print_legend, print_notes
 
 MOST_WORK = 1.5
 """Work of all devices over that of one device, above which the devices of a peer repeat each other's work."""
 GIVEN = "the plan given"
 SPLIT = "Tofu, everything split"
 FREE = "Tofu, replicas free"
-MOST_LETTERS = 200  # limits the reason why a plan does not apply
-HEADINGS = ("plan", "planned\nMB", "HLO\nMB", "over-\nlapped", "arguments\nMB", "work", "compiled\nin s")
+HEADINGS = ("plan", "planned\nMB", "compiled\nMB", "overlap", "arguments\nMB", "work", "XLA's\nseconds")
+OVERLAP = 3  # position of a column that is empty on CPUs
 LEGEND = """
-Planned and HLO: bytes that all devices receive in a step, by the plan and in XLA's compiled step, with loops counted by their trips.
-Arguments: memory of one device. Work: operations of all devices over those of one device alone. Overlapped: share of the bytes
-transferred during computation, for asynchronous collectives.
+Planned and compiled: millions of bytes that all workers receive in a step, by the plan and in the program that XLA compiled. Arguments:
+memory of each worker for them. Work: arithmetic of all workers over that of one device. XLA's seconds: time to compile.
 """
+LEGEND_OF_OVERLAP = "Overlap: share of the bytes that is transferred while workers compute."
 
 
 @dataclass(frozen=True)
@@ -142,9 +141,7 @@ class PlanComparison:
         try:
             return make(name)
         except (TofuError, ValueError) as error:
-            return PlanRow(
-                name, None, -1, -1, 0.0, 0.0, f"does not apply: {shorten(str(error), MOST_LETTERS, placeholder=' ...')}"
-            )
+            return PlanRow(name, None, -1, -1, 0.0, 0.0, f"does not apply: {on_one_line(error)}")
 
     def _compile(self, name: str, lowered: Any, planned: int | None = None, note: str = "") -> PlanRow:
         started = time.perf_counter()
@@ -190,20 +187,21 @@ def find_devices(workers: int) -> list[Any]:
 def print_rows(console: Console, title: str, rows: Sequence[PlanRow]) -> None:
     """Print the rows as a table, followed by notes."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for heading in HEADINGS:
+    is_shown = [n != OVERLAP or any(row.overlapped_bytes for row in rows) for n in range(len(HEADINGS))]
+    for heading in compress(HEADINGS, is_shown):
         table.add_column(
             heading, justify="left" if heading == HEADINGS[0] else "right", vertical="bottom", no_wrap=True
         )
     notes = []
     for row in rows:
         repeats = row.work > MOST_WORK and row.planned_bytes is None
-        if note := row.note or ("devices compute the same" if repeats else ""):
+        if note := row.note or ("workers compute the same" if repeats else ""):
             notes.append(f"{row.name}: {note}")
         if row.moved_bytes < 0:
-            table.add_row(row.name, *["-"] * (len(HEADINGS) - 1))
+            table.add_row(row.name, *["-"] * (sum(is_shown) - 1))
             continue
         planned = "-" if row.planned_bytes is None else f"{row.planned_bytes / 1e6:.2f}"
-        table.add_row(
+        cells = (
             row.name,
             planned,
             f"{row.moved_bytes / 1e6:.2f}",
@@ -212,5 +210,7 @@ def print_rows(console: Console, title: str, rows: Sequence[PlanRow]) -> None:
             "-" if math.isnan(row.work) else f"{row.work:.2f}",
             f"{row.seconds:.1f}",
         )
-    console.print(table, *map(Text, ("", *notes)), sep="\n")
-    print_legend(console, LEGEND)
+        table.add_row(*compress(cells, is_shown))
+    console.print(table)
+    print_notes(console, notes)
+    print_legend(console, f"{LEGEND} {LEGEND_OF_OVERLAP}" if is_shown[OVERLAP] else LEGEND)

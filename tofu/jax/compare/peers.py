@@ -68,7 +68,16 @@ def make_sharding(mesh: Mesh, rank: int, split: Mapping[int, Sequence[str]]) -> 
 
 
 def shard_batch(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple[Any, ...]:
-    """Shard the batch over these mesh axes. Arrays without a batch dimension are replicated."""
+    """Shard the batch over these mesh axes. Arrays without a batch dimension are replicated.
+
+    Raise UnsupportedError for unequal shards, which XLA does not take.
+    """
+    parts = prod(mesh.shape[name] for name in names)
+    if arguments.batch % parts:
+        raise UnsupportedError(
+            f"A batch of {arguments.batch} cannot be split into {parts} equal shards. Use a multiple of {parts}, or another number of "
+            "workers."
+        )
 
     def place(leaf: Any) -> NamedSharding:
         shape = np.shape(leaf)

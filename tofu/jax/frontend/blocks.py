@@ -11,7 +11,6 @@ from functools import partial
 from math import gcd
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -58,12 +57,9 @@ def _divide(builder: StepBuilder, items: Sequence[Equation | Loop], workers: int
 
 def _add_blocked(builder: StepBuilder, equation: Equation, blocked: Blocked) -> None:
     """Add the equations of a primitive in blocks. The results have the numbers of the primitive's own results."""
-    (operand,) = equation.inputs
-    type_ = builder.find_type(operand)
-    closed = jax.make_jaxpr(blocked)(jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type))
     before = len(builder.equations)
     scope = "/".join(filter(None, (equation.scope, equation.primitive.name)))
-    results = builder.inline_closed(closed, (operand,), equation, scope)
+    results = builder.substitute(equation, blocked, equation.inputs, scope)
     named: dict[Any, int] = dict(zip(results, equation.outputs, strict=True))
     for n, one in enumerate(builder.equations[before:], before):
         assert isinstance(one, Equation)

@@ -70,13 +70,7 @@ def _reduce(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
     name, axes = equation.primitive.name, equation.params.get("axes", ())
     if name not in REDUCED or not all(isinstance(axis, int) for axis in axes):
         return None
-    shapes = [_describe(builder.find_type(x)) for x in equation.inputs]
-    closed = jax.make_jaxpr(lambda *operands: [REDUCED[name](x, axes) for x in operands])(*shapes)
-    return builder.inline_closed(closed, equation.inputs, equation)
-
-
-def _describe(type_: ValueType) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(type_.shape, type_.dtype)
+    return builder.substitute(equation, lambda *given: [REDUCED[name](x, axes) for x in given], equation.inputs)
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -131,8 +125,7 @@ def _write_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
         return [builder.add(getattr(primitives, f"{joined}_p"), type_, [operand, update], equation)]
     if equation.params["update_jaxpr"] is None:
         return [update]
-    closed = jax.make_jaxpr(_read_update(equation, len(type_.shape)))(*(_describe(x) for x in (type_, written)))
-    return builder.inline_closed(closed, [operand, update], equation)
+    return builder.substitute(equation, _read_update(equation, len(type_.shape)), [operand, update])
 
 
 def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
@@ -185,7 +178,8 @@ def _implement(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
     implementation = equation.primitive.impl
     if DESCRIPTIONS.get(equation.primitive.name) is not None or is_of_jax(implementation):
         return None
-    shapes = [_describe(builder.find_type(x)) for x in equation.inputs]
+    given = map(builder.find_type, equation.inputs)
+    shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in given]
     run = partial(implementation, **equation.params)
     try:
         closed = jax.make_jaxpr(lambda *operands: jax.tree.leaves(run(*operands)))(*shapes)
@@ -218,8 +212,7 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
         return lax.pad(lax.reshape(lax.pad(lax.reshape(x, apart), number, between), spread), number, around)
 
     number = equation.inputs[1].value
-    closed = jax.make_jaxpr(lambda x: pad(x, number))(_describe(builder.find_type(equation.inputs[0])))
-    return builder.inline_closed(closed, equation.inputs[:1], equation)
+    return builder.substitute(equation, lambda x: pad(x, number), equation.inputs[:1])
 
 
 def _choose_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -229,7 +222,7 @@ def _choose_padding(builder: StepBuilder, equation: Equation, types: Sequence[Va
     """
     if equation.primitive.name != "pad" or types[0].is_key:
         return None
-    (operand, number), config = equation.inputs, equation.params["padding_config"]
+    number, config = equation.inputs[1], equation.params["padding_config"]
     if isinstance(number, Literal) and not complex(number.value).imag:
         return None
     shape = types[0].shape
@@ -242,8 +235,7 @@ def _choose_padding(builder: StepBuilder, equation: Equation, types: Sequence[Va
                 is_element &= (at >= 0) & (at <= (extent - 1) * (inner + 1)) & (lax.rem(at, np.int32(inner + 1)) == 0)
         return lax.select(is_element, lax.pad(x, np.zeros((), x.dtype), config), jnp.full(shape, number, x.dtype))
 
-    closed = jax.make_jaxpr(pad)(*(_describe(builder.find_type(x)) for x in (operand, number)))
-    return builder.inline_closed(closed, equation.inputs, equation)
+    return builder.substitute(equation, pad, equation.inputs)
 
 
 RULES: tuple[Rule, ...] = (

@@ -214,6 +214,20 @@ class StepBuilder:
         scope = equation.scope if scope is None else scope
         return self.inline(closed.jaxpr, closed.consts, arguments, scope, equation.line, equation.checkpoint)
 
+    def substitute(
+        self, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand], scope: str | None = None
+    ) -> list[Operand]:
+        """Add what a function computes from operands, in the place of an equation and with its line. Return the results."""
+        types = map(self.find_type, operands)
+        shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type) for type_ in types]
+        closed, before = jax.make_jaxpr(function)(*shapes), len(self.equations)
+        results = self.inline_closed(closed, operands, equation, scope)
+        self.equations[before:] = [
+            replace(added, line=equation.line) if isinstance(added, Equation) else added
+            for added in self.equations[before:]
+        ]
+        return results
+
     def _read(self, values: dict[Any, Operand], x: Any) -> Operand:
         if not isinstance(x, core.Literal):
             return values[x]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -47,8 +48,11 @@ THREADS_OF_A_DEVICE = 8
 
 _JAX = os.path.dirname(os.path.abspath(jax.__file__))
 _NOT_THE_USERS = tuple(
-    folder + os.sep for folder in (_JAX, os.path.dirname(os.__file__), str(Path(__file__).parents[2]))
+    folder + os.sep
+    for folder in (_JAX, os.path.dirname(os.__file__), str(Path(__file__).parents[2]), sysconfig.get_path("scripts"))
 )
+_NOT_A_FILE = "<frozen "
+"""Start of the names of Python's own modules, such as <frozen runpy>. Names such as <stdin> are the user's."""
 
 
 def forget_sharding(value: Any) -> Any:
@@ -172,7 +176,8 @@ def find_line(equation: JaxprEqn, around: Line = UNKNOWN_LINE) -> Line:
 def _list_lines(traceback: Any) -> Iterator[str]:
     for frame in traceback.frames if traceback is not None else ():
         path = os.path.abspath(frame.file_name)
-        if not path.startswith(_NOT_THE_USERS) and "site-packages" not in path:
+        is_installed = any(folder in path for folder in ("site-packages", "dist-packages"))
+        if not (is_installed or path.startswith(_NOT_THE_USERS) or frame.file_name.startswith(_NOT_A_FILE)):
             yield f"{frame.file_name}:{frame.line_num}"
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 from jax import lax
 
@@ -124,7 +123,7 @@ def read_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
         rest = [lax.full_like(start, 0) if d in begins else start for d, start in enumerate(starts)]
         return window if window.shape == tuple(sizes) else lax.dynamic_slice(window, rest, sizes)
 
-    return _trace(builder, equation, read, equation.inputs)
+    return builder.substitute(equation, read, equation.inputs)
 
 
 def update_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -141,7 +140,7 @@ def update_window(builder: StepBuilder, equation: Equation, types: Sequence[Valu
     if len(found) < partial or not _is_large(own, shape):
         return None
     first = [found.get(d, 0) for d in range(len(own))]
-    return _trace(builder, equation, lambda x, update: place(x, update, first, [1] * len(own)), (operand, update))
+    return builder.substitute(equation, lambda x, update: place(x, update, first, [1] * len(own)), (operand, update))
 
 
 def read_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -179,7 +178,7 @@ def read_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
         order = sorted(range(len(target)), key=target.__getitem__)
         return lax.broadcast_in_dim(lax.transpose(part, order), types[0].shape, sorted(target))
 
-    return _trace(builder, equation, read, (operand, *found.rest.values()))
+    return builder.substitute(equation, read, (operand, *found.rest.values()))
 
 
 def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -226,7 +225,7 @@ def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
         others = {**params, "dimension_numbers": changed, "indices_are_sorted": False}
         return found.write(operand, equation.primitive.bind(found.read(operand), indices, update, **others))
 
-    return _trace(builder, equation, write, (operand, update, *found.rest.values()))
+    return builder.substitute(equation, write, (operand, update, *found.rest.values()))
 
 
 def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -258,7 +257,7 @@ def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -
             at += end - begin
         return result
 
-    return _trace(builder, equation, choose, [source])
+    return builder.substitute(equation, choose, [source])
 
 
 def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
@@ -380,12 +379,3 @@ def _list_constant(starts: Sequence[Operand], shape: Sequence[int], sizes: Seque
 
 def _clamp(begin: Any, extent: int, size: int) -> int:
     return int(min(max(begin, 0), extent - size))
-
-
-def _trace(
-    builder: StepBuilder, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand]
-) -> list[Operand]:
-    given = [builder.find_type(operand) for operand in operands]
-    described = [jax.ShapeDtypeStruct(one.shape, one.dtype, weak_type=one.weak_type) for one in given]
-    closed = jax.make_jaxpr(function)(*described)
-    return builder.inline_closed(closed, operands, equation)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from importlib import import_module
-from multiprocessing import get_context
 from typing import Any
 
 import jax
 
 from tdl_ops.jax.case import Case
 from tofu.errors import InternalError
+from tofu.host.processes import map_in_processes
 from tofu.jax.frontend.equations import Step
 from tofu.jax.frontend.versions import in_double_precision, with_plain_tracebacks
 from tofu.jax.verify.missing import find_missing
@@ -28,15 +27,15 @@ from tofu.verification.report import NodeReport
 EXPLANATIONS = (
     Explanation(
         "dynamic_slice",
-        r"inputs \(dimension \d, whole.*\) -> CONCAT along \d",
+        r"inputs \(dimension \d, whole.*\) -> concatenated along \d",
         "the start of the slice is known only at run time; here it is always the same",
     ),
     Explanation(
         "scatter",
-        r"inputs \(whole, dimension \d, dimension \d\) -> REDUCE",
+        r"inputs \(whole, dimension \d, dimension \d\) -> reduced",
         "shards that write into zeros add up if each element is written once, as here; otherwise one of several values remains",
     ),
-    Explanation("loop_stack", r"inputs \(whole\) -> CONCAT along 0", "all workers run all iterations of a loop"),
+    Explanation("loop_stack", r"inputs \(whole\) -> concatenated along 0", "all workers run all iterations of a loop"),
 )
 """Exact cuts that are not strategies, each with the reason."""
 DRAWS = 8
@@ -72,7 +71,7 @@ def load_cases() -> dict[str, Case]:
 
 def verify_cases(
     cases: Sequence[Case], primitives: Collection[str] = (), seed: int = 0, search: bool = True, jobs: int = 1
-) -> Iterator[CaseReport]:
+) -> Generator[CaseReport, None, None]:
     """Yield the results of each case, in order. Each signature is verified once, in double precision.
 
     If `primitives` are passed, only their equations are verified. `search` looks for missing strategies. `jobs` cases
@@ -84,9 +83,8 @@ def verify_cases(
             yield verify_case(case, wanted[case.name], seed, search)
         return
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # for the worker processes
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        run = partial(_verify_built_in, seed=seed, search=search)
-        yield from pool.map(run, (case.name for case in cases), (wanted[case.name] for case in cases))
+    run, names = partial(_verify_built_in, seed=seed, search=search), [case.name for case in cases]
+    yield from map_in_processes(run, names, [wanted[name] for name in names], jobs=jobs)
 
 
 def list_wanted(

@@ -127,7 +127,7 @@ def _check_split(
         cells += sum(map(count_numbers, together, node.outputs))
     if not max(errors) <= limit:
         problems.append(f"the parts are off by {max(errors):.1e}")
-    combine = tuple(" ".join(output.combine[axis].name for axis in axes) for output in access.outputs)
+    combine = tuple(" and ".join(output.combine[axis].word for axis in axes) for output in access.outputs)
     parts = tuple(n for numbers in tried for n in numbers.values())
     name = " x ".join(access.axes[axis] for axis in axes)
     return StrategyReport(name, combine, parts, max(errors), tuple(problems), cells, bool(overlapping))

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tofu.compare.agreement import Agreement
+from tofu.compare.agreement import WIDER, Agreement
 from tofu.compare.numbers import Difference, relative_error
 from tofu.engine import Engine, Source
 from tofu.errors import InternalError, TofuError
@@ -82,6 +82,8 @@ def verify_step(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             agreement = _compare(step, partitioned, given)
+    if _is_wider(given, arguments):
+        agreement = replace(agreement, notes=(WIDER, *agreement.notes))
     return replace(agreement, seconds={**seconds, "running": time.monotonic() - began - seconds["planning"]})
 
 
@@ -125,6 +127,12 @@ def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> A
     named = zip(name_arguments(step, given), map(np.shape, jax.tree.leaves(given)), strict=True)
     shapes = dict(sorted(named, key=lambda one: -prod(one[1]))[:SHOWN])
     return Agreement(plan.workers, narrowest, shapes, differences, (), tolerance, {}, excused, (note,), {})
+
+
+def _is_wider(given: Sequence[Any], own: Sequence[Any]) -> bool:
+    """Return True if numbers are float64 that have another type in the user's arguments."""
+    pairs = zip(jax.tree.leaves(list(given)), jax.tree.leaves(list(own)), strict=True)
+    return any(_is_real(x) and x.dtype == jnp.float64 and x.dtype != getattr(y, "dtype", None) for x, y in pairs)
 
 
 def _run_whole(step: Any, given: Sequence[Any]) -> Any:

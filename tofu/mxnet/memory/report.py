@@ -17,8 +17,11 @@ USES = ("gradients", "activations", "fetch buffers")
 LEGEND = {
     "": "The parts are counted at the peak, the operator or fetch at which most memory is in use, and are exact to the byte.",
     "idle": "Idle: buffers that are free at the peak.",
-    "rounding on GPUs": "Rounding: the pool of GPU memory rounds each array up.",
+    "rounding on GPUs": "Rounding on GPUs: MXNet allocates whole pages for each array there.",
     "workspace, about": "Workspace: an estimate of temporary memory of convolutions.",
+    "needed on a GPU": "Needed on a GPU: planned, with rounding and workspace.",
+    "all gradients": "All gradients: an unmodified mx.mod.Module allocates them beside.",
+    "the peak is at": "NAME@0: the part of an operator that worker 0 runs.",
 }
 
 
@@ -105,6 +108,7 @@ class DeviceMemory:
         return {
             "rounding on GPUs": self.rounding_bytes,
             "workspace, about": self.workspace_bytes,
+            "needed on a GPU": self.needed_bytes,
             "all gradients": self.gradients_bytes,
             "the peak is at": self.peak_node,
         }

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from multiprocessing import get_context
 
 from tdl_ops.mxnet.case import Case
+from tofu.host.processes import map_in_processes
 from tofu.mxnet.verify.explained import EXPLANATIONS
 from tofu.mxnet.verify.kernels import describe_refusal
 from tofu.mxnet.verify.missing import find_missing, try_geometry
@@ -59,7 +58,7 @@ def verify_cases(
     search: bool = True,
     modules: Sequence[str] = (),
     jobs: int = 1,
-) -> Iterator[CaseResult]:
+) -> Generator[CaseResult, None, None]:
     """Yield the result of each case, in order; `jobs` cases run at a time.
 
     Each case is verified, then `examples` variants of it, and with `search` missing strategies are searched.
@@ -70,8 +69,8 @@ def verify_cases(
             for case in cases:
                 yield _verify(sandbox, case, examples, seed, search)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _open_sandbox, (modules,)) as pool:
-        yield from pool.map(partial(_verify_in_worker, examples=examples, seed=seed, search=search), cases)
+    run = partial(_verify_in_worker, examples=examples, seed=seed, search=search)
+    yield from map_in_processes(run, cases, jobs=jobs, start=_open_sandbox, start_arguments=(modules,))
 
 
 _sandboxes: list[Sandbox] = []  # a worker process has one

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from tofu.verification.explained import Explanation
 
-_UNEQUAL_FACTORS = (
-    "the sizes of the two shapes do not nest: if the outermost dimension is split, an inner element's index is a quotient, which "
-    "interval analysis does not cover"
-)
-
 EXPLANATIONS = (
     Explanation(
         "scatter_nd",
-        r"inputs \(dimension \d, dimension \d\) -> REDUCE",
+        r"inputs \(dimension \d, dimension \d\) -> reduced",
         "MXNet keeps one of several values for an element, and parts would be added; the coordinates in the case are distinct",
     ),
     Explanation("size_array", r"inputs", "one number, known from the shape"),
     Explanation(
         "SoftmaxOutput|_tofu_softmax_output_apply",
-        r"inputs \(dimension 3, .*dimension [01]\) -> CONCAT along 3",
+        r"inputs \(dimension 3, .*dimension [01]\) -> concatenated along 3",
         "the label merges all positions in one dimension, so a part along an inner position is no box; the forward operator ignores it",
     ),
     Explanation(
@@ -28,10 +23,9 @@ EXPLANATIONS = (
     ),
     Explanation(
         r"(_backward_)?amp_multicast",
-        r"inputs \(.*dimension \d.*\) -> .*REPLICATE",
+        r"inputs \(.*dimension \d.*\) -> .*replicated",
         "each tensor could be split alone; if two share a dimension, splitting both replicates less",
     ),
-    Explanation(r"Reshape|_npx_reshape|_backward_reshape", r"inputs \(dimension 0\)", _UNEQUAL_FACTORS),
     Explanation(
         r"(_backward)?_contrib_AdaptiveAvgPooling2D",
         r"inputs \(dimension \d\)",

@@ -151,7 +151,7 @@ class _Verification:
                 problems.append(f"in {count} parts: {str(error).strip().splitlines()[-1]}")
         if not max(errors) <= self._find_limit(access):
             problems.append(f"the parts are off by {max(errors):.1e}")
-        combine = tuple(output.combine[axis].name for output in access.outputs)
+        combine = tuple(output.combine[axis].word for output in access.outputs)
         cells = self.compared_elements.total() - before
         return StrategyReport(access.axes[axis], combine, tuple(tried), max(errors), tuple(problems), cells)
 

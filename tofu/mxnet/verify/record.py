@@ -17,7 +17,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.analysis import Combine
 from tofu.errors import InternalError
+from tofu.host.writing import write_atomically
 from tofu.mxnet.verify.campaign import CaseResult
 from tofu.verification.comparison import Compared
 from tofu.verification.report import NodeReport
@@ -90,7 +92,7 @@ def read_record(path: Path = RECORD) -> dict[str, Entry]:
 def write_record(entries: Mapping[str, Entry], path: Path = RECORD) -> None:
     """Write one line per operator, by name, so that diffs are readable."""
     lines = (f" {json.dumps(name)}: {json.dumps(asdict(entry))}" for name, entry in sorted(entries.items()))
-    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    write_atomically(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def make_entries(results: Iterable[CaseResult]) -> dict[str, Entry]:
@@ -117,7 +119,7 @@ def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> Entry:
         digest=digest_of(op),
         kernels=digest_of_kernels(op),
         axes=tuple(dict.fromkeys(axis for axis, _ in combine)),
-        reduced=tuple(dict.fromkeys(axis for axis, together in combine if "REDUCE" in together)),
+        reduced=tuple(dict.fromkeys(axis for axis, together in combine if Combine.REDUCE.word in together)),
         is_elementwise=all(node.is_elementwise for node in nodes),
         is_opaque=any(node.is_opaque for node in nodes),
         compared=str(_find_weakest(kinds)),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -11,10 +15,12 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from tofu.host.host_memory import read_address_bytes
+from tofu.host.processes import hidden_from_interrupts
 
 P = ParamSpec("P")
 R = TypeVar("R")
 LONGEST_CALL_SECONDS = 120.0
+END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 MOST_BYTES = 8 * 2**30
 """Limit of the address space of a second process: larger requests fail instead of using up the machine's memory."""
 
@@ -40,7 +46,8 @@ class Sandbox:
         context = get_context("spawn")
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other, self._modules), daemon=True)
-        self._process.start()
+        with hidden_from_interrupts():
+            self._process.start()
         other.close()
 
     def _stop(self) -> None:
@@ -73,17 +80,17 @@ class Sandbox:
 
 
 def _serve(pipe: Connection, modules: Sequence[str]) -> None:
+    ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL)  # a kernel may never return
     # A sanitizer needs terabytes of address space.
     if read_address_bytes() < MOST_BYTES:
         setrlimit(RLIMIT_AS, (MOST_BYTES, getrlimit(RLIMIT_AS)[1]))
     for module in modules:
         import_module(module)
-    while True:
-        try:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the caller reports that a kernel ended the process
+    with suppress(EOFError, BrokenPipeError):
+        while True:
             function, arguments, options = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(_answer(function, arguments, options))
+            pipe.send(_answer(function, arguments, options))
 
 
 def _answer(function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:

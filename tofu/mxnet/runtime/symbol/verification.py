@@ -12,7 +12,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from tofu.compare.agreement import Agreement
+from tofu.compare.agreement import WIDER, Agreement
 from tofu.compare.numbers import CANCELLED, CANCELLED_IN_FLOAT32, Array
 from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
 from tofu.mxnet.compare import (
@@ -98,6 +98,8 @@ def verify_symbol(
             found = setting.run(bound, split.contexts[0])
         is_mixed = bool(mixed) and tried == TYPES[0]
         own = [*notes, *([f"in float64 but for {_list(mixed)}"] if is_mixed else [])]
+        is_wider = bound.plan.communication_bytes > split.plan.communication_bytes
+        own += [WIDER] if is_wider and tried == TYPES[0] else []
         agreement = _judge(setting, bound.planned(), single, found, split.contexts[0], own, seconds, report)
         if (agreement.agrees and not agreement.excused) or not is_mixed or dtype:  # an excuse may hide a rounding
             return agreement

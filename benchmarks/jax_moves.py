@@ -1,0 +1,142 @@
+"""Bytes that slices, updates, cumulative sums and the like move, beside those of the best known algorithm.
+
+Each operator reads an array that is split along the dimension in question. Planned bytes are compared with those counted
+in XLA's program.
+
+    python -m benchmarks.jax_moves [OPERATOR ...]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from rich.console import Console
+from rich.table import Table
+
+import tofu.jax
+from tofu.jax.compare.traffic import count_traffic
+
+ROWS, COLUMNS = 12288, 16
+ROW = 4 * COLUMNS
+INDEX = jax.ShapeDtypeStruct((), "int32")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator: a function of an array split by rows, the bytes of its best algorithm on k workers, and this one's name."""
+
+    function: Callable[..., Any]
+    least: Callable[[int], float]
+    algorithm: str
+    others: tuple[Any, ...] = ()
+    shape: tuple[int, ...] = (ROWS, COLUMNS)
+
+
+def move_none(workers: int) -> float:
+    """Return 0."""
+    return 0
+
+
+def exchange(size: int) -> Callable[[int], float]:
+    """Return the bytes if each worker sends a partial result of this size to each other."""
+    return lambda workers: workers * (workers - 1) * size
+
+
+def shift(count: int) -> Callable[[int], float]:
+    """Return the bytes if each worker but one sends so many rows to a neighbor."""
+    return lambda workers: (workers - 1) * count * ROW
+
+
+def spread(count: int) -> Callable[[int], float]:
+    """Return the bytes if the worker that has so many rows sends each other worker its share."""
+    return lambda workers: count * ROW * (workers - 1) / workers
+
+
+def reduce(count: int) -> Callable[[int], float]:
+    """Return the bytes if so many rows are reduced and scattered: only one worker has each row, and none knows which."""
+    return lambda workers: (workers - 1) * count * ROW
+
+
+def scan(x: Any) -> Any:
+    """Return sums over all rows up to each, by a tree of pairs."""
+    return lax.associative_scan(jnp.add, x)
+
+
+def count_tree(workers: int) -> float:
+    """Return the bytes if each of 12 levels of a tree sends a row to a neighbor, up and down."""
+    return 2 * 12 * (workers - 1) * ROW
+
+
+PARTIAL = "partial results"
+CASES = {
+    "last row": Case(lambda x: x[-1:] * 2, spread(1), "the row, shared"),
+    "row by number": Case(lambda x: x[3] * 2, spread(1), "the row, shared"),
+    "column": Case(lambda x: x[:, 0] * 2, move_none, "nothing"),
+    "every second row": Case(lambda x: x[::2] * 2, move_none, "nothing"),
+    "roll": Case(lambda x: jnp.roll(x, 1, 0) * 2, lambda k: k * ROW, "one row each"),
+    "shift": Case(lambda x: x.at[:-1].set(x[1:] * 2), shift(1), "halo"),
+    "stencil": Case(lambda x: x.at[1:-1].add(x[:-2] + x[2:]), lambda k: 2 * (k - 1) * ROW, "halos"),
+    "set every second row": Case(lambda x: x.at[::2].set(0.0), move_none, "nothing"),
+    "dynamic_slice": Case(
+        lambda x, i: lax.dynamic_slice(x, (i, 0), (1, COLUMNS)) * 2, reduce(1), "reduce-scatter", (INDEX,)
+    ),
+    "dynamic_update_slice": Case(
+        lambda x, i: lax.dynamic_update_slice(x, jnp.ones((1, COLUMNS)), (i, 0)), move_none, "nothing", (INDEX,)
+    ),
+    "cumsum": Case(lambda x: jnp.cumsum(x, 0), exchange(ROW), PARTIAL),
+    "cumsum of a vector": Case(jnp.cumsum, exchange(4), PARTIAL, shape=(ROWS * COLUMNS,)),
+    "cumprod": Case(lambda x: jnp.cumprod(x, 0), exchange(ROW), PARTIAL),
+    "cummax": Case(lambda x: lax.cummax(x, 0), exchange(ROW), PARTIAL),
+    "cumlogsumexp": Case(lambda x: lax.cumlogsumexp(x, 0), exchange(ROW), PARTIAL),
+    "associative_scan": Case(scan, count_tree, "tree of pairs"),
+    "argmax": Case(lambda x: jnp.argmax(x, 0), exchange(2 * ROW), PARTIAL),
+    "argmax of a vector": Case(jnp.argmax, exchange(8), PARTIAL, shape=(ROWS * COLUMNS,)),
+    "argmin": Case(lambda x: jnp.argmin(x, 0), exchange(2 * ROW), PARTIAL),
+    "top_k": Case(lambda x: lax.top_k(x, 8), exchange(8 * 8), PARTIAL, shape=(ROWS * COLUMNS,)),
+    "reshape": Case(lambda x: jnp.sin(x.reshape(1600, 60)), move_none, "nothing", shape=(1200, 80)),
+    "pick": Case(lambda x, i: x[jnp.arange(ROWS), i], move_none, "nothing", (jax.ShapeDtypeStruct((ROWS,), "int32"),)),
+    "take": Case(lambda x, i: x[i], reduce(96), "reduce-scatter", (jax.ShapeDtypeStruct((96,), "int32"),)),
+    "sort": Case(lambda x: jnp.sort(x, 0), lambda k: 2 * ROWS * ROW * (k - 1) / k, "all-to-all, twice"),
+    "fft of two axes": Case(
+        lambda x: jnp.abs(jnp.fft.fft2(x)), lambda k: 2 * 8 * ROWS * COLUMNS * (k - 1) / k, "all-to-all, twice"
+    ),
+}
+
+
+def measure(case: Case, workers: int) -> tuple[int, float]:
+    """Return the bytes that a plan moves, and those that XLA's program moves."""
+
+    def run(x: Any, *others: Any) -> Any:
+        return case.function(x, *others)
+
+    arguments = jax.ShapeDtypeStruct(case.shape, "float32"), *case.others
+    step = tofu.jax.partition(run, workers, arguments, hints={"x": 0})
+    counted = count_traffic(step.lower_leaves().compile().as_text(), workers)
+    return step.plan.communication_bytes, counted.total
+
+
+def main() -> None:
+    """Print the table."""
+    table = Table(
+        "operator", "k", "planned", "in HLO", "best algorithm", "its bytes", title="bytes moved by all workers"
+    )
+    for name in sys.argv[1:] or CASES:
+        case = CASES[name]
+        for workers in (2, 4, 8):
+            planned, counted = measure(case, workers)
+            least = case.least(workers)
+            table.add_row(name, str(workers), f"{planned:,}", f"{counted:,.0f}", case.algorithm, f"{least:,.0f}")
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Work in other processes, which end with the work."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def map_in_processes(
+    function: Callable[..., T],
+    *arguments: Iterable[Any],
+    jobs: int,
+    start: Callable[..., None] | None = None,
+    start_arguments: tuple[Any, ...] = (),
+) -> Iterator[T]:
+    """Yield the results of `function` in order. `jobs` new processes compute them, each after `start(*start_arguments)`.
+
+    If the iteration ends early, by an error, an interrupt or `close()`, the processes are ended at once.
+    """
+    others = {*active_children()}
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), start, start_arguments)
+    try:
+        with hidden_from_interrupts():
+            results = pool.map(function, *arguments)
+        yield from results
+    except BaseException:
+        for process in {*active_children()} - others:
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def hidden_from_interrupts() -> Iterator[None]:
+    """Block Ctrl-C for processes that are started in the block: it is for this process, which ends them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
