@@ -6,7 +6,6 @@ workers exchange the elements that they lack.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
@@ -29,7 +28,8 @@ POSITIONS |= {"int32": 1 << 31, "int64": 1 << 63}
 
 def has_blocks(symbol: Any) -> bool:
     """Return True if there is an operator that may be computed in blocks."""
-    return any(node["op"] in (*BLOCKED, ROLL) for node in json.loads(symbol.tojson())["nodes"])
+    text = symbol.tojson()
+    return any(f'"op": "{op}"' in text for op in (*BLOCKED, ROLL))
 
 
 def divide_into_blocks(symbol: Any, shapes: Shapes, types: Mapping[str, int], workers: int) -> Any:
@@ -38,8 +38,8 @@ def divide_into_blocks(symbol: Any, shapes: Shapes, types: Mapping[str, int], wo
     The last operator of each keeps the name of the operator that it replaces.
     """
 
-    def find_blocked(node: Mapping[str, Any], operands: Sequence[Operand]) -> Any:
-        blocked = _Blocked.read(node, operands[0], workers)
+    def find_blocked(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
+        blocked = _Blocked.read(node, operands[0], shape, workers)
         if blocked is None:
             return None
         with mx.name.Prefix(f"{node['name']}_"):
@@ -53,9 +53,8 @@ def _read_attributes(node: Mapping[str, Any]) -> dict[str, Any]:
     return {name: parse_attribute(text) for name, text in node.get("attrs", {}).items()}
 
 
-def _find_slices(node: Mapping[str, Any], operands: Sequence[Operand]) -> Any:
+def _find_slices(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
     """Return a roll as slices in another order, or None if nothing moves. Without an axis, the operand is flat."""
-    ((shape, _),) = operands
     attributes = _read_attributes(node)
     axes, shifts = (_as_tuple(attributes.get(name)) for name in ("axis", "shift"))
     rolled = shape if axes else (prod(shape),)
@@ -80,7 +79,7 @@ def _as_tuple(given: Any) -> tuple[int, ...]:
 class _Blocked:
     """Operator in blocks along dimension `axis` of an operand, which is flat if the operator has no axis.
 
-    `rank` is the number of the operand's dimensions before that.
+    `result` is the shape of the operator's first output.
     """
 
     op: str
@@ -89,19 +88,17 @@ class _Blocked:
     dtype: str
     axis: int
     blocks: int
-    rank: int
+    result: tuple[int, ...]
 
     @classmethod
-    def read(cls, node: Mapping[str, Any], operand: Operand, workers: int) -> _Blocked | None:
+    def read(cls, node: Mapping[str, Any], operand: Operand, result: tuple[int, ...], workers: int) -> _Blocked | None:
         """Return an operator in blocks, or None if it has no such form, or gains nothing by it."""
         op, (shape, dtype) = node["op"], operand
         attributes = _read_attributes(node)
-        default = {"topk": -1, "argmax_channel": 1}.get(op)
-        axis = attributes.get("axis", default)
-        rank = len(shape)
-        shape, axis = ((prod(shape),), 0) if axis is None else (shape, axis % rank)
-        blocked = cls(op, attributes, shape, dtype, axis, gcd(shape[axis], workers), rank)
-        return blocked if dtype in POSITIONS and blocked._gains() else None
+        axis = attributes.get("axis", {"topk": -1, "argmax_channel": 1}.get(op))
+        shape, axis = ((prod(shape),), 0) if axis is None else (shape, axis % len(shape))
+        blocked = cls(op, attributes, shape, dtype, axis, gcd(shape[axis], workers), result)
+        return blocked if dtype in POSITIONS and result and blocked._gains() else None
 
     @property
     def size(self) -> int:
@@ -110,18 +107,15 @@ class _Blocked:
 
     def _gains(self) -> bool:
         """Return True if a block has more elements than are exchanged, and the result represents every position."""
-        extent, count = self.shape[self.axis], 1
+        extent, count, position = self.shape[self.axis], 1, self.dtype
         if self.op == "topk":
-            count = self.attributes.get("k", 1) or extent
+            count, position = self.attributes.get("k", 1) or extent, self.attributes.get("dtype", "float32")
             kind = self.attributes.get("ret_typ", "indices")
             if kind == "mask" or (kind != "value" and count * count * self.blocks > extent):
                 return False
-        if self.op.startswith("_npi_"):
-            return self._is_divided() and len(self.shape) > 1  # a result without dimensions
-        return self._is_divided(count) and (self.op not in EXTREMES or extent <= POSITIONS[self.dtype])
-
-    def _is_divided(self, count: int = 1) -> bool:
-        return self.blocks > 1 and self.size >= 2 * count
+        has_positions = self.op in ("argmax", "argmin", "argmax_channel", "topk")
+        is_represented = not has_positions or extent <= POSITIONS[position]
+        return self.blocks > 1 and self.size >= 2 * count and is_represented
 
     def build(self, data: Any) -> Any:
         """Return the operator's results as a symbol over its operand."""
@@ -152,10 +146,7 @@ class _Blocked:
         first = self._find_position(apart, self.axis + 1)
         best = mx.sym.reshape(self._find_position(extremes, self.axis), shape=self._put(1))
         position = mx.sym.pick(first, best, axis=self.axis, keepdims=True) + best * self.size
-        shape = self._put(1) if len(self.shape) == self.rank else (1,) * self.rank
-        if not self.attributes.get("keepdims", False):
-            shape = self._put() or (1,)
-        return mx.sym.BlockGrad(mx.sym.reshape(position, shape=shape))
+        return mx.sym.BlockGrad(mx.sym.reshape(position, shape=self.result))
 
     def _find_position(self, x: Any, axis: int) -> Any:
         if self.op.startswith("_npi_"):

@@ -13,6 +13,11 @@ from tofu.mxnet.frontend.inference import DTYPE_NAMES, Shapes
 
 Operand = tuple[tuple[int, ...], str]
 """The shape and the type of an operator's input."""
+Find = Callable[[Mapping[str, Any], Sequence[Operand], tuple[int, ...]], Any]
+"""Function of a node in MXNet's JSON, its operands and the shape of its first output.
+
+It returns a symbol over the variables "0", "1", .., or None.
+"""
 _UNSHAPED = ("_zeros", "_ones")
 """Operators whose shapes MXNet completes from their readers, such as begin states."""
 
@@ -21,14 +26,13 @@ def rewrite_operators(
     symbol: Any,
     shapes: Shapes,
     types: Mapping[str, int],
-    find: Mapping[str, Callable[[Mapping[str, Any], Sequence[Operand]], Any]],
+    find: Mapping[str, Find],
     keeps_names: bool = False,
 ) -> Any:
     """Return the symbol with other symbols in place of some operators. `shapes` and `types` describe all variables.
 
-    `find` has a function for each operator that may be replaced. For a node in MXNet's JSON and its operands, it returns
-    a symbol over the variables "0", "1", .., or None. With `keeps_names`, the operator that computes the only output of
-    such a symbol gets the name of the operator that is replaced.
+    `find` has a function for each operator that may be replaced. With `keeps_names`, the operator that computes the only
+    output of such a symbol gets the name of the operator that is replaced.
     """
     graph, nodes = json.loads(symbol.tojson()), _mxnet.nodes(symbol.handle.value)
     assert [node["name"] for node in graph["nodes"]] == [node["name"] for node in nodes]
@@ -43,9 +47,12 @@ def rewrite_operators(
     splice = Splice()
     for number, node in enumerate(graph["nodes"]):
         inputs = [splice.entry(entry) for entry in node["inputs"]]
-        if node["op"] in find and (new := find[node["op"]](node, list(map(describe, node["inputs"])))) is not None:
-            splice.replace(new, inputs, node["name"] if keeps_names else None)
-            continue
+        if node["op"] in find:
+            shape, _ = describe((number, 0))
+            new = find[node["op"]](node, [describe(entry) for entry in node["inputs"]], shape)
+            if new is not None:
+                splice.replace(new, inputs, node["name"] if keeps_names else None)
+                continue
         if node["op"] in _UNSHAPED:
             node["attrs"]["shape"] = str(tuple(found[nodes[number]["entry"]]))
         splice.add({**node, "inputs": inputs})

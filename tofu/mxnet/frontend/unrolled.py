@@ -31,7 +31,7 @@ def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) ->
     `shapes` and `types` describe all variables.
     """
 
-    def find_cells(node: Mapping[str, Any], operands: Sequence[Operand]) -> Any:
+    def find_cells(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
         if not _is_plain(node):
             return None
         return Recurrence(node["name"], node.get("attrs", {}), operands[0][0]).unroll(len(operands))
