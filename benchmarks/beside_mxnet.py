@@ -28,19 +28,19 @@ from rich.progress import track
 from rich.table import Table
 
 import tofu
-from tests.models.paper import Model, wresnet
+from tests.models.paper import PaperModel, wresnet
 
 
-def build_perceptron() -> Model:
+def build_perceptron() -> PaperModel:
     """Return a model of wide layers at a small batch, in which mostly weights and their gradients are transferred."""
     net = mx.sym.Variable("data")
     for layer in range(3):
         net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=2048, name=f"fc{layer}"), act_type="relu")
     net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=128, name="out"), name="softmax")
-    return Model("MLP", net, {"data": (64, 2048)})
+    return PaperModel("MLP", net, {"data": (64, 2048)})
 
 
-MODELS: Mapping[str, Callable[[], Model]] = {
+MODELS: Mapping[str, Callable[[], PaperModel]] = {
     "MLP": build_perceptron,
     "CNN": lambda: wresnet(50, 2, 16, image=64, classes=128, base=16),
 }

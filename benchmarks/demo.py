@@ -1,7 +1,7 @@
 """`make demo`: the same training script on one device and on several workers, side by side.
 
-Trains a residual CNN on scikit-learn's handwritten digits, then shows the plan, the bytes it moves (planned, counted in
-the partitioned graph, measured in the running kernels), the memory of each worker, and both loss curves.
+Trains a residual CNN on scikit-learn's handwritten digits. Then shows the plan, the memory of each worker, both loss
+curves, and the bytes transferred: planned, counted in the partitioned graph, and measured in the running kernels.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class DemoRun:
     seconds
         Time of all training steps.
     moved_bytes
-        Bytes that fetches read from other workers in a step. All steps have the same number.
+        Bytes that fetches read from other workers in a step. It is equal for all steps.
     """
 
     title: str
@@ -148,7 +148,7 @@ def save_results(folder: Path, runs: Sequence[DemoRun], partition: Partition) ->
 
 @click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
 @click.option("--epochs", default=10, type=click.IntRange(1), help="Passes over the training images.")
-@click.option("--workers", default=4, type=click.IntRange(2), help="Workers, each on a CPU device of its own.")
+@click.option("--workers", default=4, type=click.IntRange(2), help="Workers, each on a separate CPU device.")
 @click.option("--filters", default=48, type=click.IntRange(8), help="Filters of the first stage; later ones have more.")
 @click.option(
     "--samples", default=None, type=click.IntRange(digits.BATCH_SIZE), help="Train on the first so many only."
@@ -162,9 +162,9 @@ def main(epochs: int, workers: int, filters: int, samples: int | None, output: P
     Both runs are the same script (tests/shared/digits.py: train), written for MXNet's own Module. The only difference is
     one line: the second run gets tofu.partition(model, ngpus=WORKERS) in place of the model.
 
-    What to look at: the two loss curves are the same; the plan splits early layers by batch (axis b) and late ones by
-    channel (co, ci), since it weighs activations against weights; the bytes of a step agree in three independent
-    counts; and each worker needs about 1/WORKERS of one device's memory.
+    The two loss curves are the same. The plan splits early layers by batch (axis b) and late ones by channel (co, ci),
+    since it weighs activations against weights. Three independent counts of a step's bytes agree. Each worker needs
+    about 1/WORKERS of one device's memory.
 
     It writes plan.json, results.json and demo.png to the output folder.
     """

@@ -81,15 +81,15 @@ def main(models: str | None, workers: str) -> None:
     counts: list[Count] = []
     shown = Console(width=None if sys.stdout.isatty() else 140)
     for name in models.split(",") if models else load_models():
-        for one in count_model(name, counted):
-            counts.append(one)
-            on = f"{one.workers or 'one device'}{', donated' if one.is_donated else ''}"
-            ratio = f"{one.predicted / max(one.compiled, 1):.2f}"
-            note = "missed" if one.is_missed else ""
+        for count in count_model(name, counted):
+            counts.append(count)
+            on = f"{count.workers or 'one device'}{', donated' if count.is_donated else ''}"
+            ratio = f"{count.predicted / max(count.compiled, 1):.2f}"
+            note = "missed" if count.is_missed else ""
             print(f"{name}, {on}: {ratio} of XLA's count", file=sys.stderr, flush=True)
-            table.add_row(name, on, f"{one.predicted:,}", f"{one.compiled:,}", ratio, note)
+            table.add_row(name, on, f"{count.predicted:,}", f"{count.compiled:,}", ratio, note)
     shown.print(table)
-    missed = sum(one.is_missed for one in counts)
+    missed = sum(count.is_missed for count in counts)
     shown.print(f"{missed} of {len(counts)} are missed.")
     sys.exit(1 if missed else 0)
 

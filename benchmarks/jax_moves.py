@@ -31,7 +31,7 @@ INDEX = jax.ShapeDtypeStruct((), "int32")
 
 
 @dataclass(frozen=True)
-class Case:
+class ComparedOperator:
     """An operator: a function of an array split by rows, the bytes of its best algorithm on k workers, and this one's name."""
 
     function: Callable[..., Any]
@@ -78,41 +78,43 @@ def count_tree(workers: int) -> float:
 
 PARTIAL = "partial results"
 CASES = {
-    "last row": Case(lambda x: x[-1:] * 2, spread(1), "the row, shared"),
-    "row by number": Case(lambda x: x[3] * 2, spread(1), "the row, shared"),
-    "column": Case(lambda x: x[:, 0] * 2, move_none, "nothing"),
-    "every second row": Case(lambda x: x[::2] * 2, move_none, "nothing"),
-    "roll": Case(lambda x: jnp.roll(x, 1, 0) * 2, lambda k: k * ROW, "one row each"),
-    "shift": Case(lambda x: x.at[:-1].set(x[1:] * 2), shift(1), "halo"),
-    "stencil": Case(lambda x: x.at[1:-1].add(x[:-2] + x[2:]), lambda k: 2 * (k - 1) * ROW, "halos"),
-    "set every second row": Case(lambda x: x.at[::2].set(0.0), move_none, "nothing"),
-    "dynamic_slice": Case(
+    "last row": ComparedOperator(lambda x: x[-1:] * 2, spread(1), "the row, shared"),
+    "row by number": ComparedOperator(lambda x: x[3] * 2, spread(1), "the row, shared"),
+    "column": ComparedOperator(lambda x: x[:, 0] * 2, move_none, "nothing"),
+    "every second row": ComparedOperator(lambda x: x[::2] * 2, move_none, "nothing"),
+    "roll": ComparedOperator(lambda x: jnp.roll(x, 1, 0) * 2, lambda k: k * ROW, "one row each"),
+    "shift": ComparedOperator(lambda x: x.at[:-1].set(x[1:] * 2), shift(1), "halo"),
+    "stencil": ComparedOperator(lambda x: x.at[1:-1].add(x[:-2] + x[2:]), lambda k: 2 * (k - 1) * ROW, "halos"),
+    "set every second row": ComparedOperator(lambda x: x.at[::2].set(0.0), move_none, "nothing"),
+    "dynamic_slice": ComparedOperator(
         lambda x, i: lax.dynamic_slice(x, (i, 0), (1, COLUMNS)) * 2, reduce(1), "reduce-scatter", (INDEX,)
     ),
-    "dynamic_update_slice": Case(
+    "dynamic_update_slice": ComparedOperator(
         lambda x, i: lax.dynamic_update_slice(x, jnp.ones((1, COLUMNS)), (i, 0)), move_none, "nothing", (INDEX,)
     ),
-    "cumsum": Case(lambda x: jnp.cumsum(x, 0), exchange(ROW), PARTIAL),
-    "cumsum of a vector": Case(jnp.cumsum, exchange(4), PARTIAL, shape=(ROWS * COLUMNS,)),
-    "cumprod": Case(lambda x: jnp.cumprod(x, 0), exchange(ROW), PARTIAL),
-    "cummax": Case(lambda x: lax.cummax(x, 0), exchange(ROW), PARTIAL),
-    "cumlogsumexp": Case(lambda x: lax.cumlogsumexp(x, 0), exchange(ROW), PARTIAL),
-    "associative_scan": Case(scan, count_tree, "tree of pairs"),
-    "argmax": Case(lambda x: jnp.argmax(x, 0), exchange(2 * ROW), PARTIAL),
-    "argmax of a vector": Case(jnp.argmax, exchange(8), PARTIAL, shape=(ROWS * COLUMNS,)),
-    "argmin": Case(lambda x: jnp.argmin(x, 0), exchange(2 * ROW), PARTIAL),
-    "top_k": Case(lambda x: lax.top_k(x, 8), exchange(8 * 8), PARTIAL, shape=(ROWS * COLUMNS,)),
-    "reshape": Case(lambda x: jnp.sin(x.reshape(1600, 60)), move_none, "nothing", shape=(1200, 80)),
-    "pick": Case(lambda x, i: x[jnp.arange(ROWS), i], move_none, "nothing", (jax.ShapeDtypeStruct((ROWS,), "int32"),)),
-    "take": Case(lambda x, i: x[i], reduce(96), "reduce-scatter", (jax.ShapeDtypeStruct((96,), "int32"),)),
-    "sort": Case(lambda x: jnp.sort(x, 0), lambda k: 2 * ROWS * ROW * (k - 1) / k, "all-to-all, twice"),
-    "fft of two axes": Case(
+    "cumsum": ComparedOperator(lambda x: jnp.cumsum(x, 0), exchange(ROW), PARTIAL),
+    "cumsum of a vector": ComparedOperator(jnp.cumsum, exchange(4), PARTIAL, shape=(ROWS * COLUMNS,)),
+    "cumprod": ComparedOperator(lambda x: jnp.cumprod(x, 0), exchange(ROW), PARTIAL),
+    "cummax": ComparedOperator(lambda x: lax.cummax(x, 0), exchange(ROW), PARTIAL),
+    "cumlogsumexp": ComparedOperator(lambda x: lax.cumlogsumexp(x, 0), exchange(ROW), PARTIAL),
+    "associative_scan": ComparedOperator(scan, count_tree, "tree of pairs"),
+    "argmax": ComparedOperator(lambda x: jnp.argmax(x, 0), exchange(2 * ROW), PARTIAL),
+    "argmax of a vector": ComparedOperator(jnp.argmax, exchange(8), PARTIAL, shape=(ROWS * COLUMNS,)),
+    "argmin": ComparedOperator(lambda x: jnp.argmin(x, 0), exchange(2 * ROW), PARTIAL),
+    "top_k": ComparedOperator(lambda x: lax.top_k(x, 8), exchange(8 * 8), PARTIAL, shape=(ROWS * COLUMNS,)),
+    "reshape": ComparedOperator(lambda x: jnp.sin(x.reshape(1600, 60)), move_none, "nothing", shape=(1200, 80)),
+    "pick": ComparedOperator(
+        lambda x, i: x[jnp.arange(ROWS), i], move_none, "nothing", (jax.ShapeDtypeStruct((ROWS,), "int32"),)
+    ),
+    "take": ComparedOperator(lambda x, i: x[i], reduce(96), "reduce-scatter", (jax.ShapeDtypeStruct((96,), "int32"),)),
+    "sort": ComparedOperator(lambda x: jnp.sort(x, 0), lambda k: 2 * ROWS * ROW * (k - 1) / k, "all-to-all, twice"),
+    "fft of two axes": ComparedOperator(
         lambda x: jnp.abs(jnp.fft.fft2(x)), lambda k: 2 * 8 * ROWS * COLUMNS * (k - 1) / k, "all-to-all, twice"
     ),
 }
 
 
-def measure(case: Case, workers: int) -> tuple[int, float]:
+def measure(case: ComparedOperator, workers: int) -> tuple[int, float]:
     """Return the bytes that a plan moves, and those that XLA's program moves."""
 
     def run(x: Any, *others: Any) -> Any:

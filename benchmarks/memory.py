@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.table import Table
 
 import tofu
-from tests.models.paper import Model, rnn, transformer, wresnet
+from tests.models.paper import PaperModel, rnn, transformer, wresnet
 from tofu import _mxnet
 from tofu.mxnet.backend.buffers import worker_variables
 from tofu.search.algorithms import DEFAULT_ALGORITHM
 
-MODELS: dict[str, Callable[[], Model]] = {
+MODELS: dict[str, Callable[[], PaperModel]] = {
     "WResNet-152-10": lambda: wresnet(152, 10, 8),
     "RNN-10-8K": lambda: rnn(10, 8192, 128),
     "Transformer-24": lambda: transformer(24),
@@ -35,7 +35,7 @@ RATIOS = {
 GIB = 2**30
 
 
-def measure(model: Model, workers: int, algorithm: str) -> list[str]:
+def measure(model: PaperModel, workers: int, algorithm: str) -> list[str]:
     """Return the cells of a row."""
     symbol = tofu.partition(model.symbol, workers, algorithm=algorithm, **model.shapes)
     report = tofu.memory_report(symbol)

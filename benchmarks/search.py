@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
-from tests.models.paper import Model, transformer, wresnet
+from tests.models.paper import PaperModel, transformer, wresnet
 from tests.models.paper.by_name import MEASURED, build_model
 from tests.shared.stages import Stages, run_cold
 from tofu.errors import InfeasibleError
@@ -32,7 +32,7 @@ from tofu.search.solve import DEFAULT_SEARCH_SECONDS, Effort
 from tofu.search.topology import Arrangement
 
 RESNET_152 = (3, 8, 36, 3)
-FAMILIES: dict[str, tuple[Callable[[int], Model], Sequence[int]]] = {
+FAMILIES: dict[str, tuple[Callable[[int], PaperModel], Sequence[int]]] = {
     "ResNet": (lambda times: wresnet(152, 10, 8, blocks=tuple(times * count for count in RESNET_152)), (1, 2, 4, 10)),
     "Transformer": (transformer, (12, 24, 48, 96)),
 }
@@ -136,7 +136,7 @@ def measure_optimality(name: str, workers: int, search_seconds: float) -> tuple[
         effort = Effort(search_seconds / len(orders))
         result = ALGORITHMS["exact"].solve(problem.arrange(Arrangement(order)), effort=effort).exact
         assert result is not None
-        results.append((sum(result.plan.step_bytes), result.lower_bound, result.recursive_bytes))
+        results.append((sum(result.plan.round_bytes), result.lower_bound, result.recursive_bytes))
     moved, bound, recursive = (min(values) for values in zip(*results, strict=True))
     return time.perf_counter() - started, moved, bound, recursive
 

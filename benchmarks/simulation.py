@@ -33,7 +33,7 @@ from rich.table import Table
 
 import tofu
 from benchmarks.beside_mxnet import time_steps
-from tests.models.paper import Model, rnn, transformer, wresnet
+from tests.models.paper import PaperModel, rnn, transformer, wresnet
 from tests.shared.random_plans import random_plan
 from tofu.mxnet.calibration.calibrate import calibrate
 from tofu.mxnet.planning import plan_task
@@ -49,16 +49,16 @@ LEAST_TAU = 0.7
 LEAST_FETCH = 0.3
 
 
-def perceptron(batch: int, width: int, layers: int = 4) -> Model:
+def perceptron(batch: int, width: int, layers: int = 4) -> PaperModel:
     """Return a model of wide layers. At small batches it mostly transfers weights and their gradients."""
     net = mx.sym.Variable("data")
     for layer in range(layers):
         net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{layer}"), act_type="relu")
     net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=64, name="out"), name="softmax")
-    return Model(f"MLP {width} at {batch}", net, {"data": (batch, width)})
+    return PaperModel(f"MLP {width} at {batch}", net, {"data": (batch, width)})
 
 
-MODELS: Mapping[str, Callable[[], Model]] = {
+MODELS: Mapping[str, Callable[[], PaperModel]] = {
     "MLP 2048, batch 64": lambda: perceptron(64, 2048),
     "MLP 1024, batch 8": lambda: perceptron(8, 1024),
     "MLP 1024, batch 64": lambda: perceptron(64, 1024),
@@ -114,7 +114,7 @@ class SimulationRow:
         return abs(self.predicted - self.measured) / self.measured
 
 
-def make_plan(model: Model, workers: int, plan: str) -> Plan:
+def make_plan(model: PaperModel, workers: int, plan: str) -> Plan:
     """Return the plan that a configuration names: of an algorithm, by hints, or random."""
     base = Settings(workers=workers, cache=False)
     if plan == BY_BATCH:
@@ -146,11 +146,11 @@ def run_module(name: str, workers: int, plan: str) -> list[float]:
     labels = [label for label in model.symbol.list_arguments() if label.endswith("label")]
     shapes, _, _ = model.symbol.infer_shape(**model.shapes)
     known = dict(zip(model.symbol.list_arguments(), shapes, strict=True))
-    data = [(one, shape) for one, shape in model.shapes.items() if one not in labels]
+    data = [(name, shape) for name, shape in model.shapes.items() if name not in labels]
     rows = data[0][1][0]
     # MXNet asks for one batch size of all inputs whose layout has an N.
-    label = [mx.io.DataDesc(one, known[one], layout="N" if known[one][0] == rows else "T") for one in labels]
-    names = {"data_names": [one for one, _ in data], "label_names": labels}
+    label = [mx.io.DataDesc(name, known[name], layout="N" if known[name][0] == rows else "T") for name in labels]
+    names = {"data_names": [name for name, _ in data], "label_names": labels}
     if workers == 1:
         module = mx.mod.Module(model.symbol, **names)
     else:
@@ -163,7 +163,7 @@ def run_module(name: str, workers: int, plan: str) -> list[float]:
     module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 1e-4, "momentum": 0.9})
     rng = np.random.RandomState(0)
     batch = mx.io.DataBatch(
-        [mx.nd.array(rng.rand(*shape)) for _, shape in data], [mx.nd.zeros(one.shape) for one in label]
+        [mx.nd.array(rng.rand(*shape)) for _, shape in data], [mx.nd.zeros(described.shape) for described in label]
     )
     return time_steps(module, batch, STEPS, WARMING)
 

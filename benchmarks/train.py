@@ -23,7 +23,7 @@ from rich.progress import track
 from rich.table import Table
 
 import tofu
-from tests.models.paper import Model, build_model
+from tests.models.paper import PaperModel, build_model
 from tofu import _mxnet
 from tofu.host.host_memory import read_free_bytes
 from tofu.mxnet.frontend.read_symbol import find_labels
@@ -71,7 +71,7 @@ def check_fits(report: tofu.MemoryReport, contexts: Sequence[Any], scale: int) -
     )
 
 
-def random_batch(model: Model, labels: Sequence[str]) -> Any:
+def random_batch(model: PaperModel, labels: Sequence[str]) -> Any:
     """Return a batch: integers for tokens and classes, zeros for begin states, normal numbers otherwise."""
     shapes, outputs, _ = model.symbol.infer_shape(**model.shapes)
     shape_of = dict(zip(model.symbol.list_arguments(), shapes, strict=True))
@@ -87,7 +87,7 @@ def random_batch(model: Model, labels: Sequence[str]) -> Any:
     return mx.io.DataBatch([values(name) for name in data], [values(name) for name in labels])
 
 
-def start(model: Model, contexts: Sequence[Any], scale: int) -> tuple[Any, Any, int]:
+def start(model: PaperModel, contexts: Sequence[Any], scale: int) -> tuple[Any, Any, int]:
     """Return a module that is ready to train, its batch, and the bytes that a worker needs."""
     labels = find_labels(model.symbol)
     symbol = tofu.partition(model.symbol, contexts=contexts, **model.shapes)

@@ -2,7 +2,7 @@
 
     python docs/picture.py
 
-A matrix product is drawn as it is computed: the output cell in row b, column co is row b of the data times column co of
+The drawing of a matrix product follows its computation: the output cell in row b, column co is row b of the data times column co of
 the weight. A colour is a worker; an area shows what the worker holds or computes; pale grey is needed by several.
 """
 

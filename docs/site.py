@@ -49,7 +49,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Link folders to their READMEs, and escape `][` outside code, which is no reference link."""
+    """Link folders to their READMEs, and escape `][` outside code, since it is no reference link."""
     source = ROOT / page.file.src_uri
     linked = LINK.sub(lambda link: link[1] + _name_target(source, link[2]) + link[3], markdown)
     return CODE.sub(lambda part: part[0] if part[0].startswith("`") else part[0].replace("][", "\\]\\["), linked)
@@ -72,7 +72,7 @@ def list_linked(document: Path) -> Iterator[Path]:
 
 
 def _name_target(source: Path, target: str) -> str:
-    """Return a folder's README, or the page itself if there is none."""
+    """Return a folder's README, or the page itself if the folder has no README."""
     folder = source.parent / target
     if ":" in target or not folder.is_dir():
         return target

@@ -123,12 +123,12 @@ class SearchResult:
 
     @property
     def operators(self) -> Int32Array:
-        """[operators, steps]"""
+        """[operators, rounds]"""
     @property
     def tensors(self) -> Int32Array:
-        """[tensors, steps]"""
+        """[tensors, rounds]"""
     @property
-    def step_bytes(self) -> list[int]:
+    def round_bytes(self) -> list[int]:
         """The cost that each round adds; the sum is the cost of the plan."""
 
 class ExactResult:
@@ -158,7 +158,7 @@ class Cost:
     @property
     def total_bytes(self) -> int: ...
     @property
-    def step_bytes(self) -> list[int]: ...
+    def round_bytes(self) -> list[int]: ...
     @property
     def items(self) -> list[tuple[int, int, int, int, bool]]:
         """(group, tensor, phase, bytes, is_output) of each transfer; the bytes sum to the total."""

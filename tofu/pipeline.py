@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from tofu import _core
 from tofu.analysis import OperatorAccess
 from tofu.engine import Engine, Measured, Source
-from tofu.graph import Graph, Lines, TensorKind
+from tofu.graph import Graph, SourceLines, TensorKind
 from tofu.host.garbage_collection import collect_rarely
 from tofu.lowering import lower, restore_whole_operators
 from tofu.plan import Plan
@@ -231,7 +231,7 @@ def describe(
         tensors=named.tensors,
         operators=named.operators,
         communication_bytes=cost.total_bytes,
-        step_bytes=tuple(cost.step_bytes),
+        step_bytes=tuple(cost.round_bytes),
         worker_bytes=worker_bytes,
         level_bytes=level_bytes,
         bandwidths=arrangement.bandwidths,
@@ -247,5 +247,5 @@ def describe(
         search_bytes=selection.search_bytes,
         undescribed=list_undescribed(problem, cost),
         measured=task.engine.backend.measured,
-        lines=Lines(graph.operators),
+        lines=SourceLines(graph.operators),
     ).sealed()

@@ -125,7 +125,7 @@ def list_tiles(problem: Problem, choices: Choices, tensor: int) -> Iterator[tupl
         for region in find_shards(problem, tensor, choices.layout(tensor)).tolist()
     ]
     for worker, ((top, bottom), (left, right)) in enumerate(spans):
-        sharing = [other for other, own in enumerate(spans) if own == spans[worker]]
+        sharing = [sharer for sharer, own in enumerate(spans) if own == spans[worker]]
         width = (right - left) / len(sharing)
         yield worker, left + sharing.index(worker) * width, top, width, bottom - top
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from benchmarks.evaluation.placement import measure_placed_memory, place_layers, spread_tasks
 from benchmarks.evaluation.swapping import swap
-from tests.models.paper import Model
+from tests.models.paper import PaperModel
 from tofu.errors import TofuError
 from tofu.mxnet.planning import plan_task
 from tofu.planning.settings import Settings
@@ -31,7 +31,7 @@ class Programs:
     `build` returns the model of a batch size.
     """
 
-    def __init__(self, model: str, build: Callable[[int], Model]) -> None:
+    def __init__(self, model: str, build: Callable[[int], PaperModel]) -> None:
         self.model = model
         self._build = build
         self.one_device = cache(self._emit_one_device)

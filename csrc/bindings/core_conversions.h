@@ -24,18 +24,18 @@ void RegisterGeometry(pybind11::module_* module);
 void RegisterSearch(pybind11::module_* module);
 void RegisterProgram(pybind11::module_* module);
 
-/*! \brief Choices of operators or tensors: int32 [count, steps]. */
+/*! \brief Choices of operators or tensors: int32 [count, rounds]. */
 using ChoiceArray =
     pybind11::array_t<int32_t, pybind11::array::c_style | pybind11::array::forcecast>;
 
 inline std::vector<std::vector<int>> ToChoices(const ChoiceArray& array, const char* name) {
   if (array.ndim() != 2)
     throw std::invalid_argument(std::string(name) +
-                                " must be an array of two dimensions, [count, steps]");
+                                " must be an array of two dimensions, [count, rounds]");
   std::vector<std::vector<int>> choices(array.shape(0));
   const int32_t* row = array.data();
   for (auto& one : choices) {
-    one.assign(row, row + array.shape(1));  // there are no steps with one worker
+    one.assign(row, row + array.shape(1));  // there are no rounds with one worker
     row += array.shape(1);
   }
   return choices;
@@ -54,9 +54,9 @@ inline Assignment ToAssignment(const Graph& graph, const ChoiceArray& operators,
           mark(reread)};
 }
 
-inline ChoiceArray FromChoices(const std::vector<std::vector<int>>& choices, size_t steps) {
+inline ChoiceArray FromChoices(const std::vector<std::vector<int>>& choices, size_t rounds) {
   ChoiceArray array(
-      {static_cast<pybind11::ssize_t>(choices.size()), static_cast<pybind11::ssize_t>(steps)});
+      {static_cast<pybind11::ssize_t>(choices.size()), static_cast<pybind11::ssize_t>(rounds)});
   int32_t* out = array.mutable_data();
   for (const std::vector<int>& choice : choices) out = std::copy(choice.begin(), choice.end(), out);
   return array;

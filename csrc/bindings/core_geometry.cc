@@ -30,7 +30,7 @@ std::vector<int> FeasibleChoices(const Graph& graph, const std::vector<int64_t>&
   const Subject subject = ToSubject(kind, id);
   if (prefix.size() >= factors.size()) {
     throw std::invalid_argument("a prefix of " + std::to_string(prefix.size()) +
-                                " choices leaves no step of " + std::to_string(factors.size()));
+                                " choices leaves no round of " + std::to_string(factors.size()));
   }
   CheckChoice(graph, grid, subject, prefix);
   const int followed = subject.is_tensor ? -1 : graph.op(graph.ChoiceRoot(id)).follows_tensor;

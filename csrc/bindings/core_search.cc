@@ -34,13 +34,13 @@ void Report(const std::optional<py::function>& progress, const Values&... values
   if (progress) (*progress)(values...);
 }
 
-SearchResult SearchStepByStep(const Graph& graph, std::vector<int64_t> factors,
-                              FixedChoices fixed_operators, FixedChoices fixed_tensors,
-                              const std::optional<py::function>& progress,
-                              std::vector<double> prices, std::vector<double> latencies) {
+SearchResult SearchRoundByRound(const Graph& graph, std::vector<int64_t> factors,
+                                FixedChoices fixed_operators, FixedChoices fixed_tensors,
+                                const std::optional<py::function>& progress,
+                                std::vector<double> prices, std::vector<double> latencies) {
   const WorkerGrid grid(std::move(factors), std::move(prices), std::move(latencies));
   return SearchRecursive(graph, grid, {std::move(fixed_operators), std::move(fixed_tensors)},
-                         [&](int steps, int64_t bytes) { Report(progress, steps, bytes); });
+                         [&](int rounds, int64_t bytes) { Report(progress, rounds, bytes); });
 }
 
 SearchResult SearchGreedily(const Graph& graph, std::vector<int64_t> factors,
@@ -104,13 +104,13 @@ void RegisterSearch(py::module_* module) {
       .def_property_readonly("operators",
                              [](const SearchResult& self) {
                                return FromChoices(self.assignment.operators,
-                                                  self.step_bytes.size());
+                                                  self.round_bytes.size());
                              })
       .def_property_readonly("tensors",
                              [](const SearchResult& self) {
-                               return FromChoices(self.assignment.tensors, self.step_bytes.size());
+                               return FromChoices(self.assignment.tensors, self.round_bytes.size());
                              })
-      .def_readonly("step_bytes", &SearchResult::step_bytes);
+      .def_readonly("round_bytes", &SearchResult::round_bytes);
   py::class_<ExactResult>(*module, "ExactResult")
       .def_readonly("plan", &ExactResult::plan)
       .def_readonly("lower_bound", &ExactResult::lower_bound)
@@ -120,13 +120,13 @@ void RegisterSearch(py::module_* module) {
       .def_readonly("num_sweeps", &ExactResult::num_sweeps);
   py::class_<PlanCost>(*module, "Cost")
       .def_readonly("total_bytes", &PlanCost::total_bytes)
-      .def_readonly("step_bytes", &PlanCost::step_bytes)
+      .def_readonly("round_bytes", &PlanCost::round_bytes)
       .def_property_readonly("items", &ItemTuples);
   using Unlocked = py::call_guard<py::gil_scoped_release>;
   const std::vector<double> no_numbers;
   const std::vector<int> none;
   const FixedChoices free;
-  module->def("search_recursive", SearchStepByStep, Unlocked(), py::arg("graph"),
+  module->def("search_recursive", SearchRoundByRound, Unlocked(), py::arg("graph"),
               py::arg("factors"), py::arg("fixed_operators") = free,
               py::arg("fixed_tensors") = free, py::arg("progress") = py::none(),
               py::arg("prices") = no_numbers, py::arg("latencies") = no_numbers);

@@ -5,7 +5,6 @@
  * Functions return 0, or -1 with a message in TofuCudaError.
  */
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <string>
 #include <vector>

@@ -12,7 +12,6 @@
 #include <mutex>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "cuda/compiler.h"
 #include "cuda/driver.h"

@@ -3,7 +3,6 @@
  */
 #include "cuda/device_fetch.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <utility>
 

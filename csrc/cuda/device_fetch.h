@@ -6,7 +6,6 @@
 #define TOFU_CUDA_DEVICE_FETCH_H_
 
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>

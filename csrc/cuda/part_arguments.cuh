@@ -60,10 +60,11 @@ struct PartLayout {
   Packing packing;
   int lanes;                  // threads per group, a power of two
   int neighbours_are_groups;  // adjacent threads take adjacent groups, else elements of one group
-  int waits;                  // threads of a block synchronise
-  int merges;                 // merges partial results
-  Index shares;               // blocks per group in a reduction
-  void* partials;             // partial results [group][share], or null for one share
+
+  int waits;       // threads of a block synchronise
+  int merges;      // merges partial results
+  Index shares;    // blocks per group in a reduction
+  void* partials;  // partial results [group][share], or null for one share
 };
 
 /*! \brief Indices sorted by row; see sort_positions.cuh. */

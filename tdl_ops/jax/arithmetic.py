@@ -80,7 +80,7 @@ def describe_cells(function):
 
 
 def sum_powers(x, *coefficients):
-    """Return a polynomial in x. The first coefficient is that of x**0."""
+    """Return a polynomial in x. Coefficients begin with the constant."""
     value = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         value = value * x + coefficient

@@ -11,13 +11,13 @@ from tofu.verification.numbers import Given, Numbers, read_given
 
 
 @dataclass(frozen=True, init=False)
-class Case:
+class PrimitiveCase:
     """A function of arrays whose equations are verified. It includes its gradient if that is wanted.
 
     `inputs` are shapes, for numbers between -2 and 2, or other sources of numbers. Floating-point numbers are drawn in
     double precision; JAX converts them to single precision by default.
 
-    >>> Case("product", lambda x, w: x @ w, (4, 6), (6, 8)).draw_inputs()[1].shape
+    >>> PrimitiveCase("product", lambda x, w: x @ w, (4, 6), (6, 8)).draw_inputs()[1].shape
     (6, 8)
     """
 
@@ -33,5 +33,5 @@ class Case:
     def draw_inputs(self, seed: int = 0) -> list[Array]:
         """Return an array for each argument."""
         random = np.random.RandomState(seed)
-        given = (Numbers(-2, 2, one) if isinstance(one, tuple) else one for one in self.inputs)
-        return [read_given(one).draw(random) for one in given]
+        given = (Numbers(-2, 2, value) if isinstance(value, tuple) else value for value in self.inputs)
+        return [read_given(value).draw(random) for value in given]

@@ -20,7 +20,7 @@ from tofu.tdl import Any, Sum, merge, mod, output, position, scatter, where
 
 
 @dataclass(frozen=True)
-class Dimension:
+class ConvolvedDimension:
     """Spatial dimension `d` of a convolution: the kernel's extent, and the parameters along it."""
 
     d: int
@@ -110,16 +110,16 @@ class Dimension:
 
 def _list_dimensions(sizes, strides, padding, lhs_dilation, rhs_dilation):
     numbers = zip(sizes, strides, [low for low, _ in padding], lhs_dilation, rhs_dilation, strict=True)
-    return [Dimension(d, *own) for d, own in enumerate(numbers)]
+    return [ConvolvedDimension(d, *own) for d, own in enumerate(numbers)]
 
 
 def _local_padding(local):
     a = local.attributes
     sizes = [local.inputs[1].shape[d] for d in a["rhs_spec"][2:]]
     dimensions = _list_dimensions(sizes, a["window_strides"], a["padding"], a["lhs_dilation"], a["rhs_dilation"])
-    is_split = [any(local.is_split(f"{v}{one.d}") for v in "yxd") for one in dimensions]
+    is_split = [any(local.is_split(f"{v}{dimension.d}") for v in "yxd") for dimension in dimensions]
     pads = zip(dimensions, is_split, a["padding"], strict=True)
-    return tuple(one.local_padding if split else tuple(pad) for one, split, pad in pads)
+    return tuple(dimension.local_padding if split else tuple(pad) for dimension, split, pad in pads)
 
 
 def _local_groups(name):
@@ -157,11 +157,13 @@ def conv_general_dilated(
     count = max(feature_group_count, batch_group_count)
     g, groups = ("g ", {"g": count}) if count > 1 else ("", {})
     in_group = lambda is_grouped, group, v: merge(*group, v) if is_grouped else v
-    each = lambda method, v, d: [getattr(one, method)(*own) for one, *own in zip(dimensions, v, d, strict=True)]
+    each = lambda method, v, d: [
+        getattr(dimension, method)(*own) for dimension, *own in zip(dimensions, v, d, strict=True)
+    ]
 
     def product(group, b, co, ci, v, d):
         batch, channel = in_group(batch_group_count > 1, group, b), in_group(feature_group_count > 1, group, ci)
-        kernel = [one.index_kernel(own) for one, own in zip(dimensions, d, strict=True)]
+        kernel = [dimension.index_kernel(own) for dimension, own in zip(dimensions, d, strict=True)]
         left = lhs[place(lhs_spec, (batch, channel, *each("index_input", v, d)))]
         made = left * rhs[place(rhs_spec, (merge(*group, co), ci, *kernel))]
         conditions = [meets for listed in each("list_conditions", v, d) for meets in listed]
@@ -169,9 +171,9 @@ def conv_general_dilated(
             made = where(meets, made, 0.0)
         return made
 
-    declared = {name: extent for one in dimensions for name, extent in one.declared.items()}
-    positions = [f"{'x' if one.is_added else 'y'}{one.d}" for one in dimensions]
-    if not any(one.is_added for one in dimensions):
+    declared = {name: extent for dimension in dimensions for name, extent in dimension.declared.items()}
+    positions = [f"{'x' if dimension.is_added else 'y'}{dimension.d}" for dimension in dimensions]
+    if not any(dimension.is_added for dimension in dimensions):
         order = place(out_spec, ("b", f"({g}co)" if g else "co", *positions))
         names = [name.strip("()") for text in order for name in text.split()]
 

@@ -123,7 +123,7 @@ def _find_starts(starts, literals, first, whole, sizes):
 
 
 def _local_sizes(local):
-    """Of a dimension that is taken whole, a copy takes all of its own part."""
+    """Return the sizes of a copy's slice. If a dimension is taken whole, the copy takes its whole part."""
     sizes = zip(local.attributes["slice_sizes"], local.outputs[0].shape, strict=True)
     return tuple(own if local.has(f"i{d}") else size for d, (size, own) in enumerate(sizes))
 
@@ -147,8 +147,8 @@ def dynamic_slice(operand, *starts, slice_sizes, literals=(), first=(), rows=())
         at = dict(zip(sliced, v, strict=True))
         is_here = [position(at[d]) + first[d] == begins[d] + position(i[d]) for d in sliced]
         value = operand[tuple(at.get(d, i[d]) for d in range(operand.ndim))]
-        for one in is_here:
-            value = where(one, value, 0.0)
+        for condition in is_here:
+            value = where(condition, value, 0.0)
         return value
 
     return output(names, lambda *i: Sum(lambda *v: taken(i, v), names=" ".join(f"v{d}" for d in sliced)))

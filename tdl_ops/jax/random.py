@@ -3,7 +3,7 @@
 A key is one element. The numbers drawn from it depend on the key and their position alone.
 
 So a shard of the bits follows from the complete key and the shard's first position, whatever the split. Several keys of
-a backend's own generator ("rbg", "unsafe_rbg") draw together, from the first of them; their results are replicated.
+XLA's generators ("rbg", "unsafe_rbg") draw together, from the first key, so their results are replicated.
 """
 
 import numpy as np
@@ -69,7 +69,7 @@ def _local_shape(local):
 
 
 def _describe_draws(name):
-    """Return the description of numbers or keys drawn from each key, of which a shard begins at `first`."""
+    """Return the description of numbers or keys drawn from each key. A shard of them begins at `first`."""
 
     def description(keys, *, output_shapes, shape, input_types, bit_width=0, first=()):
         rank = len(output_shapes[0])

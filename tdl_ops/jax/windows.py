@@ -76,7 +76,7 @@ def select_and_scatter_add(source, operand, *, select_prim, window_dimensions, w
     reducer, _ = _find_extreme(select_prim)
     at, n = _find_cells(window_strides, padding), len(window_dimensions)
     extreme = lambda i: reducer(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})
-    # JAX takes the first of several maxima. The analysis does not depend on that.
+    # If several elements are maximal, JAX takes the earliest. The analysis does not depend on that.
     reach = lambda i, k: (at(i, k), where(operand[at(i, k)] == extreme(i), source[i], 0.0))
     extents = {f"k{d}": size for d, size in enumerate(window_dimensions)}
     return scatter(lambda *v: reach(v[:n], v[n:]), extents, names=f"{numbered('i', n)} {numbered('k', n)}")
@@ -89,6 +89,6 @@ def select_and_gather_add(
     reducer, _ = _find_extreme(select_prim)
     at, n = _find_cells(window_strides, padding, base_dilation, window_dilation), len(window_dimensions)
     extreme = lambda i: reducer(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})
-    # The first of several maxima, as above.
+    # If several elements are maximal, JAX takes the earliest, as above.
     chosen = lambda i, k: where(operand[at(i, k)] == extreme(i), tangents[at(i, k)], 0.0)
     return lambda *i: Sum(lambda *k: chosen(i, k), ndim=n, extents={"k": window_dimensions})

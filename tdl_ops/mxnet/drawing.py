@@ -69,7 +69,7 @@ def draw_numpy(*parameters, output_shapes, size=None):
 
 def _local_batch(local):
     """Return how often a worker draws for each parameter element: the first dimensions of the output."""
-    return local.outputs[0].shape[: len(local.outputs[0].shape) - max(len(one.shape) for one in local.inputs)]
+    return local.outputs[0].shape[: len(local.outputs[0].shape) - max(len(array.shape) for array in local.inputs)]
 
 
 @op("_npi_normal_n", "_npi_uniform_n", bound={"size": _local_batch})
@@ -79,7 +79,7 @@ def draw_batch(*parameters, output_shapes, size=None):
 
 def _add_up_slopes(d_out, given, output_shapes, slopes):
     """Return the gradients by the parameters that are tensors. The kernel also takes operands that it does not read."""
-    others = lambda i: sum(unread(one.broadcast(*i)) for one in given)
+    others = lambda i: sum(unread(array.broadcast(*i)) for array in given)
     value = lambda slope: lambda *i: slope(i) + others(i)
     return tuple(add_up(value(slope), d_out.ndim, shape) for slope, shape in zip(slopes, output_shapes, strict=True))
 

@@ -49,7 +49,7 @@ def _describe_regression(link):
 def _describe_regression_gradient(residual):
     def description(label, out, *, grad_scale=1.0):
         is_residual = grad_scale == prod(label.shape[1:])  # then the quotient is 1 on workers, too
-        scale = lambda s: 1 if is_residual else grad_scale / prod(position(one.extent) for one in s)
+        scale = lambda s: 1 if is_residual else grad_scale / prod(position(variable.extent) for variable in s)
         value = lambda b, *s: residual(out[(b, *s)], _label_at(label, out, (b, *s))) * scale(s)
         return value, unwritten("b *s")
 
@@ -94,7 +94,7 @@ def backward_make_loss(*kept, grad_scale=1.0, normalization="null", valid_thresh
         (data,) = kept
         count = lambda: Sum(lambda *j: where(data[j] > valid_thresh, 1.0, 0.0), ndim=data.ndim)
         return lambda b, *s: constant(grad_scale) / maximum(1.0, count()) + unread(data[(b, *s)])
-    rows = lambda i: prod(position(one.extent) for one in i[:-1]) if normalization == "batch" else 1
+    rows = lambda i: prod(position(variable.extent) for variable in i[:-1]) if normalization == "batch" else 1
     return lambda b, *s: constant(grad_scale) / rows((b, *s))
 
 

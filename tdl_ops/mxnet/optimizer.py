@@ -144,5 +144,7 @@ def multi_sum_sq(*arrays):
 @op("all_finite", "multi_all_finite")
 def all_finite(*arrays, init_output=True):
     if not init_output:
-        raise UnsupportedError("all_finite(init_output=False) is not described: it adds to what its output held")
+        raise UnsupportedError(
+            "all_finite(init_output=False) is not described: it updates the earlier value of its output"
+        )
     return lambda one: where(sum(_total(arrays, lambda x: where(isfinite(x), 0.0, 1.0))) == 0, 1.0, 0.0)

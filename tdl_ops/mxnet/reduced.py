@@ -4,7 +4,7 @@
 def list_reduced(axis: int | tuple[int, ...] | None, exclude: bool, ndim: int) -> list[int]:
     """Return the reduced dimensions of a tensor of `ndim` dimensions.
 
-    They are those of `axis`, where none means all, or with `exclude` the others.
+    `axis` lists them, or with `exclude` the others. None means all dimensions.
 
     >>> list_reduced((-1, 0), False, 3), list_reduced(1, True, 3), list_reduced(None, False, 2)([0, 2], [0, 2], [0, 1])
     """

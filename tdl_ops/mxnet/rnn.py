@@ -28,7 +28,7 @@ def rnn(data, parameters, state, *more, mode, state_outputs=False):
     return output("t b f", lambda t, b, f: result(b)[0, t, f]), *(states if state_outputs else ())
 
 
-# MXNet's kernel passes gradients between layers in its requested outputs: if one is missing, the others are wrong.
+# MXNet's kernel passes gradients between layers in its requested outputs. If an output is missing, all are wrong.
 @op("_backward_RNN", needs=dict.fromkeys(range(4), (0, 1, 2, 3)), advice=UNROLL)
 def backward_rnn(*given, mode):
     result = lambda b: recurrence_gradient(*_samples(given, b))

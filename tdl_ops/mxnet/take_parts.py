@@ -1,8 +1,8 @@
 """Operators that replace Embedding, take, pick, gather_nd, SequenceLast and their gradients if the indexed dimension is split.
 
-A worker looks up the rows of its own shard of that dimension, `v`, which begins at `first`, and returns zeros for
-others. `rows` is the number of rows in all. `names` are the index variables of the looked-up tensor in the stock
-operators. Lines that differ only in inner dimensions may share an index.
+A worker looks up the rows of its shard of that dimension, `v`, which begins at `first`. Other rows become zeros. `rows`
+is the number of all rows. `names` are the index variables of the looked-up tensor in the stock operators. Lines that
+differ only in inner dimensions may share an index.
 """
 
 from tdl_ops.mxnet import op

@@ -1,7 +1,7 @@
 """Reshapes, written over factors that both shapes share.
 
 From (6, 4) to (2, 12), the description reads (a b, c) and writes (a, b c) for a, b, c of extents 2, 3, 4, the common
-refinement of both shapes. A variable can be split if it is the outermost one of its dimension in both shapes.
+refinement of both shapes. A variable can be split if it is outermost in its dimension in both shapes.
 
 From (6, 4) to (8, 3) there is no common refinement. But both shapes consist of two equal blocks, (3, 4) and (4, 3), with
 the same elements in the same order. The description has a variable over these blocks, which can be split. Where an element

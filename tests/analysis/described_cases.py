@@ -11,7 +11,7 @@ from tofu.tdl import Any, Description, Sum, describe, merge, output, position, s
 
 
 @dataclass(frozen=True)
-class Case:
+class DescribedCase:
     name: str
     description: Description
     inputs: Sequence[tuple[int, ...]]
@@ -117,9 +117,9 @@ def flatten(data):
 
 
 CASES = [
-    Case("cut", describe(cut), [(4, 9), (4, 3)], [(4, 3), (4, 6)], ("i", "j")),
-    Case("frame", describe(frame, fill={"data": 3.0}), [(4, 5)], [(8, 7)], ("i", "j")),
-    Case(
+    DescribedCase("cut", describe(cut), [(4, 9), (4, 3)], [(4, 3), (4, 6)], ("i", "j")),
+    DescribedCase("frame", describe(frame, fill={"data": 3.0}), [(4, 5)], [(8, 7)], ("i", "j")),
+    DescribedCase(
         "fully_connected",
         describe(fully_connected, bound={"num_hidden": "co"}),
         [(4, 6), (5, 6), (5,)],
@@ -127,14 +127,14 @@ CASES = [
         ("b", "co", "ci"),
         {"num_hidden": 5},
     ),
-    Case(
+    DescribedCase(
         "fully_connected_gradient",
         describe(fully_connected_gradient),
         [(4, 5), (4, 6), (5, 6)],
         [(4, 6), (5, 6), (5,)],
         ("b", "ci", "co"),
     ),
-    Case(
+    DescribedCase(
         "convolution",
         CONVOLUTION,
         [(4, 6, 7, 8), (5, 6, 3, 3), (5,)],
@@ -142,7 +142,7 @@ CASES = [
         ("b", "co", "y", "x", "ci"),
         {"kernel": (3, 3), "stride": (2, 1), "pad": (1, 1), "num_filter": 5},
     ),
-    Case(
+    DescribedCase(
         "grouped_convolution",
         CONVOLUTION,
         [(4, 6, 5, 5), (6, 2, 3, 3)],
@@ -150,7 +150,7 @@ CASES = [
         ("b", "g", "y", "x"),
         {"kernel": (3, 3), "num_filter": 6, "num_group": 3},
     ),
-    Case(
+    DescribedCase(
         "convolution_data_gradient",
         describe(convolution_data_gradient),
         [(4, 5, 6, 3), (5, 6, 3, 2)],
@@ -158,7 +158,7 @@ CASES = [
         ("b", "ci", "oy", "ox", "co"),
         {"kernel": (3, 2), "stride": (1, 2)},
     ),
-    Case(
+    DescribedCase(
         "corrected_mean",
         describe(
             mean, corrects=frozenset("k"), bound={"corrected": lambda local: local.extent("k") / local.whole("k")}
@@ -167,7 +167,7 @@ CASES = [
         [(4,)],
         ("i", "k"),
     ),
-    Case(
+    DescribedCase(
         "embedding",
         describe(embedding, bound={"output_dim": "e"}),
         [(7,), (10, 6)],
@@ -176,7 +176,7 @@ CASES = [
         {"output_dim": 6},
         {0: 10},
     ),
-    Case("reverse_blocks", describe(reverse_blocks), [(12, 2)], [(12, 2)], ("b", "j")),
-    Case("broadcast", describe(add_broadcast), [(4, 6), (4, 1)], [(4, 6)], ("i0", "i1")),
-    Case("flatten", describe(flatten), [(4, 3, 2, 5)], [(4, 30)], ("n", "c")),
+    DescribedCase("reverse_blocks", describe(reverse_blocks), [(12, 2)], [(12, 2)], ("b", "j")),
+    DescribedCase("broadcast", describe(add_broadcast), [(4, 6), (4, 1)], [(4, 6)], ("i0", "i1")),
+    DescribedCase("flatten", describe(flatten), [(4, 3, 2, 5)], [(4, 30)], ("n", "c")),
 ]

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.analysis.described_cases import Case
+from tests.analysis.described_cases import DescribedCase
 from tests.analysis.test_split import run_split
 from tofu.analysis import analyse
 from tofu.errors import DescriptionError
@@ -139,7 +139,7 @@ def make_case(recipe, extents, slack):
     inputs = [shape(recipe.accesses[0]), shape(*recipe.accesses[1:])]
     output = (extents["i"], extents["j"]) if recipe.coordinate is None else (6, extents["i"])
     attributes = {f"n{name}": extent for name, extent in extents.items()}
-    return Case("random", recipe.describe(), inputs, [output], (), attributes)
+    return DescribedCase("random", recipe.describe(), inputs, [output], (), attributes)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])

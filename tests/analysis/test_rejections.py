@@ -158,14 +158,14 @@ def test_stacks_are_recognized():
     pair = lambda x, y: lambda i, j: where(position(i) == 0, x[j], 0.0) + where(position(i) == 1, y[j], 0.0)  # noqa: E731
     access = analyse(describe(pair), {}, [(4,), (4,)], [(2, 4)])
     assert (access.axes, access.fetched_axes) == (("i", "j"), ("i",))
-    assert [one.absent for one in access.inputs] == [Absent(0, Row(((0, 1),), -n, 1 - n)) for n in (0, 1)]
+    assert [read.absent for read in access.inputs] == [Absent(0, Row(((0, 1),), -n, 1 - n)) for n in (0, 1)]
     third = lambda x: scatter(lambda i, j: ((i,), where(position(j) == 2, x[i, j], 0.0)))  # noqa: E731
     access = analyse(describe(third), {}, MATRIX, [(4,)])
     assert (access.axes, access.fetched_axes, access.inputs[0].absent) == (("i", "j"), ("j",), None)
     assert access.outputs[0].absent == Absent(1, Row(((1, 1),), -2, -1))
     assert access.outputs[0].combine == (Combine.CONCAT, Combine.CONCAT)
     reason = {"i": "the position i is used as a number, and a part would count i from zero"}
-    for other in (
+    for function in (
         lambda x: lambda i, j: where(position(i) == 1, x[i, j], 0.0),  # a mask: as many dimensions
         lambda x: lambda i, j, k: where(position(i) == 1, x[j, k] * 2, 0.0),
         lambda x: lambda i, j, k: where(position(i) == 1, x[j, k], 1.0),
@@ -173,8 +173,8 @@ def test_stacks_are_recognized():
         lambda x: lambda i, j, k: where(position(i) >= 1, x[j, k], 0.0),
         lambda x: lambda i, j, k: where(position(i) == 1, x[k, j], 0.0),  # turned: no box in the order of the fetch
     ):
-        rank = other(None).__code__.co_argcount
-        assert find_rejected(other, [(4, 4)], [(4, 4) if rank == 2 else (3, 4, 4)]) == reason
+        rank = function(None).__code__.co_argcount
+        assert find_rejected(function, [(4, 4)], [(4, 4) if rank == 2 else (3, 4, 4)]) == reason
     assert (
         find_rejected(lambda x: lambda i, j: where(position(i) == 1, x[j], 0.0), [(4,)], [(3, 4)], fill={"x": 1.0})
         == reason

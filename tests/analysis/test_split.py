@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.analysis.described_cases import CASES, Case
+from tests.analysis.described_cases import CASES, DescribedCase
 from tofu.analysis import Combine, OperatorAccess, OutputAccess, Row, analyse
 from tofu.tdl import interpret
 
@@ -61,7 +61,7 @@ def move(local, needed, access: OperatorAccess, box: list[tuple[int, int]], writ
     return total
 
 
-def run_split(case: Case, access: OperatorAccess, axis: int, count: int) -> list[np.ndarray]:
+def run_split(case: DescribedCase, access: OperatorAccess, axis: int, count: int) -> list[np.ndarray]:
     inputs = case.random_inputs()
     results = [
         np.full(shape, STARTS[written.reducer]) for shape, written in zip(case.outputs, access.outputs, strict=True)

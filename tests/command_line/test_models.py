@@ -90,38 +90,6 @@ def test_hints_and_json_files_hold_the_plan(model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "fragments"),
-    [
-        (("--shape", "dta:64,5,13,13"), ["no such inputs", "dta", "data"]),
-        (("--shape", "data=64,5"), ["NAME:D0,D1", "data:64,3,224,224"]),
-        (("--shape", "data:64,5,13,13", "--workers", "1"), ["--workers is 1"]),
-        (("--shape", "data:64,5,13,13", "--shape", "data:2,5,13,13"), ["--shape occurs twice for data"]),
-        (("--shape", "data:64,5,0,13"), ["positive integers"]),
-        (("--shape", "data:64,5,13,13", "--hint", "fc_weight"), ["NAME=CHOICE", "fc_weight"]),
-        (("--shape", "data:64,5,13,13", "--hint", "fc_wieght=0"), ["fc_wieght", "fc_weight"]),
-        (("--shape", "data:64,5,13,13", "--hint", "softmax=c"), ["softmax", "'c'"]),
-    ],
-)
-def test_wrong_options_are_refused_in_one_message(model, options, fragments):
-    assert_refused(run("plan", model, *options), *fragments)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--device-memory", "GB"), "--device-memory 'GB' is not a size"),
-        (("--device-memory", "1.2.3GB"), "--device-memory '1.2.3GB' is not a size"),
-        (("--optimizer", "sgd,momentum"), "is not NAME,PARAMETER=VALUE"),
-        (("--optimizer", "sdg"), "MXNet has no optimizer 'sdg' (did you mean sgd?)"),
-        (("--workers", "2", "--device-memory", "12"), "Did you mean 12 GiB? Write --device-memory 12GiB."),
-        (("--workers", "2", "--plot", "a.xyz"), "a.xyz: unknown picture format"),
-    ],
-)
-def test_wrong_options_of_memory_are_refused(model, options, message):
-    assert_refused(run("memory", model, "--shape", "data:64,5,13,13", *options), message)
-
-
-@pytest.mark.parametrize(
     "text", ['{"nodes": [', '{"nodes": [], "arg_nodes": [], "heads": []}', '{"a": 1}', "[1, 2]", ""]
 )
 def test_files_without_a_symbol_are_refused(text, tmp_path):

@@ -70,21 +70,6 @@ def test_advise_prints_a_table_and_a_verdict(model, tmp_path):
     assert "Train on" in result.output or not saved.exists()
 
 
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        (("--memory-limit", "1MB"), "--memory-limit"),
-        (("--workers", "4", "--topology", "1e9,2e9"), "--workers, --topology"),
-        (("--hint", "fc1_weight=0,1"), "--hint fc1_weight=.. for single rounds"),
-    ],
-    ids=str,
-)
-def test_advise_refuses_options_that_it_decides(model, given, named):
-    result = run("advise", *model, "--machine", "8xV100", "--over", "2", *given)
-    assert result.exit_code == 1
-    assert f"so it does not take {named}. Leave it out. --over 4" in result.output
-
-
 def test_calibrate_writes_a_machine_that_simulate_reads(model, tmp_path, monkeypatch):
     """Replace the two measuring programs, which take a minute."""
     kernels = [

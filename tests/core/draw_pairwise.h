@@ -1,13 +1,16 @@
 /*!
  * \file draw_pairwise.h
- * \brief Random pairwise problems, small enough to be solved by elimination.
+ * \brief Random pairwise problems, and their least costs by exhaustive search and by elimination.
  */
 #ifndef TOFU_TESTS_CORE_DRAW_PAIRWISE_H_
 #define TOFU_TESTS_CORE_DRAW_PAIRWISE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "check.h"
 #include "core/elimination/pairwise.h"
@@ -48,8 +51,46 @@ inline PairwiseProblem DrawProblem(uint64_t seed, int64_t most = 50, int chords 
   return problem;
 }
 
+/*! \brief The variables in the order of their numbers. */
+inline std::vector<int> NaturalOrder(const PairwiseProblem& problem) {
+  std::vector<int> order(problem.size());
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+/*! \brief Call `take` with every assignment. */
+template <typename Take>
+void ForAll(const PairwiseProblem& problem, Take take) {
+  std::vector<int> values(problem.size(), 0);
+  for (size_t v = 0; v < values.size();) {
+    if (v == 0) take(values);
+    if (++values[v] == static_cast<int>(problem.unary[v].size())) {
+      values[v++] = 0;
+    } else {
+      v = 0;
+    }
+  }
+}
+
+/*! \brief The least cost by exhaustive search. */
+inline Weight FindLeast(const PairwiseProblem& problem) {
+  Weight least = EvaluatePairwise(problem, std::vector<int>(problem.size(), 0));
+  ForAll(problem, [&](const std::vector<int>& values) {
+    least = std::min(least, EvaluatePairwise(problem, values));
+  });
+  return least;
+}
+
+/*! \brief The least cost by elimination. */
 inline Weight Least(const PairwiseProblem& problem) {
   return EliminatePairwise(problem, kMaxTableEntries).weight;
+}
+
+/*! \brief The least bytes if variable `v` has the value `x`. */
+inline int64_t LeastBytesWith(const PairwiseProblem& problem, int v, int x) {
+  KeptValues kept = KeepAll(problem);
+  kept[v] = {x};
+  return WeightBytes(Least(Restrict(problem, kept)));
 }
 
 }  // namespace tofu_test

@@ -2,18 +2,18 @@
  * \file test_eliminate.cc
  * \brief Elimination compared with exhaustive search, its order on wide joins, and its limit.
  */
-#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <utility>
 
-#include "check.h"
 #include "core/elimination/dominance.h"
 #include "core/elimination/eliminate.h"
+#include "draw_pairwise.h"
 
 namespace {
 
 using namespace tofu;  // NOLINT(build/namespaces)
+using tofu_test::FindLeast;
 using tofu_test::Random;
 
 void AddPair(int first, int second, Random* random, PairwiseProblem* problem) {
@@ -39,19 +39,6 @@ PairwiseProblem DrawProblem(uint64_t seed) {
     AddPair(first, second, &random, &problem);
   }
   return problem;
-}
-
-Weight FindLeast(const PairwiseProblem& problem) {
-  std::vector<int> values(problem.unary.size(), 0);
-  Weight least = EvaluatePairwise(problem, values);
-  while (true) {
-    size_t v = 0;
-    while (v < values.size() && ++values[v] == static_cast<int>(problem.unary[v].size())) {
-      values[v++] = 0;
-    }
-    if (v == values.size()) return least;
-    least = std::min(least, EvaluatePairwise(problem, values));
-  }
 }
 
 void TestAgainstExhaustiveSearch() {
@@ -86,10 +73,12 @@ void TestLargeTablesAgainstExhaustiveSearch() {
 
 void TestDominatedValuesDoNotMatter() {
   for (uint64_t seed = 0; seed < 400; ++seed) {
-    const PairwiseProblem problem = DrawProblem(seed);
-    const EliminationResult found = EliminateUndominated(problem);
-    CHECK(found.weight == FindLeast(problem));
-    CHECK(EvaluatePairwise(problem, found.values) == found.weight);
+    for (const PairwiseProblem& problem :
+         {DrawProblem(seed), tofu_test::DrawProblem(seed), tofu_test::DrawProblem(seed, 2)}) {
+      const EliminationResult found = EliminateUndominated(problem);
+      CHECK(found.weight == FindLeast(problem));
+      CHECK(EvaluatePairwise(problem, found.values) == found.weight);
+    }
   }
 }
 

@@ -4,16 +4,12 @@
  */
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "check.h"
 #include "core/bounds/bound.h"
 #include "core/elimination/contract.h"
-#include "core/elimination/dominance.h"
-#include "core/elimination/pairwise.h"
 #include "core/search/exact_bound.h"
 #include "core/search/exact_problem.h"
 #include "core/search/exact_state.h"
@@ -23,32 +19,11 @@ namespace {
 
 using namespace tofu;  // NOLINT(build/namespaces)
 using tofu_test::DrawProblem;
+using tofu_test::FindLeast;
 using tofu_test::Least;
+using tofu_test::LeastBytesWith;
+using tofu_test::NaturalOrder;
 using tofu_test::Random;
-
-Weight FindLeast(const PairwiseProblem& problem) {
-  std::vector<int> values(problem.size(), 0);
-  Weight least = EvaluatePairwise(problem, values);
-  for (size_t v = 0; v < values.size();) {
-    if (++values[v] == static_cast<int>(problem.unary[v].size())) {
-      values[v++] = 0;
-    } else {
-      least = std::min(least, EvaluatePairwise(problem, values));
-      v = 0;
-    }
-  }
-  return least;
-}
-
-void TestDominanceKeepsTheOptimum() {
-  for (int64_t most : {2, 50}) {
-    for (uint64_t seed = 1; seed <= 300; ++seed) {
-      const PairwiseProblem problem = DrawProblem(seed, most);
-      const Dominance dominance = FindDominated(problem);
-      CHECK(Least(Restrict(problem, dominance.kept)) == FindLeast(problem));
-    }
-  }
-}
 
 /*! \brief No bound exceeds the least cost, on the way or at the end, and claims of optimality hold.
  */
@@ -58,8 +33,7 @@ void CheckSearchByBounds(uint64_t seed, int64_t most, const ExactLimits& limits,
   ExactProblem problem;
   problem.sequences.assign(pairwise.size(), std::make_shared<std::vector<std::vector<int>>>(
                                                 std::vector<std::vector<int>>{{0}, {1}, {2}}));
-  problem.order.resize(pairwise.size());
-  std::iota(problem.order.begin(), problem.order.end(), 0);
+  problem.order = NaturalOrder(pairwise);
   const ExactProgress check = [&](const std::string&, int64_t best, int64_t bound) {
     CHECK(bound <= least);
     CHECK(best == -1 || best >= least);
@@ -104,9 +78,7 @@ void TestContractionKeepsTheLeastBytes() {
 void TestBoundAndReducedCosts() {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     const PairwiseProblem problem = DrawProblem(seed);
-    std::vector<int> order(problem.size());
-    std::iota(order.begin(), order.end(), 0);
-    MessagePassing messages(problem, order);
+    MessagePassing messages(problem, NaturalOrder(problem));
     const int64_t least = WeightBytes(Least(problem));
     std::vector<std::vector<int64_t>> reduced;
     for (int sweep = 0; sweep < 4; ++sweep) {
@@ -114,11 +86,7 @@ void TestBoundAndReducedCosts() {
       CHECK(bound <= least);
       CHECK(least <= WeightBytes(EvaluatePairwise(problem, messages.RoundGreedily())));
       for (int v = 0; v < problem.size(); ++v) {
-        for (int x = 0; x < 3; ++x) {
-          KeptValues kept(problem.size(), {0, 1, 2});
-          kept[v] = {x};
-          CHECK(bound + reduced[v][x] <= WeightBytes(Least(Restrict(problem, kept))));
-        }
+        for (int x = 0; x < 3; ++x) CHECK(bound + reduced[v][x] <= LeastBytesWith(problem, v, x));
       }
       messages.Sweep();
     }
@@ -128,9 +96,7 @@ void TestBoundAndReducedCosts() {
 void TestSpreadKeepsAllBytes() {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     const PairwiseProblem problem = DrawProblem(seed);
-    std::vector<int> order(problem.size());
-    std::iota(order.begin(), order.end(), 0);
-    MessagePassing messages(problem, order);
+    MessagePassing messages(problem, NaturalOrder(problem));
     messages.Sweep();
     PairwiseProblem spread;
     std::vector<std::vector<int64_t>> reduced;
@@ -151,7 +117,6 @@ void TestSpreadKeepsAllBytes() {
 }  // namespace
 
 int main() {
-  TestDominanceKeepsTheOptimum();
   TestNoBoundExceedsTheOptimum();
   TestContractionKeepsTheLeastBytes();
   TestBoundAndReducedCosts();

@@ -1,6 +1,7 @@
 /*!
  * \file test_geometry.cc
- * \brief Digits, shards, regions and volumes, compared with sets of elements.
+ * \brief Digits, overlapping parts and intersections, compared with sets of elements.
+ * tests/search/test_cost.py compares shards and regions.
  */
 #include <map>
 #include <stdexcept>
@@ -26,37 +27,6 @@ void TestDigits() {
   CHECK(WorkerGrid({}).num_workers() == 1);
   CHECK_THROWS(std::invalid_argument, WorkerGrid({2, 1}), "at least 2 parts");
   CHECK_THROWS(std::invalid_argument, WorkerGrid({1 << 20}), "65536");
-}
-
-/*! \brief Shards tile the tensor, and the smallest has the extent of SmallestPart. */
-void TestShardsTile() {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    Random random(seed);
-    const std::vector<int64_t> shape = {random.Draw(1, 7), random.Draw(1, 7), random.Draw(1, 5)};
-    const WorkerGrid grid(random.Draw(0, 1) ? std::vector<int64_t>{2, 2}
-                                            : std::vector<int64_t>{3, 2});
-    std::vector<int> layout;
-    while (layout.size() < 2) {
-      const std::vector<int> choices = SplittableDimensions(shape, grid, layout);
-      if (choices.empty()) break;
-      layout.push_back(choices[random.Draw(0, static_cast<int64_t>(choices.size()) - 1)]);
-    }
-    if (layout.size() < 2) continue;
-    const Boxes shards = SplitBoxes(shape, grid, layout);
-    Cells all;
-    int64_t volume = 0;
-    std::vector<int64_t> smallest = shape;
-    for (int worker = 0; worker < grid.num_workers(); ++worker) {
-      const Cells cells = CellsOf(shards[worker], 3);
-      CHECK(static_cast<int64_t>(cells.size()) == Volume(shards[worker], 3));
-      all.insert(cells.begin(), cells.end());
-      volume += Volume(shards[worker], 3);
-      for (int d = 0; d < 3; ++d) smallest[d] = std::min(smallest[d], shards[worker][d].extent());
-    }
-    CHECK(volume == shape[0] * shape[1] * shape[2]);
-    CHECK(static_cast<int64_t>(all.size()) == volume);
-    for (int d = 0; d < 3; ++d) CHECK(SmallestPart(shape[d], grid, layout, d) == smallest[d]);
-  }
 }
 
 /*! \brief Overlapping parts have one extent and cover the whole; own boxes are disjoint. */
@@ -87,41 +57,6 @@ void TestOverlappingParts() {
   CheckChoice("x", {7, 6, 4}, grid, {0, 1}, true, {0});
   CHECK_THROWS(std::invalid_argument, CheckChoice("x", {7, 6, 2}, grid, {2, 1}, true, {2}),
                "3 parts are asked for");
-}
-
-/*! \brief Regions are the hull of the accessed indices. */
-void TestRegions() {
-  for (uint64_t seed = 1; seed <= 500; ++seed) {
-    Random random(seed);
-    const std::vector<int64_t> extents = {random.Draw(2, 6), random.Draw(2, 6)};
-    Row row;
-    for (int axis = 0; axis < 2; ++axis) {
-      const int64_t coefficient = random.Draw(-2, 3);
-      if (coefficient != 0) row.terms.push_back({axis, coefficient});
-    }
-    row.lower = random.Draw(-3, 3);
-    row.upper = row.lower + random.Draw(1, 3);
-    const WorkerGrid grid({2});
-    const std::vector<int> choice = {static_cast<int>(random.Draw(-1, 1))};
-    const Boxes axes = SplitBoxes(extents, grid, choice);
-    const Boxes regions = ComputeRegions({row}, {9}, axes, choice);
-    for (int worker = 0; worker < 2; ++worker) {
-      bool is_narrowed = false;
-      std::set<int64_t> touched;
-      for (const Cell& point : CellsOf(axes[worker], 2)) {
-        for (int64_t offset = row.lower; offset < row.upper; ++offset) {
-          int64_t index = offset;
-          for (const Term& term : row.terms) index += term.coefficient * point[term.axis];
-          touched.insert(index);
-        }
-      }
-      for (const Term& term : row.terms) is_narrowed = is_narrowed || term.axis == choice[0];
-      const Interval expected =
-          is_narrowed ? Interval{*touched.begin(), *touched.rbegin() + 1} : Interval{0, 9};
-      CHECK(regions[worker][0] == expected);
-      CHECK(ClipBoxes(regions, {9})[worker][0] == Intersect(expected, {0, 9}));
-    }
-  }
 }
 
 void TestIntersections() {
@@ -191,9 +126,7 @@ void TestCoverage() {
 
 int main() {
   TestDigits();
-  TestShardsTile();
   TestOverlappingParts();
-  TestRegions();
   TestIntersections();
   TestCoverage();
   return tofu_test::Finish("geometry");

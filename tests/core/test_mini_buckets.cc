@@ -4,14 +4,11 @@
  */
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 
-#include "check.h"
 #include "core/bounds/bound.h"
 #include "core/bounds/mini_buckets.h"
-#include "core/elimination/pairwise.h"
 #include "draw_pairwise.h"
 
 namespace {
@@ -19,6 +16,8 @@ namespace {
 using namespace tofu;  // NOLINT(build/namespaces)
 using tofu_test::DrawProblem;
 using tofu_test::Least;
+using tofu_test::LeastBytesWith;
+using tofu_test::NaturalOrder;
 using tofu_test::Random;
 
 /*! \brief A `scale` of 2^27 makes bytes that the tables round. */
@@ -40,9 +39,7 @@ void CheckMiniBuckets(uint64_t seed, size_t max_entries, int64_t scale) {
   if (max_entries == kMaxTableEntries && scale == 1) CHECK(found.bytes == least);
   for (int v = 0; v < problem.size(); ++v) {
     for (int x = 0; x < 3; ++x) {
-      KeptValues kept(problem.size(), {0, 1, 2});
-      kept[v] = {x};
-      const int64_t least_with_it = WeightBytes(Least(Restrict(problem, kept)));
+      const int64_t least_with_it = LeastBytesWith(problem, v, x);
       CHECK(found.bytes + found.excess[v][x] <= least_with_it);
       if (max_entries == kMaxTableEntries && scale == 1)
         CHECK(found.bytes + found.excess[v][x] == least_with_it);
@@ -92,9 +89,7 @@ void TestBoundsOfRepeatedParts() {
   CHECK(alike[0] != alike[4]);  // the first square has no predecessor
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     const PairwiseProblem problem = DrawSquares(seed, kSquares);
-    std::vector<int> order(problem.size());
-    std::iota(order.begin(), order.end(), 0);
-    MessagePassing messages(problem, order);
+    MessagePassing messages(problem, NaturalOrder(problem));
     messages.Sweep();
     messages.Average(FindAlike(problem, 1));
     PairwiseProblem spread;
@@ -103,12 +98,8 @@ void TestBoundsOfRepeatedParts() {
       const MiniBucketBound found =
           BoundByMiniBuckets(spread, 1000, max_entries, [](double, size_t) {});
       for (int v = 0; v < problem.size(); ++v) {
-        for (int x = 0; x < 3; ++x) {
-          KeptValues kept(problem.size(), {0, 1, 2});
-          kept[v] = {x};
-          CHECK(bytes + found.bytes + found.excess[v][x] <=
-                WeightBytes(Least(Restrict(problem, kept))));
-        }
+        for (int x = 0; x < 3; ++x)
+          CHECK(bytes + found.bytes + found.excess[v][x] <= LeastBytesWith(problem, v, x));
       }
     }
   }
@@ -141,15 +132,8 @@ void TestEqualTablesOfDifferentOriginStayApart() {
       BoundByMiniBuckets(problem, 1000, kMaxTableEntries, [](double, size_t) {});
   CHECK(found.bytes == least);
   for (int v = 0; v < problem.size(); ++v) {
-    for (int x = 0; x < static_cast<int>(sizes[v]); ++x) {
-      KeptValues kept;
-      for (size_t size : sizes) {
-        kept.emplace_back(size);
-        std::iota(kept.back().begin(), kept.back().end(), 0);
-      }
-      kept[v] = {x};
-      CHECK(least + found.excess[v][x] == WeightBytes(Least(Restrict(problem, kept))));
-    }
+    for (int x = 0; x < static_cast<int>(sizes[v]); ++x)
+      CHECK(least + found.excess[v][x] == LeastBytesWith(problem, v, x));
   }
 }
 

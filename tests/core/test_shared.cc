@@ -3,13 +3,10 @@
  * \brief Costs that several readers share, compared with all assignments.
  */
 #include <algorithm>
-#include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <vector>
 
-#include "check.h"
 #include "core/bounds/star_passing.h"
 #include "core/search/shared_search.h"
 #include "core/search/star_variables.h"
@@ -19,6 +16,7 @@ namespace {
 
 using namespace tofu;  // NOLINT(build/namespaces)
 using tofu_test::DrawProblem;
+using tofu_test::ForAll;
 using tofu_test::Random;
 
 /*! \brief Stars of random centres and readers, some of them repeated; many patterns cost nothing.
@@ -46,18 +44,6 @@ std::vector<Star> DrawStars(uint64_t seed, int size, int readers) {
   return stars;
 }
 
-void ForAll(int size, const std::function<void(const std::vector<int>&)>& take) {
-  std::vector<int> values(size, 0);
-  for (size_t v = 0; v < values.size();) {
-    if (v == 0) take(values);
-    if (++values[v] == 3) {
-      values[v++] = 0;
-    } else {
-      v = 0;
-    }
-  }
-}
-
 struct Case {
   ExactProblem problem;
   int64_t least = 0;
@@ -73,11 +59,10 @@ Case MakeCase(uint64_t seed, int readers) {
   problem.sequences.assign(size,
                            std::make_shared<std::vector<std::vector<int>>>(
                                std::vector<std::vector<int>>{{0, 0, 0}, {0, 1, 0}, {1, 0, 1}}));
-  problem.order.resize(size);
-  std::iota(problem.order.begin(), problem.order.end(), 0);
+  problem.order = tofu_test::NaturalOrder(problem.pairwise);
   made.least = INT64_MAX;
   made.least_with.assign(size, std::vector<int64_t>(3, INT64_MAX));
-  ForAll(size, [&](const std::vector<int>& values) {
+  ForAll(problem.pairwise, [&](const std::vector<int>& values) {
     const int64_t bytes = WeightBytes(EvaluateShared(problem, values));
     made.least = std::min(made.least, bytes);
     for (int v = 0; v < size; ++v) {

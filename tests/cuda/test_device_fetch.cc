@@ -138,33 +138,6 @@ void TestAllIsCopiedWhereThatIsAsked() {
   CHECK(arrays.out == Expect(marked, 0, 64));
 }
 
-void TestAddressesOfAnyAlignment() {
-  FetchGeometry geometry;
-  geometry.shape = {32};
-  geometry.inputs = {{40}};
-  geometry.element_bytes = 2;
-  geometry.pieces = {{tofu::WholeBox({32}), {{0, {8}}}}};
-  DeviceFetch fetch(geometry, "float16", 0, {0});
-  alignas(16) uint16_t input[48];
-  alignas(16) uint16_t output[40];
-  for (int i = 0; i < 48; ++i) input[i] = static_cast<uint16_t>(i);
-  for (int shift : {0, 1, 2, 4}) {
-    FetchCall call;
-    call.output = output + shift;
-    call.inputs = {input + shift};
-    fetch.Launch(call);
-    for (int i = 0; i < 32; ++i) CHECK(output[shift + i] == shift + 8 + i);
-  }
-}
-
-void TestRefusesToOverwrite() {
-  DeviceFetch fetch(MakeGeometry(), "uint8", 0, {0, 1});
-  Arrays arrays;
-  FetchCall call = arrays.Call(0, false);
-  call.output = arrays.b.data() + 6;
-  CHECK_THROWS(CudaError, fetch.Launch(call), "a fetch on a GPU cannot overwrite its input 1");
-}
-
 void TestKeepsKernelsOnDisk() {
   const std::string folder = std::string(std::getenv("TOFU_KERNEL_CACHE")) + "/new/one";
   setenv("TOFU_KERNEL_CACHE", folder.c_str(), 1);
@@ -201,8 +174,6 @@ int main() {
   TestStreamsDoNotShareWhatIsCopied();
   TestFetchesOfAStreamTakeTurnsInItsMemory();
   TestAllIsCopiedWhereThatIsAsked();
-  TestAddressesOfAnyAlignment();
-  TestRefusesToOverwrite();
   TestNamesWhatIsMissing();
   TestKeepsKernelsOnDisk();
   return tofu_test::Finish("device_fetch");

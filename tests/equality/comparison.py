@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.shared.random_plans import random_plan
 from tests.shared.training import (
     Arrays,
@@ -32,12 +32,12 @@ def compare(executor, values, step, weights, steps: int = 1, tolerance: float = 
     check_graph(executor.partition)
     found, found_weights, moved = run_partitioned(executor, values, steps)
     assert moved == executor.partition.plan.communication_bytes
-    assert [one for one in compare_numbers(found, step) if not one.error < tolerance] == []
+    assert [difference for difference in compare_numbers(found, step) if not difference.error < tolerance] == []
     assert weight_error(found_weights, weights) < max(tolerance, WEIGHT_TOLERANCE)
 
 
 def compare_split(
-    model: Model,
+    model: PlainModel,
     workers: int,
     hints: Mapping[str, Any] | None = None,
     steps: int = 1,

@@ -6,7 +6,7 @@ import pytest
 
 import tofu
 from tests.equality.comparison import compare_split
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.shared.training import bind_partitioned
 
 TIME, BATCH, HEADS, DEPTH = 6, 2, 4, 3
@@ -28,7 +28,7 @@ def attend(data):
     return dense(sums, WIDTH, "mix"), weights
 
 
-def two_sequences() -> Model:
+def two_sequences() -> PlainModel:
     """Self-attention, whose weights are an output too, then attention over a memory."""
     net, weights = attend(mx.sym.Variable("data"))
     memory = dense(mx.sym.Variable("memory_data"), 2 * WIDTH, "memory")
@@ -37,10 +37,10 @@ def two_sequences() -> Model:
     net = contrib.interleaved_matmul_encdec_valatt(memory, shares, heads=HEADS, name="other_sums")
     by_time = mx.sym.transpose(weights, axes=(1, 0, 2))  # reads the weights in MXNet's layout
     outputs = [mx.sym.MakeLoss(mx.sym.sin(net)), mx.sym.BlockGrad(weights), mx.sym.BlockGrad(by_time)]
-    return Model(mx.sym.Group(outputs), {"data": (TIME, BATCH, WIDTH), "memory_data": (5, BATCH, WIDTH)}, 3)
+    return PlainModel(mx.sym.Group(outputs), {"data": (TIME, BATCH, WIDTH), "memory_data": (5, BATCH, WIDTH)}, 3)
 
 
-def masked() -> Model:
+def masked() -> PlainModel:
     """Self-attention with sequence lengths, as in BERT."""
     data, lengths = mx.sym.Variable("data"), mx.sym.Variable("length_label", shape=(BATCH * HEADS, TIME))
     projected = dense(data, 3 * WIDTH, "project")
@@ -49,7 +49,7 @@ def masked() -> Model:
     weights = mx.sym.softmax(scores, length=whole, use_length=True, axis=-1, name="shares")
     net = contrib.interleaved_matmul_selfatt_valatt(projected, weights, heads=HEADS, name="sums")
     shapes = {"data": (TIME, BATCH, WIDTH), "length_label": (BATCH * HEADS, TIME)}
-    return Model(mx.sym.MakeLoss(mx.sym.sin(net)), shapes, 5)
+    return PlainModel(mx.sym.MakeLoss(mx.sym.sin(net)), shapes, 5)
 
 
 @pytest.mark.parametrize(("build", "workers"), [(two_sequences, 4), (two_sequences, 6), (masked, 4)])

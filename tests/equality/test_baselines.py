@@ -7,7 +7,7 @@ import pytest
 
 from tests.equality.comparison import compare_split
 from tests.models.paper import rnn, transformer
-from tests.models.plain import Model, residual_cnn
+from tests.models.plain import PlainModel, residual_cnn
 from tests.shared.random_plans import random_plan
 from tests.shared.training import bind_partitioned
 from tofu.errors import PlanError
@@ -19,8 +19,8 @@ from tofu.search.cost import list_worth_keeping, list_worth_rereading
 WORKERS, STEPS = 4, 3
 
 
-def to_model(made, classes: int) -> Model:
-    return Model(made.symbol, dict(made.shapes), classes)
+def to_model(made, classes: int) -> PlainModel:
+    return PlainModel(made.symbol, dict(made.shapes), classes)
 
 
 MODELS = {
@@ -39,14 +39,14 @@ def test_baselines_equal_one_device(name, algorithm):
     assert executor.partition.plan.algorithm == algorithm
 
 
-def wide_mlp() -> Model:
+def wide_mlp() -> PlainModel:
     """More activations than weights, and both too large to be replicated by default."""
     net = mx.sym.Variable("data")
     for i in range(2):
         net = mx.sym.FullyConnected(net, num_hidden=128, name=f"fc{i}")
         net = mx.sym.Activation(net, act_type="tanh", name=f"act{i}")
     net = mx.sym.FullyConnected(net, num_hidden=10, name="out")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (256, 128)}, 10)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (256, 128)}, 10)
 
 
 def test_plans_with_room_to_replicate_equal_one_device():

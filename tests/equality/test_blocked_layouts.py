@@ -7,7 +7,7 @@ import random
 import mxnet as mx
 import pytest
 
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.shared.random_plans import random_plan
 from tests.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
 
@@ -44,7 +44,7 @@ def grow(data, channels, name, r):
     return r.choice(kinds)
 
 
-def random_network(seed) -> Model:
+def random_network(seed) -> PlainModel:
     r = random.Random(seed)
     channels, size = r.choice([16, 32, 48]), r.choice([8, 9, 10])
     data = convolve(mx.sym.Variable("data"), channels, "stem")
@@ -52,7 +52,7 @@ def random_network(seed) -> Model:
         data = grow(data, channels, f"layer{n}", r)
     data = mx.sym.Pooling(data, global_pool=True, pool_type="avg", kernel=(1, 1))
     data = mx.sym.FullyConnected(mx.sym.Flatten(data), num_hidden=5, name="fc")
-    return Model(mx.sym.SoftmaxOutput(data, name="softmax"), {"data": (r.choice([4, 8]), 3, size, size)}, 5)
+    return PlainModel(mx.sym.SoftmaxOutput(data, name="softmax"), {"data": (r.choice([4, 8]), 3, size, size)}, 5)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -5,14 +5,14 @@ import json
 import mxnet as mx
 import pytest
 
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.shared.training import bind_partitioned
 from tofu.mxnet.backend.inference import build_inference
 
 
 def partition(hints):
     normalized = mx.sym.BatchNorm(mx.sym.Variable("data"), name="bn", fix_gamma=False)
-    model = Model(mx.sym.MakeLoss(mx.sym.sin(normalized)), {"data": (8, 6, 4, 4)}, 8)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(normalized)), {"data": (8, 6, 4, 4)}, 8)
     return bind_partitioned(model, 2, "float32", hints=hints).partition
 
 

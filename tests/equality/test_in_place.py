@@ -12,7 +12,7 @@ import pytest
 
 import tofu
 from tests.equality.comparison import compare_split
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.kernels import compose
 
@@ -130,7 +130,7 @@ def test_a_partial_sum_read_by_another_worker():
 
 def test_random_plans_of_long_sums():
     """About every fifth random plan has such a reader on 8 workers."""
-    model = Model(S.Group([build_chain(8), build_chain(11, "other")]), {"data": (16, 2), "other": (16, 2)}, 1)
+    model = PlainModel(S.Group([build_chain(8), build_chain(11, "other")]), {"data": (16, 2), "other": (16, 2)}, 1)
     compare_split(model, 8, randoms=10)
 
 

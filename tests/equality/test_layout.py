@@ -8,14 +8,14 @@ import pytest
 
 import tofu
 from tests.equality.comparison import compare, compare_split
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.models.zoo import GLUON_MODELS
 from tests.shared.random_plans import Taken, random_plan
 from tests.shared.training import bind_partitioned, random_values, run_single
 from tofu import _mxnet
 
 
-def joined(batch: int = 6) -> Model:
+def joined(batch: int = 6) -> PlainModel:
     """Uneven concatenations with one tensor in three places, and slices that partly nobody reads."""
     data = mx.sym.Variable("data")
     wide = mx.sym.FullyConnected(data, num_hidden=15, name="wide")
@@ -32,10 +32,10 @@ def joined(batch: int = 6) -> Model:
     net = mx.sym.Concat(cell, middle, corner, dim=1, name="all")
     net = mx.sym.broadcast_add(net, mx.sym.mean(turned))
     net = mx.sym.FullyConnected(net, num_hidden=7, name="out")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 9)}, 7)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 9)}, 7)
 
 
-def padded(batch: int = 4) -> Model:
+def padded(batch: int = 4) -> PlainModel:
     """Images padded by a constant, joined by channel and by row, and cropped."""
     data = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=4, name="colours")
     image = mx.sym.Pad(data, mode="constant", pad_width=(0, 0, 0, 0, 2, 1, 1, 3), constant_value=0.5, name="pad")
@@ -47,10 +47,10 @@ def padded(batch: int = 4) -> Model:
     net = mx.sym.slice(net, begin=(None, None, 2, 1), end=(None, None, 15, 8), name="crop")
     net = mx.sym.Convolution(net, kernel=(3, 3), num_filter=4, name="c")
     net = mx.sym.FullyConnected(mx.sym.Flatten(net), num_hidden=5, name="out")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 3, 8, 7)}, 5)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 3, 8, 7)}, 5)
 
 
-def stacked(batch: int = 6) -> Model:
+def stacked(batch: int = 6) -> PlainModel:
     """Stacks along the first, a middle and the last dimension, taken apart again."""
     data = mx.sym.Variable("data")
     wide = mx.sym.FullyConnected(data, num_hidden=10, name="wide")
@@ -62,7 +62,7 @@ def stacked(batch: int = 6) -> Model:
     planes = mx.sym.split_v2(last * last, 4, axis=2, squeeze_axis=True)
     net = mx.sym.Concat(rows[0] * rows[3], planes[1] + rows[2], mx.sym.mean(first, axis=0), planes[3], dim=1)
     net = mx.sym.FullyConnected(mx.sym.Concat(net, mx.sym.Flatten(middle), dim=1), num_hidden=7, name="out")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 9)}, 7)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 9)}, 7)
 
 
 MODELS = {"joined": joined, "padded": padded, "stacked": stacked}
@@ -123,7 +123,7 @@ def test_slices_with_strides_split_along_them(workers):
     turned = mx.sym.reverse(wide, axis=1, name="turned")
     like = mx.sym.slice_like(wide, thin, axes=(1,), name="like")  # the first 7: most parts of its gradient are zeros
     nets = [mx.sym.FullyConnected(net, num_hidden=5) for net in (thin, back, turned, like)]
-    model = Model(mx.sym.SoftmaxOutput(mx.sym.add_n(*nets), name="softmax"), {"data": (6, 9)}, 5)
+    model = PlainModel(mx.sym.SoftmaxOutput(mx.sym.add_n(*nets), name="softmax"), {"data": (6, 9)}, 5)
     compare_split(model, workers, pin(("thin", "back", "turned", "like"), "i1"), steps=2)
 
 
@@ -136,7 +136,7 @@ def test_reshape_like_of_some_dimensions(workers, axis):
     rows = mx.sym.reshape_like(cells, like, lhs_begin=0, lhs_end=2, rhs_begin=1, rhs_end=2, name="rows")
     rows = mx.sym.FullyConnected(mx.sym.tanh(rows), num_hidden=5, name="scores")
     back = mx.sym.reshape_like(rows, data, lhs_end=1, rhs_end=2, name="back")
-    model = Model(mx.sym.MakeLoss(mx.sym.square(back)), {"data": (6, 4, 3), "like": (2, 24)}, 5)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.square(back)), {"data": (6, 4, 3), "like": (2, 24)}, 5)
     compare_split(model, workers, pin(("rows", "back"), axis), steps=2)
 
 
@@ -155,7 +155,7 @@ def test_reshapes_to_the_same_contiguous_shards_transfer_nothing(name, workers):
     before = mx.sym.Variable("before", shape=(2, 48, 10), dtype="float64")
     after = mx.sym.Variable("after", shape=(2, 32, 15), dtype="float64")
     back = RESHAPES[name](mx.sym.sin(mx.sym.Variable("data") * before), after)
-    model = Model(mx.sym.MakeLoss(mx.sym.square(back) * after), {"data": (2, 48, 10)}, 5)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.square(back) * after), {"data": (2, 48, 10)}, 5)
     hints = {"data": 1, "before": 1, "after": 1}
     assert compare_split(model, workers, hints, steps=2).partition.plan.communication_bytes == 0
 
@@ -166,7 +166,7 @@ def test_reshapes_to_other_contiguous_shards_transfer_the_difference():
     The shards begin at 0, 13, 27 and 40, and at 0, 18, 36 and 54.
     """
     back = mx.sym.Reshape(mx.sym.sin(mx.sym.Variable("data")), shape=(72, 9), name="back")
-    model = Model(mx.sym.MakeLoss(mx.sym.square(back), name="loss"), {"data": (54, 12)}, 5)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.square(back), name="loss"), {"data": (54, 12)}, 5)
     executor = compare_split(model, 4, {"data": 0, "back": "r0_0", "loss_output": 0, "back_output": 0})
     assert executor.partition.plan.communication_bytes == 8 * (2 * 12 + 4 * 9)
 
@@ -177,7 +177,7 @@ def test_multicast_of_several_shapes(workers, axis):
     data = mx.sym.Variable("data")
     wide, narrow = (mx.sym.FullyConnected(data, num_hidden=n, name=f"fc{n}") for n in (7, 5))
     cast = mx.sym.amp_multicast(wide, narrow, num_outputs=2, name="cast")
-    model = Model(mx.sym.Group([mx.sym.MakeLoss(mx.sym.square(output)) for output in cast]), {"data": (6, 3)}, 5)
+    model = PlainModel(mx.sym.Group([mx.sym.MakeLoss(mx.sym.square(output)) for output in cast]), {"data": (6, 3)}, 5)
     compare_split(model, workers, pin(["cast"], axis), dtype="float32", tolerance=1e-6)
 
 
@@ -192,7 +192,7 @@ def test_tensors_of_more_dimensions_than_mxnet_slices(workers, shape):
     joined = mx.sym.Concat(turned, mx.sym.sin(turned), dim=1)
     reduced = mx.sym.broadcast_mul(joined, mx.sym.sum(joined, axis=(1, 3), keepdims=True))
     loss = mx.sym.MakeLoss(mx.sym.square(mx.sym.mean(reduced, axis=2)))
-    compare_split(Model(loss, {"data": shape}, 5), workers, steps=2, randoms=3)
+    compare_split(PlainModel(loss, {"data": shape}, 5), workers, steps=2, randoms=3)
 
 
 def test_dense_blocks_are_concatenated_by_channel():

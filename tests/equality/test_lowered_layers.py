@@ -10,7 +10,7 @@ import pytest
 import tofu
 from tdl_ops.mxnet.case import Case
 from tests.equality.comparison import STEP_TOLERANCE, compare, compare_split
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.shared.random_plans import feasible_axes
 from tests.shared.training import bind_partitioned, random_values, run_single
 from tofu.mxnet.lowerings import LOWERINGS
@@ -24,7 +24,7 @@ CASES = [
 ]
 
 
-def single_layer(case: Case, dtype: str = "float64") -> Model:
+def single_layer(case: Case, dtype: str = "float64") -> PlainModel:
     """Build a model around one operator, called `layer`, such that all of its gradients count.
 
     Inputs are products, and gradients of outputs differ by element. The losses ignore head gradients: MXNet may write the gradient over
@@ -45,7 +45,7 @@ def single_layer(case: Case, dtype: str = "float64") -> Model:
     ends = case.op == "SoftmaxOutput"
     losses = [output if ends else mx.sym.MakeLoss(mx.sym.sin(output)) for output in outputs]
     shapes = {name: drawn.shape for name, drawn in given.items() if name.endswith("label")}
-    return Model(mx.sym.Group(losses), shapes, 2, given=given)
+    return PlainModel(mx.sym.Group(losses), shapes, 2, given=given)
 
 
 def list_hints(partition):
@@ -84,5 +84,5 @@ def test_a_gradient_in_parts_reads_no_less_than_its_kernel():
     """The kernel reads only the shape of the variance, and the parts read nothing, so it may be split in any way."""
     weight = mx.sym.Variable("scale_weight", shape=(5, 2, 6), dtype="float64")
     net = mx.sym.moments(weight, axes=(1,), name="moments")[0]
-    model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {}, 2)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(net)), {}, 2)
     compare_split(model, 6, {"moments_output0": 1, "moments_output1": (0, 1), "moments_backward": "i2"})

@@ -8,7 +8,7 @@ from tests.equality.comparison import compare_split, list_operators, spread_work
 from tests.models.applications import APPLICATIONS
 from tests.models.normalized import NORMALIZED
 from tests.models.paper import transformer
-from tests.models.plain import MODELS, Model, residual_cnn, upsampling_cnn
+from tests.models.plain import MODELS, PlainModel, residual_cnn, upsampling_cnn
 from tests.models.recurrent import RECURRENT_MODELS
 from tests.models.spatial import SPATIAL
 from tests.models.zoo import GLUON_MODELS
@@ -85,18 +85,18 @@ def test_a_mixture_of_experts_equals_one_device(workers):
     words = 24
     made = transformer(2, 16, 2, 4, length=6, vocabulary=words, experts=4, dtype="float64")
     tokens = np.random.RandomState(2).randint(0, words, made.shapes["data"])
-    model = Model(made.symbol, made.shapes, words, given={"data": tokens})
+    model = PlainModel(made.symbol, made.shapes, words, given={"data": tokens})
     compare_split(model, workers, steps=2, tolerance=1e-11, randoms=3)
 
 
-def deep_mlp(batch: int, width: int) -> Model:
+def deep_mlp(batch: int, width: int) -> PlainModel:
     """Wide enough that no single kind of parallelism is cheapest."""
     net = mx.sym.Variable("data")
     for i in range(3):
         net = mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{i}")
         net = mx.sym.Activation(net, act_type="tanh", name=f"act{i}")
     net = mx.sym.FullyConnected(net, num_hidden=16, name="out")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 64)}, 16)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 64)}, 16)
 
 
 def has_forward_reduction(partition) -> bool:
@@ -125,7 +125,7 @@ def test_an_unread_first_output_is_computed():
     scale, shift = mx.sym.Variable("norm_gamma", shape=(1,)), mx.sym.Variable("norm_beta", shape=(1,))
     net = mx.sym.GroupNorm(net, scale, shift, num_groups=1, name="norm")
     net = mx.sym.FullyConnected(net, num_hidden=5, name="out")
-    model = Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (5, 6)}, 5)
+    model = PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (5, 6)}, 5)
     compare_split(model, 6, {"norm": ("b", None), "norm_output0": (2, 0)}, steps=3)
 
 
@@ -145,6 +145,6 @@ def test_gradients_divided_by_the_number_of_valid_labels(attributes, label, axis
     """
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=5, no_bias=True, name="conv")
     loss = mx.sym.SoftmaxOutput(net, normalization="valid", name="softmax", **attributes)
-    model = Model(loss, {"data": (3, 4, 7, 6), "softmax_label": label}, 5)
+    model = PlainModel(loss, {"data": (3, 4, 7, 6), "softmax_label": label}, 5)
     executor = compare_split(model, 3, {"softmax_backward": axis}, steps=3)
     assert "_tofu_softmax_output_gradient_by_count" in list_operators(executor)

@@ -10,7 +10,7 @@ import pytest
 import tofu
 from tests.equality.comparison import STEP_TOLERANCE, WEIGHT_TOLERANCE, compare, compare_split, list_operators
 from tests.models.normalized import resnet_v2
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.shared.random_plans import feasible_axes
 from tests.shared.training import (
     all_shapes,
@@ -27,10 +27,10 @@ from tofu.errors import PlanError
 from tofu.plan import Plan
 
 
-def one_layer(attributes, shape=(6, 4, 5, 6)) -> Model:
+def one_layer(attributes, shape=(6, 4, 5, 6)) -> PlainModel:
     net = mx.sym.BatchNorm(mx.sym.Variable("data"), name="bn", **attributes)
     net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=5, name="fc")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": shape}, 5)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": shape}, 5)
 
 
 def split(axis):
@@ -105,7 +105,7 @@ def test_a_computed_fixed_gamma(hints):
     """The kernel sets its own copy to 1."""
     shape = (6, 8, 5, 4)
     data, gamma = mx.sym.Variable("data"), mx.sym.Variable("gamma")
-    nets = [mx.sym.BatchNorm(data, gamma=one, fix_gamma=True, name="bn") for one in (gamma, 2 * gamma)]
+    nets = [mx.sym.BatchNorm(data, gamma=scale, fix_gamma=True, name="bn") for scale in (gamma, 2 * gamma)]
     rng = np.random.RandomState(0)
     values = {name: rng.uniform(0.5, 1.5, 8) for name in ("gamma", "bn_beta", "bn_moving_mean", "bn_moving_var")}
     values["data"] = rng.uniform(-1, 1, shape)
@@ -177,7 +177,7 @@ def test_global_statistics_may_be_read_by_other_workers():
     """MXNet's graph claims that the gradient changes the statistics, which it does not."""
     scaled = mx.sym.broadcast_mul(mx.sym.Variable("data"), mx.sym.Variable("scale_weight", shape=(1, 6, 1, 1)))
     normalized = mx.sym.BatchNorm(scaled, fix_gamma=False, use_global_stats=True, name="norm")
-    model = Model(mx.sym.MakeLoss(mx.sym.sin(normalized)), {"data": (4, 6, 8, 8)}, 4)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(normalized)), {"data": (4, 6, 8, 8)}, 4)
     values = random_values(model, "float64")
     step, weights = run_single(model, values, "float64", 3)
     pairs = list(itertools.product(("b", "c", "y0"), repeat=2))
@@ -193,7 +193,7 @@ def test_batch_norm_v1_with_global_statistics(axis, workers, shape):
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=5, flatten=False, name="fc")
     net = mx.sym.SwapAxis(net, dim1=1, dim2=len(shape) - 1)
     net = mx.sym.BatchNorm_v1(net, use_global_stats=True, name="bn")
-    model = Model(mx.sym.MakeLoss(mx.sym.square(net)), {"data": shape}, 5)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.square(net)), {"data": shape}, 5)
     values = random_values(model, "float32")
     executor = bind_partitioned(model, workers, "float32", hints=split(axis))
     found, _, moved = run_partitioned(executor, values)
@@ -223,16 +223,16 @@ def test_the_search_lowers_batch_norm_if_that_is_cheaper():
         net = mx.sym.Convolution(net, kernel=(3, 3), pad=(1, 1), num_filter=4, no_bias=True, name=f"conv{i}")
         net = mx.sym.BatchNorm(net, fix_gamma=False, name=f"bn{i}")
     net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=3, name="fc")
-    model = Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (32, 3, 8, 8)}, 3)
+    model = PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (32, 3, 8, 8)}, 3)
     executor = bind_partitioned(model, 4, "float32")
     assert "_tofu_batch_norm_apply" in list_operators(executor)
     weights = sum(np.prod(shape) for name, shape in all_shapes(model).items() if name not in input_names(model))
     assert executor.partition.plan.communication_bytes < 4 * 4 * 3 * 4 * weights
 
 
-def one_line_operator(build, shape=(6, 5, 8)) -> Model:
+def one_line_operator(build, shape=(6, 5, 8)) -> PlainModel:
     net = mx.sym.FullyConnected(build(mx.sym.Variable("data")), num_hidden=5, name="fc")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": shape}, 5)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": shape}, 5)
 
 
 @pytest.mark.parametrize("axes", [("k", "k"), ("i0", "k"), ("k", "i0"), ("i0", "i0")], ids=str)
@@ -276,7 +276,9 @@ def test_half_precision_is_as_exact_as_mxnet(name):
     build, shape, axis = IN_HALF_PRECISION[name]
     weighted = mx.sym.Cast(build(mx.sym.Variable("data")), dtype="float64") * mx.sym.Variable("w_weight", shape=shape)
     symbol = mx.sym.MakeLoss(mx.sym.sum(mx.sym.square(weighted)), name="loss")
-    values = {n: v.astype("float16") for n, v in random_values(Model(symbol, {"data": shape}, 0), "float64").items()}
+    values = {
+        n: v.astype("float16") for n, v in random_values(PlainModel(symbol, {"data": shape}, 0), "float64").items()
+    }
     stock, exact = (gradients_of(symbol, values, shape, dtype) for dtype in ("float16", "float64"))
     partitioned = tofu.partition(symbol, 2, hints=dict.fromkeys(("op", "op_backward"), axis))
     executor = tofu.bind(partitioned, type_dict={"data": "float16"}, differentiated_inputs=["data"], data=shape)
@@ -303,7 +305,7 @@ def gradients_of(symbol, values, shape, dtype):
 def test_partial_maxima_minima_and_products(op):
     data = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=9, no_bias=True, name="before")
     reduced = getattr(mx.sym, op)(3 * data, axis=1, name="reduced")
-    model = Model(mx.sym.MakeLoss(reduced, name="loss"), {"data": (4, 6)}, 2)
+    model = PlainModel(mx.sym.MakeLoss(reduced, name="loss"), {"data": (4, 6)}, 2)
     axes = feasible_axes(bind_partitioned(model, 3, "float64").partition, "reduced")
     assert len(axes) == 2
     for axis in axes:

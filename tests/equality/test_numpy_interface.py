@@ -5,7 +5,7 @@ import pytest
 
 import tofu
 from tests.equality.comparison import compare_split
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.shared.random_plans import Taken, feasible_axes
 from tests.shared.training import bind_partitioned
 
@@ -22,7 +22,7 @@ def project(data, name, width):
     return extension.fully_connected(data, weight, num_hidden=width, no_bias=True, flatten=False, name=name)
 
 
-def attention_model() -> Model:
+def attention_model() -> PlainModel:
     """Causal attention of three heads by einsum, and rolls, padding, differences and flips."""
     data = variable("data")
     query, key, value = (extension.reshape(project(data, name, 12), (-2, -2, 3, 4)) for name in ("q", "k", "v"))
@@ -37,7 +37,7 @@ def attention_model() -> Model:
     net = net - extension.one_hot(variable("softmax_label"), 5, dtype="float64")
     loss = numpy.mean(numpy.square(net), axis=(1, 2))
     shapes = {"data": (6, 7, 12), "softmax_label": (6, 8)}
-    return Model(mx.sym.MakeLoss(loss.as_nd_ndarray(), name="loss"), shapes, 5)
+    return PlainModel(mx.sym.MakeLoss(loss.as_nd_ndarray(), name="loss"), shapes, 5)
 
 
 class Reader(mx.gluon.HybridBlock):
@@ -70,14 +70,14 @@ class Reader(mx.gluon.HybridBlock):
         return F.npx.log_softmax(self.guess(F.np.clip(net, -1, 1)), axis=-1)
 
 
-def gluon_model() -> Model:
+def gluon_model() -> PlainModel:
     """A hybrid block of the NumPy interface, called with a symbol."""
     with mx.util.np_shape(True), mx.util.np_array(True):
         block = Reader()
         block.hybridize()
         block.cast("float64")
         loss = -extension.pick(block(variable("data")), variable("softmax_label"), axis=-1)
-    return Model(mx.sym.MakeLoss(loss.as_nd_ndarray(), name="loss"), {"data": (8, 10), "softmax_label": (8,)}, 5)
+    return PlainModel(mx.sym.MakeLoss(loss.as_nd_ndarray(), name="loss"), {"data": (8, 10), "softmax_label": (8,)}, 5)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_plans_equal_one_device(build, workers):
     compare_split(build(), workers, steps=2, randoms=3, taken=Taken())
 
 
-def build_deviations() -> Model:
+def build_deviations() -> PlainModel:
     """Variances and standard build_deviations, which have no gradient, beside a loss."""
     data = variable("data") * mx.sym.Variable("scale_weight", shape=(5, 4)).as_np_ndarray()
     found = [
@@ -97,8 +97,8 @@ def build_deviations() -> Model:
         numpy.std(data, axis=(0, 1), ddof=2),
     ]
     loss = mx.sym.MakeLoss(mx.sym.sin(data.as_nd_ndarray()))
-    outputs = [loss, *(mx.sym.BlockGrad((one * 2).as_nd_ndarray()) for one in found)]
-    return Model(mx.sym.Group(outputs), {"data": (6, 5, 4)}, 5)
+    outputs = [loss, *(mx.sym.BlockGrad((array * 2).as_nd_ndarray()) for array in found)]
+    return PlainModel(mx.sym.Group(outputs), {"data": (6, 5, 4)}, 5)
 
 
 @mx.util.use_np_shape
@@ -115,7 +115,7 @@ def test_deviations_equal_one_device():
             compare_split(model, 3, {name: axis})
 
 
-def build_scalars() -> Model:
+def build_scalars() -> PlainModel:
     """Reductions of all dimensions to scalars, which make up the loss."""
     data = variable("data") * mx.sym.Variable("scale_weight", shape=(6, 4)).as_np_ndarray()
     found = [
@@ -128,7 +128,7 @@ def build_scalars() -> Model:
     ]
     loss = numpy.expand_dims(sum(number * (i + 1) for i, number in enumerate(found)), 0)
     outputs = mx.sym.MakeLoss(loss.as_nd_ndarray()), mx.sym.BlockGrad(data.as_nd_ndarray())
-    return Model(mx.sym.Group(outputs), {"data": (6, 4)}, 5)
+    return PlainModel(mx.sym.Group(outputs), {"data": (6, 4)}, 5)
 
 
 @mx.util.use_np_shape

@@ -6,11 +6,11 @@ import pytest
 
 import tofu
 from tests.equality.comparison import compare_split, list_operators
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.models.recurrent import stacked
 
 
-def compare_axes(model: Model, workers: int, axes: dict[str, str], parts: set[str]) -> None:
+def compare_axes(model: PlainModel, workers: int, axes: dict[str, str], parts: set[str]) -> None:
     """Compare the plan that splits operators along these axes, which takes these parts, with one device."""
     assert parts <= list_operators(compare_split(model, workers, axes, steps=2))
 
@@ -40,7 +40,9 @@ def test_labels_of_classes_that_are_split(attributes, data, label):
         net = mx.sym.Convolution(net, kernel=(1, 1), num_filter=7, name="scores")
     else:
         net = mx.sym.FullyConnected(net, num_hidden=7, flatten=False, name="scores")
-    model = Model(mx.sym.SoftmaxOutput(net, name="softmax", **attributes), {"data": data, "softmax_label": label}, 7)
+    model = PlainModel(
+        mx.sym.SoftmaxOutput(net, name="softmax", **attributes), {"data": data, "softmax_label": label}, 7
+    )
     axes = {"softmax": "k", "softmax_backward": "k"}
     gradient = "_tofu_softmax_output_gradient" + ("_by_count" if attributes.get("normalization") == "valid" else "")
     compare_axes(model, 3, axes, {"_tofu_softmax_output_apply", gradient})
@@ -52,7 +54,7 @@ def test_lookups_of_indices_out_of_range(attributes, workers):
     table = mx.sym.Variable("table_weight", shape=(7, 6, 5), dtype="float64")
     indices = 20 * mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="indices")
     taken = mx.sym.take(table, indices, name="take", **attributes)
-    model = Model(mx.sym.MakeLoss(mx.sym.square(taken)), {"data": (4, 5)}, 5)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.square(taken)), {"data": (4, 5)}, 5)
     axes = {"take": "v", "take_backward": "v"}
     compare_axes(model, workers, axes, {"_tofu_take", "_tofu_take_backward"})
 
@@ -63,7 +65,7 @@ def test_lookups_in_raise_mode(axis, dtype):
     table = mx.sym.Variable("table_weight", shape=(7, 6, 5), dtype="float64")
     rows = 3 * mx.sym.sigmoid(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="rows"))
     taken = mx.sym.take(table, mx.sym.cast(rows, dtype=dtype), name="take", axis=axis, mode="raise")
-    model = Model(mx.sym.MakeLoss(mx.sym.square(taken)), {"data": (4, 5)}, 5)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.square(taken)), {"data": (4, 5)}, 5)
     compare_axes(model, 3, {"take": "v", "take_backward": "v"}, {"take", "_tofu_take", "_tofu_take_backward"})
 
 
@@ -74,7 +76,7 @@ def test_rows_gathered_from_a_table_that_is_split(workers, shape, dtype):
     indices = mx.sym.Cast(mx.sym.Variable("indices"), dtype=dtype)
     loss = mx.sym.MakeLoss(mx.sym.square(mx.sym.gather_nd(table, indices, name="rows")))
     given = {"indices": np.arange(7, 7 - np.prod(shape), -1).reshape(shape)}
-    model = Model(loss, {"indices": shape}, 8, given=given)
+    model = PlainModel(loss, {"indices": shape}, 8, given=given)
     axes = {"rows": "v", "rows_backward": "v", "table_weight": 0}
     compare_axes(model, workers, axes, {"gather_nd", "_tofu_take", "_tofu_take_backward"})
 
@@ -97,7 +99,7 @@ def test_elements_taken_from_lines_that_are_split(workers):
     chosen = mx.sym.Cast(4 * mx.sym.Variable("softmax_label") - 4, dtype="int32")  # some are clipped
     taken = mx.sym.BlockGrad(mx.sym.batch_take(scores, chosen, name="taken"))  # has no gradient
     loss = mx.sym.MakeLoss(mx.sym.broadcast_mul(scores, mx.sym.expand_dims(taken, axis=1)))
-    model = Model(loss, {"data": (5, 4), "softmax_label": (5,)}, 4)
+    model = PlainModel(loss, {"data": (5, 4), "softmax_label": (5,)}, 4)
     compare_axes(model, workers, {"taken": "v", "scores": "h"}, {"_tofu_pick"})
 
 
@@ -108,7 +110,7 @@ def test_classes_picked_by_labels(attributes):
     data = mx.sym.log_softmax(scores, name="log", axis=attributes["axis"])
     labels = 3 * mx.sym.Variable("softmax_label") - 4
     loss = mx.sym.MakeLoss(-mx.sym.pick(data, labels, name="pick", **attributes))
-    model = Model(loss, {"data": (5, 3, 4), "softmax_label": (5, 3)}, 7)
+    model = PlainModel(loss, {"data": (5, 3, 4), "softmax_label": (5, 3)}, 7)
     axes = {"log": "k", "log_backward": "k", "pick": "v", "pick_backward": "v"}
     compare_axes(model, 3, axes, {"_tofu_pick", "_tofu_pick_backward", "_tofu_log_softmax_apply"})
 
@@ -123,7 +125,7 @@ def test_sequences_split_by_time(axis, workers):
     last = mx.sym.SequenceLast(masked, name="last", **known)
     loss = mx.sym.Group([mx.sym.MakeLoss(mx.sym.square(masked)), mx.sym.MakeLoss(mx.sym.square(last))])
     shape = (5, 7, 4) if axis else (7, 5, 4)
-    model = Model(loss, {"data": shape, "lengths": (5,)}, 3, given={"lengths": lengths})
+    model = PlainModel(loss, {"data": shape, "lengths": (5,)}, 3, given={"lengths": lengths})
     time = f"i{axis}"
     axes = {"masked": time, "masked_backward": time, "last": "v", "last_backward": "v"}
     parts = {"_tofu_sequence_mask", "_tofu_pick", "_tofu_pick_backward"}
@@ -138,7 +140,7 @@ def test_a_softmax_with_lengths_is_split_by_its_other_dimensions(axis, split, wo
     known = mx.sym.Cast(mx.sym.Variable("lengths"), dtype="int32")
     net = mx.sym.softmax(cells, known, use_length=True, axis=axis, temperature=0.7, name="weights")
     loss = mx.sym.MakeLoss(mx.sym.square(mx.sym.sin(net) + cells))
-    model = Model(loss, {"data": (4, 3, 6), "lengths": lengths.shape}, 5, given={"lengths": lengths})
+    model = PlainModel(loss, {"data": (4, 3, 6), "lengths": lengths.shape}, 5, given={"lengths": lengths})
     for at in (split, "i0"):
         compare_axes(model, workers, {"weights": at, "weights_backward": at}, {"softmax", "_backward_softmax"})
 
@@ -149,7 +151,7 @@ def test_one_hot_of_classes_that_are_split(workers, dtype):
     scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=7, name="scores")
     labels = mx.sym.Cast(4 * mx.sym.Variable("softmax_label") - 3, dtype=dtype)  # some are no class
     wanted = mx.sym.one_hot(labels, depth=7, on_value=0.9, off_value=-0.1, dtype="float64", name="wanted")
-    model = Model(mx.sym.MakeLoss(mx.sym.square(scores - wanted)), {"data": (5, 4), "softmax_label": (5,)}, 7)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.square(scores - wanted)), {"data": (5, 4), "softmax_label": (5,)}, 7)
     compare_axes(model, workers, {"wanted": "k", "scores": "h"}, {"_tofu_one_hot"})
 
 

@@ -4,7 +4,7 @@ import mxnet as mx
 import pytest
 
 from tests.equality.comparison import compare_split, list_operators
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.models.recurrent import RECURRENT_MODELS
 from tests.models.recurrent import STEPS as TIME_STEPS
 from tests.shared.training import bind_partitioned
@@ -17,7 +17,7 @@ from tofu.search.cost import evaluate
 def test_the_search_prices_what_the_plan_moves(name):
     problem = bind_partitioned(RECURRENT_MODELS[name]("float64"), 6, "float64").partition.problem
     solution = ALGORITHMS["recursive"].solve(problem)
-    assert solution.result.step_bytes == evaluate(solution.choices).step_bytes
+    assert solution.result.round_bytes == evaluate(solution.choices).round_bytes
 
 
 def weight_reads(partition, operators, tensors, parameter):
@@ -58,11 +58,11 @@ def build_normalized_cells(steps=4, hidden=8):
         state = mx.sym.LayerNorm(mx.sym.Activation(total, act_type="tanh"), *weights[2:], name=f"norm{t}")
         states.append(state)
     net = mx.sym.FullyConnected(mx.sym.Concat(*states, dim=1), num_hidden=5, name="out")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (8, steps, 6)}, 5)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (8, steps, 6)}, 5)
 
 
 def test_a_step_in_parts_shares_its_fetches_as_it_was_priced():
-    """A single one of the equal time steps is emitted with a LayerNorm in parts."""
+    """Among equal time steps, one is emitted with a LayerNorm in parts."""
     hints = {"norm2": "k", "norm2_backward": "k", "norm1": "i0", "norm3": "i0", "i2h_weight": 0}
     executor = compare_split(build_normalized_cells(), 2, hints | {f"i2h{t}": "b" for t in range(4)})
     assert {"LayerNorm", "_tofu_layer_norm_apply"} <= list_operators(executor)

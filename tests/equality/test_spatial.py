@@ -6,7 +6,7 @@ import pytest
 
 import tofu
 from tests.equality.comparison import compare_split
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.shared.random_plans import feasible_axes
 from tests.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
 
@@ -15,7 +15,7 @@ from tests.shared.training import bind_partitioned, largest_error, random_values
 def test_a_softmax_at_every_position(workers):
     """MXNet divides its scale by the number of positions in single precision; each part uses the whole's quotient."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=4, name="conv")
-    model = Model(mx.sym.SoftmaxOutput(net, multi_output=True, name="softmax"), {"data": (1, 2, 9, 11)}, 4)
+    model = PlainModel(mx.sym.SoftmaxOutput(net, multi_output=True, name="softmax"), {"data": (1, 2, 9, 11)}, 4)
     compare_split(model, workers, {"softmax": "s0", "softmax_backward": "s0"}, tolerance=1e-12)
 
 
@@ -35,7 +35,7 @@ def test_average_pooling_with_position_dependent_divisors(space, window, workers
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=ones, num_filter=2, name="conv")
     net = mx.sym.Pooling(net, pool_type="avg", name="pool", **window)
     net = mx.sym.Convolution(mx.sym.tanh(net), kernel=ones, num_filter=2, name="last")
-    model = Model(mx.sym.MakeLoss(mx.sym.square(net), name="loss"), {"data": (1, 2, *space)}, 2)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.square(net), name="loss"), {"data": (1, 2, *space)}, 2)
     executor = compare_split(model, workers, {"pool": "y0", "pool_backward": "y0"})
     parts = {operator.name for operator in executor.partition.problem.graph.operators if operator.is_inner}
     assert {"pool/sum", "pool_backward/average2"} <= parts
@@ -49,7 +49,7 @@ def test_deconvolutions_of_volumes(axis):
     # MXNet adds this many gradients of one tensor in place.
     layers = [mx.sym.Deconvolution(data, num_filter=3, **window, name=f"up{i}") for i in range(9)]
     net = mx.sym.Group([mx.sym.MakeLoss(mx.sym.tanh(layer)) for layer in layers])
-    model = Model(net, {"data": (4, 4, 5, 3, 3)}, 4)
+    model = PlainModel(net, {"data": (4, 4, 5, 3, 3)}, 4)
     compare_split(model, 3, {f"up{i}_backward": axis for i in range(9)}, dtype="float32")
 
 
@@ -59,7 +59,7 @@ def test_a_deconvolution_of_a_given_output_shape(axis, workers):
     """MXNet's float32 kernels refuse it on one device; workers pass its padding."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=2, name="conv")
     net = mx.sym.Deconvolution(net, kernel=(4, 3), stride=(2, 3), target_shape=(11, 8), num_filter=4, name="up")
-    model = Model(mx.sym.MakeLoss(mx.sym.square(net)), {"data": (3, 2, 6, 3)}, 2)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.square(net)), {"data": (3, 2, 6, 3)}, 2)
     values, hints = random_values(model, "float64"), {"up": axis, "up_backward": axis}
     compare_split(model, workers, hints)
     executor = bind_partitioned(model, workers, "float32", hints=hints)
@@ -78,7 +78,7 @@ def test_upsampling_of_planes_of_several_sizes(mode, axis, workers):
         planes.append(mx.sym.Reshape(cells, shape=(0, channels, *space)))
     options = {"scale": 4, "sample_type": "nearest", "num_args": len(planes), "multi_input_mode": mode}
     net = mx.sym.UpSampling(*planes, name="up", **options)
-    model = Model(mx.sym.MakeLoss(mx.sym.square(mx.sym.sin(net))), {"data": (3, 2)}, 2)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.square(mx.sym.sin(net))), {"data": (3, 2)}, 2)
     compare_split(model, workers, {"up": axis, "up_backward": axis})
 
 
@@ -89,7 +89,7 @@ def test_im2col_and_col2im_by_rows(workers):
     data = mx.sym.broadcast_mul(mx.sym.Variable("data"), mx.sym.Variable("scale_weight", shape=(1, 1, 11, 1)))
     net = mx.sym.im2col(data, name="take", **window)
     net = mx.sym.col2im(mx.sym.sin(net), output_size=(11, 6), name="put", **window)
-    model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (1, 2, 11, 6)}, 2)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (1, 2, 11, 6)}, 2)
     compare_split(model, workers, dict.fromkeys(("take", "put", "take_backward", "put_backward"), "y0"), steps=2)
 
 
@@ -98,7 +98,7 @@ def test_elements_of_a_window_stay_together():
     window = {"kernel": (3, 1), "stride": (2, 2), "pad": (0, 1)}
     columns = mx.sym.Variable("columns_weight", shape=(2, 3, 4), dtype="float64")
     net = mx.sym.col2im(columns, output_size=(5, 2), name="put", **window)
-    model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {}, 2)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(net)), {}, 2)
     partition = bind_partitioned(model, 2, "float64").partition
     for name in ("put", "put_backward"):
         assert feasible_axes(partition, name) == ["b", "y0"]
@@ -111,7 +111,7 @@ def test_a_spatial_transformer_by_rows(workers):
     image, places = (mx.sym.Variable(name, shape=shape) for name, shape in (("weight", (2, 3, 7, 6)), ("loc", (2, 6))))
     options = {"target_shape": (7, 6), "transform_type": "affine", "sampler_type": "bilinear"}
     net = mx.sym.SpatialTransformer(image * mx.sym.Variable("data"), places, name="layer", **options)
-    model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (2, 3, 7, 6)}, 4)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (2, 3, 7, 6)}, 4)
     values = random_values(model, "float64")
     values["loc"] = np.array([[1, 0, 0, 0, 1, 0]] * 2, "float64")
     executor = compare_split(model, workers, {"layer": "y"}, values=values)
@@ -137,7 +137,7 @@ def test_a_deformable_convolution_in_space(name, axes, offsets):
     image = mx.sym.Variable("weight", shape=(2, 3, 7, 6)) * mx.sym.Variable("data")
     places = mx.sym.Variable("places_weight", shape=(2, 2 * cells, *space))
     net = mx.sym.contrib.DeformableConvolution(image, 3 * places, num_filter=4, name="layer", **window)
-    model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (2, 3, 7, 6)}, 4)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (2, 3, 7, 6)}, 4)
     values = random_values(model, "float64")
     if offsets == "zero":
         values["places_weight"] *= 0
@@ -209,5 +209,5 @@ def test_bilinear_resizing_by_rows_and_columns(attributes, axis, workers):
     if attributes.get("mode") == "like":
         inputs.append(mx.sym.Variable("size", shape=(1, 2, 6, 8)))
     net = mx.sym.contrib.BilinearResize2D(*inputs, name="layer", **attributes)
-    model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (1, 2, 7, 5)}, 4)
+    model = PlainModel(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (1, 2, 7, 5)}, 4)
     compare_split(model, workers, {"layer": axis} | ({} if len(inputs) > 1 else {"layer_backward": axis}))

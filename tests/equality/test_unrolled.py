@@ -6,7 +6,7 @@ import pytest
 
 import tofu
 from tests.equality.comparison import compare_split, list_operators
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.shared.training import all_shapes
 from tofu.errors import PlanError
 from tofu.plan import Plan
@@ -14,7 +14,7 @@ from tofu.plan import Plan
 TIME, BATCH, WIDTH, UNITS = 3, 4, 5, 6
 
 
-def recurrence(mode, layers=2, time=TIME, batch=BATCH, units=UNITS, **attributes) -> Model:
+def recurrence(mode, layers=2, time=TIME, batch=BATCH, units=UNITS, **attributes) -> PlainModel:
     """A fused RNN whose initial states have inferred shapes.
 
     The gradient of its data is requested, since MXNet's others are wrong without it.
@@ -26,7 +26,7 @@ def recurrence(mode, layers=2, time=TIME, batch=BATCH, units=UNITS, **attributes
     parameters = mx.sym.Variable("rnn_parameters")
     net = mx.sym.RNN(data, parameters, *begin, state_size=units, num_layers=layers, mode=mode, name="rnn", **attributes)
     losses = [mx.sym.MakeLoss(mx.sym.sin(output)) for output in net]
-    return Model(mx.sym.Group(losses), {"data": (time, batch, WIDTH)}, 2)
+    return PlainModel(mx.sym.Group(losses), {"data": (time, batch, WIDTH)}, 2)
 
 
 def draw(model):
@@ -96,7 +96,7 @@ def test_hints_choose_the_form():
     for hints, is_fused in (({"rnn": "b"}, True), ({cell: cells.operators[cell][0]}, False)):
         plan = tofu.partition(model.symbol, 2, unroll="cheaper", hints=hints, **model.shapes).plan
         assert ("rnn" in plan.operators) == is_fused
-    with pytest.raises(PlanError, match=r"unroll= is one of 'never', 'cheaper', 'always', not 'often'"):
+    with pytest.raises(PlanError, match=r"unroll= must be one of 'never', 'cheaper', 'always', not 'often'"):
         tofu.partition(model.symbol, 2, unroll="often")
     with pytest.raises(PlanError, match="nowhere"):
         tofu.partition(model.symbol, 2, unroll="cheaper", hints={"nowhere": "b"}, **model.shapes)

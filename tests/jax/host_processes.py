@@ -48,7 +48,7 @@ def run(scenarios: Sequence[Scenario], count: int, devices: int, seconds: float 
     Returns, for each scenario, the outcome in each process: {"returned": value} or {"failed": text}. Scenarios after a
     failed one still run, unless some process has not left it after `seconds`.
     """
-    port, encoded = find_port(), json.dumps([asdict(one) for one in scenarios])
+    port, encoded = find_port(), json.dumps([asdict(scenario) for scenario in scenarios])
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.jax.host_scenarios", *map(str, (process, count, devices, port)), encoded],

@@ -131,7 +131,7 @@ TRANSFORMATIONS = {
 
 
 @dataclass(frozen=True)
-class Case:
+class TransformationCase:
     """Function, its transformation, and how it is partitioned."""
 
     name: str
@@ -153,7 +153,7 @@ def draw_case(seed):
         options["memory_limit"] = r.choice(["1GiB", "1MB"])
     names = sorted(load_cases().keys() - {"any reduction"})  # JAX's derivative assumes that its first value is neutral
     name, transformation = r.choice(names), r.choice(list(TRANSFORMATIONS))
-    return Case(name, transformation, r.choice([2, 3, 4, 8]), options, r.random() < 0.4)
+    return TransformationCase(name, transformation, r.choice([2, 3, 4, 8]), options, r.random() < 0.4)
 
 
 def run_case(case):

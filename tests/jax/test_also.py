@@ -103,18 +103,18 @@ def test_a_decorated_step_is_planned_at_its_first_call():
 def test_a_decorated_method_has_its_instance_as_state():
     @jax.tree_util.register_dataclass
     @dataclass
-    class Model:
+    class DecoratedModel:
         weight: jax.Array
 
         @tofu.jax.partition(workers=2)
         def step(self, x):
-            return Model(self.weight * 2), (x @ self.weight).sum()
+            return DecoratedModel(self.weight * 2), (x @ self.weight).sum()
 
     weight = jnp.ones((8, 8))
-    following, total = Model(weight).step(weight)
+    following, total = DecoratedModel(weight).step(weight)
     np.testing.assert_array_equal(following.weight, weight * 2)
     assert float(total) == 512
-    assert Model.step.planned().plan.tensors["self/weight"] is not None
+    assert DecoratedModel.step.planned().plan.tensors["self/weight"] is not None
 
     class Trainer:
         step = tofu.jax.partition(lambda self, x: x, 2)

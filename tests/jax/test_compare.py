@@ -73,7 +73,7 @@ def test_the_batch_is_found_or_named():
     weights, (x, _), rate = make_arguments()
     assert split_arguments((weights, (x, x), rate)).batch == BATCH
     assert split_arguments((weights, (x, x), rate), WIDTH).batch == WIDTH
-    with pytest.raises(UnsupportedError, match=r"of extent 3, along which the batch could be split.*--batch N"):
+    with pytest.raises(UnsupportedError, match=r"The batch cannot be split: .* of extent 3.*--batch N"):
         split_arguments((weights, (x, x), rate), 3)
     with pytest.raises(UnsupportedError, match="--batch N"):
         split_arguments((weights, rate))

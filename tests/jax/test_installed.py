@@ -1,4 +1,4 @@
-"""Whether JAX is there, in a version that is supported."""
+"""JAX is installed in a supported version."""
 
 import pytest
 

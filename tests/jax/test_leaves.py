@@ -102,13 +102,13 @@ def test_arguments_may_be_passed_by_name():
 
 
 def test_other_leaves_are_refused():
-    class Module:
+    class OpaqueModule:
         """Stand for a module of flax.nnx, whose arrays JAX does not see."""
 
     with pytest.raises(
         UnsupportedError, match=r"use nnx\.split.*\n  - state/0 is of type .*Module\n  - x is of type numpy"
     ):
-        tofu.jax.partition(lambda state, x: state, 2, ([Module(), WEIGHT], np.array(["a", None])))
+        tofu.jax.partition(lambda state, x: state, 2, ([OpaqueModule(), WEIGHT], np.array(["a", None])))
 
 
 def test_a_state_that_changes_its_types_gives_a_warning():

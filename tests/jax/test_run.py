@@ -160,9 +160,9 @@ def test_overlapping_windows_are_summed_in_parts(axes, layout):
     replicas: dict[str, list[np.ndarray]] = {}
     for shard in found.addressable_shards:
         replicas.setdefault(str(shard.index), []).append(np.asarray(shard.data))
-    for first, *others in replicas.values():
-        for other in others:
-            np.testing.assert_array_equal(first, other)
+    for first, *equal in replicas.values():
+        for replica in equal:
+            np.testing.assert_array_equal(first, replica)
     assert_close(found, jax.jit(differentiate_pooling)(weights, x))
 
 

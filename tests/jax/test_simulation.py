@@ -34,7 +34,7 @@ def test_fused_operators_are_one_kernel():
     found = find_kernels(lambda x: (jnp.tanh(x) * 2, jnp.tanh(x) * 3), BATCH)
     assert list(found.values()) == [2 * BATCH_BYTES] * 2
     shared = find_kernels(lambda x: [y := jnp.tanh(x), y * 2, y * 3], BATCH)
-    assert list(shared.values()) == [2 * BATCH_BYTES] * 3  # what is costly is computed once
+    assert list(shared.values()) == [2 * BATCH_BYTES] * 3  # costly operators are computed once
 
 
 def test_simulate_and_advise():

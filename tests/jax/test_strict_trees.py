@@ -38,7 +38,7 @@ class Registered:
         return cls(*children)
 
 
-class Pair(NamedTuple):
+class StrictPair(NamedTuple):
     w: Any
     b: Any
 
@@ -79,7 +79,7 @@ def predict(params, x):
 
 def step(params, batch):
     def find_loss(w, b):
-        return jnp.mean((predict(Pair(w, b), batch[0]) - batch[1]) ** 2)
+        return jnp.mean((predict(StrictPair(w, b), batch[0]) - batch[1]) ** 2)
 
     loss, (w, b) = jax.value_and_grad(find_loss, (0, 1))(params.w, params.b)
     return type(params)(params.w - 0.1 * w, params.b - 0.1 * b), loss

@@ -35,6 +35,6 @@ def test_the_code_prints_what_the_page_shows(tmp_path):
     assert len(parts) == len(stated) == len(code)
     for lines, wanted in zip(parts, stated, strict=True):
         left = iter(lines)
-        missing = [line for line in wanted if not any(one.startswith(line) for one in left)]
+        missing = [line for line in wanted if not any(output.startswith(line) for output in left)]
         assert missing == [], "\n".join(lines)
     assert "<title>step: 8 workers</title>" in (tmp_path / "plan.html").read_text()

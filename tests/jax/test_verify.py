@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from tdl_ops.jax import DESCRIPTIONS
-from tdl_ops.jax.case import Case
+from tdl_ops.jax.case import PrimitiveCase
 from tdl_ops.jax.lacking import list_lacking
 from tofu import tdl
 from tofu.command_line.main import main
@@ -104,7 +104,7 @@ def test_a_wrong_local_call_is_found(monkeypatch):
 
 def test_double_counting_of_overlapping_parts_is_found(monkeypatch):
     """Overlapping parts are tried although 2 and 3 divide the extents."""
-    case = Case("even sizes", lambda x, w: x @ w, (4, 6), (6, 2))
+    case = PrimitiveCase("even sizes", lambda x, w: x @ w, (4, 6), (6, 2))
     wanted = list_wanted([case])[case.name]
     assert verify_case(case, wanted, search=False).problems == ()
     monkeypatch.setattr("tofu.jax.verify.parts.find_repeated_elements", lambda *_: [])

@@ -9,7 +9,7 @@ import mxnet as mx
 import numpy as np
 
 from tests.models.normalized import batch_norm, convolution, relu
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.models.recurrent import HIDDEN, STEPS, VOCABULARY
 
 LENGTH, UNITS, HEADS = 6, 16, 4
@@ -41,13 +41,13 @@ def embed_positions(tokens: Any, dtype: str) -> Any:
     return drop(mx.sym.LayerNorm(mx.sym.broadcast_add(words, positions), name="embedded"))
 
 
-def predict_tokens(net: Any, batch: int, **details: Any) -> Model:
+def predict_tokens(net: Any, batch: int, **details: Any) -> PlainModel:
     scores = dense(net, VOCABULARY, "decoder", flatten=False)
     shapes = {"tokens": (batch, LENGTH), "softmax_label": (batch, LENGTH)}
-    return Model(cross_entropy(scores, mx.sym.Variable("softmax_label")), shapes, VOCABULARY, **details)
+    return PlainModel(cross_entropy(scores, mx.sym.Variable("softmax_label")), shapes, VOCABULARY, **details)
 
 
-def transformer_encoder(dtype: str, batch: int = 8) -> Model:
+def transformer_encoder(dtype: str, batch: int = 8) -> PlainModel:
     """Return two layers with normalization after each half, over padded sequences. Nothing attends to tokens of class 0."""
     tokens = mx.sym.Variable("tokens")
     net = embed_positions(tokens, dtype)
@@ -70,7 +70,7 @@ def transformer_encoder(dtype: str, batch: int = 8) -> Model:
     return predict_tokens(net, batch)
 
 
-def gluon_language_model(dtype: str, batch: int = 8) -> Model:
+def gluon_language_model(dtype: str, batch: int = 8) -> PlainModel:
     """Return Gluon's fused LSTM with separate weights, and a decoder that shares the embedding."""
     layer = mx.gluon.rnn.LSTM(HIDDEN, num_layers=2, dropout=0, layout="NTC", input_size=HIDDEN, prefix="lstm_")
     layer.cast(dtype)
@@ -84,10 +84,10 @@ def gluon_language_model(dtype: str, batch: int = 8) -> Model:
     labels = mx.sym.Reshape(mx.sym.Variable("softmax_label"), shape=(-1,))
     shapes = {"tokens": (batch, STEPS), "softmax_label": (batch, STEPS)}
     shapes.update({state.name: (batch, 2, HIDDEN) for state in states})
-    return Model(cross_entropy(scores, labels), shapes, VOCABULARY)
+    return PlainModel(cross_entropy(scores, labels), shapes, VOCABULARY)
 
 
-def ssd(dtype: str, batch: int = 8) -> Model:
+def ssd(dtype: str, batch: int = 8) -> PlainModel:
     """Return a detector at three scales: losses over matched anchors with hard negatives, and detections."""
     net, scales = mx.sym.Variable("data"), []
     for i, filters in enumerate((6, 8, 10, 8)):
@@ -125,10 +125,10 @@ def ssd(dtype: str, batch: int = 8) -> Model:
     heads = [probabilities, loss, mx.sym.BlockGrad(target[2]), mx.sym.BlockGrad(detected)]
     shapes = {"data": (batch, 3, 32, 32), "boxes_label": (batch, 2, 5)}
     given = {"boxes_label": draw_boxes(batch, 2, classes - 1)}
-    return Model(mx.sym.Group(heads), shapes, classes, given=given, is_single_precision=True)
+    return PlainModel(mx.sym.Group(heads), shapes, classes, given=given, is_single_precision=True)
 
 
-def faster_rcnn(batch: int = 2) -> Model:
+def faster_rcnn(batch: int = 2) -> PlainModel:
     """Return a detector that pools and classifies proposed regions. Proposals have no gradient."""
     image, kept = 64, 12
     net = mx.sym.Variable("data")
@@ -149,7 +149,7 @@ def faster_rcnn(batch: int = 2) -> Model:
     losses = [mx.sym.MakeLoss(mx.sym.square(tensor), name=f"{tensor.name}_loss") for tensor in (scores, offsets)]
     shapes = {"data": (batch, 3, image, image), "image_label": (batch, 3), "softmax_label": (batch, kept)}
     given = {"image_label": np.array([[image, image, 1]] * batch)}
-    return Model(mx.sym.Group([classes, *losses]), shapes, 5, given=given, is_single_precision=True)
+    return PlainModel(mx.sym.Group([classes, *losses]), shapes, 5, given=given, is_single_precision=True)
 
 
 def draw_boxes(batch: int, objects: int, classes: int) -> np.ndarray:
@@ -181,12 +181,12 @@ def discriminate(images: Any) -> Any:
     return mx.sym.LogisticRegressionOutput(mx.sym.Flatten(net), mx.sym.Variable("real_label"), name="real")
 
 
-def generator(batch: int = 9) -> Model:
+def generator(batch: int = 9) -> PlainModel:
     """Return a generator that is trained through the discriminator."""
-    return Model(discriminate(generate(mx.sym.Variable("data"))), {"data": (batch, 10, 1, 1)}, 2)
+    return PlainModel(discriminate(generate(mx.sym.Variable("data"))), {"data": (batch, 10, 1, 1)}, 2)
 
 
-def unet(batch: int = 4) -> Model:
+def unet(batch: int = 4) -> PlainModel:
     """Return a U-Net, which classifies every pixel."""
 
     def twice(net: Any, filters: int, name: str) -> Any:
@@ -207,10 +207,10 @@ def unet(batch: int = 4) -> Model:
         net = twice(mx.sym.Concat(net, skipped[1 - i], dim=1), filters, f"level{i}")
     net = mx.sym.Convolution(net, kernel=(1, 1), num_filter=3, name="classes")
     loss = mx.sym.SoftmaxOutput(net, multi_output=True, normalization="valid", name="softmax")
-    return Model(loss, {"data": (batch, 3, 20, 24)}, 3)
+    return PlainModel(loss, {"data": (batch, 3, 20, 24)}, 3)
 
 
-APPLICATIONS: dict[str, Callable[[str], Model]] = {
+APPLICATIONS: dict[str, Callable[[str], PlainModel]] = {
     "transformer_encoder": transformer_encoder,
     "gluon_language_model": gluon_language_model,
     "ssd": ssd,

@@ -7,7 +7,7 @@ from typing import Any
 
 import mxnet as mx
 
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 
 
 def convolution(data: Any, filters: int, kernel: int, stride: int, name: str) -> Any:
@@ -36,7 +36,7 @@ def classify(net: Any, classes: int = 7) -> Any:
     return mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch")
 
 
-def resnet_v1(batch: int = 6) -> Model:
+def resnet_v1(batch: int = 6) -> PlainModel:
     """Return a ResNet with a bottleneck, stride, projection and a fixed gamma."""
     net = relu(batch_norm(convolution(mx.sym.Variable("data"), 8, 3, 1, "stem"), "bn", fix_gamma=True), "relu")
     for i, stride in enumerate((1, 2)):
@@ -46,10 +46,10 @@ def resnet_v1(batch: int = 6) -> Model:
         if i:
             net = batch_norm(convolution(net, 12, 1, stride, f"project{i}"), f"bn{i}p")
         net = relu(net + body, f"relu{i}")
-    return Model(classify(net), {"data": (batch, 3, 9, 9)}, 7)
+    return PlainModel(classify(net), {"data": (batch, 3, 9, 9)}, 7)
 
 
-def resnet_v2(batch: int = 7) -> Model:
+def resnet_v2(batch: int = 7) -> PlainModel:
     """Return a ResNet with normalization and activation before the convolutions, and normalized data."""
     net = batch_norm(mx.sym.Variable("data"), "bn_data", fix_gamma=True)
     net = convolution(net, 6, 3, 1, "stem")
@@ -60,10 +60,10 @@ def resnet_v2(batch: int = 7) -> Model:
         body = convolution(body, 10, 1, 1, f"conv{i}c")
         net = body + (net if i else convolution(pre, 10, 1, stride, f"project{i}"))
     net = relu(batch_norm(net, "bn_last"), "relu_last")
-    return Model(classify(net), {"data": (batch, 3, 8, 8)}, 7)
+    return PlainModel(classify(net), {"data": (batch, 3, 8, 8)}, 7)
 
 
-def wresnet(batch: int = 8, widening: int = 2) -> Model:
+def wresnet(batch: int = 8, widening: int = 2) -> PlainModel:
     """Return a small WResNet: a stem, then groups of bottlenecks with widened filters."""
     net = relu(batch_norm(convolution(mx.sym.Variable("data"), 4, 3, 2, "stem"), "bn"), "relu")
     net = mx.sym.Pooling(net, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", name="pool0")
@@ -76,10 +76,10 @@ def wresnet(batch: int = 8, widening: int = 2) -> Model:
             body = relu(body, f"relu{name}") if layer < 2 else body
         net = batch_norm(convolution(net, outer, 1, 1 + group, f"project{group}"), f"bnp{group}")
         net = relu(net + body, f"relu{group}")
-    return Model(classify(net), {"data": (batch, 3, 16, 16)}, 7)
+    return PlainModel(classify(net), {"data": (batch, 3, 16, 16)}, 7)
 
 
-def layer_norm_block(batch: int = 6) -> Model:
+def layer_norm_block(batch: int = 6) -> PlainModel:
     """Return the dense half of a Transformer layer, normalized over features, then over positions."""
     data = mx.sym.Variable("data")
     net = mx.sym.LayerNorm(data, eps=1e-4, name="ln0")
@@ -88,10 +88,10 @@ def layer_norm_block(batch: int = 6) -> Model:
     net = mx.sym.FullyConnected(net, num_hidden=12, flatten=False, no_bias=True, name="out")
     net = mx.sym.LayerNorm(net + data, axis=1, name="ln1")
     net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=5, name="fc")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 8, 12)}, 5)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 8, 12)}, 5)
 
 
-def attention(batch: int = 6) -> Model:
+def attention(batch: int = 6) -> PlainModel:
     """Return one head of attention, and a log-softmax under a loss."""
     data = mx.sym.Variable("data")
     query, key, value = (
@@ -103,10 +103,10 @@ def attention(batch: int = 6) -> Model:
     net = mx.sym.batch_dot(weights, value, name="attended")
     net = mx.sym.FullyConnected(net, num_hidden=9, flatten=False, name="out")
     logarithms = mx.sym.log_softmax(net, axis=2, name="logarithms")
-    return Model(mx.sym.MakeLoss(0 - mx.sym.mean(logarithms), name="loss"), {"data": (batch, 9, 8)}, 9)
+    return PlainModel(mx.sym.MakeLoss(0 - mx.sym.mean(logarithms), name="loss"), {"data": (batch, 9, 8)}, 9)
 
 
-NORMALIZED: dict[str, Callable[[], Model]] = {
+NORMALIZED: dict[str, Callable[[], PlainModel]] = {
     "resnet_v1": resnet_v1,
     "resnet_v2": resnet_v2,
     "wresnet": wresnet,

@@ -11,7 +11,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Model:
+class PlainModel:
     """A symbol with the shapes of its inputs and the range of its integer labels.
 
     `given` are inputs that are not drawn. `is_single_precision` is set if MXNet has kernels for single precision only.
@@ -24,17 +24,17 @@ class Model:
     is_single_precision: bool = False
 
 
-def mlp(batch: int = 12) -> Model:
+def mlp(batch: int = 12) -> PlainModel:
     """Return three layers with biases."""
     net = mx.sym.Variable("data")
     for i, width in enumerate((18, 13)):
         net = mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{i}")
         net = mx.sym.Activation(net, act_type="relu" if i % 2 else "tanh", name=f"act{i}")
     net = mx.sym.FullyConnected(net, num_hidden=10, name="out")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 17)}, 10)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 17)}, 10)
 
 
-def shared_mlp(batch: int = 10, depth: int = 10) -> Model:
+def shared_mlp(batch: int = 10, depth: int = 10) -> PlainModel:
     """Return a deep MLP whose layers share two weights, so that gradients are sums (chains of _grad_add)."""
     width = 16
     weights = [mx.sym.Variable("even_weight"), mx.sym.Variable("odd_weight")]
@@ -47,10 +47,10 @@ def shared_mlp(batch: int = 10, depth: int = 10) -> Model:
         net = mx.sym.Activation(net, act_type="tanh", name=f"act{i}")
         net = 0.5 * net + skip
     net = mx.sym.FullyConnected(net, num_hidden=9, no_bias=True, name="out")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 14)}, 9)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 14)}, 9)
 
 
-def plain_cnn(batch: int = 9) -> Model:
+def plain_cnn(batch: int = 9) -> PlainModel:
     """Return strided, dilated and grouped convolutions, both poolings, and dense layers."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=12, pad=(1, 1), name="conv0")
     net = mx.sym.LeakyReLU(net, act_type="leaky", slope=0.1, name="act0")
@@ -60,11 +60,11 @@ def plain_cnn(batch: int = 9) -> Model:
     net = mx.sym.Convolution(net, kernel=(3, 3), num_filter=10, dilate=(2, 2), pad=(2, 2), no_bias=True, name="conv2")
     net = mx.sym.Pooling(net, kernel=(3, 3), stride=(1, 1), pad=(1, 1), pool_type="avg", name="pool2")
     net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=11, name="fc")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 5, 13, 13)}, 11)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 5, 13, 13)}, 11)
 
 
-def residual_cnn(batch: int = 8, filters: int = 8, blocks: int = 2) -> Model:
-    """Return residual blocks without normalization, one of them strided with a projection."""
+def residual_cnn(batch: int = 8, filters: int = 8, blocks: int = 2) -> PlainModel:
+    """Return residual blocks without normalization. One block is strided, with a projection."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=filters, name="stem")
     for i in range(blocks):
         stride = (2, 2) if i else (1, 1)
@@ -82,10 +82,10 @@ def residual_cnn(batch: int = 8, filters: int = 8, blocks: int = 2) -> Model:
         net = net + body
     net = mx.sym.Pooling(net, global_pool=True, kernel=(1, 1), pool_type="avg", name="pool")
     net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=10, name="fc")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 3, 9, 9)}, 10)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 3, 9, 9)}, 10)
 
 
-MODELS: dict[str, Callable[[], Model]] = {
+MODELS: dict[str, Callable[[], PlainModel]] = {
     "mlp": mlp,
     "shared_mlp": shared_mlp,
     "plain_cnn": plain_cnn,
@@ -93,10 +93,10 @@ MODELS: dict[str, Callable[[], Model]] = {
 }
 
 
-def upsampling_cnn(batch: int = 4) -> Model:
-    """Return a deconvolution and a global maximum pooling, for which oneDNN has special kernels."""
+def upsampling_cnn(batch: int = 4) -> PlainModel:
+    """Return a deconvolution and a global maximum pooling. oneDNN has special kernels for both."""
     net = mx.sym.Deconvolution(mx.sym.Variable("data"), kernel=(3, 3), stride=(2, 2), num_filter=6, name="up")
     net = mx.sym.Convolution(net, kernel=(3, 3), pad=(1, 1), num_filter=6, name="conv")
     net = mx.sym.Pooling(net, global_pool=True, kernel=(1, 1), pool_type="max", name="pool")
     net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=5, name="fc")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 6, 5, 5)}, 5)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 6, 5, 5)}, 5)

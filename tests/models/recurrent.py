@@ -7,7 +7,7 @@ from typing import Any
 
 import mxnet as mx
 
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 
 STEPS, VOCABULARY, EMBEDDED, HIDDEN = 6, 11, 7, 10
 CELLS = {"lstm": mx.rnn.LSTMCell, "gru": mx.rnn.GRUCell, "rnn": mx.rnn.RNNCell}
@@ -28,12 +28,12 @@ def predict_words(outputs: Any, width: int) -> Any:
     return mx.sym.SoftmaxOutput(words, labels, name="softmax")
 
 
-def language_model(cell: Any, batch: int, dtype: str, states: list[Any], width: int = HIDDEN) -> Model:
+def language_model(cell: Any, batch: int, dtype: str, states: list[Any], width: int = HIDDEN) -> PlainModel:
     """Return embedding, unrolled cell, projection and softmax. The begin states are inputs."""
     outputs, _ = cell.unroll(STEPS, inputs=embed(dtype), begin_state=states, merge_outputs=True, layout="NTC")
     shapes = {"tokens": (batch, STEPS), "softmax_label": (batch, STEPS)}
     shapes.update({state.name: (batch, HIDDEN) for state in states})
-    return Model(predict_words(outputs, width), shapes, VOCABULARY)
+    return PlainModel(predict_words(outputs, width), shapes, VOCABULARY)
 
 
 def stack(kind: str, layers: int = 2) -> Any:
@@ -44,13 +44,13 @@ def stack(kind: str, layers: int = 2) -> Any:
     return cell
 
 
-def stacked(kind: str, dtype: str, batch: int = 9) -> Model:
+def stacked(kind: str, dtype: str, batch: int = 9) -> PlainModel:
     """Return two layers of a cell."""
     cell = stack(kind)
     return language_model(cell, batch, dtype, cell.begin_state(func=mx.sym.Variable))
 
 
-def bidirectional(dtype: str, batch: int = 9, layers: int = 1) -> Model:
+def bidirectional(dtype: str, batch: int = 9, layers: int = 1) -> PlainModel:
     """Return layers of bidirectional GRU."""
     cell = mx.rnn.SequentialRNNCell()
     for i in range(layers):
@@ -59,7 +59,7 @@ def bidirectional(dtype: str, batch: int = 9, layers: int = 1) -> Model:
     return language_model(cell, batch, dtype, cell.begin_state(func=mx.sym.Variable), 2 * HIDDEN)
 
 
-def residual(dtype: str, batch: int = 9) -> Model:
+def residual(dtype: str, batch: int = 9) -> PlainModel:
     """Return an LSTM with a residual upper layer, whose last time step is classified."""
     cell = stack("lstm", 1)
     cell.add(mx.rnn.ResidualCell(mx.rnn.LSTMCell(HIDDEN, prefix="upper_")))
@@ -67,10 +67,10 @@ def residual(dtype: str, batch: int = 9) -> Model:
     outputs, _ = cell.unroll(STEPS, inputs=embed(dtype), begin_state=states, merge_outputs=False, layout="NTC")
     net = mx.sym.FullyConnected(outputs[-1], num_hidden=VOCABULARY, name="word")
     shapes = {"tokens": (batch, STEPS), **{state.name: (batch, HIDDEN) for state in states}}
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), shapes, VOCABULARY)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), shapes, VOCABULARY)
 
 
-def gluon(kind: str, dtype: str, batch: int = 9) -> Model:
+def gluon(kind: str, dtype: str, batch: int = 9) -> PlainModel:
     """Return two layers of one of Gluon's cells."""
     cell = mx.gluon.rnn.HybridSequentialRNNCell(prefix=f"{kind}_")
     for i in range(2):
@@ -81,7 +81,7 @@ def gluon(kind: str, dtype: str, batch: int = 9) -> Model:
     return language_model(cell, batch, dtype, states)
 
 
-def fused(dtype: str, batch: int = 9) -> Model:
+def fused(dtype: str, batch: int = 9) -> PlainModel:
     """Return MXNet's fused operator: two layers of LSTM in one node, over (steps, batch, EMBEDDED)."""
     states = ("state", "cell_state")  # (batch, layers, HIDDEN)
     inputs = [mx.sym.SwapAxis(i, dim1=0, dim2=1) for i in (embed(dtype), *map(mx.sym.Variable, states))]
@@ -90,7 +90,7 @@ def fused(dtype: str, batch: int = 9) -> Model:
     outputs = mx.sym.SwapAxis(net, dim1=0, dim2=1)
     shapes = {"tokens": (batch, STEPS), "softmax_label": (batch, STEPS)}
     shapes.update(dict.fromkeys(states, (batch, 2, HIDDEN)))
-    return Model(predict_words(outputs, HIDDEN), shapes, VOCABULARY)
+    return PlainModel(predict_words(outputs, HIDDEN), shapes, VOCABULARY)
 
 
 class CoupledCell(mx.rnn.BaseRNNCell):
@@ -117,12 +117,12 @@ class CoupledCell(mx.rnn.BaseRNNCell):
         return state * seen, [state]
 
 
-def own_cell(dtype: str, batch: int = 9) -> Model:
+def own_cell(dtype: str, batch: int = 9) -> PlainModel:
     """Return a model of a user's cell."""
     return language_model(CoupledCell("own_"), batch, dtype, [mx.sym.Variable("begin_state")])
 
 
-def attention_decoder(dtype: str, batch: int = 9, steps: int = 9) -> Model:
+def attention_decoder(dtype: str, batch: int = 9, steps: int = 9) -> PlainModel:
     """Return a decoder with additive attention to an embedded source, and a loss at every time step.
 
     MXNet adds the gradients of more than eight readers in a chain.
@@ -141,10 +141,10 @@ def attention_decoder(dtype: str, batch: int = 9, steps: int = 9) -> Model:
         outputs.append(state)
     stacked_outputs = mx.sym.concat(*(mx.sym.expand_dims(output, axis=1) for output in outputs), dim=1)
     shapes = {"tokens": (batch, STEPS), "softmax_label": (batch, steps), "begin_state": (batch, HIDDEN)}
-    return Model(predict_words(stacked_outputs, HIDDEN), shapes, VOCABULARY)
+    return PlainModel(predict_words(stacked_outputs, HIDDEN), shapes, VOCABULARY)
 
 
-RECURRENT_MODELS: dict[str, Callable[[str], Model]] = {
+RECURRENT_MODELS: dict[str, Callable[[str], PlainModel]] = {
     "lstm": lambda dtype: stacked("lstm", dtype),
     "gru": lambda dtype: stacked("gru", dtype),
     "rnn": lambda dtype: stacked("rnn", dtype),

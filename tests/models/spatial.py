@@ -10,21 +10,23 @@ from typing import Any
 
 import mxnet as mx
 
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 
 
 def tanh(data: Any) -> Any:
     return mx.sym.Activation(data, act_type="tanh")
 
 
-def fit_elements(net: Any, channels: int, space: int, shapes: dict[str, tuple[int, ...]]) -> Model:
+def fit_elements(net: Any, channels: int, space: int, shapes: dict[str, tuple[int, ...]]) -> PlainModel:
     """Return a regression for every channel of every element."""
     net = mx.sym.Convolution(net, kernel=(1,) * space, num_filter=channels, name="last")
     loss = mx.sym.mean(mx.sym.square(net - mx.sym.Variable("label")), name="mean")
-    return Model(mx.sym.Group([mx.sym.MakeLoss(loss, name="loss"), mx.sym.BlockGrad(net, name="cells")]), shapes, 3)
+    return PlainModel(
+        mx.sym.Group([mx.sym.MakeLoss(loss, name="loss"), mx.sym.BlockGrad(net, name="cells")]), shapes, 3
+    )
 
 
-def image(batch: int = 1) -> Model:
+def image(batch: int = 1) -> PlainModel:
     """Return a model of height and width, with every kind of window."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=3, name="odd")
     net = tanh(mx.sym.Convolution(net, kernel=(4, 2), stride=(2, 1), pad=(1, 1), num_filter=2, name="even"))
@@ -39,7 +41,7 @@ def image(batch: int = 1) -> Model:
     return fit_elements(net, 4, 2, {"data": (batch, 2, 17, 19)})
 
 
-def sequence(batch: int = 1) -> Model:
+def sequence(batch: int = 1) -> PlainModel:
     """Return a model of time."""
     net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(5,), dilate=(3,), pad=(6,), num_filter=3, name="dilated")
     net = mx.sym.Pooling(
@@ -51,7 +53,7 @@ def sequence(batch: int = 1) -> Model:
     return fit_elements(net, 3, 1, {"data": (batch, 2, 41)})
 
 
-def volume(batch: int = 1) -> Model:
+def volume(batch: int = 1) -> PlainModel:
     """Return a model of depth, height and width. MXNet has no deconvolution in three dimensions."""
     net = mx.sym.Convolution(
         mx.sym.Variable("data"), kernel=(2, 3, 2), stride=(1, 1, 1), pad=(1, 1, 1), num_filter=2, name="mixed"
@@ -62,4 +64,4 @@ def volume(batch: int = 1) -> Model:
     return fit_elements(net, 3, 3, {"data": (batch, 1, 9, 8, 8)})
 
 
-SPATIAL: dict[str, Callable[[], Model]] = {"image": image, "sequence": sequence, "volume": volume}
+SPATIAL: dict[str, Callable[[], PlainModel]] = {"image": image, "sequence": sequence, "volume": volume}

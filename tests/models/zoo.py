@@ -9,7 +9,7 @@ from typing import Any
 
 import mxnet as mx
 
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 
 CLASSES = 7
 WIDTHS = ("num_filter", "num_hidden", "num_group")
@@ -24,12 +24,12 @@ class Zoo:
     batch: int = 9
     size: int = 48
 
-    def build(self, dtype: str) -> Model:
+    def build(self, dtype: str) -> PlainModel:
         """Return the network with a softmax over its classes. Dropout is off, since every device would draw its own numbers."""
         net = mx.gluon.model_zoo.vision.get_model(self.name, classes=CLASSES, prefix="net_")
         net = narrow(net(mx.sym.var("data", dtype=dtype)), self.narrowing)
         shapes = {"data": (self.batch, 3, self.size, self.size)}
-        return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), shapes, CLASSES)
+        return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), shapes, CLASSES)
 
 
 def narrow(symbol: Any, narrowing: int) -> Any:
@@ -59,4 +59,4 @@ NETWORKS = (
     Zoo("squeezenet1.1", batch=10),
 )
 
-GLUON_MODELS: dict[str, Callable[[str], Model]] = {network.name: network.build for network in NETWORKS}
+GLUON_MODELS: dict[str, Callable[[str], PlainModel]] = {network.name: network.build for network in NETWORKS}

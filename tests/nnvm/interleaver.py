@@ -7,7 +7,7 @@ memory what it would find if every entry had its own memory.
 SHAPE, READ, CHANGE, SPOIL = range(4)
 
 
-class Graph:
+class InterleavedGraph:
     """The columns of an engine view, node by node."""
 
     def __init__(self, view):
@@ -112,7 +112,7 @@ def changed(value, node):
 
 def is_always_right(view):
     """Return True if every order that the engine may choose gives every node its right inputs."""
-    graph = Graph(view)
+    graph = InterleavedGraph(view)
     owners = {}
     for node, entries in enumerate(graph.entries):
         for entry in entries:

@@ -6,7 +6,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tests.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
 
 WORKERS = 2
@@ -22,14 +22,14 @@ def normalize(data: mx.sym.Symbol, name: str) -> mx.sym.Symbol:
     return mx.sym.Activation(data, act_type="tanh", name=f"{name}_act")
 
 
-def two_layers(channels: int, is_read_outside: bool = False) -> Model:
+def two_layers(channels: int, is_read_outside: bool = False) -> PlainModel:
     first = convolve(mx.sym.Variable("data"), "a", channels)
     data = normalize(first, "a")
     data = normalize(convolve(data, "b", channels) + data, "b")
     data = mx.sym.FullyConnected(mx.sym.Flatten(data), num_hidden=5, name="fc")
     symbol = mx.sym.SoftmaxOutput(data, name="softmax")
     symbol = mx.sym.Group([symbol, mx.sym.BlockGrad(first)]) if is_read_outside else symbol
-    return Model(symbol, {"data": (4, 3, 8, 8)}, 5)
+    return PlainModel(symbol, {"data": (4, 3, 8, 8)}, 5)
 
 
 def list_free(executor) -> set[str]:

@@ -68,7 +68,7 @@ def test_nodes_without_a_fetch_worker_or_context_are_refused(reader, devices, me
 def test_arguments_have_to_be_on_their_worker():
     graph, head = fetch_graph()
     arrays = {"a": mx.nd.ones((2,), mx.cpu(0)), "b": mx.nd.ones((2,), mx.cpu(0))}
-    with pytest.raises(RuntimeError, match="b was bound to another context than that of its worker, d1"):
+    with pytest.raises(RuntimeError, match="b was bound to a context that is not its worker's, d1"):
         graph.symbol(head).bind(mx.cpu(1000), args=arrays, grad_req="null", group2ctx=contexts(2))
 
 

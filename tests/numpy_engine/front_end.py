@@ -22,7 +22,7 @@ class NumpyFrontEnd:
         return False
 
 
-class Step:
+class NumpyStep:
     """Training step under construction. Tensors are positions; operators run in the current `phase`."""
 
     def __init__(self):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.numpy_engine.front_end import Step
+from tests.numpy_engine.front_end import NumpyStep
 from tofu.graph import Phase
 
 RATE = 0.25
@@ -10,7 +10,7 @@ RATE = 0.25
 
 def perceptron(batch=24, inputs=20, hidden=36, classes=12, has_updates=False):
     """Return two layers, their loss and all gradients; the runner or operators of the step update the weights."""
-    step = Step()
+    step = NumpyStep()
     data, labels = step.input("data", batch, inputs), step.input("labels", batch, classes)
     weights = [step.variable("weight0", hidden, inputs), step.variable("weight1", classes, hidden)]
     biases = [step.variable("bias0", hidden), step.variable("bias1", classes)]
@@ -49,7 +49,7 @@ def wide_perceptron():
 
 def deep_perceptron(layers, batch=160, width=160, odd=None):
     """Return equal layers with their gradients; the `odd` layer has no activation."""
-    step = Step()
+    step = NumpyStep()
     flows = [step.input("data", batch, width)]
     weights, biases, products = [], [], []
     for layer in range(layers):
@@ -74,7 +74,7 @@ def deep_perceptron(layers, batch=160, width=160, odd=None):
 
 def convolutions(batch=8, channels=6, length=21, classes=8):
     """Return two convolutions with different padding, and their gradients; the first weight is used twice."""
-    step = Step()
+    step = NumpyStep()
     data, labels = step.input("data", batch, channels, length), step.input("labels", batch, classes)
     first, last = step.variable("first", channels, channels, 3), step.variable("last", classes, channels, 4)
     wide = step.apply("tanh", "wide", step.apply("convolve", "convolve0", data, first, pad=1))
@@ -101,7 +101,7 @@ def convolutions(batch=8, channels=6, length=21, classes=8):
 
 
 def moved_elements(rows=16, columns=18):
-    step = Step()
+    step = NumpyStep()
     left, right = step.input("left", rows, columns), step.input("right", rows, columns - 4)
     positions = step.input("positions", 24)
     both = step.apply("join", "both", left, step.apply("tanh", "activation", right))

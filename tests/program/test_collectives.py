@@ -27,7 +27,7 @@ from tofu.program.collectives import (
     find_rounds,
     recognize,
 )
-from tofu.program.lockstep import Lockstep, Read, Transfer, Value
+from tofu.program.lockstep import Lockstep, ProgramValue, Read, Transfer
 from tofu.program.lockstep import TransferPiece as Piece
 
 SHAPE = (24, 24)
@@ -85,7 +85,9 @@ def make_program(held, wanted, factors, summed=()):
             begin = tuple(b - a for (a, _), (b, _) in zip(own, common, strict=True))
             pieces.append(Piece(reader, begin, tuple(e - b for b, e in common), tuple(reads)))
     transfer = Transfer(1, (0,), tuple(pieces))
-    return Lockstep(GRAPH, factors, (Value(0, held), Value(0, wanted)), {0: 1}, {}, {1: transfer}, ()), transfer
+    return Lockstep(
+        GRAPH, factors, (ProgramValue(0, held), ProgramValue(0, wanted)), {0: 1}, {}, {1: transfer}, ()
+    ), transfer
 
 
 def list_next_layouts(layout, factors, cells):
@@ -185,14 +187,14 @@ def test_a_transfer_of_other_elements_is_found():
 
 
 def test_every_collective_is_checked_and_run():
-    kinds = {one.__name__ for one in CHECKED}
+    kinds = {collective.__name__ for collective in CHECKED}
     assert {*kinds, "Exchange"} == {name.strip() for name in Collective.split("|")}
-    assert kinds == {one.__name__ for one in RULES}
+    assert kinds == {collective.__name__ for collective in RULES}
 
 
 def test_a_repeated_addend_is_not_a_reduction():
     program, transfer = make_program(split_boxes((REPLICATED, 0), (2, 2)), split_boxes((1, 0), (2, 2)), (2, 2), (0,))
-    assert not any(isinstance(one, Exchange) for one in recognize(program, transfer))
+    assert not any(isinstance(collective, Exchange) for collective in recognize(program, transfer))
     first, *others = transfer.pieces
     repeated = first._replace(reads=(first.reads[0],) * 2)
     (exchange,) = recognize(program, replace(transfer, pieces=(repeated, *others)))

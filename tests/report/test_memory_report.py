@@ -134,18 +134,6 @@ def test_tables_and_plots(tmp_path):
         plot_memory(report, tmp_path / "memory.xyz")
 
 
-def test_wrong_calls_are_refused():
-    model = mlp()
-    with pytest.raises(tofu.TofuError, match="needs the shapes of the inputs"):
-        tofu.memory_report(model.symbol, 2)
-    with pytest.raises(tofu.TofuError, match=r"MXNet has no optimizer 'sdg' \(did you mean sgd\?\)"):
-        tofu.memory_report(model.symbol, 2, optimizer="sdg", optimizer_params={}, **model.shapes)
-    with pytest.raises(tofu.TofuError, match="optimizer= is a name, for example 'adam', not Adam"):
-        tofu.memory_report(model.symbol, 2, optimizer=mx.optimizer.Adam(), **model.shapes)
-    with pytest.raises(tofu.PlanError, match="There is no plan yet"):
-        tofu.memory_report(tofu.partition(model.symbol, 2))
-
-
 def test_optimizer_states_of_another_shape():
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, no_bias=True, name="fc")
     options = {"optimizer": "groupadagrad", "optimizer_params": {"learning_rate": 0.1}}

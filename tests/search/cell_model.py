@@ -26,9 +26,9 @@ class CellModel:
     def _split(self, extents, choice, worker):
         """Return the worker's indices of every dimension."""
         parts = [list(range(e)) for e in extents]
-        for step, dimension in enumerate(choice):
+        for round_, dimension in enumerate(choice):
             if dimension >= 0:
-                parts[dimension] = take_part(parts[dimension], worker[step], self.factors[step])
+                parts[dimension] = take_part(parts[dimension], worker[round_], self.factors[round_])
         return parts
 
     def list_feasible(self, extents, choice):
@@ -114,7 +114,7 @@ class CellModel:
             return sum(len(cells & regions[w]) for w in same)
 
         shards = {w: self.find_shard(info.shape, layout, w) for w in self.workers}
-        copied = [step for step, dimension in enumerate(layout) if dimension < 0]
+        copied = [round_ for round_, dimension in enumerate(layout) if dimension < 0]
         if not (copied and REDUCE in fates and (self.spec.stages_small_sums or not info.replicable)):
             return info.item_bytes * sum(sum_here(w, shards[w]) for w in self.workers)
         total = 0
@@ -128,8 +128,8 @@ class CellModel:
         parts = list(self.split(shape, layout, worker))
         smallest = [min(len(self.split(shape, layout, w)[d]) for w in self.workers) for d in range(len(shape))]
         longest = smallest.index(max(smallest))
-        for step in copied:
-            parts[longest] = take_part(parts[longest], worker[step], self.factors[step])
+        for round_ in copied:
+            parts[longest] = take_part(parts[longest], worker[round_], self.factors[round_])
         return set(product(*parts))
 
     def list_incidences(self):

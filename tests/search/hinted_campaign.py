@@ -36,7 +36,7 @@ MOST_HINTS = 4
 
 
 @dataclass(frozen=True)
-class Case:
+class HintedGraph:
     """Problem and its hints; `is_free` lets the search replicate any tensor."""
 
     problem: object
@@ -70,7 +70,7 @@ def draw_case(seed, rules):
         rates = tuple(rng.choice((1e6, 1e7, 1e9)) for _ in factors)
         waits = tuple(rng.choice((0.0, 5.0)) for _ in factors)
         problem = problem.arrange(Arrangement(factors, rates, waits if any(waits) else ()))
-    return Case(problem, draw_hints(problem, rng, rng.randint(0, MOST_HINTS)), rng.random() < 0.15)
+    return HintedGraph(problem, draw_hints(problem, rng, rng.randint(0, MOST_HINTS)), rng.random() < 0.15)
 
 
 def draw_hints(problem, rng, count, kept=()):
@@ -86,15 +86,15 @@ def draw_hints(problem, rng, count, kept=()):
 
 def draw_hint(problem, rng, kind, position):
     """Return a choice for each round, some of them left free."""
-    steps, history = [], []
+    rounds, history = [], []
     keeps_open = rng.random() < 0.4
     for _ in problem.factors:
         feasible = _core.feasible_choices(problem.native, list(problem.factors), kind, position, history)
         choice = -1 if rng.random() < 0.05 else rng.choice(feasible)
         history.append(choice)
         named = choice if kind == "tensor" or choice < 0 else problem.accesses[position].axes[choice]
-        steps.append(... if keeps_open and rng.random() < 0.5 else None if choice < 0 else named)
-    return steps
+        rounds.append(... if keeps_open and rng.random() < 0.5 else None if choice < 0 else named)
+    return rounds
 
 
 def tie_parts(case, fixed):
@@ -163,9 +163,11 @@ def judge_refusal(case, fixed, error):
 
 
 def honours(choices, fixed):
-    pairs = [(choices.operators[o], steps) for o, steps in fixed.operators.items()]
-    pairs += [(choices.tensors[t], steps) for t, steps in fixed.tensors.items()]
-    return all(wanted in (FREE, taken) for choice, steps in pairs for taken, wanted in zip(choice, steps, strict=True))
+    pairs = [(choices.operators[o], rounds) for o, rounds in fixed.operators.items()]
+    pairs += [(choices.tensors[t], rounds) for t, rounds in fixed.tensors.items()]
+    return all(
+        wanted in (FREE, taken) for choice, rounds in pairs for taken, wanted in zip(choice, rounds, strict=True)
+    )
 
 
 def list_rivals(case, solution, fixed, rng):
@@ -198,10 +200,10 @@ def asks_more(case, fixed, more, choices):
         ("tensor", more.tensors.keys() - fixed.tensors.keys(), choices.tensors),
     )
     return any(
-        choice not in _core.feasible_choices(native, factors, kind, position, list(rows[position][:step]))
+        choice not in _core.feasible_choices(native, factors, kind, position, list(rows[position][:round_]))
         for kind, added, rows in asked
         for position in added
-        for step, choice in enumerate(rows[position])
+        for round_, choice in enumerate(rows[position])
     )
 
 

@@ -22,12 +22,13 @@ class TensorSpec:
 
 
 @dataclass
-class Read:
+class RandomRead:
     tensor: int
     rows: list
     addend_axes: list = field(default_factory=list)
     fill: float = 0.0
     is_read: bool = True
+    is_held: bool = False  # written in place
     absent: tuple | None = None  # (dimension, row) of one that the tensor lacks
 
 
@@ -81,7 +82,7 @@ class GraphSpec:
         for o in self.operators:
             graph.add_operator(
                 o.extents,
-                [(r.tensor, r.rows, r.addend_axes, r.fill, False, r.is_read) for r in o.reads],
+                [(r.tensor, r.rows, r.addend_axes, r.fill, r.is_held, r.is_read) for r in o.reads],
                 [(w.tensor, w.rows, w.combine) for w in o.written],
                 o.phase,
                 o.group,
@@ -107,9 +108,9 @@ def matmul(spec, x, w, bias=None, replicable=False, **rest):
     """Add y[b, o] = sum over i of x[b, i] * w[o, i] + bias[o]; axes b, o, i."""
     (batch, inner), outer = spec.tensors[x].shape, spec.tensors[w].shape[0]
     y = spec.tensor((batch, outer), replicable)
-    reads = [Read(x, [row(0), row(2)]), Read(w, [row(1), row(2)])]
+    reads = [RandomRead(x, [row(0), row(2)]), RandomRead(w, [row(1), row(2)])]
     if bias is not None:
-        reads.append(Read(bias, [row(1)], [2]))
+        reads.append(RandomRead(bias, [row(1)], [2]))
     spec.operator([batch, outer, inner], reads, [Written(y, [row(0), row(1)], [CONCAT, CONCAT, REDUCE])], **rest)
     return y
 
@@ -120,7 +121,7 @@ def elementwise(spec, inputs, **rest):
     rows = [row(d) for d in range(len(shape))]
     spec.operator(
         shape,
-        [Read(t, rows) for t in inputs],
+        [RandomRead(t, rows) for t in inputs],
         [Written(y, rows, [CONCAT] * len(shape))],
         label=ELEMENTWISE_LABEL,
         **rest,
@@ -134,7 +135,7 @@ def convolution(spec, x, kernel, stride, pad, filters, **rest):
     out = (length + 2 * pad - kernel) // stride + 1
     w, y = spec.tensor((filters, channels, kernel)), spec.tensor((batch, filters, out))
     halo = row((3, stride), lower=-pad, upper=kernel - pad)
-    reads = [Read(x, [row(0), row(2), halo], fill=-7.0), Read(w, [row(1), row(2), row()])]
+    reads = [RandomRead(x, [row(0), row(2), halo], fill=-7.0), RandomRead(w, [row(1), row(2), row()])]
     spec.operator(
         [batch, filters, channels, out],
         reads,
@@ -148,7 +149,7 @@ def data_gradient(spec, dy, kernel, stride, pad, length, **rest):
     """Add dx[b, s * stride + k - pad] += dy[b, s] * w[k]; axes b, s: parts along s overlap."""
     batch, out = spec.tensors[dy].shape[0], spec.tensors[dy].shape[-1]
     dx = spec.tensor((batch, length))
-    reads = [Read(dy, [row(0), *[row()] * (len(spec.tensors[dy].shape) - 2), row(1)])]
+    reads = [RandomRead(dy, [row(0), *[row()] * (len(spec.tensors[dy].shape) - 2), row(1)])]
     halo = row((1, stride), lower=-pad, upper=kernel - pad)
     spec.operator([batch, out], reads, [Written(dx, [row(0), halo], [CONCAT, OVERLAP_ADD])], **rest)
     return dx
@@ -161,7 +162,7 @@ def merge_dimensions(spec, x, **rest):
     merged, mirrored = row((0, size), 1), row((0, -1), lower=groups - 1, upper=groups)
     spec.operator(
         [groups, size],
-        [Read(x, [row(0), row(1)])],
+        [RandomRead(x, [row(0), row(1)])],
         [Written(y, [merged], [CONCAT, CONCAT]), Written(z, [mirrored], [CONCAT, REDUCE])],
         **rest,
     )
@@ -175,7 +176,7 @@ def statistics(spec, x, replicable, **rest):
     rows = [row(d) for d in range(len(shape))]
     spec.operator(
         shape,
-        [Read(x, rows)],
+        [RandomRead(x, rows)],
         [
             Written(mean, [row(1)], [REDUCE, CONCAT] + [REDUCE] * (len(shape) - 2)),
             Written(y, rows, [CONCAT] * len(shape)),
@@ -189,7 +190,7 @@ def concatenate(spec, a, b, **rest):
     """Add y[i, c] over the columns of a, then of b, which no kernel computes in parts; axes i, c."""
     (n, ca), cb = spec.tensors[a].shape, spec.tensors[b].shape[1]
     y = spec.tensor((n, ca + cb))
-    reads = [Read(a, [row(0), row(1)]), Read(b, [row(0), row(1, lower=-ca, upper=1 - ca)])]
+    reads = [RandomRead(a, [row(0), row(1)]), RandomRead(b, [row(0), row(1, lower=-ca, upper=1 - ca)])]
     written = [Written(y, [row(0), row(1)], [CONCAT, CONCAT])]
     spec.operator([n, ca + cb], reads, written, fetched=[1], **rest)
     return y
@@ -200,7 +201,7 @@ def cut_columns(spec, x, at, **rest):
     n, c = spec.tensors[x].shape
     parts = [(spec.tensor((n, end - begin)), begin) for begin, end in ((0, at), (at, c))]
     written = [Written(y, [row(0), row(1, lower=-b, upper=1 - b)], [CONCAT, CONCAT]) for y, b in parts]
-    spec.operator([n, c], [Read(x, [row(0), row(1)])], written, fetched=[1], **rest)
+    spec.operator([n, c], [RandomRead(x, [row(0), row(1)])], written, fetched=[1], **rest)
     return [y for y, _ in parts]
 
 
@@ -210,7 +211,7 @@ def stack(spec, parts, at, **rest):
     shape.insert(at, len(parts))
     rows = [row(d) for d in range(len(shape))]
     own = [*rows[:at], *rows[at + 1 :]]
-    reads = [Read(x, own, absent=(at, row(at, lower=-n, upper=1 - n))) for n, x in enumerate(parts)]
+    reads = [RandomRead(x, own, absent=(at, row(at, lower=-n, upper=1 - n))) for n, x in enumerate(parts)]
     y = spec.tensor(shape)
     spec.operator(shape, reads, [Written(y, rows, [CONCAT] * len(shape))], fetched=[at], **rest)
     return y
@@ -225,20 +226,20 @@ def unstack(spec, x, at, **rest):
         Written(y, [*rows[:at], *rows[at + 1 :]], [CONCAT] * len(shape), (at, row(at, lower=-n, upper=1 - n)))
         for n, y in enumerate(parts)
     ]
-    spec.operator(shape, [Read(x, rows)], written, fetched=[at], **rest)
+    spec.operator(shape, [RandomRead(x, rows)], written, fetched=[at], **rest)
     return parts
 
 
 def update(spec, weight, gradient):
     shape = spec.tensors[weight].shape
-    spec.operator(shape, [Read(gradient, [row(d) for d in range(len(shape))])], [], phase=2, follows=weight)
+    spec.operator(shape, [RandomRead(gradient, [row(d) for d in range(len(shape))])], [], phase=2, follows=weight)
 
 
 def transpose_read(spec, x, **rest):
     """Add y[j, i] = x[i, j]; axes i, j."""
     n, c = spec.tensors[x].shape
     y = spec.tensor((c, n))
-    spec.operator([n, c], [Read(x, [row(0), row(1)])], [Written(y, [row(1), row(0)], [CONCAT, CONCAT])], **rest)
+    spec.operator([n, c], [RandomRead(x, [row(0), row(1)])], [Written(y, [row(1), row(0)], [CONCAT, CONCAT])], **rest)
     return y
 
 

@@ -111,5 +111,5 @@ def test_the_greedy_search_is_no_better_than_the_recursive_one(seed):
     spec = random_graph(seed)
     graph = spec.native()
     found = _core.search_greedy(graph, [2])
-    assert _core.evaluate(graph, [2], found.operators, found.tensors).step_bytes == found.step_bytes
-    assert sum(found.step_bytes) >= sum(_core.search_recursive(graph, [2]).step_bytes)
+    assert _core.evaluate(graph, [2], found.operators, found.tensors).round_bytes == found.round_bytes
+    assert sum(found.round_bytes) >= sum(_core.search_recursive(graph, [2]).round_bytes)

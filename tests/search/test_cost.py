@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from tests.search.cell_model import CellModel
-from tests.search.random_graphs import GraphSpec, concatenate, elementwise, random_graph
+from tests.search.random_graphs import random_graph
 from tofu import _core
 
 FACTORS = [(2,), (3,), (2, 2), (3, 2)]
-LARGEST_SPACE = 6000  # plans of one step that are enumerated
+LARGEST_SPACE = 6000  # plans of one round that are enumerated
 
 
 def choice_roots(spec):
@@ -29,22 +29,22 @@ def list_rows(result):
     return [tuple(map(int, r)) for r in result.operators], [tuple(map(int, r)) for r in result.tensors]
 
 
-def least_bytes(spec, factors, step, operators, tensors):
-    """Return the least bytes of levels 0 .. step over all plans of that round, or None if there are too many."""
-    model = CellModel(spec, factors[: step + 1])
+def least_bytes(spec, factors, round_, operators, tensors):
+    """Return the least bytes of levels 0 .. `round_` over all plans of that round, or None if there are too many."""
+    model = CellModel(spec, factors[: round_ + 1])
     roots = choice_roots(spec)
     deciders = sorted(set(roots) | {("tensor", t) for t in range(len(spec.tensors))})
     domains = [
-        model.operator_choices(spec.operators[i], operators[i][:step])
+        model.operator_choices(spec.operators[i], operators[i][:round_])
         if kind == "operator"
-        else model.tensor_choices(spec.tensors[i], tensors[i][:step])
+        else model.tensor_choices(spec.tensors[i], tensors[i][:round_])
         for kind, i in deciders
     ]
     if np.prod([len(d) for d in domains]) > LARGEST_SPACE:
         return None
     place = {decider: i for i, decider in enumerate(deciders)}
     incidences = [
-        (count, key, place[roots[o]], operators[o][:step], place["tensor", t], tensors[t][:step])
+        (count, key, place[roots[o]], operators[o][:round_], place["tensor", t], tensors[t][:round_])
         for count, key, o, t in model.list_incidences()
     ]
     return min(
@@ -88,14 +88,14 @@ def test_every_round_is_optimal(block):
         result = _core.search_recursive(spec.native(), list(factors))
         operators, tensors = list_rows(result)
         total = 0
-        for step in range(len(factors)):
-            total += result.step_bytes[step]
-            model = CellModel(spec, factors[: step + 1])
-            counted = model.total_bytes([o[: step + 1] for o in operators], [t[: step + 1] for t in tensors])
-            assert counted == total, f"seed {seed}, step {step}"
-            least = least_bytes(spec, factors, step, operators, tensors)
+        for round_ in range(len(factors)):
+            total += result.round_bytes[round_]
+            model = CellModel(spec, factors[: round_ + 1])
+            counted = model.total_bytes([o[: round_ + 1] for o in operators], [t[: round_ + 1] for t in tensors])
+            assert counted == total, f"seed {seed}, round {round_}"
+            least = least_bytes(spec, factors, round_, operators, tensors)
             if least is not None:
-                assert least == total, f"seed {seed}, step {step}"
+                assert least == total, f"seed {seed}, round {round_}"
                 checked += 1
     assert checked >= 40
 
@@ -114,24 +114,5 @@ def test_evaluate_counts_random_plans(factors, stages_small_sums):
             for n in range(len(factors) + 1)
         ]
         assert cost.total_bytes == levels[-1], f"seed {seed}"
-        assert cost.step_bytes == [b - a for a, b in zip([0, *levels[1:-1]], levels[1:], strict=True)]
+        assert cost.round_bytes == [b - a for a, b in zip([0, *levels[1:-1]], levels[1:], strict=True)]
         assert sum(item[3] for item in cost.items) == cost.total_bytes
-
-
-def test_misaligned_layouts_cost_more():
-    """Placed (0, 0), half of a tensor moves if it is read as (0, 1), and three quarters as (1, 0)."""
-    spec = GraphSpec()
-    x = spec.tensor((8, 8))
-    elementwise(spec, [x])
-    for read_as, moved in (((0, 1), 0.5), ((1, 0), 0.75)):
-        cost = _core.evaluate(spec.native(), [2, 2], np.array([read_as]), np.array([(0, 0), (0, 0)]))
-        assert cost.total_bytes == moved * 8 * 8 * 4
-
-
-def test_parts_of_a_concatenation_fetch_missing_columns():
-    """Halves of 4 columns each miss one column of 4 elements."""
-    spec = GraphSpec()
-    z = concatenate(spec, spec.tensor((4, 6)), spec.tensor((4, 2)))
-    spec.outputs.append(z)
-    cost = _core.evaluate(spec.native(), [2], np.array([(1,)]), np.array([(1,), (1,), (1,)]))
-    assert [item[1:4] for item in cost.items] == [(0, 0, 16), (1, 0, 16)]

@@ -49,7 +49,7 @@ def test_shards_within_a_step_may_overlap(workers):
     graph = perceptron(batch=121, inputs=99, hidden=91, classes=11)
     partition = partition_graph(OVERLAPPING, graph, workers=workers)
     extents, overlapping = find_extents(partition), set()
-    assert all(len(one) == 1 for one in extents)
+    assert all(len(found) == 1 for found in extents)
     for t, (tensor, (extent,)) in enumerate(zip(graph.tensors, extents, strict=True)):
         layout = partition.choices.layout(t)
         parts = np.prod([f for f, d in zip(partition.problem.factors, layout, strict=True) if d >= 0])

@@ -91,7 +91,7 @@ def search_with_limits(native, factors, limits, least, prices=()):
     result = _core.search_exact(
         native, list(factors), prices=list(prices), progress=lambda stage, best, bound: bounds.append(bound), **limits
     )
-    found = sum(result.plan.step_bytes)
+    found = sum(result.plan.round_bytes)
     assert max(*bounds, result.lower_bound) <= least <= found
     assert not result.is_optimal or found == result.lower_bound
     return result
@@ -113,7 +113,7 @@ def test_no_plan_is_better(block, is_free):
         if total is None:
             continue
         result = _core.search_exact(spec.native(), list(factors))
-        assert sum(result.plan.step_bytes) == total.min() == result.lower_bound, f"seed {seed}"
+        assert sum(result.plan.round_bytes) == total.min() == result.lower_bound, f"seed {seed}"
         assert result.is_optimal
         assert result.recursive_bytes >= total.min()
         operators, tensors = list_rows(result.plan)
@@ -154,10 +154,10 @@ def test_limited_searches_claim_only_what_is_true(factors, price_of_memory, pric
         if best.num_sweeps > 0:
             continue
         assert best.is_optimal
-        least = sum(best.plan.step_bytes)
+        least = sum(best.plan.round_bytes)
         for limits in LIMITS:
             result = search_with_limits(native, factors, limits, least, prices)
-            worse += sum(result.plan.step_bytes) > least
+            worse += sum(result.plan.round_bytes) > least
     assert worse > 0  # else any bound up to the plan that was found was true
 
 
@@ -181,7 +181,7 @@ def test_512_workers_need_less_than_1_gib():
         found = _core.search_exact(spec.native(), [2] * 9)
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
-    assert sum(found.plan.step_bytes) == found.recursive_bytes == 0
+    assert sum(found.plan.round_bytes) == found.recursive_bytes == 0
 
 
 def test_numbers_of_configurations_of_section_5_2():
@@ -219,7 +219,7 @@ def test_claims_hold_if_operators_may_share_fetches_by_chance():
         native = spec.native()
         found = [_core.evaluate(native, [2], *plan).total_bytes for plan in list_plans(spec, (2,), LARGEST_SPACE)]
         result = _core.search_exact(native, [2])
-        moved = sum(result.plan.step_bytes)
+        moved = sum(result.plan.round_bytes)
         assert result.lower_bound <= min(found) <= moved, f"seed {seed}"
         assert not result.is_optimal or moved == min(found), f"seed {seed}"
         cheaper += min(found) < moved

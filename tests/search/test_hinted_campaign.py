@@ -69,7 +69,7 @@ def test_infeasible_and_unknown_hints_are_refused():
     write = Writer()
     x = write.variable("x", 2, 4, TensorKind.INPUT)
     problem = pose(write.graph([write.apply("activate", x)]), FETCHES, (2, 4))
-    with pytest.raises(PlanError, match="operator activate0 is fixed to 0 at step 1"):
+    with pytest.raises(PlanError, match="operator activate0 is fixed to 0 in round 1"):
         ALGORITHMS["exact"].solve(problem, {"activate0": [..., "i"]})
     with pytest.raises(PlanError, match=r"params/weight: .*; print\(plan\) lists the names, such as x"):
         ALGORITHMS["exact"].solve(problem, {"params/weight": 0})

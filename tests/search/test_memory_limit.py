@@ -8,7 +8,7 @@ import mxnet as mx
 import pytest
 
 import tofu
-from tests.models.paper import Model, rnn, transformer
+from tests.models.paper import PaperModel, rnn, transformer
 from tests.search.cell_model import CellModel
 from tests.search.random_graphs import random_graph
 from tests.search.test_exact import list_plans
@@ -25,7 +25,7 @@ def mlp(layers, batch, width):
     for i in range(layers):
         net = mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{i}")
         net = mx.sym.Activation(net, act_type="tanh", name=f"act{i}")
-    return Model("mlp", mx.sym.LinearRegressionOutput(net, name="loss"), {"data": (batch, width)})
+    return PaperModel("mlp", mx.sym.LinearRegressionOutput(net, name="loss"), {"data": (batch, width)})
 
 
 MODELS = {"transformer": transformer(1, 256, 8, 8, length=64, vocabulary=512), "mlp": mlp(4, 1024, 256)}
@@ -59,7 +59,7 @@ def test_no_plan_is_better_at_a_price_of_memory():
             least = min(least, moved + price * memory)
         best = _core.search_exact(held, list(factors))
         # The price of each tensor is rounded to a whole byte.
-        assert abs(sum(best.plan.step_bytes) - least) <= len(spec.tensors) / 2, f"seed {seed}"
+        assert abs(sum(best.plan.round_bytes) - least) <= len(spec.tensors) / 2, f"seed {seed}"
         assert best.is_optimal
         checked += 1
     assert checked > 10
@@ -81,8 +81,6 @@ def test_free_replication_moves_the_fewest_bytes(name):
     assert free.optimality == "optimal"
     assert free.communication_bytes < plan_of().communication_bytes
     assert free.communication_bytes <= plan_of(algorithm="data-parallel").communication_bytes
-    with pytest.raises(PlanError, match="replicate= needs a search"):
-        plan_of(replicate="free", algorithm="data-parallel")
 
 
 @pytest.mark.parametrize("name", ["mlp"])
@@ -158,15 +156,6 @@ def test_infeasible_limits_are_explained():
     assert advised > 4
     plan = tofu.partition(model.symbol, advised, **model.shapes).plan
     assert max(plan.worker_bytes) <= 2.5 * 2**20
-
-
-def test_limits_of_given_plans_and_baselines():
-    model = MODELS["transformer"]
-    plan = tofu.partition(model.symbol, 8, **model.shapes).plan
-    with pytest.raises(PlanError, match=r"The plan needs .* on worker \d, and the memory limit is 100 KiB"):
-        tofu.partition(model.symbol, plan=plan, memory_limit="100 KiB", **model.shapes)
-    with pytest.raises(PlanError, match="memory_limit= needs a search"):
-        tofu.partition(model.symbol, 8, algorithm="data-parallel", memory_limit="1 GB", **model.shapes)
 
 
 @pytest.mark.parametrize(

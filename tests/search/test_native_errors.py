@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.search.random_graphs import GraphSpec, Read, Written, matmul, row
+from tests.search.random_graphs import GraphSpec, RandomRead, Written, matmul, row
 from tofu import _core
 
 IDENTITY = [row(0), row(1)]
@@ -33,13 +33,17 @@ def test_malformed_tensors_are_refused(shape, item_bytes, message):
 
 MALFORMED = {
     "operator 1 has axes [4, 0]: every extent must be positive": {"extents": [4, 0]},
-    "operator 1, input 0 has 1 rows for tensor 0 of rank 2: one row per dimension": {"reads": [Read(0, [row(0)])]},
-    "operator 1, input 0, dimension 1 names axis 2: the operator has 2 axes": {"reads": [Read(0, [row(0), row(2)])]},
-    "operator 1, input 0, dimension 0: upper 0 must be greater than lower 0": {
-        "reads": [Read(0, [row(0, upper=0), row(1)])]
+    "operator 1, input 0 has 1 rows for tensor 0 of rank 2: one row per dimension": {
+        "reads": [RandomRead(0, [row(0)])]
     },
-    "operator 1, input 0 is an addend of axis 5: the operator has 2 axes": {"reads": [Read(0, IDENTITY, [5])]},
-    "tensor 9 does not exist: the graph has tensors 0 to 3": {"reads": [Read(9, IDENTITY)]},
+    "operator 1, input 0, dimension 1 names axis 2: the operator has 2 axes": {
+        "reads": [RandomRead(0, [row(0), row(2)])]
+    },
+    "operator 1, input 0, dimension 0: upper 0 must be greater than lower 0": {
+        "reads": [RandomRead(0, [row(0, upper=0), row(1)])]
+    },
+    "operator 1, input 0 is an addend of axis 5: the operator has 2 axes": {"reads": [RandomRead(0, IDENTITY, [5])]},
+    "tensor 9 does not exist: the graph has tensors 0 to 3": {"reads": [RandomRead(9, IDENTITY)]},
     "operator 1, output 0 says for 1 axes how parts come together: the operator has 2": {
         "written": [Written(3, IDENTITY, [0])]
     },
@@ -53,10 +57,10 @@ MALFORMED = {
     "operator 1 of axes [4, 8] is in group 0 with operator 0 of axes [4, 8, 6]: operators that share": {"group": 0},
     "operator 1 is fetched along axis 5: ": {"fetched": [5]},
     "operator 1, input 0: tensor 2 of rank 2 lacks dimension 0: no copy of an operator adds one, only fetches do": {
-        "reads": [Read(2, IDENTITY, absent=(0, row(0)))]
+        "reads": [RandomRead(2, IDENTITY, absent=(0, row(0)))]
     },
     "tensor 2 of rank 2 and 4 bytes is no part of tensor 3 of rank 2 and 4 bytes: cells are moved between tensors": {
-        "reads": [Read(2, IDENTITY, absent=(0, row(0)))],
+        "reads": [RandomRead(2, IDENTITY, absent=(0, row(0)))],
         "fetched": [0],
     },
 }
@@ -66,7 +70,7 @@ MALFORMED = {
 def test_malformed_operators_are_refused(message):
     spec = make_product()
     spec.tensor((4, 8))
-    fields = {"extents": [4, 8], "reads": [Read(2, IDENTITY)], "written": [Written(3, IDENTITY, [0, 0])]}
+    fields = {"extents": [4, 8], "reads": [RandomRead(2, IDENTITY)], "written": [Written(3, IDENTITY, [0, 0])]}
     spec.operator(**{**fields, **MALFORMED[message]})
     with pytest.raises(ValueError, match=re.escape(message)):
         spec.native()
@@ -85,8 +89,8 @@ def test_ties_of_different_tensors_are_refused():
 def test_all_infeasible_hints_are_listed():
     with pytest.raises(ValueError, match="hints that cannot be met in 2 parts") as caught:
         _core.search_recursive(make_product().native(), [2], {0: [3]}, {0: [2], 1: [0]})
-    assert "operator 0 is fixed to 3 at step 0, where it can take one of [0, 1, 2]" in str(caught.value)
-    assert "tensor 0 is fixed to 2 at step 0, where it can take one of [0, 1]" in str(caught.value)
+    assert "operator 0 is fixed to 3 in round 0, where it can take one of [0, 1, 2]" in str(caught.value)
+    assert "tensor 0 is fixed to 2 in round 0, where it can take one of [0, 1]" in str(caught.value)
     assert "tensor 1" not in str(caught.value)
     kept = _core.search_recursive(make_product().native(), [2, 2], {0: [2, -2]}, {2: [-1, -2]})
     assert (kept.operators[0, 0], kept.tensors[2, 0]) == (2, -1)
@@ -99,9 +103,9 @@ def test_all_infeasible_hints_are_listed():
     ("operators", "tensors", "message"),
     [
         ([[0]], [[0], [0]], "the plan has 1 operators and 2 tensors, the graph has 1 and 3"),
-        ([[0, 0]], [[0], [0], [0]], "operator 0 has 2 choices: one for each of 1 steps"),
-        ([[3]], [[0], [0], [0]], "operator 0 has choice 3 at step 0: it has dimensions 0 to 2"),
-        ([[0]], [[0], [0], [2]], "tensor 2 has choice 2 at step 0"),
+        ([[0, 0]], [[0], [0], [0]], "operator 0 has 2 choices: one for each of 1 rounds"),
+        ([[3]], [[0], [0], [0]], "operator 0 has choice 3 in round 0: it has dimensions 0 to 2"),
+        ([[0]], [[0], [0], [2]], "tensor 2 has choice 2 in round 0"),
     ],
 )
 def test_plans_of_another_graph_are_refused(operators, tensors, message):
@@ -116,6 +120,6 @@ def test_a_dimension_is_split_while_its_smallest_part_suffices():
     assert _core.feasible_choices(graph, [3, 2, 2], "operator", 0, [0, 2]) == [1, 2]
     assert _core.feasible_choices(graph, [3, 3, 3, 2], "tensor", 0, [0, 1, -1]) == [1]
     with pytest.raises(
-        ValueError, match=r"tensor 0 of extents \[4, 6\] cannot be split along 0 at step 2: its smallest part"
+        ValueError, match=r"tensor 0 of extents \[4, 6\] cannot be split along 0 in round 2: its smallest part"
     ):
         _core.shards(graph, [2, 2, 2], 0, [0, 0, 0])

@@ -56,7 +56,7 @@ def test_under_formula_3_the_theorems_hold(sizes):
     )
     assert len(set(costs[0])) > 3
     assert (costs == costs[0]).all()
-    found = [2**step * sum(_core.search_recursive(spec.native(), [2]).step_bytes) for step, spec in enumerate(steps)]
+    found = [2**step * sum(_core.search_recursive(spec.native(), [2]).round_bytes) for step, spec in enumerate(steps)]
     assert all(earlier <= later for earlier, later in pairwise(found))
     sequences = costs[0][:, None, None] + costs[1][None, :, None] + costs[2][None, None, :]
     assert sum(found) == sequences.min() > 0
@@ -87,17 +87,17 @@ def test_theorem_2_fails_between_workers():
     spec = GraphSpec()
     x = spec.tensor((4, 4))
     spec.outputs.append(elementwise(spec, [transpose_read(spec, x), x]))
-    assert _core.search_recursive(spec.native(), [2, 2]).step_bytes == [32, 0]
+    assert _core.search_recursive(spec.native(), [2, 2]).round_bytes == [32, 0]
 
 
 def test_theorem_3_fails_between_workers():
     """Multiply (4 x 2) by (2 x 4): the best first round leaves no good second one. No smaller product does."""
     graph = make_chain((4, 2, 4), "m").native()
-    assert _core.search_recursive(graph, [2, 2]).step_bytes == [32, 48]
-    assert sum(_core.search_exact(graph, [2, 2]).plan.step_bytes) == 64
+    assert _core.search_recursive(graph, [2, 2]).round_bytes == [32, 48]
+    assert sum(_core.search_exact(graph, [2, 2]).plan.round_bytes) == 64
     for sizes in product((2, 4, 8), repeat=3):
         b, k, h = sizes
         if b * k + h * k + b * h < 4 * 2 + 4 * 2 + 4 * 4:
             graph = make_chain(sizes, "m").native()
-            found = sum(_core.search_recursive(graph, [2, 2]).step_bytes)
-            assert found == sum(_core.search_exact(graph, [2, 2]).plan.step_bytes), sizes
+            found = sum(_core.search_recursive(graph, [2, 2]).round_bytes)
+            assert found == sum(_core.search_exact(graph, [2, 2]).plan.round_bytes), sizes

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.search.programs import check_order, read_program
-from tests.search.random_graphs import GraphSpec, Read, Written, elementwise, matmul, random_graph, row, update
+from tests.search.random_graphs import GraphSpec, RandomRead, Written, elementwise, matmul, random_graph, row, update
 from tests.search.test_cost import draw_plan, list_rows
 from tofu import _core
 from tofu.program import NodeKind, check_program
@@ -112,7 +112,7 @@ def test_equal_regions_with_different_contents_are_fetched_apart():
     halo = row(1, lower=-1, upper=2)
     for fill, addend_axes in ((1.0, []), (2.0, []), (2.0, [1])):
         y = spec.tensor((4, 8))
-        reads = [Read(x, [row(0), halo], fill=fill), Read(bias, [row()], addend_axes)]
+        reads = [RandomRead(x, [row(0), halo], fill=fill), RandomRead(bias, [row()], addend_axes)]
         spec.operator(
             [4, 8], reads, [Written(y, [row(0), row(1)], [0, 0])], group=0, same_as=0 if spec.operators else -1
         )
@@ -148,22 +148,27 @@ def test_the_forward_program_has_forward_operators_only():
         _core.emit(spec.native(), [2], *arrays, [0], [(4, None)])
 
 
+@pytest.mark.parametrize(
+    ("phases", "requests", "message"),
+    [
+        ([3], [], "phase 3"),
+        ([0], [(3, [])], "0 choices"),
+        ([0], [(3, [2])], "choice 2"),
+        ([0], [(9, None)], "tensor 9"),
+    ],
+)
+def test_wrong_requests_are_refused(phases, requests, message):
+    with pytest.raises(ValueError, match=message):
+        _core.emit(make_chain().native(), [2], np.zeros((4, 1)), np.zeros((5, 1)), phases, requests)
+
+
 def test_tensors_written_in_place_must_be_the_shard():
     spec = GraphSpec()
     x, state = spec.tensor((8, 8)), spec.tensor((8,), replicable=True)
     y = spec.tensor((8, 8))
-    spec.operator([8, 8], [Read(x, [row(0), row(1)]), Read(state, [row(1)])], [Written(y, [row(0), row(1)], [0, 0])])
-    graph = _core.Graph()
-    for t in spec.tensors:
-        graph.add_tensor(list(t.shape), 4, t.replicable, 0)
-    graph.add_operator(
-        [8, 8],
-        [(x, [row(0), row(1)], [], 0.0), (state, [row(1)], [], 0.0, True)],
-        [(y, [row(0), row(1)], [0, 0])],
-        0,
-        0,
-        0,
-    )
+    reads = [RandomRead(x, [row(0), row(1)]), RandomRead(state, [row(1)], is_held=True)]
+    spec.operator([8, 8], reads, [Written(y, [row(0), row(1)], [0, 0])])
+    graph = spec.native()
     for axis, layout in ((0, -1), (1, 0)):
         result = _core.search_recursive(graph, [2], {0: [axis]})
         assert result.tensors[state].tolist() == [layout]

@@ -146,7 +146,7 @@ def test_readers_of_two_recurrences_belong_to_no_step(first):
     for left, right in ((1, 1), (2, 4), (3, 2), (4, 3)):
         pair = (states["l"][left], states["r"][right])
         joined.append(mx.sym.elemwise_mul(pair[first], pair[1 - first], name=f"joined{left}"))
-    heads = [mx.sym.elemwise_add(joined[0], other, name=f"sum{i}") for i, other in enumerate(joined[1:])]
+    heads = [mx.sym.elemwise_add(joined[0], product, name=f"sum{i}") for i, product in enumerate(joined[1:])]
     graph = read_training_graph(mx.sym.Group(heads), {"l_hidden": (4, HIDDEN), "r_hidden": (4, HIDDEN)})
     assert {name_steps("joined{}", (1, 2, 3, 4)), name_steps("sum{}", range(3))} <= find_families(graph)
 

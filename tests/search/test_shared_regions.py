@@ -83,7 +83,7 @@ def test_bytes_count_distinct_regions(block):
         operators, tensors = draw_plan(random.Random(seed), spec, factors, 0.2)
         native = spec.native()
         found = _core.evaluate(native, list(factors), np.array(operators), np.array(tensors))
-        assert found.total_bytes == sum(found.step_bytes) == count_bytes(spec, factors, operators, tensors), (
+        assert found.total_bytes == sum(found.round_bytes) == count_bytes(spec, factors, operators, tensors), (
             f"seed {seed}"
         )
         levels, _ = _core.count_levels(native, list(factors), np.array(operators), np.array(tensors))
@@ -124,7 +124,7 @@ def test_no_plan_is_better(factors, prices):
             continue
         result = _core.search_exact(spec.native(), list(factors), prices=list(prices))
         assert result.is_optimal
-        assert sum(result.plan.step_bytes) == min(costs) == result.lower_bound, f"seed {seed}"
+        assert sum(result.plan.round_bytes) == min(costs) == result.lower_bound, f"seed {seed}"
         if not prices:
             assert count_bytes(spec, factors, *list_rows(result.plan)) == min(costs), f"seed {seed}"
         spec.shares_regions = False
@@ -134,7 +134,7 @@ def test_no_plan_is_better(factors, prices):
             spec.native(), list(factors), apart.operators, apart.tensors, prices=list(prices)
         ).total_bytes
         seen["checked"] += 1
-        seen["shares"] += min(costs) < sum(apart.step_bytes)
+        seen["shares"] += min(costs) < sum(apart.round_bytes)
         seen["another plan"] += min(costs) < shared
     assert seen["checked"] >= 30
     assert seen["shares"] >= 1  # else nothing was at stake
@@ -147,7 +147,7 @@ def test_larger_graphs_are_solved_and_limited_searches_claim_only_what_is_true()
         spec = draw_shared_graph(1000 + seed, reads=9, extents=(8, 9, 12))
         best = _core.search_exact(spec.native(), [2, 2, 2])
         proved += best.is_optimal
-        least = sum(best.plan.step_bytes)
+        least = sum(best.plan.round_bytes)
         assert best.lower_bound <= least
         for limits in LIMITS if best.is_optimal else ():
             search_with_limits(spec.native(), (2, 2, 2), limits, least)

@@ -51,7 +51,10 @@ def run_waiting(
     *,
     cases_of_a_process: int,
 ) -> None:
-    """Run the cases that have no result of this tree in the file."""
+    """Run the cases that have no result of this tree in the file in new processes, and append their results, which have `problems`.
+
+    If a process dies, its exit code is the problem of the case that it ran.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     recorded = (json.loads(line) for line in path.read_text().splitlines())
@@ -59,7 +62,15 @@ def run_waiting(
     waiting: Iterable[Any] = (case for case in cases if json.loads(json.dumps(asdict(case))) not in done)
     if isinstance(cases, Sized):
         waiting = list(waiting)
-    run_cases(run, waiting, result_type, jobs, path, console, cases_of_a_process=cases_of_a_process)
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with path.open("a") as file, Progress(*columns, console=console) as progress:
+        task = progress.add_task("cases", total=len(waiting) if isinstance(waiting, Sized) else None)
+        for case, result in _run_in_processes(run, waiting, result_type, jobs, cases_of_a_process):
+            file.write(json.dumps({"tree": name_tree(), "case": asdict(case), "result": asdict(result)}) + "\n")
+            file.flush()
+            for problem in result.problems:
+                progress.console.print(f"{case}, {problem}", style="red", markup=False)
+            progress.update(task, advance=1, description=str(case))
 
 
 def print_problems(results: Mapping[str, tuple[Any, Any]], console: Console) -> bool:
@@ -76,31 +87,6 @@ def write_document(path: Path, introduction: str, table: Table, *sections: str) 
     console.print(table)
     lines = [line.rstrip() for line in console.file.getvalue().splitlines() if line.strip()]
     path.write_text("\n".join([introduction, "```text", *lines, "```", *sections, ""]))
-
-
-def run_cases(
-    run: Callable[[Any], tuple[Any, Any]],
-    cases: Iterable[Any],
-    result_type: type,
-    jobs: int,
-    path: Path,
-    console: Console,
-    *,
-    cases_of_a_process: int,
-) -> None:
-    """Run cases in new processes and append their results, which have `problems`, to the file.
-
-    If a process dies, its exit code is the problem of the case that it ran.
-    """
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with path.open("a") as file, Progress(*columns, console=console) as progress:
-        task = progress.add_task("cases", total=len(cases) if isinstance(cases, Sized) else None)
-        for case, result in _run_in_processes(run, cases, result_type, jobs, cases_of_a_process):
-            file.write(json.dumps({"tree": name_tree(), "case": asdict(case), "result": asdict(result)}) + "\n")
-            file.flush()
-            for problem in result.problems:
-                progress.console.print(f"{case}, {problem}", style="red", markup=False)
-            progress.update(task, advance=1, description=str(case))
 
 
 def _run_in_processes(

@@ -81,7 +81,7 @@ def _convolve(net: Any, filters: int, name: str, stride: int = 1, kernel: int = 
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStep:
     """Training step with its loss (mean cross-entropy) and seconds."""
 
     loss: float
@@ -95,7 +95,7 @@ class Epoch:
     accuracy: float
 
 
-def train(symbol: Any, digits: Digits, epochs: int) -> Iterator[Step | Epoch]:
+def train(symbol: Any, digits: Digits, epochs: int) -> Iterator[TrainingStep | Epoch]:
     """Train a model with MXNet's own Module, reporting every step and every epoch.
 
     Nothing in here knows of workers: `symbol` is the model for one device, or what `tofu.partition` made of it.
@@ -115,14 +115,14 @@ def train(symbol: Any, digits: Digits, epochs: int) -> Iterator[Step | Epoch]:
         yield Epoch(_score(module, digits))
 
 
-def _run_step(module: Any, images: np.ndarray, labels: np.ndarray) -> Step:
+def _run_step(module: Any, images: np.ndarray, labels: np.ndarray) -> TrainingStep:
     started = time.perf_counter()
     module.forward_backward(mx.io.DataBatch([mx.nd.array(images)], [mx.nd.array(labels)]))
     module.update()
     probabilities = module.get_outputs()[0].asnumpy()
     mx.nd.waitall()
     picked = probabilities[np.arange(len(labels)), labels.astype(int)]
-    return Step(float(-np.log(np.maximum(picked, 1e-12)).mean()), time.perf_counter() - started)
+    return TrainingStep(float(-np.log(np.maximum(picked, 1e-12)).mean()), time.perf_counter() - started)
 
 
 def _score(module: Any, digits: Digits) -> float:

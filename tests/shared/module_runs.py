@@ -20,7 +20,7 @@ HINTS = {"fc0_weight": (0, 1), "fc1_weight": (1, 1), "out_weight": (0, 0), "fc0_
 
 
 @dataclass(frozen=True)
-class Case:
+class ModuleCase:
     """An optimizer, its parameters, and a tolerance relative to each tensor."""
 
     optimizer: str
@@ -62,14 +62,14 @@ def bind(module: Any, dtype: str = "float64") -> Any:
     return module
 
 
-def start(module: Any, case: Case, dtype: str = "float64") -> Any:
+def start(module: Any, case: ModuleCase, dtype: str = "float64") -> Any:
     """Bind a module, and initialize seeded parameters and an optimizer."""
     mx.random.seed(7)
     bind(module, dtype).init_params(mx.init.Xavier())
     return with_optimizer(module, case)
 
 
-def with_optimizer(module: Any, case: Case) -> Any:
+def with_optimizer(module: Any, case: ModuleCase) -> Any:
     parameters = {name: value() if callable(value) else value for name, value in case.parameters.items()}
     module.init_optimizer(optimizer=case.optimizer, optimizer_params=parameters)
     return module
@@ -86,7 +86,7 @@ def parameters_of(module: Any) -> dict[str, np.ndarray]:
     return {name: value.asnumpy() for group in module.get_params() for name, value in group.items()}
 
 
-def split_module(case: Case, workers: int = 4) -> Any:
+def split_module(case: ModuleCase, workers: int = 4) -> Any:
     """Return a module with weights split along rows, columns, both, and replicated in a round."""
     names = model(case.bias).list_arguments()
     hints = {name: hint for name, hint in HINTS.items() if name in names} if workers == 4 else None

@@ -6,7 +6,7 @@ from typing import Any
 import mxnet as mx
 
 import tofu
-from tests.shared.module_runs import Case, bind, largest_error, model, split_module, start, train, with_optimizer
+from tests.shared.module_runs import ModuleCase, bind, largest_error, model, split_module, start, train, with_optimizer
 
 EPOCH = 3
 
@@ -17,40 +17,40 @@ def falling():
 
 CLIPPED = {"wd": 1e-2, "clip_gradient": 0.05}
 CASES = [
-    Case("sgd", {"learning_rate": 0.1}),
-    Case("sgd", {"learning_rate": 0.1, "momentum": 0.9, **CLIPPED}),
-    Case("sgd", {"momentum": 0.9, "lr_scheduler": falling, "wd": 1e-3}),
-    Case("sgd", {"learning_rate": 0.1, "rescale_grad": 0.3}),
-    Case("ccsgd", {"learning_rate": 0.1, "momentum": 0.9}),
-    Case("nag", {"learning_rate": 0.1, "momentum": 0.9, **CLIPPED}),
-    Case("signum", {"learning_rate": 0.01, "momentum": 0.9, "wd_lh": 1e-3, **CLIPPED}),
-    Case("signum", {"learning_rate": 0.01, "momentum": 0.0}),
-    Case("ftml", {"learning_rate": 0.01, **CLIPPED}),
+    ModuleCase("sgd", {"learning_rate": 0.1}),
+    ModuleCase("sgd", {"learning_rate": 0.1, "momentum": 0.9, **CLIPPED}),
+    ModuleCase("sgd", {"momentum": 0.9, "lr_scheduler": falling, "wd": 1e-3}),
+    ModuleCase("sgd", {"learning_rate": 0.1, "rescale_grad": 0.3}),
+    ModuleCase("ccsgd", {"learning_rate": 0.1, "momentum": 0.9}),
+    ModuleCase("nag", {"learning_rate": 0.1, "momentum": 0.9, **CLIPPED}),
+    ModuleCase("signum", {"learning_rate": 0.01, "momentum": 0.9, "wd_lh": 1e-3, **CLIPPED}),
+    ModuleCase("signum", {"learning_rate": 0.01, "momentum": 0.0}),
+    ModuleCase("ftml", {"learning_rate": 0.01, **CLIPPED}),
     # MXNet computes these norms, and the rates from them, in float32.
-    Case("lars", {"learning_rate": 0.5, "momentum": 0.9, "eta": 0.01, **CLIPPED}, tolerance=1e-7),
-    Case("lars", {"momentum": 0.9, "eta": 0.01, "lr_scheduler": falling}, tolerance=1e-7),
-    Case("lars", {"learning_rate": 0.5, "eta": 0.01}, tolerance=1e-7),
-    Case("lamb", {"learning_rate": 0.01, **CLIPPED}, tolerance=1e-7),
-    Case("lamb", {"learning_rate": 0.01, "lower_bound": 0.5, "upper_bound": 2.0}, tolerance=1e-7),
-    Case("lbsgd", {"learning_rate": 0.1, "momentum": 0.9, "warmup_strategy": "lars", **CLIPPED}),
-    Case("lbsgd", {"learning_rate": 0.1, "batch_scale": 4, "warmup_strategy": "sqrt", "updates_per_epoch": 5}),
-    Case("dcasgd", {"learning_rate": 0.1, **CLIPPED}),
-    Case("sgld", {"learning_rate": 0.01, **CLIPPED}),
-    Case("adam", {"learning_rate": 0.01, **CLIPPED}),
-    Case("adam", {"lr_scheduler": falling}),
-    Case("adagrad", {"learning_rate": 0.1, **CLIPPED}),
-    Case("groupadagrad", {"learning_rate": 0.1, "clip_gradient": 0.05}, bias=False),
-    Case("rmsprop", {"learning_rate": 0.01, **CLIPPED}),
-    Case("rmsprop", {"learning_rate": 0.01, "centered": True, "clip_weights": 0.5}),
-    Case("adadelta", dict(CLIPPED)),
-    Case("ftrl", {"learning_rate": 0.1, "lamda1": 1e-4, **CLIPPED}),
-    Case("adamax", {"learning_rate": 0.01, **CLIPPED}),
-    Case("nadam", {"learning_rate": 0.01, **CLIPPED}),
-    Case("test"),
+    ModuleCase("lars", {"learning_rate": 0.5, "momentum": 0.9, "eta": 0.01, **CLIPPED}, tolerance=1e-7),
+    ModuleCase("lars", {"momentum": 0.9, "eta": 0.01, "lr_scheduler": falling}, tolerance=1e-7),
+    ModuleCase("lars", {"learning_rate": 0.5, "eta": 0.01}, tolerance=1e-7),
+    ModuleCase("lamb", {"learning_rate": 0.01, **CLIPPED}, tolerance=1e-7),
+    ModuleCase("lamb", {"learning_rate": 0.01, "lower_bound": 0.5, "upper_bound": 2.0}, tolerance=1e-7),
+    ModuleCase("lbsgd", {"learning_rate": 0.1, "momentum": 0.9, "warmup_strategy": "lars", **CLIPPED}),
+    ModuleCase("lbsgd", {"learning_rate": 0.1, "batch_scale": 4, "warmup_strategy": "sqrt", "updates_per_epoch": 5}),
+    ModuleCase("dcasgd", {"learning_rate": 0.1, **CLIPPED}),
+    ModuleCase("sgld", {"learning_rate": 0.01, **CLIPPED}),
+    ModuleCase("adam", {"learning_rate": 0.01, **CLIPPED}),
+    ModuleCase("adam", {"lr_scheduler": falling}),
+    ModuleCase("adagrad", {"learning_rate": 0.1, **CLIPPED}),
+    ModuleCase("groupadagrad", {"learning_rate": 0.1, "clip_gradient": 0.05}, bias=False),
+    ModuleCase("rmsprop", {"learning_rate": 0.01, **CLIPPED}),
+    ModuleCase("rmsprop", {"learning_rate": 0.01, "centered": True, "clip_weights": 0.5}),
+    ModuleCase("adadelta", dict(CLIPPED)),
+    ModuleCase("ftrl", {"learning_rate": 0.1, "lamda1": 1e-4, **CLIPPED}),
+    ModuleCase("adamax", {"learning_rate": 0.01, **CLIPPED}),
+    ModuleCase("nadam", {"learning_rate": 0.01, **CLIPPED}),
+    ModuleCase("test"),
 ]
 
 
-def resume_everywhere(case: Case, before: list[Any], after: list[Any], folder: Path) -> dict[str, float]:
+def resume_everywhere(case: ModuleCase, before: list[Any], after: list[Any], folder: Path) -> dict[str, float]:
     """Train on four workers, save, load on two and three and in plain MXNet, and go on: the largest errors against one device that was
     not interrupted.
     """
@@ -69,14 +69,14 @@ def resume_everywhere(case: Case, before: list[Any], after: list[Any], folder: P
         "MXNet": load_in_mxnet(prefix, case),
     }
     errors = {}
-    for where, other in resumed.items():
-        with_optimizer(bind(other), case)
+    for where, module in resumed.items():
+        with_optimizer(bind(module), case)
         mx.random.seed(11)
-        errors[where] = largest_error(train(other, after), expected)
+        errors[where] = largest_error(train(module, after), expected)
     return errors
 
 
-def load_in_mxnet(prefix: str, case: Case) -> Any:
+def load_in_mxnet(prefix: str, case: ModuleCase) -> Any:
     """Return MXNet's module with the parameters and optimizer states of a checkpoint."""
     arguments, states = mx.model.load_params(prefix, EPOCH)
     module = mx.mod.Module(model(case.bias))

@@ -38,7 +38,7 @@ class ProgramWriter:
         data += [len(pieces)]
         for begin, extent, sources in pieces:
             data += [len(begin), *begin, len(extent), *extent, len(sources)]
-            for source, at, *along in sources:  # the dimensions of a source, if they are not those of the fetch
+            for source, at, *along in sources:  # and the dimensions of a source, if its order differs from the fetch's
                 named = along[0] if along else ()
                 data += [source, len(at), *at, len(named), *named]
         self.nodes.append(data)

@@ -42,16 +42,16 @@ def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> 
     choices = make_choices(problem, operators, tensors)
     cost = evaluate(choices)
     named = name_choices(choices)
-    steps = named.tensors
+    dimensions = named.tensors
     if seed % 2:
-        steps = {tensor.name: steps[tensor.name] for tensor in graph.tensors if not tensor.is_inner}
+        dimensions = {tensor.name: dimensions[tensor.name] for tensor in graph.tensors if not tensor.is_inner}
     return Plan(
         workers=partition.plan.workers,
         factors=problem.factors,
-        tensors=steps,
+        tensors=dimensions,
         operators=named.operators,
         communication_bytes=cost.total_bytes,
-        step_bytes=tuple(cost.step_bytes),
+        step_bytes=tuple(cost.round_bytes),
         worker_bytes=(),
         algorithm="random",
         optimality="unknown",
@@ -69,24 +69,24 @@ def feasible_axes(partition: Partition, name: str) -> list[str | None]:
 
 def _random_axes(problem: Problem, operator: int, rng: random.Random, taken: Taken | None) -> list[int]:
     op, names = problem.graph.operators[operator].op, problem.accesses[operator].axes
-    steps: list[int] = []
+    choices: list[int] = []
     for _ in problem.factors:
-        feasible = _feasible(problem, "operator", operator, steps)
+        feasible = _feasible(problem, "operator", operator, choices)
         rng.shuffle(feasible)
         if taken is not None and rng.random() < 0.5:
             feasible.sort(key=lambda axis: taken[op, "" if axis == REPLICATED else names[axis]])
-        steps.append(feasible[0])
+        choices.append(feasible[0])
         if taken is not None:
-            taken[op, "" if steps[-1] == REPLICATED else names[steps[-1]]] += 1
-    return steps
+            taken[op, "" if choices[-1] == REPLICATED else names[choices[-1]]] += 1
+    return choices
 
 
 def _random_dimensions(problem: Problem, tensor: int, rng: random.Random) -> list[int]:
-    steps: list[int] = []
+    choices: list[int] = []
     for _ in problem.factors:
-        steps.append(rng.choice(_feasible(problem, "tensor", tensor, steps)))
-    return steps
+        choices.append(rng.choice(_feasible(problem, "tensor", tensor, choices)))
+    return choices
 
 
-def _feasible(problem: Problem, kind: str, position: int, steps: list[int]) -> list[int]:
-    return _core.feasible_choices(problem.native, list(problem.factors), kind, position, steps)
+def _feasible(problem: Problem, kind: str, position: int, choices: list[int]) -> list[int]:
+    return _core.feasible_choices(problem.native, list(problem.factors), kind, position, choices)

@@ -9,9 +9,9 @@ import mxnet as mx
 import numpy as np
 
 import tofu
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tofu import _mxnet
-from tofu.compare import Numbers, compare_numbers, relative_error
+from tofu.compare import RunNumbers, compare_numbers, relative_error
 from tofu.graph import TensorKind
 from tofu.mxnet.check import count_traffic
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
@@ -22,21 +22,21 @@ Arrays = dict[str, np.ndarray]
 LEARNING_RATE = 0.01
 
 
-def all_shapes(model: Model) -> dict[str, tuple[int, ...]]:
+def all_shapes(model: PlainModel) -> dict[str, tuple[int, ...]]:
     arguments, _, _ = model.symbol.infer_shape(**model.shapes)
     return dict(zip(model.symbol.list_arguments(), arguments, strict=True))
 
 
-def state_shapes(model: Model) -> dict[str, tuple[int, ...]]:
+def state_shapes(model: PlainModel) -> dict[str, tuple[int, ...]]:
     _, _, states = model.symbol.infer_shape(**model.shapes)
     return dict(zip(model.symbol.list_auxiliary_states(), states, strict=True))
 
 
-def input_names(model: Model) -> list[str]:
+def input_names(model: PlainModel) -> list[str]:
     return [name for name in model.symbol.list_arguments() if name in model.shapes or name.endswith("label")]
 
 
-def random_values(model: Model, dtype: str, seed: int = 0) -> Arrays:
+def random_values(model: PlainModel, dtype: str, seed: int = 0) -> Arrays:
     """Return values for all arguments and states.
 
     Labels and tokens are classes, weights are uniform with variance 1 / fan-in, scales and variances are around 1, all others uniform.
@@ -56,7 +56,9 @@ def random_values(model: Model, dtype: str, seed: int = 0) -> Arrays:
     return values
 
 
-def run_single(model: Model, values: Mapping[str, np.ndarray], dtype: str, steps: int = 1) -> tuple[Numbers, Arrays]:
+def run_single(
+    model: PlainModel, values: Mapping[str, np.ndarray], dtype: str, steps: int = 1
+) -> tuple[RunNumbers, Arrays]:
     """Return the first step on one device, and all weights and states after `steps` steps of gradient descent."""
     inputs = input_names(model)
     shapes = all_shapes(model)
@@ -73,7 +75,7 @@ def run_single(model: Model, values: Mapping[str, np.ndarray], dtype: str, steps
         gradients = {name: executor.grad_dict[name] for name in shapes if name not in inputs}
         if first is None:
             outputs = {name: output.asnumpy() for name, output in executor.output_dict.items()}
-            first = Numbers(outputs, {name: gradient.asnumpy() for name, gradient in gradients.items()})
+            first = RunNumbers(outputs, {name: gradient.asnumpy() for name, gradient in gradients.items()})
         for name, gradient in gradients.items():
             mx.nd.sgd_update(executor.arg_dict[name], gradient, lr=LEARNING_RATE, out=executor.arg_dict[name])
     assert first is not None
@@ -84,7 +86,7 @@ def run_single(model: Model, values: Mapping[str, np.ndarray], dtype: str, steps
 
 
 def bind_partitioned(
-    model: Model,
+    model: PlainModel,
     workers: int,
     dtype: str,
     plan: Plan | None = None,
@@ -99,7 +101,7 @@ def bind_partitioned(
 
 def run_partitioned(
     executor: ShardedExecutor, values: Mapping[str, np.ndarray], steps: int = 1
-) -> tuple[Numbers, Arrays, int]:
+) -> tuple[RunNumbers, Arrays, int]:
     """Return the results of `run_single`, and the bytes that the kernels read from other workers in the first step."""
     for name, value in values.items():
         executor.variables[name].scatter(value)
@@ -117,7 +119,7 @@ def run_partitioned(
             moved = _mxnet.counters()["bytes_read_remote"]
             heads = executor.partition.source.native.list_outputs()[: len(graph.outputs)]
             outputs = {name: executor.output(i).gather().asnumpy() for i, name in enumerate(heads)}
-            first = Numbers(outputs, {name: executor.gradient(name).gather().asnumpy() for name in names})
+            first = RunNumbers(outputs, {name: executor.gradient(name).gather().asnumpy() for name in names})
         for name in names:
             for weight, gradient in zip(executor.variables[name].arrays, executor.gradient(name).arrays, strict=True):
                 mx.nd.sgd_update(weight, gradient, lr=LEARNING_RATE, out=weight)
@@ -132,7 +134,7 @@ def fill_free_memory() -> None:
     del arrays
 
 
-def largest_error(found: Numbers, expected: Numbers) -> float:
+def largest_error(found: RunNumbers, expected: RunNumbers) -> float:
     """Return the largest error of all outputs and gradients."""
     return max(difference.error for difference in compare_numbers(found, expected))
 
@@ -141,7 +143,7 @@ def weight_error(found: Arrays, expected: Arrays) -> float:
     return max((relative_error(found[name], expected[name]) for name in expected), default=0.0)
 
 
-def permute_batch(model: Model, values: Arrays) -> Arrays:
+def permute_batch(model: PlainModel, values: Arrays) -> Arrays:
     """Return the same values with the examples of the batch in another order."""
     batch = next(iter(model.shapes.values()))[0]
     order = np.random.RandomState(1).permutation(batch)

@@ -49,7 +49,7 @@ def test_the_fit_recovers_rates():
 def test_the_fit_ignores_outliers():
     samples = list(make_samples(np.random.RandomState(1)))
     expected = fit(samples, 10**6)
-    odd = [one._replace(seconds=100 * one.seconds) for one in samples[:5]]
+    odd = [sample._replace(seconds=100 * sample.seconds) for sample in samples[:5]]
     found = fit([*samples[5:], *odd], 10**6)
     assert min(found.call, found.contracted, found.other, found.byte, found.far_byte) >= 0
     assert found.other == pytest.approx(expected.other, rel=0.3)

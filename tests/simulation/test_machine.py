@@ -19,7 +19,7 @@ def test_each_machine_states_its_sources(name):
 
 def test_two_hosts_are_two_levels():
     machine = read_machine("2x8xH100")
-    assert [machine.level_of(0, other) for other in (1, 7, 8, 15)] == [1, 1, 0, 0]
+    assert [machine.level_of(0, worker) for worker in (1, 7, 8, 15)] == [1, 1, 0, 0]
     assert [machine.part_of(device, 0) for device in (0, 7, 8, 15)] == [0, 0, 1, 1]
     assert machine.part_of(9, 1) == 9
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tofu
-from tests.models.paper import Model, rnn, wresnet
+from tests.models.paper import PaperModel, rnn, wresnet
 from tests.models.plain import mlp
 from tofu.errors import ArgumentTypeError, PlanError, TofuError
 from tofu.mxnet.planning import plan_task
@@ -23,7 +23,7 @@ from tofu.simulation.work import find_work
 
 MACHINE = read_machine("8xV100")
 MODELS = {
-    "perceptron": lambda: Model("perceptron", mlp().symbol, mlp().shapes),
+    "perceptron": lambda: PaperModel("perceptron", mlp().symbol, mlp().shapes),
     "convolutions": lambda: wresnet(50, 1, 8, image=32, classes=16),
     "recurrence": lambda: rnn(2, 32, 8, time_steps=3, features=16, classes=16),
 }
@@ -153,7 +153,7 @@ def test_a_misspelt_hint_is_refused():
 
 def test_an_unsplittable_model_stays_on_one_device():
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, name="first")
-    task = Model("narrow", net, {"data": (1, 1)}).read(Settings(workers=2))
+    task = PaperModel("narrow", net, {"data": (1, 1)}).read(Settings(workers=2))
     advice = advise(task, MACHINE, workers=(2,))
     assert [option.workers for option in advice.options if option.fits] == [1]
     assert "there is no plan for several" in advice.verdict

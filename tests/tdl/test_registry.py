@@ -76,7 +76,7 @@ def test_a_value_and_its_text_are_analysed_separately():
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """Make a package with two files of descriptions, the first of which needs the second."""
+    """Make a package with two files of descriptions. The first imports the second."""
     folder = tmp_path / "described_here"
     folder.mkdir()
     (folder / "__init__.py").write_text("from tofu.tdl import Registry\n\nREGISTRY = Registry(__name__)\n")

@@ -121,7 +121,7 @@ class OperatorAccess:
         of an output is then the sum of its inputs, each shifted by the distance between its rows' lower ends and the
         output's, with `fill` around it.
     is_always_fetched
-        True if the operator takes a part of a tensor, as a slice does. A fetch then always replaces its copies, so that
+        True if the operator takes a part of a tensor, such as a slice. A fetch then always replaces its copies, so that
         no worker reads more than that part: its rows hold even if none of their axes is split.
     own_names
         The description's names of axes that have other names here. Axes without a name there are left out.

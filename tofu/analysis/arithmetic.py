@@ -1,6 +1,6 @@
 """Arithmetic of an operator, counted from its description, for the cost model of its kernel.
 
-An element of an output takes the operations of its value. A reduction takes those of its body and one more at every
+An element of an output takes the operations of its value. A reduction takes its body's operations and one more at every
 point of its variables. A *contraction* is a sum of products whose factors are all used again at other points, as in a
 matrix product or a convolution, but not in a sum of squares. Kernels keep these factors near the arithmetic units and
 run at the units' speed, while all others wait for memory. A value that does not depend on a variable (a mean that each
@@ -23,7 +23,7 @@ from tofu.tdl.expression import (
     OpaqueElement,
     Position,
     Reduction,
-    Slice,
+    TensorSlice,
     Value,
 )
 from tofu.tdl.forms import Output
@@ -152,9 +152,9 @@ def _list_positions(value: Value) -> frozenset[str]:
 def _list_variables(value: Value) -> frozenset[str]:
     found: set[str] = set()
     for node in walk(value):
-        read: list[Element | Slice] = [node] if isinstance(node, Element) else []
+        read: list[Element | TensorSlice] = [node] if isinstance(node, Element) else []
         if isinstance(node, OpaqueElement):
-            read += [argument for argument in node.arguments if isinstance(argument, Slice)]
+            read += [argument for argument in node.arguments if isinstance(argument, TensorSlice)]
         for access in read:
             found.update(*(index.variables for index in access.indices if isinstance(index, (Index, AnyOf))))
     return frozenset(found)

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from tofu.analysis.access import Absent, Combine, InputAccess, OperatorAccess, OutputAccess, Row
 from tofu.analysis.arithmetic import Arithmetic, count_arithmetic
-from tofu.analysis.evaluator import Evaluator, IndexNumbers, Numbers
+from tofu.analysis.evaluator import Evaluator, IndexNumbers, SignatureNumbers
 from tofu.analysis.movement import Shapes, find_absent
 from tofu.analysis.symbolic import OutputPattern, Pattern
 from tofu.errors import DescriptionError
@@ -94,7 +94,7 @@ class _Evaluation:
         return rejected, tuple(fetched)
 
     def _takes_part(self) -> bool:
-        """Return True if the operator reads only a part of its one input, at one place: a slice, say."""
+        """Return True if the operator reads only a part of its one input, at one place, such as a slice."""
         read = [n for n, access in enumerate(self.pattern.inputs) if access.is_read]
         if len(read) != 1 or len(self.pattern.outputs) != 1:
             return False
@@ -102,9 +102,9 @@ class _Evaluation:
         first = sum(ranks[: read[0]])
         own = slice(first, first + ranks[read[0]])
         indices, sizes = self.numbers.dimensions[own], self.sizes[own]
-        if any(len(one) != 1 for one in indices):
+        if any(len(index) != 1 for index in indices):
             return False
-        spans = [_span(one[0], self.extents) for one in indices]
+        spans = [_span(index[0], self.extents) for index in indices]
         return any(low > 0 or high + 1 < size for (low, high), size in zip(spans, sizes, strict=True))
 
     def _check_extents(self) -> None:
@@ -196,9 +196,9 @@ class _Evaluation:
             if begin < 0 or end > extent:
                 yield (f"padding: {where}, and no bound attribute (pads=) removes the border from the copies")
             elif begin > 0:
-                yield f"offset: {where}, and a copy would skip {begin} elements of its own part"
+                yield f"offset: {where}, and a copy would skip {begin} elements of its part"
             elif end < extent and axis in self.pattern.plain_axes and not self.pattern.trace.description.bound:
-                yield f"cut: {where}, and a copy would leave out {extent - end} elements of its own part"
+                yield f"cut: {where}, and a copy would leave out {extent - end} elements of its part"
 
     def _dimensions_moved_by(self, axis: str) -> Iterator[tuple[str, int, int, tuple[IndexNumbers, ...]]]:
         trace = self.pattern.trace
@@ -230,7 +230,7 @@ class _Evaluation:
         if not is_padded:
             yield from self._compare_indices(axis, extents, local)
 
-    def _compare_indices(self, axis: str, extents: dict[str, int], local: Numbers) -> Iterator[str]:
+    def _compare_indices(self, axis: str, extents: dict[str, int], local: SignatureNumbers) -> Iterator[str]:
         for whole, part in zip(self.numbers.dimensions, local.dimensions, strict=True):
             for before, after in zip(whole, part, strict=True):
                 for (name, stride), (_, local_stride) in zip(before.terms, after.terms, strict=True):

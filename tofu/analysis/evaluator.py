@@ -27,7 +27,7 @@ class IndexNumbers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Numbers:
+class SignatureNumbers:
     """Values of a signature's expressions at concrete shapes. Dimensions are in the pattern's order: inputs, then outputs."""
 
     extents: Mapping[str, int]
@@ -60,10 +60,10 @@ class Evaluator:
 
     @property
     def dimensions(self) -> Sequence[Dimension]:
-        """The pattern's dimensions, in the order of `Numbers.dimensions`."""
+        """The pattern's dimensions, in the order of `SignatureNumbers.dimensions`."""
         return self._layout
 
-    def evaluate(self, sizes: Sequence[int], overrides: Mapping[str, int] | None = None) -> Numbers:
+    def evaluate(self, sizes: Sequence[int], overrides: Mapping[str, int] | None = None) -> SignatureNumbers:
         """Return the values at `sizes`, the extents of all dimensions of inputs and outputs in order.
 
         `overrides` sets extents of index variables. Raises DescriptionError if an extent is not an integer.
@@ -85,7 +85,7 @@ class Evaluator:
                 position = end + 2
             dimensions.append(tuple(numbers))
         names = (name for name, _ in self._definitions)
-        return Numbers(
+        return SignatureNumbers(
             dict(zip(self._axes, extents, strict=True)), tuple(zip(names, definitions, strict=True)), tuple(dimensions)
         )
 

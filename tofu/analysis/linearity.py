@@ -20,7 +20,7 @@ from tofu.tdl.expression import (
     OpaqueElement,
     Position,
     Reduction,
-    Slice,
+    TensorSlice,
     Unread,
     Value,
 )
@@ -66,7 +66,7 @@ def _own_variables(value: Value) -> frozenset[str]:
         indices += value.indices
     if isinstance(value, OpaqueElement):
         for argument in value.arguments:
-            indices += argument.indices if isinstance(argument, Slice) else ()
+            indices += argument.indices if isinstance(argument, TensorSlice) else ()
     return frozenset().union(*(index.variables for index in indices if isinstance(index, (Index, AnyOf))))
 
 

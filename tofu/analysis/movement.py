@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tofu.analysis.evaluator import Evaluator, IndexNumbers, Numbers
+from tofu.analysis.evaluator import Evaluator, IndexNumbers, SignatureNumbers
 from tofu.analysis.symbolic import Pattern
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -28,7 +28,7 @@ class AbsentElement(NamedTuple):
 
 
 def find_absent(
-    pattern: Pattern, evaluator: Evaluator, numbers: Numbers, shapes: Shapes, *, takes_part: bool
+    pattern: Pattern, evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes, *, takes_part: bool
 ) -> tuple[AbsentElement | None, ...] | None:
     """Return what each tensor lacks if all elements of each read input move by one distance to each output; None otherwise.
 
@@ -40,23 +40,23 @@ def find_absent(
     indices = _list_indices(evaluator, numbers, shapes)
     read = [n for n, access in enumerate(pattern.inputs) if access.is_read]
     fills = {description.find_fill(pattern.trace.tensors[n].name, attributes) for n in read}
-    is_zero_outside = len(read) > 1 or any(one.chosen is not None for cells in pattern.moved for one in cells)
+    is_zero_outside = len(read) > 1 or any(element.chosen is not None for cells in pattern.moved for element in cells)
     if is_zero_outside and fills != {0.0}:
         return None
     found: list[set[AbsentElement | None]] = [set() for _ in shapes]
     for number, cells in enumerate(pattern.moved, len(pattern.inputs)):
-        for one in cells:
-            slot = one.cell.tensor.position
-            lacks = _match(indices[slot], indices[number], one.chosen, {} if takes_part else numbers.extents)
+        for element in cells:
+            slot = element.cell.tensor.position
+            lacks = _match(indices[slot], indices[number], element.chosen, {} if takes_part else numbers.extents)
             if lacks is None:
                 return None
             found[slot].add(lacks[0])
             found[number].add(lacks[1])
-    if any(len(one) > 1 for one in found) or any(
-        one - {None} and not shape for one, shape in zip(found, shapes, strict=True)
+    if any(len(dimensions) > 1 for dimensions in found) or any(
+        dimensions - {None} and not shape for dimensions, shape in zip(found, shapes, strict=True)
     ):
         return None
-    return tuple(one.pop() if one else None for one in found)
+    return tuple(dimensions.pop() if dimensions else None for dimensions in found)
 
 
 def _match(
@@ -78,7 +78,7 @@ def _match(
     return (absent, None) if larger is target else (None, absent)
 
 
-def _list_indices(evaluator: Evaluator, numbers: Numbers, shapes: Shapes) -> list[list[Indices]]:
+def _list_indices(evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes) -> list[list[Indices]]:
     dimensions = zip(evaluator.dimensions, numbers.dimensions, strict=True)
     rest = iter([None if dimension.is_whole else indices for dimension, indices in dimensions])
     return [[next(rest) for _ in shape] for shape in shapes]

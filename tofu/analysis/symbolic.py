@@ -32,7 +32,7 @@ from tofu.tdl.expression import (
     Position,
     RandomElement,
     Reduction,
-    Slice,
+    TensorSlice,
     Unread,
     Value,
     WholeDimension,
@@ -156,7 +156,7 @@ def analyse_symbolically(trace: Trace) -> Pattern:
 
 
 def _input_pattern(trace: Trace, position: int) -> InputPattern:
-    found: list[Element | Slice] = []
+    found: list[Element | TensorSlice] = []
     unread: set[int] = set()
     for value in _values(trace):
         found += [access for access in accesses(value) if access.tensor.position == position]
@@ -335,14 +335,14 @@ def _find_moved(trace: Trace, inputs: tuple[InputPattern, ...]) -> tuple[tuple[M
     moved = []
     for output in trace.outputs:
         cells = None if output.value is None else find_moved_elements(output.value)
-        if not read or cells is None or sorted(one.cell.tensor.position for one in cells) != read:
+        if not read or cells is None or sorted(element.cell.tensor.position for element in cells) != read:
             return None
         moved.append(cells)
     return tuple(moved)
 
 
 def _find_choosing(trace: Trace, moved: tuple[tuple[MovedElement, ...], ...] | None) -> frozenset[str]:
-    chosen = [one.chosen for cells in moved or () for one in cells if one.chosen is not None]
+    chosen = [element.chosen for cells in moved or () for element in cells if element.chosen is not None]
     return frozenset(name for name, _ in chosen)
 
 

@@ -26,7 +26,7 @@ def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
     """Return the number that replaces an element that the next part of `axis` has, too; None if it may be read twice."""
-    found = {NEUTRAL.get(one.reducer) for one in access.outputs if one.combine[axis] is Combine.REDUCE}
+    found = {NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE}
     return next((number for number in found if number is not None), None)
 
 
@@ -36,15 +36,15 @@ def find_dimension(rows: tuple[Row, ...], axis: int) -> int | None:
 
 
 def _may_overlap(access: OperatorAccess, axis: int) -> bool:
-    combined = [one.combine[axis] for one in access.outputs]
+    combined = [output.combine[axis] for output in access.outputs]
     if Combine.OVERLAP_ADD in combined:
         return False
     if find_neutral(access, axis) is None:
         return True
-    if not all(one.has_zero_terms for one in access.outputs if one.reducer == "Sum"):
+    if not all(output.has_zero_terms for output in access.outputs if output.reducer == "Sum"):
         return False
-    reducers = {one.reducer for one in access.outputs}
-    moved = [one.rows for one in access.inputs if any(axis == moving for row in one.rows for moving, _ in row.terms)]
+    reducers = {output.reducer for output in access.outputs}
+    moved = [read.rows for read in access.inputs if any(axis == moving for row in read.rows for moving, _ in row.terms)]
     are_plain = all(
         find_dimension(rows, axis) is not None and sum(a == axis for row in rows for a, _ in row.terms) == 1
         for rows in moved

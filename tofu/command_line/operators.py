@@ -37,7 +37,7 @@ from tofu.mxnet.verify.coverage import (
 )
 from tofu.mxnet.verify.kernels import compose, describe_refusal
 from tofu.mxnet.verify.nodes import list_operators
-from tofu.mxnet.verify.record import Entry, make_entries, read_record, write_record
+from tofu.mxnet.verify.record import RecordEntry, make_entries, read_record, write_record
 from tofu.report.console import make_console
 
 
@@ -210,7 +210,7 @@ def verify(
         raise SystemExit(1)
 
 
-def _record(entries: Mapping[str, Entry], targets: Collection[str], known: Mapping[str, Entry]) -> None:
+def _record(entries: Mapping[str, RecordEntry], targets: Collection[str], known: Mapping[str, RecordEntry]) -> None:
     """Replace the entries of `targets` in the record."""
     found = {name: entry for name, entry in entries.items() if name in targets}
     kept = {name: entry for name, entry in known.items() if name in DESCRIPTIONS and name not in targets}
@@ -218,7 +218,7 @@ def _record(entries: Mapping[str, Entry], targets: Collection[str], known: Mappi
 
 
 def _record_finished(
-    results: Sequence[CaseResult], cases: Sequence[Case], targets: Collection[str], known: Mapping[str, Entry]
+    results: Sequence[CaseResult], cases: Sequence[Case], targets: Collection[str], known: Mapping[str, RecordEntry]
 ) -> str:
     """Record the operators whose cases were all verified before an interrupt. Return a sentence about them."""
     unfinished = set[str]().union(*map(_list_operators, cases[len(results) :]))
@@ -255,7 +255,7 @@ def _list_operators(case: Case) -> set[str]:
     return list_operators(case.op, attributes, len(case.inputs), case.wrt)
 
 
-def _print_results(console: Console, results: Sequence[CaseResult], entries: Mapping[str, Entry]) -> None:
+def _print_results(console: Console, results: Sequence[CaseResult], entries: Mapping[str, RecordEntry]) -> None:
     console.print(results_table(results))
     failures = [result.trials.failure for result in results if result.trials.failure is not None]
     for result in results:
@@ -285,7 +285,7 @@ def _print_results(console: Console, results: Sequence[CaseResult], entries: Map
     console.print(kinds_line(count_kinds(entries.values())), soft_wrap=True)
 
 
-def _summarise(results: Sequence[CaseResult], entries: Mapping[str, Entry]) -> dict[str, Any]:
+def _summarise(results: Sequence[CaseResult], entries: Mapping[str, RecordEntry]) -> dict[str, Any]:
     return {
         "cases": len(results),
         "compared": count_kinds(entries.values()),
@@ -293,7 +293,9 @@ def _summarise(results: Sequence[CaseResult], entries: Mapping[str, Entry]) -> d
         "refused": sum(result.trials.refused for result in results),
         "problems": {str(result.case): list(result.problems) for result in results if result.problems},
         "reproducers": [repr(result.trials.failure) for result in results if result.trials.failure is not None],
-        "explained": [f"{one.op}: {one.cut}: {reason}" for result in results for one, reason in result.explained],
+        "explained": [
+            f"{missing.op}: {missing.cut}: {reason}" for result in results for missing, reason in result.explained
+        ],
     }
 
 

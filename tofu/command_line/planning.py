@@ -18,7 +18,7 @@ from tofu.errors import TofuError
 from tofu.plan import format_bytes
 from tofu.planning.fitting import explain_none, find_fitting
 from tofu.report.console import make_console
-from tofu.report.memory import Report, print_report
+from tofu.report.memory import MemoryComparison, print_report
 from tofu.sizes import read_bytes
 
 LEAST_DEVICE_BYTES = 1 << 20  # less is taken for a number without its unit
@@ -112,12 +112,12 @@ def _read_device_memory(text: str) -> int:
     return count
 
 
-def _find_fewest(request: ModelRequest, report: Report, device_bytes: int, **options: Any) -> str:
+def _find_fewest(request: ModelRequest, report: MemoryComparison, device_bytes: int, **options: Any) -> str:
     """Return the fewest workers that fit, starting where an even share does, or why there are none."""
     whole = report.columns[0][1]
     least = max(1, ceil(whole.total[1] / device_bytes))
 
-    def make(workers: int) -> tuple[int, Report]:
+    def make(workers: int) -> tuple[int, MemoryComparison]:
         return workers, request.over(workers).report_memory(**options)
 
     found = find_fitting(least, device_bytes, make, lambda made: made[1].largest.needed_bytes)

@@ -81,7 +81,9 @@ def _list_found(results: Sequence[Any], totals: Any) -> dict[str, Any]:
     return {
         **vars(totals),
         "problems": {result.case: list(result.problems) for result in results if result.problems},
-        "exact_cuts": [f"{one.op}: {one.cut}: {why}" for result in results for one, why in result.explained],
+        "exact_cuts": [
+            f"{missing.op}: {missing.cut}: {why}" for result in results for missing, why in result.explained
+        ],
     }
 
 
@@ -89,7 +91,7 @@ def _print_results(results: Sequence[Any], table: Any, totals: Any) -> None:
     console = make_console()
     console.print(table)
     problems = [f"{result.case}: {problem}" for result in results for problem in result.problems]
-    explained = [f"{one.op}: {one.cut}: {why}" for result in results for one, why in result.explained]
+    explained = [f"{missing.op}: {missing.cut}: {why}" for result in results for missing, why in result.explained]
     for headline, found in (
         ("What disagrees, by case:", problems),
         ("Exact cuts that are not strategies:", explained),

@@ -17,7 +17,7 @@ from tofu.engines import JAX, MXNET, Registration, find_engine_of_file
 from tofu.errors import TofuError
 from tofu.pipeline import Observer, Partition, Task
 from tofu.planning.settings import Settings
-from tofu.report.memory import Report
+from tofu.report.memory import MemoryComparison
 from tofu.search.native import UNEVEN
 from tofu.simulation.advise import Advice
 from tofu.simulation.machine import Machine
@@ -104,7 +104,7 @@ class ModelRequest(Protocol):
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
         """Return a function that prints plans beside hand-made ones. `report` is called with each before it is made."""
 
-    def report_memory(self, **options: Any) -> Report:
+    def report_memory(self, **options: Any) -> MemoryComparison:
         """Return the memory of a step on one device and on every worker. `options` are the engine's."""
 
 
@@ -143,11 +143,13 @@ def _refuse_others(model: str, engine: Registration) -> None:
     """Raise TofuError for options that only apply to models of another engine."""
     context = click.get_current_context()
     spelled = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    for other, names in OF_ONE_ENGINE.items():
+    for allowed, names in OF_ONE_ENGINE.items():
         given = [
             spelled[name]
             for name in names
             if name in spelled and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         ]
-        if given and other != engine:
-            raise TofuError(f"{', '.join(given)}: for {other.model} only, and {model} is {engine.model}. Leave it out.")
+        if given and allowed != engine:
+            raise TofuError(
+                f"{', '.join(given)}: for {allowed.model} only, and {model} is {engine.model}. Leave it out."
+            )

@@ -1,5 +1,5 @@
 """Comparison of two sets of numbers."""
 
-from tofu.compare.numbers import Arrays, Difference, Numbers, compare_numbers, relative_error
+from tofu.compare.numbers import Arrays, Difference, RunNumbers, compare_numbers, relative_error
 
-__all__ = ["Arrays", "Difference", "Numbers", "compare_numbers", "relative_error"]
+__all__ = ["Arrays", "Difference", "RunNumbers", "compare_numbers", "relative_error"]

@@ -76,7 +76,9 @@ class Agreement:
     @property
     def agrees(self) -> bool:
         """True if something was compared and all of it agrees, numbers and bytes."""
-        return self.worst is not None and not self.differing and all(one.agrees for one in self.traffic.values())
+        return (
+            self.worst is not None and not self.differing and all(traffic.agrees for traffic in self.traffic.values())
+        )
 
     @property
     def verdict(self) -> str:
@@ -129,7 +131,9 @@ class Agreement:
         rows: list[tuple[str, ...]] = []
         for run, found in (("training", self.training), ("inference", self.inference)):
             kinds = dict.fromkeys(difference.kind for difference in found)
-            rows += [(f"{run}: {kind}s", *_summarise([one for one in found if one.kind == kind])) for kind in kinds]
+            rows += [
+                (f"{run}: {kind}s", *_summarise([tensor for tensor in found if tensor.kind == kind])) for kind in kinds
+            ]
         return rows
 
 

@@ -18,7 +18,7 @@ CANCELLED_IN_FLOAT32 = 1e-5
 
 
 @dataclass(frozen=True)
-class Numbers:
+class RunNumbers:
     """Whole tensors of one run, by name: outputs, gradients, and auxiliary states after it."""
 
     outputs: Arrays
@@ -57,7 +57,7 @@ def relative_error(found: Array, expected: Array, least: float = TINIEST) -> flo
     return float(np.abs(wide - wanted).max() / max(np.abs(wanted).max(), least))
 
 
-def compare_numbers(found: Numbers, expected: Numbers, cancelled: float = CANCELLED) -> tuple[Difference, ...]:
+def compare_numbers(found: RunNumbers, expected: RunNumbers, cancelled: float = CANCELLED) -> tuple[Difference, ...]:
     """Return the difference of every tensor in `expected`.
 
     Some gradients are rounding errors, such as the gradient of a bias before a batch normalisation. A gradient below the

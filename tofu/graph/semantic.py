@@ -151,7 +151,7 @@ class Operator:
         return f"{self.name} ({self.op})"
 
 
-class Lines(Mapping[str, str]):
+class SourceLines(Mapping[str, str]):
     """Lines of the user's program, by operator. Each is looked up on access."""
 
     def __init__(self, operators: tuple[Operator, ...] = ()) -> None:
@@ -172,7 +172,7 @@ class Lines(Mapping[str, str]):
 
 @dataclass(frozen=True)
 class Carry:
-    """Value that a loop passes from one of its steps to the next.
+    """Value that a loop passes from step to step.
 
     Attributes
     ----------

@@ -96,7 +96,7 @@ class WeakTypeCheck:
 
     def _trace(self, weak: WeakTypes) -> Step:
         pairs = zip(self._types, weak, strict=True)
-        leaves = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=one) for type_, one in pairs]
+        leaves = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=is_weak) for type_, is_weak in pairs]
         step, _ = trace_step(
             self._function, self._native.arguments_tree.unflatten(leaves), self._native.has_static_numbers
         )
@@ -142,9 +142,9 @@ class _EquationTypes(NamedTuple):
 def _list_types(step: Step) -> list[_EquationTypes]:
     """Return the types of each equation, without conversions that change only weak types."""
     found = []
-    for one in step.walk():
-        operands = tuple((x.type if isinstance(x, Literal) else step.types[x]).dtype for x in one.inputs)
-        results = tuple(step.types[x].dtype for x in one.outputs)
-        if one.primitive.name != "convert_element_type" or operands != results:
-            found.append(_EquationTypes(one.primitive.name, operands, results, one))
+    for equation in step.walk():
+        operands = tuple((x.type if isinstance(x, Literal) else step.types[x]).dtype for x in equation.inputs)
+        results = tuple(step.types[x].dtype for x in equation.outputs)
+        if equation.primitive.name != "convert_element_type" or operands != results:
+            found.append(_EquationTypes(equation.primitive.name, operands, results, equation))
     return found

@@ -120,12 +120,12 @@ class ProcessAgreement:
         shown = self._exchange(np.array(own, np.uint32))
         self._check_plans({process: row[:4].tobytes().hex() for process, row in shown.items()})
         self._has_one_plan = True
-        first, *others = shown
+        first, *later = shown
         differing = [
-            f"{name}, in process {first} and {other}"
+            f"{name}, in process {first} and {process}"
             for position, name in enumerate(names, 4)
-            for other in others
-            if shown[first][position] != shown[other][position]
+            for process in later
+            if shown[first][position] != shown[process][position]
         ]
         raise_together(
             UnsupportedError,

@@ -20,7 +20,7 @@ from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.trace import StepBuilder, eliminate_dead_code
 from tofu.jax.frontend.versions import find_body, in_precision
 from tofu.pipeline import Partition
-from tofu.report.memory import Report
+from tofu.report.memory import MemoryComparison
 
 LEGEND = {
     "": "Arguments, constants and results are exact.",
@@ -90,7 +90,7 @@ class StepDeviceMemory:
 
 
 @dataclass(frozen=True)
-class StepMemory(Report):
+class StepMemory(MemoryComparison):
     """Memory of one device that runs the complete step, of each worker, and optionally XLA's count for a worker."""
 
     workers: int
@@ -117,7 +117,7 @@ class StepMemory(Report):
     def columns(self) -> list[tuple[str, StepDeviceMemory]]:
         """One device, a worker if there are several, and XLA's count."""
         devices = (self.one_device, self.worker if self.workers > 1 else None, self.compiled)
-        return [(one.name, one) for one in devices if one is not None]
+        return [(device.name, device) for device in devices if device is not None]
 
     @property
     def largest(self) -> StepDeviceMemory:
@@ -171,7 +171,7 @@ def read_worker_program(program: SpmdProgram) -> Step:
     shape, names = program.workers.mesh_axes
     mesh: Any = AbstractMesh(shape, names, axis_types=(AxisType.Auto,) * len(names))
     closed = jax.make_jaxpr(program.map_over_mesh(mesh))(*program.argument_structs(mesh))
-    (call,) = (one for one in closed.jaxpr.eqns if one.primitive.name == "shard_map")
+    (call,) = (eqn for eqn in closed.jaxpr.eqns if eqn.primitive.name == "shard_map")
     jaxpr, _ = find_body(call)
     local = dict(zip(call.invars, jaxpr.invars, strict=True))
     constants = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))

@@ -202,7 +202,7 @@ def _check_given(workers: Any) -> None:
 def _check_members(workers: Any) -> None:
     if not isinstance(workers, Sequence) or isinstance(workers, str):
         return
-    strange = [show(one) for one in workers if not hasattr(one, "process_index")]
+    strange = [show(worker) for worker in workers if not hasattr(worker, "process_index")]
     if strange:
         raise DeviceError(
             f"workers= contains {strange[0]}, not a device. Pass devices from jax.devices(), or their number. The step's arguments "

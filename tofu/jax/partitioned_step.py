@@ -191,7 +191,7 @@ class PartitionedStep:
 
         def run_transformed(asked: Transformation, leaves: Sequence[Any]) -> list[Any]:
             made = self._plan_transformed(asked)._run_leaves(leaves)
-            return [jnp.asarray(one) if isinstance(one, UnevenArray) else one for one in made]
+            return [jnp.asarray(result) if isinstance(result, UnevenArray) else result for result in made]
 
         return make_transformable(run_whole, run_transformed, self._native)
 

@@ -57,7 +57,7 @@ def choose_form(source: Source, settings: Settings) -> Source:
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):
-        names, kept = ({*one.graph.tensor_index, *one.graph.operator_index} for one in (source, form))
+        names, kept = ({*version.graph.tensor_index, *version.graph.operator_index} for version in (source, form))
         is_named = not (names - kept).intersection(settings.hints or {})
         if given.fingerprint == form.graph.fingerprint if given is not None else is_named:
             return form

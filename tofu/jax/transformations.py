@@ -87,14 +87,16 @@ class Batch:
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Return the function over batches of the leaves."""
-        batched = jax.vmap(core.jaxpr_as_fun(traced), [0 if one else None for one in self.batched], axis_size=self.size)
+        batched = jax.vmap(
+            core.jaxpr_as_fun(traced), [0 if is_batched else None for is_batched in self.batched], axis_size=self.size
+        )
 
         def batch(leaves: list[Any]) -> list[Any]:
             results: list[Any] = batched(*leaves)
             return results
 
         pairs = zip(traced.in_avals, self.batched, strict=True)
-        return batch, ([_shape(aval, (self.size,) if one else ()) for aval, one in pairs],)
+        return batch, ([_shape(aval, (self.size,) if is_batched else ()) for aval, is_batched in pairs],)
 
     def is_kept(self, leaf: int) -> bool:
         """Return True for leaves that all steps share."""

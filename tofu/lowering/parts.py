@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tofu.graph import Operator, Tensor, TensorKind
-from tofu.search.strategies import Operators
+from tofu.search.strategies import OperatorDescriptions
 
 Attributes = Mapping[str, Any]
 Inputs = Sequence[Tensor]
@@ -151,7 +151,7 @@ Lowerings = Mapping[str, Lowering]
 """Lowerings by operator; some apply only to certain attributes."""
 
 
-class LowerableOperators(Operators, Protocol):
+class LowerableOperators(OperatorDescriptions, Protocol):
     """A framework's operators, as far as lowerings and strategies depend on them."""
 
     @property

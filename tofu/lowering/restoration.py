@@ -81,7 +81,7 @@ def _restore(
         )
     }
     final = lower(graph, framework.lowerings, lambda operator: operator.name not in whole)
-    # The search priced shared fetches by the equal parts of its own graph, so these are carried over, not found again.
+    # The search priced shared fetches by the equal parts of its own graph, so shared fetches are carried over, not found again.
     equal = searched.problem.equal.carry_over(lowered, final)
     accesses = find_strategies(final, framework, undescribed)
     problem = pose_problem(final, accesses, searched.problem.factors, equal, searched.problem.moves)

@@ -15,7 +15,7 @@ UNROLL = ("never", "cheaper", "always")
 
 def _read_unroll(when: Any) -> str:
     if when not in UNROLL:
-        raise PlanError(f"unroll= is one of {', '.join(map(repr, UNROLL))}, not {show(when)}.")
+        raise PlanError(f"unroll= must be one of {', '.join(map(repr, UNROLL))}, not {show(when)}.")
     return str(when)
 
 

@@ -85,7 +85,7 @@ def read_plan(plan: Any) -> Plan:
 
 def _read_word(name: str, words: Sequence[str], error: type[TofuError], value: Any) -> str:
     if value not in words:
-        raise error(f"{name}= is one of {', '.join(map(repr, words))}, not {show(value)}.")
+        raise error(f"{name}= must be one of {', '.join(map(repr, words))}, not {show(value)}.")
     return str(value)
 
 

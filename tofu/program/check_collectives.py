@@ -33,12 +33,12 @@ def check_collectives(program: Lockstep, transfer: Transfer, collectives: Sequen
         _check(program, transfer, collectives)
     except ValueError as error:
         name = program.graph.tensors[program.values[transfer.output].tensor].name
-        listed = ", ".join(type(one).__name__ for one in collectives)
+        listed = ", ".join(type(collective).__name__ for collective in collectives)
         raise InternalError(f"The collectives of {name} ({listed}) differ from its transfer: {error}.") from error
 
 
 def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collective]) -> None:
-    exchanges = [one for one in collectives if isinstance(one, Exchange)]
+    exchanges = [collective for collective in collectives if isinstance(collective, Exchange)]
     if exchanges:
         wanted = [transfer.pieces, transfer.copies] if transfer.copies else [transfer.pieces]
         if len(exchanges) != len(wanted) or len(exchanges) != len(collectives):
@@ -47,15 +47,15 @@ def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collecti
             _check_exchange(exchange, pieces)
         return
     _check_pieces(program, transfer)
-    digits = [tuple(map(int, one)) for one in np.ndindex(*program.factors)]
-    axes = sorted({axis for one in collectives for axis in _list_reduced(one)})
+    digits = [tuple(map(int, index)) for index in np.ndindex(*program.factors)]
+    axes = sorted({axis for collective in collectives for axis in _list_reduced(collective)})
     source = program.values[transfer.inputs[0]]
     held: list[Held] = [
         (box, frozenset([tuple(mine[axis] for axis in axes)])) for box, mine in zip(source.boxes, digits, strict=True)
     ]
-    for one in collectives:
-        held = _FOLLOW[type(one)](one, held, program, digits)
-    addends = frozenset(tuple(map(int, one)) for one in np.ndindex(*(program.factors[axis] for axis in axes)))
+    for collective in collectives:
+        held = _FOLLOW[type(collective)](collective, held, program, digits)
+    addends = frozenset(tuple(map(int, index)) for index in np.ndindex(*(program.factors[axis] for axis in axes)))
     for worker, (wanted_box, (box, found)) in enumerate(zip(program.values[transfer.output].boxes, held, strict=True)):
         if box != wanted_box:
             raise ValueError(f"worker {worker} has {box} instead of {wanted_box}")
@@ -96,9 +96,9 @@ def _locate(box: Box, begin: Sequence[int]) -> tuple[int, ...]:
 def _check_exchange(exchange: Exchange, pieces: Sequence[TransferPiece]) -> None:
     """Raise ValueError unless the rounds of an exchange are exactly these pieces, and can be sent."""
     sent = Counter(
-        (one.input, owner, source, reader, target, one.extent, one.along)
-        for one in exchange.rounds
-        for reader, (owner, source, target) in one.moves.items()
+        (round_.input, owner, source, reader, target, round_.extent, round_.along)
+        for round_ in exchange.rounds
+        for reader, (owner, source, target) in round_.moves.items()
     )
     wanted = Counter(
         (read.input, read.owner, read.begin, piece.reader, piece.begin, piece.extent, read.along)
@@ -107,9 +107,9 @@ def _check_exchange(exchange: Exchange, pieces: Sequence[TransferPiece]) -> None
     )
     if sent != wanted:
         raise ValueError("other pieces are sent")
-    for one in exchange.rounds:
-        owners = [owner for owner, _, _ in one.moves.values()]
-        if len(set(owners)) < len(owners) or one.is_local != all(o == r for r, (o, _, _) in one.moves.items()):
+    for round_ in exchange.rounds:
+        owners = [owner for owner, _, _ in round_.moves.values()]
+        if len(set(owners)) < len(owners) or round_.is_local != all(o == r for r, (o, _, _) in round_.moves.items()):
             raise ValueError("a worker sends twice at once, or to itself")
 
 
@@ -145,7 +145,7 @@ def _cut(box: Box, dimension: int, factor: int, digit: int) -> Box:
 def _add_up(held: Sequence[Held], members: Sequence[int]) -> Held:
     """Return the reduced partial results of workers. Raises ValueError if their boxes differ, or an addend occurs twice."""
     boxes = {held[member][0] for member in members}
-    addends = [one for member in members for one in held[member][1]]
+    addends = [addend for member in members for addend in held[member][1]]
     if len(boxes) > 1 or len(set(addends)) < len(addends):
         raise ValueError(f"partial results of {boxes} are reduced; {len(set(addends))} of {len(addends)} differ")
     return next(iter(boxes)), frozenset(addends)

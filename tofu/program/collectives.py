@@ -123,13 +123,13 @@ def _find_collectives(program: Lockstep, transfer: Transfer) -> tuple[Collective
     output = program.values[transfer.output]
     if len(transfer.inputs) != 1:
         return None
-    (source,) = (program.values[one] for one in transfer.inputs)
+    (source,) = (program.values[value] for value in transfer.inputs)
     rank = len(output.boxes[0])
     reads = (read for piece in transfer.pieces for read in piece.reads)
     if source.tensor != output.tensor or any(read.along != tuple(range(rank)) for read in reads):
         return None
     shape, factors = program.graph.tensors[output.tensor].shape, program.factors
-    held, wanted = (find_layout(one.boxes, shape, factors) for one in (source, output))
+    held, wanted = (find_layout(value.boxes, shape, factors) for value in (source, output))
     cells = prod(source.shape)
     if not transfer.is_sum:
         if held is None or wanted is None or not _covers(transfer.pieces, output.boxes):
@@ -169,7 +169,7 @@ def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> L
     layout = []
     for axis in range(len(factors)):
         other = boxes[prod(factors[axis + 1 :])]
-        moved = [d for d, (one, two) in enumerate(zip(boxes[0], other, strict=True)) if one != two]
+        moved = [d for d, (first, two) in enumerate(zip(boxes[0], other, strict=True)) if first != two]
         if len(moved) > 1:
             return None
         layout.append(moved[0] if moved else REPLICATED)

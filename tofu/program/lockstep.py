@@ -25,7 +25,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Value:
+class ProgramValue:
     """One array on each worker: a shard, a fetched region or a partial result. `boxes` are their boxes of the whole tensor."""
 
     tensor: int
@@ -121,7 +121,7 @@ class Lockstep:
 
     graph: Graph
     factors: tuple[int, ...]
-    values: tuple[Value, ...]
+    values: tuple[ProgramValue, ...]
     shards: Mapping[int, int]
     computes: Mapping[int, Compute]
     transfers: Mapping[int, Transfer]
@@ -146,8 +146,8 @@ class Lockstep:
         if transfer is None:
             yield value
         else:
-            for one in transfer.inputs:
-                yield from self.find_base(one)
+            for number in transfer.inputs:
+                yield from self.find_base(number)
 
 
 def align(program: Program, factors: Sequence[int], find_shards: Callable[[int], tuple[Box, ...]]) -> Lockstep:
@@ -176,7 +176,7 @@ class _Aligner:
     def __init__(self, program: Program, find_shards: Callable[[int], tuple[Box, ...]]) -> None:
         self.program, self.graph, self.nodes = program, program.graph, program.nodes
         self.find_shards = cache(find_shards)
-        self.values: list[Value] = []
+        self.values: list[ProgramValue] = []
         self.transfers: dict[int, Transfer] = {}
         self.known: dict[Entries, int] = {}
         self.home: dict[Entry, int] = {}  # the first value that has an entry
@@ -244,7 +244,7 @@ class _Aligner:
         own = self.shard_entries.get(tensor)
         if own is not None and tensor not in self.open:
             shards = self.find_tensor(tensor)
-            if all(one in (None, other) for one, other in zip(entries, own, strict=True)):
+            if all(entry in (None, other) for entry, other in zip(entries, own, strict=True)):
                 return shards
         return self._make(tensor, entries, self._complete(entries))
 
@@ -257,7 +257,7 @@ class _Aligner:
         if entries in self.known:
             self.shards[tensor] = self.known[entries]
         elif all(entry is None or self.nodes[entry.node].kind is NodeKind.VARIABLE for entry in entries):
-            self.shards[tensor] = self._add(entries, Value(tensor, boxes))
+            self.shards[tensor] = self._add(entries, ProgramValue(tensor, boxes))
         else:
             self.open.add(tensor)
             self.shards[tensor] = self._make(tensor, entries, boxes)
@@ -270,10 +270,10 @@ class _Aligner:
         empty = tuple((begin, begin) for begin, _ in some)
         return tuple(empty if entry is None else self._box(entry) for entry in entries)
 
-    def _add(self, entries: Entries, value: Value | None = None) -> int:
+    def _add(self, entries: Entries, value: ProgramValue | None = None) -> int:
         if value is None:
             some = next(entry for entry in entries if entry is not None)
-            value = Value(self._tensor(some), self._complete(entries))
+            value = ProgramValue(self._tensor(some), self._complete(entries))
         number = len(self.values)
         self.values.append(value)
         if any(entries):
@@ -303,7 +303,7 @@ class _Aligner:
                 continue
             added.add(entry)
             for piece in node.pieces:
-                sources = tuple((node.inputs[one.input], one.begin, one.along) for one in piece.sources)
+                sources = tuple((node.inputs[source.input], source.begin, source.along) for source in piece.sources)
                 if len(sources) == 1 and self._is_partial_sum(sources[0][0], tensor, entries):
                     ((part, begin, along),) = sources
                     offset = self._find_offset(part, boxes)
@@ -322,11 +322,11 @@ class _Aligner:
         fill = max(fills, default=0.0)
         same: Hashable = None
         if inputs == (self.shards.get(tensor),):  # a region, or a result in another layout
-            same = tensor, boxes, fill, tuple((one.reader, one.begin, one.extent) for one in read)
+            same = tensor, boxes, fill, tuple((piece_.reader, piece_.begin, piece_.extent) for piece_ in read)
             if same in self.regions:
                 self.known[entries] = self.regions[same]
                 return self.regions[same]
-        value = self._add(entries, Value(tensor, boxes))
+        value = self._add(entries, ProgramValue(tensor, boxes))
         if same is not None:
             self.regions[same] = value
         reducer = self.program.reducers.get(tensor, "Sum")
@@ -355,7 +355,7 @@ class _Aligner:
         node = self.nodes[part.node]
         for piece in node.pieces:
             begin = tuple(map(sum, zip(piece.begin, offset, strict=True)))
-            sources = tuple((node.inputs[one.input], one.begin, one.along) for one in piece.sources)
+            sources = tuple((node.inputs[source.input], source.begin, source.along) for source in piece.sources)
             yield _Cut(node.worker, begin, piece.extent, sources)
 
     def _find_inputs(self, tensor: int, pieces: Sequence[_Cut]) -> tuple[tuple[int, ...], list[TransferPiece]]:
@@ -378,7 +378,9 @@ class _Aligner:
             kind, number, position = key
             if kind == "fetched":
                 lists = (fetched.get((number, worker), []) for worker in range(self.program.workers))
-                numbers[key] = self.find(tuple(one[position] if position < len(one) else None for one in lists))
+                numbers[key] = self.find(
+                    tuple(values_[position] if position < len(values_) else None for values_ in lists)
+                )
             else:
                 numbers[key] = self.find_tensor(number) if kind == "shards" else number
         inputs = tuple(dict.fromkeys(numbers.values()))
@@ -387,5 +389,8 @@ class _Aligner:
             entry, begin, along = source
             return Read(inputs.index(numbers[keys[entry]]), self.nodes[entry.node].worker, begin, along)
 
-        found = [TransferPiece(one.reader, one.begin, one.extent, tuple(map(read_from, one.sources))) for one in pieces]
+        found = [
+            TransferPiece(piece_.reader, piece_.begin, piece_.extent, tuple(map(read_from, piece_.sources)))
+            for piece_ in pieces
+        ]
         return inputs, found

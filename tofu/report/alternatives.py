@@ -9,7 +9,7 @@ from tofu.errors import PlanError, TofuError, find_near
 from tofu.graph import Graph, name_layers
 from tofu.pipeline import Partition
 from tofu.plan import AxisChoice
-from tofu.report.layers import Layer, explain_axis
+from tofu.report.layers import LayerRow, explain_axis
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate, price
 from tofu.search.solve import Effort
@@ -93,9 +93,9 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
     return sorted(found, key=lambda plan: (plan.change is None, plan.change or 0.0, plan.axis))
 
 
-def choose_layers(layers: Sequence[Layer], most: int) -> list[Layer]:
+def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
     """Return the layers that move most, one of each kind with equal shapes and splits, in the model's order."""
-    kinds: dict[tuple[object, ...], Layer] = {}
+    kinds: dict[tuple[object, ...], LayerRow] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):
         if layer.moved_bytes:
             kinds.setdefault(_kind(layer), layer)
@@ -103,5 +103,5 @@ def choose_layers(layers: Sequence[Layer], most: int) -> list[Layer]:
     return [layer for layer in layers if layer.name in chosen]
 
 
-def _kind(layer: Layer) -> tuple[tuple[int, ...], AxisChoice, tuple[tuple[int, ...], ...]]:
+def _kind(layer: LayerRow) -> tuple[tuple[int, ...], AxisChoice, tuple[tuple[int, ...], ...]]:
     return layer.result.shape, layer.forward, tuple(parameter.shape for parameter in layer.parameters)

@@ -14,7 +14,7 @@ from tofu.plan import AxisChoice, DimensionChoice
 from tofu.search.cost import evaluate
 
 
-class Transfer(NamedTuple):
+class LayerTransfer(NamedTuple):
     """Bytes of a tensor that workers read from each other in one phase of a training step.
 
     `is_result` is True if parts of a layer's result are stored or reduced, False if a layer reads the tensor.
@@ -35,7 +35,7 @@ class LaidTensor(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerRow:
     """Layer of a model (`tofu.graph.layers`) in a partition.
 
     Attributes
@@ -65,7 +65,7 @@ class Layer:
     forward: AxisChoice
     backward: AxisChoice | None
     parameters: tuple[LaidTensor, ...]
-    transfers: tuple[Transfer, ...]
+    transfers: tuple[LayerTransfer, ...]
 
     @property
     def moved_bytes(self) -> int:
@@ -73,7 +73,7 @@ class Layer:
         return sum(transfer.num_bytes for transfer in self.transfers)
 
 
-def list_layers(partition: Partition) -> list[Layer]:
+def list_layers(partition: Partition) -> list[LayerRow]:
     """Return the layers of a partition in the model's order. Their `moved_bytes` sum to the plan's communication_bytes.
 
     Operators that the model lacks (sums of several gradients, zeros that no kernel writes) are listed only if they move
@@ -106,7 +106,7 @@ def list_layers(partition: Partition) -> list[Layer]:
         if gradient.is_gradient:
             gradient = max(backward, key=count_points)
         layers.append(
-            Layer(
+            LayerRow(
                 names[part],
                 main.name,
                 gradient.name,
@@ -128,7 +128,7 @@ def find_operator(partition: Partition, name: str) -> str:
     return next(layer.operator for layer in list_layers(partition) if layer.name == name)
 
 
-def _find_transfers(partition: Partition, parts: Sequence[int]) -> dict[int, tuple[Transfer, ...]]:
+def _find_transfers(partition: Partition, parts: Sequence[int]) -> dict[int, tuple[LayerTransfer, ...]]:
     """Return the transfers of each layer, by its first operator, in order of phase and size."""
     owners, tensors = _find_owners(partition), partition.problem.graph.tensors
     moved: dict[int, Counter[tuple[Phase, str, bool]]] = {}
@@ -136,7 +136,7 @@ def _find_transfers(partition: Partition, parts: Sequence[int]) -> dict[int, tup
         moved.setdefault(parts[owners[group]], Counter())[Phase(phase), tensors[tensor].name, is_output] += count
     return {
         owner: tuple(
-            sorted((Transfer(*key, count) for key, count in counts.items()), key=lambda t: (t.phase, -t.num_bytes))
+            sorted((LayerTransfer(*key, count) for key, count in counts.items()), key=lambda t: (t.phase, -t.num_bytes))
         )
         for owner, counts in moved.items()
     }
@@ -173,7 +173,7 @@ def _find_owners(partition: Partition) -> dict[int, int]:
     return owners
 
 
-def explain_axes(partition: Partition, layers: Sequence[Layer]) -> str:
+def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
     """Return the meaning of the axes that layers are split along, in their results: `b: dimension 0; co, h: dimension 1`."""
     problem, meanings = partition.problem, dict[str, dict[str, None]]()
     for layer in layers:

@@ -41,7 +41,7 @@ class Device(Protocol):
         """The bytes that the device must have."""
 
 
-class Report(ABC):
+class MemoryComparison(ABC):
     """Memory of one device that runs the whole step, and of the workers."""
 
     @property
@@ -86,7 +86,7 @@ class Report(ABC):
         return print_to_text(lambda console: print_report(console, self))
 
 
-def make_table(report: Report) -> tuple[Table, str]:
+def make_table(report: MemoryComparison) -> tuple[Table, str]:
     """Return the table, with parts as rows and devices as columns, and the legend of its rows."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column(report.heading)
@@ -110,7 +110,7 @@ def make_table(report: Report) -> tuple[Table, str]:
     return table, " ".join(text for title, text in report.legend.items() if title in shown)
 
 
-def print_report(console: Console, report: Report) -> None:
+def print_report(console: Console, report: MemoryComparison) -> None:
     """Print the headline, the table and its legend."""
     if report.headline:
         console.print(f"{report.headline}\n")

@@ -19,7 +19,7 @@ from tofu.plan import DimensionChoice, Plan, format_bytes, format_count, format_
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.data_parallel import describe_data_parallel, plan_data_parallel
 from tofu.report.durations import describe_durations
-from tofu.report.layers import LaidTensor, Layer, explain_axes, list_layers
+from tofu.report.layers import LaidTensor, LayerRow, explain_axes, list_layers
 from tofu.report.memory import group_workers
 from tofu.report.plan_table import NO_PLAN, describe_unmeasured, format_change, format_shape, format_steps
 from tofu.search import Choices, Problem
@@ -166,7 +166,7 @@ def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
     ]
 
 
-def _describe_layer(layer: Layer, most: int, drawings: _Drawings) -> dict[str, Any]:
+def _describe_layer(layer: LayerRow, most: int, drawings: _Drawings) -> dict[str, Any]:
     """Return a layer as text; `most` bytes fill a bar."""
     largest = max(layer.parameters, key=lambda parameter: prod(parameter.shape), default=None)
     by_phase = {phase: sum(t.num_bytes for t in layer.transfers if t.phase is phase) for phase in Phase}

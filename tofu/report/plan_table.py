@@ -19,7 +19,7 @@ from tofu.pipeline import Partition
 from tofu.plan import format_bytes, format_seconds, format_workers, shorten_line
 from tofu.report.alternatives import check_layer, find_alternatives
 from tofu.report.console import print_legend
-from tofu.report.layers import Layer, explain_axes, find_operator, list_layers
+from tofu.report.layers import LayerRow, explain_axes, find_operator, list_layers
 from tofu.report.memory import group_workers
 
 REPLICATED, NO_PLAN = "-", "no plan"
@@ -31,7 +31,7 @@ LEGEND = (
 CAPTION = "All other choices are the best for this split. These plans ignore hints and the memory limit."
 
 
-def choose_rows(layers: list[Layer], most: int | None) -> tuple[list[Layer], list[Layer]]:
+def choose_rows(layers: list[LayerRow], most: int | None) -> tuple[list[LayerRow], list[LayerRow]]:
     """Return the layers to show at the top and at the end of a table, at most `most` together.
 
     Layers that neither move bytes nor have parameters are dropped first, then the middle.
@@ -43,7 +43,7 @@ def choose_rows(layers: list[Layer], most: int | None) -> tuple[list[Layer], lis
 
 
 def layer_table(
-    head: Sequence[Layer], tail: Sequence[Layer], left_out: int, factors: Sequence[int], has_lines: bool = False
+    head: Sequence[LayerRow], tail: Sequence[LayerRow], left_out: int, factors: Sequence[int], has_lines: bool = False
 ) -> Table:
     """Return a table with a row for each layer, without empty columns. `left_out` layers between head and tail are counted.
 
@@ -74,7 +74,7 @@ def layer_table(
     return table
 
 
-def _cells(layer: Layer, has_lines: bool) -> list[str]:
+def _cells(layer: LayerRow, has_lines: bool) -> list[str]:
     return [
         layer.name,
         format_shape(layer.result.shape),
@@ -86,7 +86,7 @@ def _cells(layer: Layer, has_lines: bool) -> list[str]:
     ]
 
 
-def _describe_parameters(layer: Layer) -> str:
+def _describe_parameters(layer: LayerRow) -> str:
     if not layer.parameters:
         return ""
     name, shape, steps = max(layer.parameters, key=lambda parameter: prod(parameter.shape))

@@ -14,7 +14,7 @@ from typing import Any
 from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
 from tofu.search.baselines import plan_allrow, plan_equalchop, plan_icml18, plan_spartan
-from tofu.search.choices import Fixed
+from tofu.search.choices import FixedChoices
 from tofu.search.feasibility import find_unfed
 from tofu.search.hand_plans import plan_data_parallel, plan_megatron
 from tofu.search.hints import resolve_hints
@@ -99,7 +99,9 @@ class Algorithm:
         return self.guarantee or NOTHING_PROVED
 
 
-def _by_number(solve: Callable[[Problem, Fixed, Effort], Solution]) -> Callable[[Problem, Hints, Effort], Solution]:
+def _by_number(
+    solve: Callable[[Problem, FixedChoices, Effort], Solution],
+) -> Callable[[Problem, Hints, Effort], Solution]:
     return lambda problem, hints, effort: solve(problem, resolve_hints(problem, hints), effort)
 
 
@@ -148,7 +150,7 @@ def describe_proof(result: _core.ExactResult, among: str = "", lower_bound: int 
     several searches.
     """
     bound = result.lower_bound if lower_bound is None else min(result.lower_bound, lower_bound)
-    return describe_gap(sum(result.plan.step_bytes), bound, among) or NOTHING_PROVED
+    return describe_gap(sum(result.plan.round_bytes), bound, among) or NOTHING_PROVED
 
 
 def describe_gap(cost: int, bound: int, among: str = "") -> str:

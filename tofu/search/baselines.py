@@ -18,7 +18,7 @@ import numpy as np
 
 from tofu import _core
 from tofu.analysis.access import Combine
-from tofu.search.choices import REPLICATED, Choices, Fixed
+from tofu.search.choices import REPLICATED, Choices, FixedChoices
 from tofu.search.hints import resolve_hints
 from tofu.search.problem import Problem, pose_problem
 from tofu.search.shared_axes import restrict_axes
@@ -32,7 +32,7 @@ def plan_allrow(problem: Problem, hints: Hints, effort: Effort) -> Solution:
     """Split every free tensor along its first dimension. Hints override this."""
     given = resolve_hints(problem, hints)
     first = {t: _first_dimension(problem, t) for t in range(len(problem.graph.tensors)) if _is_free(problem, t)}
-    return solve_recursively(_for_bytes(problem), Fixed(given.operators, first | given.tensors), effort)
+    return solve_recursively(_for_bytes(problem), FixedChoices(given.operators, first | given.tensors), effort)
 
 
 def _first_dimension(problem: Problem, tensor: int) -> list[int]:

@@ -19,7 +19,7 @@ FREE = -2  # in partly fixed choices: the search decides
 ChoiceArray = npt.NDArray[np.int32]
 
 
-class Fixed(NamedTuple):
+class FixedChoices(NamedTuple):
     """Choices that a search may not change: operator -> its axis in each round, tensor -> its dimension; FREE where the search decides."""
 
     operators: dict[int, list[int]]

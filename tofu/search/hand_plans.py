@@ -16,7 +16,7 @@ from typing import Any
 from tofu.analysis.access import Combine
 from tofu.errors import InfeasibleError
 from tofu.graph import Graph, Phase, TensorKind
-from tofu.search.choices import REPLICATED, Fixed
+from tofu.search.choices import REPLICATED, FixedChoices
 from tofu.search.hints import resolve_hints
 from tofu.search.problem import Problem
 from tofu.search.propagation import Followed, can_carry, carrying_axis, follow, split_outputs
@@ -92,12 +92,12 @@ def _complete(
     and those that share their choice (replicas would draw different numbers), and to extents that an engine with equal
     parts cannot split.
     """
-    graph, steps = problem.graph, len(problem.factors)
+    graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]
     drawing = {root for root, access in zip(roots, problem.accesses, strict=True) if access.is_random}
     native, accesses = problem.native, problem.accesses
     fixed_operators = {
-        o: [followed.operators.get(o, REPLICATED)] * steps
+        o: [followed.operators.get(o, REPLICATED)] * rounds
         for o, root in enumerate(roots)
         if (
             _can_split(problem, accesses[o].extents, followed.operators[o], native.uneven_axes(o))
@@ -106,7 +106,7 @@ def _complete(
         )
     }
     fixed_tensors = {
-        t: [followed.tensors.get(t, REPLICATED)] * steps
+        t: [followed.tensors.get(t, REPLICATED)] * rounds
         for t, tensor in enumerate(graph.tensors)
         if (
             _can_split(problem, tensor.shape, followed.tensors[t], native.uneven_dimensions(t))
@@ -115,7 +115,7 @@ def _complete(
         )
     }
     given = resolve_hints(problem, hints)
-    return Solution(complete(problem, Fixed(fixed_operators | given.operators, fixed_tensors | given.tensors)))
+    return Solution(complete(problem, FixedChoices(fixed_operators | given.operators, fixed_tensors | given.tensors)))
 
 
 def _can_split(problem: Problem, extents: Sequence[int], choice: int, uneven: Collection[int]) -> bool:
@@ -202,7 +202,7 @@ def _list_forward_readers(graph: Graph) -> Readers:
 
 
 def _find_products(problem: Problem) -> dict[int, _Product]:
-    """Return products by operator: one axis of a weight matrix moves the result, and the other is summed with another factor."""
+    """Return products by operator: a weight matrix has an axis that moves the result, and an axis that is summed with another factor."""
     found = {}
     for position, weight, rows in _find_matrices(problem):
         (written, *others) = problem.accesses[position].outputs

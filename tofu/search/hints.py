@@ -17,7 +17,7 @@ from tofu import _core
 from tofu.errors import PlanError, find_near, raise_together
 from tofu.graph import Graph, Operator, Tensor, TensorKind, choose_main_operator, list_members
 from tofu.plan import Plan
-from tofu.search.choices import FREE, REPLICATED, Choices, Fixed, make_choices
+from tofu.search.choices import FREE, REPLICATED, Choices, FixedChoices, make_choices
 from tofu.search.problem import Problem
 from tofu.search.solve import complete
 
@@ -27,14 +27,14 @@ GIVEN = (TensorKind.INPUT, TensorKind.PARAMETER)
 SPECIAL = {"...": "...", "-": "None", "None": "None"}
 
 
-def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> Fixed:
+def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
     """Return hints by name as fixed choices, one number for each round.
 
     A tensor's hint is a dimension and an operator's an axis name, for all rounds, or a sequence with one entry for each
     round. None means replicated, and Ellipsis leaves the round free. A free round replicates if every split would rule
     out a later choice. Raises PlanError with the rule that each hint breaks.
     """
-    fixed = Fixed({}, {})
+    fixed = FixedChoices({}, {})
     problems = []
     for name, hint in hints.items():
         rounds = list(hint) if isinstance(hint, (tuple, list)) else [hint] * len(problem.factors)
@@ -45,7 +45,7 @@ def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> Fixed:
     return fixed
 
 
-def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: Fixed) -> str:
+def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: FixedChoices) -> str:
     """Add a hint to the fixed choices. Return why that is impossible, or ""."""
     graph = problem.graph
     if len(rounds) != len(problem.factors):
@@ -67,7 +67,7 @@ def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: Fix
     try:
         if is_operator:
             if position in fixed.operators:
-                return f"{name}: another hint fixes {_show_name(graph, 'operator', position)}; leave one of them out"
+                return f"{name}: another hint fixes {_show_name(graph, 'operator', position)}; remove either hint"
             fixed.operators[position] = [_axis_number(problem, position, choice) for choice in rounds]
             return _find_infeasible(problem, "operator", position, fixed.operators[position])
         fixed.tensors[position] = [_dimension_number(problem, position, choice) for choice in rounds]
@@ -176,7 +176,7 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     tensors = _resolve_all(problem, "tensor", named_tensors, plan.tensors, problems)
     raise_together(PlanError, "The plan cannot be applied to this graph:", problems[:12])
     if left_out:
-        return replace(complete(problem, Fixed(operators, tensors), exactly=True), kept=kept, reread=reread)
+        return replace(complete(problem, FixedChoices(operators, tensors), exactly=True), kept=kept, reread=reread)
     rows, layouts = [operators[o] for o in graph.named_parts], [tensors[t] for t in range(len(graph.tensors))]
     return make_choices(problem, rows, layouts, kept, reread)
 

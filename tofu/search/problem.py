@@ -151,7 +151,7 @@ class Problem:
     def hold(self, price: float, split: Collection[int] = ()) -> Problem:
         """Return the problem for a search that may replicate any tensor but those in `split`, and pays for held bytes.
 
-        `price` is the cost, in what the search minimises, of a byte that one worker holds for the whole training step.
+        `price` is the cost of a byte that one worker holds for the whole training step, in the unit that the search minimises.
         """
         weights = weigh_tensors(self.graph)
 

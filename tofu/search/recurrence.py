@@ -183,7 +183,7 @@ class _Spread:
         return tuple(sorted({self._identify(key) for key in keys if key is not None}))
 
     def _backward_key(self, position: int, forward: int) -> Key | None:
-        """Return signature and family of the forward operator, and the families of what it reads of the forward pass."""
+        """Return signature and family of the forward operator, and the families of its inputs from the forward pass."""
         key = self.key_of[forward]
         if key is None:
             return None

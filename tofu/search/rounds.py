@@ -93,7 +93,7 @@ def can_divide(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
 
 
 def leaves_remainder(extent: int, factors: Sequence[int]) -> bool:
-    """Return True if some of the rounds can split an extent into parts of different sizes.
+    """Return True if any round can split an extent into parts of different sizes.
 
     >>> leaves_remainder(6, (2, 2)), leaves_remainder(4, (2, 2, 2))
     (True, False)

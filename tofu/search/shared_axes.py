@@ -75,7 +75,7 @@ class _Alignment:
 
 
 def _repeat_along(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
-    """Return the access with the missing `axes`, along which every worker computes the same."""
+    """Return the access with the missing `axes`. Every worker computes the same along them."""
     added = [axis for axis in axes if axis not in access.axes]
     if not added:
         return access

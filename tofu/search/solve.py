@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from tofu import _core
 from tofu.errors import InfeasibleError, PlanError
-from tofu.search.choices import Choices, Fixed
+from tofu.search.choices import Choices, FixedChoices
 from tofu.search.native import restore_names
 from tofu.search.problem import Problem, refuse_excess
 from tofu.validation import show
@@ -62,7 +62,7 @@ class Solution:
         return self.result if isinstance(self.result, _core.ExactResult) else None
 
 
-def solve_exactly(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
+def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
     """Return the best choices, with a proof or a bound (csrc/core/search/exact.h).
 
     Raises PlanError for fixed choices that contradict each other, and InfeasibleError if the graph is too densely
@@ -85,7 +85,7 @@ def solve_exactly(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
     return Solution(Choices(problem, result.plan.operators, result.plan.tensors), result, searched.ties)
 
 
-def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
+def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
     """Return the best choices round by round, given the rounds before (section 5.2). Raises what `solve_exactly` does."""
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
 
@@ -102,7 +102,7 @@ def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solutio
     return Solution(Choices(problem, result.operators, result.tensors), result, ", ".join(filter(None, covered)))
 
 
-def solve_greedily(problem: Problem, fixed: Fixed) -> Solution:
+def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
     """Choose for the largest tensor first, then for the operators around it (csrc/core/search/greedy.h).
 
     Raises what `solve_exactly` does.
@@ -111,7 +111,7 @@ def solve_greedily(problem: Problem, fixed: Fixed) -> Solution:
     return Solution(Choices(problem, result.operators, result.tensors), result)
 
 
-def complete(problem: Problem, fixed: Fixed, *, exactly: bool = False) -> Choices:
+def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
     """Return choices with these fixed, found round by round, or the cheapest of all. Raises PlanError if no choices exist.
 
     Unlike a search, this ignores ties of equal parts, and counts bytes on any interconnect.
@@ -125,7 +125,7 @@ def complete(problem: Problem, fixed: Fixed, *, exactly: bool = False) -> Choice
     return Choices(problem, result.operators, result.tensors)
 
 
-def _search(problem: Problem, fixed: Fixed, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
+def _search(problem: Problem, fixed: FixedChoices, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
     """Return the result of a native search and the searched problem, which has no ties if fixed choices contradict them."""
     searched = problem.keep_apart(*fixed)
     with refuse_excess(problem):

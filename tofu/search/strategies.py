@@ -20,7 +20,7 @@ Shape = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]
 
 
-class Operators(Protocol):
+class OperatorDescriptions(Protocol):
     """A framework's operators, as far as strategies depend on them."""
 
     @property
@@ -34,7 +34,9 @@ class Operators(Protocol):
         """Return True if an operator draws random numbers without a description that shows it. `is_whole`: it has no strategy."""
 
 
-def find_strategies(graph: Graph, framework: Operators, undescribed: str = "error") -> tuple[OperatorAccess, ...]:
+def find_strategies(
+    graph: Graph, framework: OperatorDescriptions, undescribed: str = "error"
+) -> tuple[OperatorAccess, ...]:
     """Return the analysed description of each operator of `graph`, in its order.
 
     Raises UndescribedOperatorError with all operators that have no description, UnsupportedError if a description does
@@ -66,7 +68,9 @@ def find_strategies(graph: Graph, framework: Operators, undescribed: str = "erro
     return share_axes(graph, accesses)
 
 
-def mark_drawing(graph: Graph, accesses: Sequence[OperatorAccess], framework: Operators) -> tuple[OperatorAccess, ...]:
+def mark_drawing(
+    graph: Graph, accesses: Sequence[OperatorAccess], framework: OperatorDescriptions
+) -> tuple[OperatorAccess, ...]:
     """Return the strategies, with operators marked as random that draw numbers without a description that shows it."""
     return tuple(
         replace(access, is_random=True) if framework.draws_unsaid(operator, not access.axes) else access
@@ -97,7 +101,7 @@ def check_described(graph: Graph, descriptions: Registry, undescribed: str) -> N
 
 
 def _analyse_operator(
-    operator: Operator, inputs: list[Shape], outputs: list[Shape], framework: Operators, undescribed: str
+    operator: Operator, inputs: list[Shape], outputs: list[Shape], framework: OperatorDescriptions, undescribed: str
 ) -> OperatorAccess:
     description = framework.descriptions.get(operator.op)
     if description is None:
@@ -175,7 +179,7 @@ def _find_disagreement(
     axis: int,
     inputs: Sequence[Shape],
     outputs: Sequence[Shape],
-    framework: Operators,
+    framework: OperatorDescriptions,
 ) -> str:
     """Return why the framework's shape inference rules out a split along `axis`, or ""."""
     extent = access.extents[axis]

@@ -295,8 +295,8 @@ class _Comparison:
 
     def _split_by_states(self, equal: EqualSteps, classes: list[EqualSteps]) -> list[EqualSteps]:
         """Return parts of a class whose steps take the same states from the same number of steps ago."""
-        class_of = {step: number for number, other in enumerate(classes) for step in other.images}
-        local = {o: x for other in classes for image in other.images.values() for x, o in image.items()}
+        class_of = {step: number for number, class_ in enumerate(classes) for step in class_.images}
+        local = {o: x for class_ in classes for image in class_.images.values() for x, o in image.items()}
         slots = [slot for slot in self._slots(equal) if any(self._is_read_state(equal, s, slot) for s in equal.images)]
         profiles = {s: tuple(self._state(equal, s, slot, class_of, local) for slot in slots) for s in equal.images}
         counts = Counter(profile for profile in profiles.values() if None not in profile)

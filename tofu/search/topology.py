@@ -85,8 +85,12 @@ class Topology:
     def to_plain(self) -> list[dict[str, Any]]:
         """Return the levels as `read_topology` reads them from a JSON file."""
         named = [
-            {"workers": one.workers, "bytes_per_second": one.bytes_per_second, "microseconds": one.microseconds or None}
-            for one in self.levels
+            {
+                "workers": level.workers,
+                "bytes_per_second": level.bytes_per_second,
+                "microseconds": level.microseconds or None,
+            }
+            for level in self.levels
         ]
         return [{name: value for name, value in level.items() if value is not None} for level in named]
 

@@ -186,7 +186,7 @@ def read_counts(workers: Any) -> tuple[int, ...]:
 
 
 def _check_planned(options: Sequence[TrainingOption]) -> None:
-    """Raise the error that refused the requested plans if none was made. Data parallelism was not requested."""
+    """Raise the error that refused the requested plans if all were refused. Data parallelism was not requested."""
     asked = [option for option in options if option.name not in (ONE_DEVICE, DATA_PARALLEL)]
     refusals = [option.refusal for option in asked if option.refusal is not None]
     wrong = [refusal for refusal in refusals if not isinstance(refusal, InfeasibleError)]

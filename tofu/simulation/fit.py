@@ -65,7 +65,7 @@ def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
 
 
 def _solve(features: Floats, seconds: Floats) -> Floats:
-    """Return the least squares solution without negative numbers: the best solution with some of them zero."""
+    """Return the least squares solution without negative numbers: the best one that sets some numbers to zero."""
     weights = np.sqrt(seconds)
     features, wanted = features / weights[:, None], seconds / weights
     scale = np.maximum(np.abs(features).max(axis=0), 1e-300)

@@ -26,7 +26,7 @@ class Tasks:
     seconds
         The duration of a task that shares nothing.
     stream
-        The stream of a task. A stream runs one task at a time, first ready, first served.
+        The stream of a task, which runs one task at a time, first ready, first served.
     waits_for
         The tasks before each task.
     shares
@@ -99,7 +99,7 @@ class _Crossing:
         self.shares: dict[int, list[Share]] = defaultdict(list)
 
     def share_processors(self, seconds: Floats, processors: float) -> None:
-        """Let every task run on one of the processors."""
+        """Let every task occupy one processor."""
         number = self._resource(("processors",), processors)
         for task in np.flatnonzero(seconds).tolist():
             self.shares[task].append((number, 1.0))
@@ -111,7 +111,7 @@ class _Crossing:
             self.shares[task].append((number, call / float(seconds[task])))
 
     def slow_down(self, program: PlannedProgram, seconds: Floats, work: Work) -> None:
-        """Set the duration of fetches to that of the slowest link that they cross, after its latency."""
+        """Let a fetch take as long as the slowest link that it crosses, after its latency."""
         sources, tables = count_sources(program), program.tables
         moved: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         reader = tables.node_worker[sources.node]

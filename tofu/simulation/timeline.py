@@ -90,7 +90,7 @@ class Simulation:
         lines = [
             f"{self.workers} worker{'s' if self.workers > 1 else ''} on {self.machine}: {format_seconds(self.seconds)} a step, "
             f"{format_rate(self.throughput)} samples per second",
-            f"kernels {format_seconds(float(self.compute_seconds.mean()))} on each worker, of which updates "
+            f"kernels {format_seconds(float(self.compute_seconds.mean()))} on each worker, including updates of "
             f"{format_seconds(float(self.update_seconds.mean()))}; fetches {format_seconds(float(self.fetch_seconds.mean()))}; "
             f"{self.waiting_share:.0%} of a step without a kernel",
         ]

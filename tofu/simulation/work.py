@@ -137,9 +137,9 @@ def find_work(program: PlannedProgram, states: int) -> Work:
         is_computed_elsewhere = is_operator & (moved < 0)
     first = np.searchsorted(tables.entry_node, np.arange(len(size)))
     tensor = entry_tensor[np.minimum(first, len(entry_tensor) - 1)]
-    dtype = np.array([one.dtype for one in graph.tensors], object)[tensor]
-    times = np.array([one.times for one in graph.tensors], np.int64)[tensor]
-    runs = np.array([one.times * one.addends for one in graph.tensors], np.int64)[tensor]
+    dtype = np.array([t.dtype for t in graph.tensors], object)[tensor]
+    times = np.array([t.times for t in graph.tensors], np.int64)[tensor]
+    runs = np.array([t.times * t.addends for t in graph.tensors], np.int64)[tensor]
     times = np.where(is_operator, runs, times)
     kinds, kind = counts.kinds(is_fetch)
     rows, added = (
@@ -154,8 +154,8 @@ def _with_updates(step: Work, program: PlannedProgram, states: int) -> Work:
     updates = list_updates(program)
     if not updates:
         return step
-    cells = [prod(one.shape) for one in updates]
-    tensors = [program.graph.tensors[one.parameter] for one in updates]
+    cells = [prod(update.shape) for update in updates]
+    tensors = [program.graph.tensors[update.parameter] for update in updates]
     sizes = [(3 + 2 * states) * count * tensor.item_bytes for count, tensor in zip(cells, tensors, strict=True)]
     computed = {count: Computed(other=(2 + 3 * states) * count) for count in cells}
     number = {count: len(step.computed) + n for n, count in enumerate(computed)}
@@ -216,7 +216,7 @@ def count_sources(program: PlannedProgram) -> Sources:
     node = tables.source_node
     owner = tables.node_worker[tables.entry_node[tables.source_entry]]
     extent = tables.piece_extent[tables.source_piece]
-    item = np.array([one.item_bytes for one in program.graph.tensors], np.int64)[tables.node_id[node]]
+    item = np.array([t.item_bytes for t in program.graph.tensors], np.int64)[tables.node_id[node]]
     size = extent.prod(axis=1) * item
     is_first = np.diff(tables.source_piece, prepend=-1) != 0
     return Sources(node, owner, size, _count_rows(tables, node, extent), np.where(is_first, 0, size))
@@ -283,14 +283,14 @@ class _Counting:
         extents: Mapping[str, int] = {**access.variable_extents, **access.by_own_names(own)}
         contractions, other, is_thin = [], 0, False
         for output, is_used in zip(self._known[id(access)][1], used, strict=True):
-            for one in output if is_used else ():
-                count = one.count(extents)
-                if one.is_contraction(extents):
-                    depth = one.count_depth(extents)
-                    contractions.append(Contraction(count, count // (one.per_point * depth), depth))
+            for term in output if is_used else ():
+                count = term.count(extents)
+                if term.is_contraction(extents):
+                    depth = term.count_depth(extents)
+                    contractions.append(Contraction(count, count // (term.per_point * depth), depth))
                 else:
                     other += count
-                    is_thin = is_thin or bool(one.absent)
+                    is_thin = is_thin or bool(term.absent)
         return Computed(tuple(contractions), other, is_thin)
 
 

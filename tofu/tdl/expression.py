@@ -4,7 +4,7 @@
     Value  ::= Constant | Position(Index) | Element(tensor, indices) | Call(function, values)
              | Reduction(reducer, variables, value) | OpaqueElement(function, arguments, indices)
              | RandomElement(values) | Unread(element)
-    indices are Index, WholeDimension or AnyOf; arguments are Value or Slice.
+    indices are Index, WholeDimension or AnyOf; arguments are Value or TensorSlice.
 
 SymPy does the algebra of indices. Values are trees without side effects that compare by identity. Python's operators
 build `Call`s.
@@ -53,7 +53,7 @@ def _operator(function: str, is_reflected: bool = False) -> Callable[..., Anythi
     return apply
 
 
-class Operators:
+class ArithmeticOperators:
     """Python's operators, which build values. `Index` overrides those that return an index."""
 
     __hash__ = object.__hash__
@@ -75,7 +75,7 @@ class Operators:
         )
 
 
-class Index(Operators):
+class Index(ArithmeticOperators):
     """Integer expression over index variables and extents, affine in the index variables.
 
     +, -, multiplication and exact floor division return indices. Every other operation uses the index as a number
@@ -163,7 +163,7 @@ class Index(Operators):
         return str(self.expression)
 
 
-class Value(Operators):
+class Value(ArithmeticOperators):
     """A number for each point of the index variables in scope."""
 
     def __getitem__(self, key: object) -> NoReturn:
@@ -242,7 +242,7 @@ class Element(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class Slice:
+class TensorSlice:
     """`t[b, :, :]`: short for a lambda over the dimensions whose index is None. Only opaque functions take it."""
 
     tensor: Tensor
@@ -274,7 +274,7 @@ class OpaqueElement(Value):
 
     function: Callable[..., object] | None
     name: str
-    arguments: tuple[Value | Slice, ...]
+    arguments: tuple[Value | TensorSlice, ...]
     indices: tuple[Index, ...]
 
 
@@ -292,7 +292,7 @@ class Unread(Value):
     element: Element
 
 
-Operand: TypeAlias = Value | Index | int | float | Operators
+Operand: TypeAlias = Value | Index | int | float | ArithmeticOperators
 
 
 def call(function: str, *operands: Operand) -> Value:

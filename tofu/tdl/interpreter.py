@@ -29,7 +29,7 @@ from tofu.tdl.expression import (
     Position,
     RandomElement,
     Reduction,
-    Slice,
+    TensorSlice,
     Unread,
     Value,
     extent_symbol,
@@ -215,8 +215,8 @@ class Interpreter:
             computed.append(results[key][tuple(int(cell[point]) for cell in cells)])
         return _as_numbers(computed).reshape(grid)
 
-    def _argument(self, argument: Value | Slice, scope: tuple[str, ...], grid: tuple[int, ...]) -> Array:
-        if not isinstance(argument, Slice):
+    def _argument(self, argument: Value | TensorSlice, scope: tuple[str, ...], grid: tuple[int, ...]) -> Array:
+        if not isinstance(argument, TensorSlice):
             return np.broadcast_to(self._value(argument, scope), grid)
         array = self._inputs[argument.tensor.position]
         kept = [d for d, index in enumerate(argument.indices) if index is None]

@@ -18,7 +18,7 @@ from tofu.tdl.expression import (
     Position,
     RandomElement,
     Reduction,
-    Slice,
+    TensorSlice,
     Unread,
     Value,
     VariableSymbol,
@@ -154,8 +154,8 @@ class Printer:
         assert isinstance(value, Call)
         return self._format_call(value)
 
-    def _argument(self, argument: Value | Slice) -> str:
-        if isinstance(argument, Slice):
+    def _argument(self, argument: Value | TensorSlice) -> str:
+        if isinstance(argument, TensorSlice):
             return f"{argument.tensor.name}[{self._indices(argument.indices)}]"
         return self.format_value(argument)
 

@@ -11,7 +11,7 @@ from tofu.tdl.expression import (
     Operand,
     RandomElement,
     Reduction,
-    Slice,
+    TensorSlice,
     Value,
     as_index,
     as_value,
@@ -73,7 +73,7 @@ def Prod(  # noqa: N802
 class OpaqueResult:
     """Result of an opaque function, to be indexed."""
 
-    def __init__(self, function: Opaque, arguments: tuple[Value | Slice, ...]) -> None:
+    def __init__(self, function: Opaque, arguments: tuple[Value | TensorSlice, ...]) -> None:
         self._function = function
         self._arguments = arguments
 
@@ -95,9 +95,9 @@ class Opaque:
         self.function = function
         self.name = name
 
-    def __call__(self, *arguments: Operand | Slice) -> OpaqueResult:
+    def __call__(self, *arguments: Operand | TensorSlice) -> OpaqueResult:
         """Return the result for slices `t[b, :, :]` and values."""
-        return OpaqueResult(self, tuple(a if isinstance(a, Slice) else as_value(a) for a in arguments))
+        return OpaqueResult(self, tuple(a if isinstance(a, TensorSlice) else as_value(a) for a in arguments))
 
 
 class Random:

@@ -20,12 +20,12 @@ class Registry(Mapping[str, Description]):
     Attributes
     ----------
     package
-        Its modules register the built-in descriptions. They are imported at the first look-up, and before a user
-        registers one.
+        Package whose modules register the built-in descriptions. It is imported at the first look-up, and before a
+        user registers a description.
     parse, format
-        How its descriptions read and write attributes; as values if not set.
+        Functions that read and write attributes. By default, attributes are values.
     decorator, remedy
-        How users call `op`, and what else they can do about an operator without a description, for messages.
+        Texts for messages: how users call `op`, and another way out for an operator without a description.
     """
 
     def __init__(
@@ -134,20 +134,18 @@ class Registry(Mapping[str, Description]):
     ) -> Description | Callable[[Callable[..., Anything]], Description]:
         """Register a description, under its function's name or the framework's operator names.
 
-        bound: attributes of a worker's copy: each is the name of the index variable whose extent it is, or a function of `Local`.
-        corrects: index variables whose smaller extents on a copy bound attributes correct (a mean's divisor, say).
+        bound: attributes of a worker's copy. Each is the name of the index variable whose extent it is, or a function of `Local`.
+        corrects: index variables whose smaller extents on a copy are corrected by bound attributes, such as a mean's divisor.
         starts: index variables whose positions are used as numbers; bound attributes pass a copy the start of its range.
         counts: index variables whose positions are saved in an output for the gradient, or read there by the gradient. A copy
             counts from its own start, so both operators are split alike, and both declare it.
-        pads: index variables whose offsets and borders bound attributes replace: Tofu passes the elements outside the tensor
-            to the copy, which reads its local tensor from element 0 on.
+        pads: index variables whose offsets and borders are replaced by bound attributes. Tofu passes the elements outside the
+            tensor to the copy, which reads its local tensor from element 0 on.
         fill: the value of elements outside a tensor if it is not 0, or a function of the attributes' values.
-        needs: output -> other outputs that the kernel needs to compute it correctly. Copies compute these even if no operator
-            reads them.
-        concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (a reshape). A
-            keyword-only parameter `output_shapes` then receives the outputs' shapes, for backward operators whose inputs
-            do not imply them.
-        advice: advice for an error message, if no worker has room for what the operator needs whole.
+        needs: output -> other outputs, without which the kernel computes it wrong. Copies compute these even if unread.
+        concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (a reshape). If the
+            inputs do not imply the outputs' shapes, a keyword-only parameter `output_shapes` receives them.
+        advice: advice for an error message, if no worker has room for the regions that the operator needs whole.
         override: replace an earlier description of the same name.
 
         >>> registry = Registry()

@@ -11,7 +11,7 @@ from tofu.tdl.expression import (
     Element,
     ExtentSymbol,
     Index,
-    Slice,
+    TensorSlice,
     Value,
     WholeDimension,
     as_index,
@@ -56,7 +56,7 @@ class Tensor:
         assert isinstance(element, Value)
         return element
 
-    def __getitem__(self, key: object) -> Element | Slice:
+    def __getitem__(self, key: object) -> Element | TensorSlice:
         """Return the element at `key`, one index for each dimension, or the slice for opaque functions."""
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) != self.ndim:
@@ -65,7 +65,7 @@ class Tensor:
             )
         indices = tuple(self._read_index(d, k) for d, k in enumerate(keys))
         if any(index is None for index in indices):
-            return Slice(self, indices)
+            return TensorSlice(self, indices)
         return Element(self, tuple(index for index in indices if index is not None))
 
     def _read_index(self, dimension: int, key: object) -> AnyIndex | None:

@@ -88,7 +88,7 @@ def _call(
     absent = [None] * max(0, len(description.tensors) - len(tensors))
     result = _guarded(description, description.function, *tensors, *absent, **attributes)
     results = result if isinstance(result, (tuple, list)) else (result,)
-    return tuple(as_form(one, description.place) for one in results)
+    return tuple(as_form(value, description.place) for value in results)
 
 
 def _guarded(description: Description, function: Anything, *arguments: Anything, **keywords: Anything) -> Anything:

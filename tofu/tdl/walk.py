@@ -11,7 +11,7 @@ from tofu.tdl.expression import (
     OpaqueElement,
     RandomElement,
     Reduction,
-    Slice,
+    TensorSlice,
     Unread,
     Value,
     WholeDimension,
@@ -37,7 +37,7 @@ def children(value: Value) -> tuple[Value, ...]:
     if isinstance(value, OpaqueElement):
         inside: list[Value] = []
         for argument in value.arguments:
-            inside += positions_inside(argument.indices) if isinstance(argument, Slice) else (argument,)
+            inside += positions_inside(argument.indices) if isinstance(argument, TensorSlice) else (argument,)
         return tuple(inside)
     return ()
 
@@ -51,10 +51,10 @@ def walk(value: Value) -> Iterator[Value]:
         stack.extend(reversed(children(top)))
 
 
-def accesses(value: Value) -> Iterator[Element | Slice]:
+def accesses(value: Value) -> Iterator[Element | TensorSlice]:
     """Yield each read of a tensor below `value`."""
     for node in walk(value):
         if isinstance(node, Element):
             yield node
         elif isinstance(node, OpaqueElement):
-            yield from (argument for argument in node.arguments if isinstance(argument, Slice))
+            yield from (argument for argument in node.arguments if isinstance(argument, TensorSlice))

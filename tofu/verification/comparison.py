@@ -56,7 +56,7 @@ class Comparison:
 
 def find_kind(comparisons: Iterable[Comparison]) -> Compared:
     """Return the weakest way in which an output was compared, ignoring unwritten outputs if there are others."""
-    kinds = {one.kind for one in comparisons if one.cells}
+    kinds = {comparison.kind for comparison in comparisons if comparison.cells}
     return max(kinds - {Compared.UNWRITTEN}, default=Compared.UNWRITTEN if kinds else Compared.NOTHING)
 
 

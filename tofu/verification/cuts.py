@@ -194,14 +194,14 @@ def find_cut(
                 return None
             parts.append(made)
         together = zip(wholes, zip(*parts, strict=True), roles[1], dimensions, strict=True)
-        combined = [_find_combine(geometry, split, *one) for one in together]
-        found.add(tuple(one if is_asked else Combine.REPLICATE for one, is_asked in zip(combined, asked, strict=True)))
-    combine = tuple(one for one in found.pop() if one is not None)
-    if found or len(combine) < len(dimensions) or all(one is Combine.REPLICATE for one in combine):
+        combined = [_find_combine(geometry, split, *regions) for regions in together]
+        found.add(tuple(way if is_asked else Combine.REPLICATE for way, is_asked in zip(combined, asked, strict=True)))
+    combine = tuple(way for way in found.pop() if way is not None)
+    if found or len(combine) < len(dimensions) or all(way is Combine.REPLICATE for way in combine):
         return None
     inputs = tuple(sides[kind][number] for kind, number in roles[0])
     return Cut(
-        inputs, tuple(d if one is Combine.CONCAT else None for d, one in zip(dimensions, combine, strict=True)), combine
+        inputs, tuple(d if way is Combine.CONCAT else None for d, way in zip(dimensions, combine, strict=True)), combine
     )
 
 

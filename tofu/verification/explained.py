@@ -21,6 +21,8 @@ class Explanation:
 def explain(missing: Missing, explanations: Iterable[Explanation]) -> str | None:
     """Return why a cut is not a strategy, or None without a known reason."""
     matching = (
-        one for one in explanations if re.fullmatch(one.op, missing.op) and re.match(one.pattern, repr(missing.cut))
+        explanation
+        for explanation in explanations
+        if re.fullmatch(explanation.op, missing.op) and re.match(explanation.pattern, repr(missing.cut))
     )
-    return next((one.reason for one in matching), None)
+    return next((explanation.reason for explanation in matching), None)

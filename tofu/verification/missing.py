@@ -11,7 +11,7 @@ from tofu.verification.cuts import Cut
 
 @dataclass(frozen=True)
 class Missing:
-    """Exact cut of an operator that is not one of its strategies."""
+    """Exact cut of an operator that its description does not offer as a strategy."""
 
     op: str
     cut: Cut

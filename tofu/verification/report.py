@@ -89,7 +89,7 @@ class NodeReport:
     @property
     def compared_outputs(self) -> frozenset[int]:
         """The outputs with any compared element."""
-        return frozenset(one.output for one in self.compared if one.cells)
+        return frozenset(comparison.output for comparison in self.compared if comparison.cells)
 
     def __repr__(self) -> str:
         numbers = self.checked if self.description_error is None else f"description error {self.description_error:.0e}"

@@ -83,9 +83,9 @@ def move_cells(inputs: Sequence[Array], access: OperatorAccess, part: Part, shap
 
     `shapes` are the whole ones.
     """
-    read = [(array, one) for array, one in zip(inputs, access.inputs, strict=True) if one.is_read]
+    read = [(array, operand) for array, operand in zip(inputs, access.inputs, strict=True) if operand.is_read]
     return [
-        np.sum([_move(array, one, written, shape, part, access.extents) for array, one in read], axis=0)
+        np.sum([_move(array, operand, written, shape, part, access.extents) for array, operand in read], axis=0)
         for written, shape in zip(access.outputs, shapes, strict=True)
     ]
 
@@ -142,7 +142,7 @@ def combine_outputs(
 
 def _clip_piece(region: Box, piece: Array, shape: Shape) -> tuple[Box, Array]:
     inside, within = _clip(region, shape)
-    return tuple((one.start, one.stop) for one in inside), piece[within]
+    return tuple((interval.start, interval.stop) for interval in inside), piece[within]
 
 
 def _combine(pieces: Sequence[tuple[Box, Array]], combine: Combine, reducer: str) -> tuple[Box, Array]:

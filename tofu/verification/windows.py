@@ -114,7 +114,7 @@ def _list_geometries(
                 forward, chosen, extent
             ):
                 dimensions = tuple(d for d, _ in chosen)
-                windows = tuple(one for _, one in chosen)
+                windows = tuple(window for _, window in chosen)
                 plain = WindowGeometry(dimensions, frozenset(), extent, list_splits(extent), windows=windows)
                 yield from _complete(forward, plain, along, shrinks)
 
@@ -146,7 +146,7 @@ def _find_readers(forward: Kernel, number: int, d: int, along: int) -> Array:
         changed = array.copy()
         np.moveaxis(changed, d, 0)[row] += by
         inputs = [changed if n == number else other for n, other in enumerate(forward.inputs)]
-        results = forward.try_run(forward.values, inputs, [one.shape for one in forward.outputs])
+        results = forward.try_run(forward.values, inputs, [output.shape for output in forward.outputs])
         if results is None:
             return np.ones((array.shape[d], output.shape[along]), bool)
         rows.append((results[0] != output).any(axis=across))
@@ -192,7 +192,9 @@ def _complete(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool)
                 break
             pieces.append(shapes)
         else:
-            outputs = tuple(along if one.shape[along : along + 1] == (plain.base,) else None for one in forward.outputs)
+            outputs = tuple(
+                along if output.shape[along : along + 1] == (plain.base,) else None for output in forward.outputs
+            )
             yield replace(variant, outputs=outputs, pieces=tuple(pieces))
 
 
@@ -208,12 +210,12 @@ def _infer(
     """Return the shapes of the outputs of each part; None if they do not form the whole."""
     expected = [
         tuple(
-            (*one.shape[:along], end - begin, *one.shape[along + 1 :])
-            if one.shape[along : along + 1] == (geometry.base,)
-            else one.shape
-            for one in forward.outputs
+            (*output.shape[:along], end - begin, *output.shape[along + 1 :])
+            if output.shape[along : along + 1] == (geometry.base,)
+            else output.shape
+            for output in forward.outputs
         )
         for begin, end in split
     ]
     parts = enumerate(expected)
-    return tuple(expected) if all(infer_part(forward, geometry, number, n) == one for n, one in parts) else None
+    return tuple(expected) if all(infer_part(forward, geometry, number, n) == part for n, part in parts) else None

@@ -13,14 +13,14 @@ namespace tofu {
 
 namespace {
 
-/*! \brief By worker: its digits at the steps where parts are combined in one of these ways, as one
+/*! \brief By worker: its digits in the rounds where parts are combined in one of these ways, as one
  * number. */
 std::vector<int> NumberCombined(const Output& output, const WorkerGrid& grid,
                                 const std::vector<int>& choice,
                                 std::initializer_list<Combine> ways) {
-  return NumberDigits(grid, choice.size(), [&](int step) {
+  return NumberDigits(grid, choice.size(), [&](int round) {
     const Combine way =
-        choice[step] == kReplicated ? Combine::kReplicate : output.combine[choice[step]];
+        choice[round] == kReplicated ? Combine::kReplicate : output.combine[choice[round]];
     return std::find(ways.begin(), ways.end(), way) != ways.end();
   });
 }
@@ -47,9 +47,9 @@ bool IsZeroAddend(const Input& input, const WorkerGrid& grid, const std::vector<
                   int worker) {
   if (!input.is_read) return true;
   if (input.addend_axes.empty()) return false;
-  for (int step = 0; step < static_cast<int>(choice.size()); ++step) {
-    if (grid.digit(worker, step) == 0) continue;
-    if (std::find(input.addend_axes.begin(), input.addend_axes.end(), choice[step]) !=
+  for (int round = 0; round < static_cast<int>(choice.size()); ++round) {
+    if (grid.digit(worker, round) == 0) continue;
+    if (std::find(input.addend_axes.begin(), input.addend_axes.end(), choice[round]) !=
         input.addend_axes.end())
       return true;
   }
@@ -141,7 +141,7 @@ PlacedLayout PlaceLayout(const Graph& graph, int tensor_id, const WorkerGrid& gr
   PlacedLayout placed;
   placed.shards = SplitTensor(graph, grid, tensor_id, layout);
   placed.can_scatter = (graph.stages_small_sums() || !tensor.is_replicable) &&
-                       !tensor.shape.empty() && HasReplicatedStep(layout);
+                       !tensor.shape.empty() && HasReplicatedRound(layout);
   if (placed.can_scatter)
     placed.scattered = ScatterShards(placed.shards, tensor.shape, grid, layout);
   for (size_t level = 0; grid.has_prices() && level < layout.size(); ++level) {
@@ -157,7 +157,7 @@ namespace {
 /*!
  * \brief Add the elements of access `i` that each level adds to those within reach below it.
  *
- * The steps of a layout cut the box of the steps above, so workers with equal digits hold it
+ * The rounds of a layout cut the box of the rounds above, so workers with equal digits hold it
  * together. Copies are read within their own replica. With a single level, these are the elements
  * that the worker's shard lacks.
  */
@@ -273,11 +273,11 @@ int64_t HoldingCost(const Graph& graph, int tensor_id, const WorkerGrid& grid,
 
 LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,
                         const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor) {
-  const std::vector<int64_t> none(grid.num_steps(), 0);
+  const std::vector<int64_t> none(grid.num_rounds(), 0);
   LevelCounts counts{none, none};
   if (!incidence.is_write) {
     for (size_t i = 0; i < access.regions.size(); ++i) {
-      std::vector<int64_t> cells(grid.num_steps(), 0);
+      std::vector<int64_t> cells(grid.num_rounds(), 0);
       AddReadCells(access, i, layout, cells.size(), cells.data());
       AddFetch(cells, &counts);
     }
@@ -303,7 +303,7 @@ int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
   if (grid.has_prices()) {
     const LevelCounts counts = CountLevels(incidence, access, layout, grid, tensor);
     double cost = 0;
-    for (int level = 0; level < grid.num_steps(); ++level) {
+    for (int level = 0; level < grid.num_rounds(); ++level) {
       cost += grid.price(level) * static_cast<double>(counts.bytes[level]) +
               grid.latency(level) * static_cast<double>(counts.waits[level]);
     }

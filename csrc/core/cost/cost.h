@@ -67,7 +67,7 @@ struct PlacedAccess {
   std::vector<int> addend;  // writes: workers with equal numbers have parts of one addend
   int64_t copies = 0;  // writes: how often the regions of each replica number cover every element
                        // (CountCoverage), or 0
-  bool is_partial = false;  // writes: some step reduces, so every holder has a partial sum
+  bool is_partial = false;  // writes: some round reduces, so every holder has a partial sum
 };
 
 /*! \brief The region of an input that each worker needs. It may reach outside the tensor. */
@@ -92,8 +92,8 @@ struct PlacedLayout {
   std::vector<Boxes> reach;  // with prices, [level][worker]: the elements that workers with equal
                              // digits above the level hold together
   Boxes scattered;           // parts of the shards that are reduced before they are gathered
-  bool can_scatter = false;  // partial results are reduced in two stages: some step replicates, and
-                             // the tensor is large unless small sums are staged, too
+  bool can_scatter = false;  // partial results are reduced in two stages: some round replicates,
+                             // and the tensor is large unless small sums are staged, too
 };
 
 PlacedLayout PlaceLayout(const Graph& graph, int tensor, const WorkerGrid& grid,
@@ -128,7 +128,7 @@ int64_t HoldingCost(const Graph& graph, int tensor, const WorkerGrid& grid,
 std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid,
                                 const std::vector<int>& choice);
 
-/*! \brief Return true if some step of `choice` splits a reduced axis of the output. */
+/*! \brief Return true if some round of `choice` splits a reduced axis of the output. */
 bool IsPartialResult(const Output& output, const std::vector<int>& choice);
 
 /*! \brief Return true if the worker receives zeros in place of the input: it is not part 0 of an
@@ -141,7 +141,7 @@ bool IsZeroAddend(const Input& input, const WorkerGrid& grid, const std::vector<
 bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fill_b,
                   const std::vector<int64_t>& shape);
 
-/*! \brief Choices of operators and layouts of tensors, by id, one value per step. */
+/*! \brief Choices of operators and layouts of tensors, by id, one value per round. */
 struct Assignment {
   std::vector<std::vector<int>> operators;
   std::vector<std::vector<int>> tensors;
@@ -165,8 +165,8 @@ struct CostItem {
 
 struct PlanCost {
   int64_t total_bytes = 0;
-  std::vector<int64_t> step_bytes;  // increments over prefixes of the steps; they sum to the total
-  std::vector<CostItem> items;      // those with a cost
+  std::vector<int64_t> round_bytes;  // increments by round; they sum to the total
+  std::vector<CostItem> items;       // those with a cost
 };
 
 /*!

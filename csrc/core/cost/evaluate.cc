@@ -2,7 +2,6 @@
  * \file evaluate.cc
  * \brief Checks and costs of whole plans, without tables.
  */
-#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -72,17 +71,17 @@ std::vector<int> NumberKinds(const Graph& graph, const std::vector<Incidence>& i
   return kinds;
 }
 
-/*! \brief Bytes of one incidence over the first steps, without regions in `fetched`. */
+/*! \brief Bytes of one incidence over the first rounds, without regions in `fetched`. */
 int64_t CountBytes(const Graph& graph, const Incidence& incidence, const WorkerGrid& prefix,
                    const Assignment& assignment, FetchedRegions* fetched) {
-  const auto first_steps = [&](const std::vector<int>& choices) {
-    return std::vector<int>(choices.begin(), choices.begin() + prefix.num_steps());
+  const auto first_rounds = [&](const std::vector<int>& choices) {
+    return std::vector<int>(choices.begin(), choices.begin() + prefix.num_rounds());
   };
-  const std::vector<int> choice = first_steps(assignment.operators[incidence.op]);
+  const std::vector<int> choice = first_rounds(assignment.operators[incidence.op]);
   PlacedAccess access = PlaceAccess(graph, incidence, prefix, choice);
   if (fetched != nullptr) fetched->Discharge(incidence, choice, &access);
   const PlacedLayout layout = PlaceLayout(graph, incidence.tensor, prefix,
-                                          first_steps(assignment.tensors[incidence.tensor]));
+                                          first_rounds(assignment.tensors[incidence.tensor]));
   return IncidenceBytes(incidence, access, layout, prefix, graph.tensor(incidence.tensor));
 }
 
@@ -109,7 +108,7 @@ void CheckKept(const Graph& graph, const Assignment& assignment) {
 }  // namespace
 
 void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment) {
-  const size_t steps = grid.num_steps();
+  const size_t rounds = grid.num_rounds();
   if (assignment.operators.size() != static_cast<size_t>(graph.num_operators()) ||
       assignment.tensors.size() != static_cast<size_t>(graph.num_tensors())) {
     throw std::invalid_argument("the plan has " + std::to_string(assignment.operators.size()) +
@@ -118,10 +117,10 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
                                 " and " + std::to_string(graph.num_tensors()));
   }
   const auto check_length = [&](const std::string& subject, const std::vector<int>& choice) {
-    if (choice.size() == steps) return;
+    if (choice.size() == rounds) return;
     throw std::invalid_argument(subject + " has " + std::to_string(choice.size()) +
-                                " choices: one for each of " + std::to_string(steps) +
-                                " steps is needed");
+                                " choices: one for each of " + std::to_string(rounds) +
+                                " rounds is needed");
   };
   if (!assignment.kept.empty()) CheckKept(graph, assignment);
   for (int id = 0; id < graph.num_tensors(); ++id) {
@@ -157,14 +156,14 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
   const std::vector<Incidence> incidences =
       CollectIncidences(graph, FindSharers(graph, grid, assignment));
   const std::vector<int> kinds = NumberKinds(graph, incidences, assignment);
-  for (int steps = 1; steps <= grid.num_steps(); ++steps) {
-    const WorkerGrid prefix = grid.Prefix(steps);
+  for (int rounds = 1; rounds <= grid.num_rounds(); ++rounds) {
+    const WorkerGrid prefix = grid.Prefix(rounds);
     int64_t level_bytes = 0;
     FetchedRegions fetched(graph, prefix);
     std::vector<int64_t> known(incidences.size(), kUnknown);  // by kind
     for (int id = 0; id < graph.num_tensors(); ++id) {
       const std::vector<int>& layout = assignment.tensors[id];
-      level_bytes += HoldingCost(graph, id, prefix, {layout.begin(), layout.begin() + steps});
+      level_bytes += HoldingCost(graph, id, prefix, {layout.begin(), layout.begin() + rounds});
     }
     for (size_t i = 0; i < incidences.size(); ++i) {
       const Incidence& incidence = incidences[i];
@@ -183,12 +182,12 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
                                     "and this plan splits them differently");
       }
       level_bytes += bytes;
-      if (steps == grid.num_steps() && bytes > 0) {
+      if (rounds == grid.num_rounds() && bytes > 0) {
         cost.items.push_back(
             {incidence.group, incidence.tensor, incidence.phase, bytes, incidence.is_write});
       }
     }
-    cost.step_bytes.push_back(level_bytes - cost.total_bytes);
+    cost.round_bytes.push_back(level_bytes - cost.total_bytes);
     cost.total_bytes = level_bytes;
   }
   return cost;
@@ -196,8 +195,8 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
 
 LevelCounts CountLevels(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment) {
   CheckAssignment(graph, grid, assignment);
-  const WorkerGrid levels(grid.factors(), std::vector<double>(grid.num_steps(), 1.0));
-  const std::vector<int64_t> none(grid.num_steps(), 0);
+  const WorkerGrid levels(grid.factors(), std::vector<double>(grid.num_rounds(), 1.0));
+  const std::vector<int64_t> none(grid.num_rounds(), 0);
   LevelCounts total{none, none};
   FetchedRegions fetched(graph, levels);
   for (const Incidence& incidence :
@@ -210,7 +209,7 @@ LevelCounts CountLevels(const Graph& graph, const WorkerGrid& grid, const Assign
     const PlacedLayout layout =
         PlaceLayout(graph, incidence.tensor, levels, assignment.tensors[incidence.tensor]);
     const LevelCounts counts = CountLevels(incidence, access, layout, levels, tensor);
-    for (int level = 0; level < grid.num_steps(); ++level) {
+    for (int level = 0; level < grid.num_rounds(); ++level) {
       total.bytes[level] += counts.bytes[level];
       total.waits[level] += counts.waits[level];
     }

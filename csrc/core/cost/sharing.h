@@ -17,7 +17,6 @@
 #define TOFU_CORE_COST_SHARING_H_
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
 #include "core/base/numbering.h"

@@ -23,7 +23,7 @@
 
 namespace tofu {
 
-/*! \brief Choices to tabulate, each with one value per step. Equal lists have equal `id`
+/*! \brief Choices to tabulate, each with one value per round. Equal lists have equal `id`
  * (CostTables::Intern). */
 struct ChoiceList {
   int id = -1;

@@ -8,9 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <numeric>
-#include <set>
 #include <utility>
 #include <vector>
 

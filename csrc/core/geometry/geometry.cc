@@ -21,21 +21,21 @@ WorkerGrid::WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices,
                        !std::all_of(prices_.begin(), prices_.end(), is_price))) {
     throw std::invalid_argument(std::to_string(prices_.size()) + " prices for " +
                                 std::to_string(factors_.size()) +
-                                " steps: each step needs one, a positive number");
+                                " rounds: each round needs one, a positive number");
   }
   const auto is_latency = [](double latency) { return std::isfinite(latency) && latency >= 0; };
   if (!latencies_.empty() && (!has_prices() || latencies_.size() != factors_.size() ||
                               !std::all_of(latencies_.begin(), latencies_.end(), is_latency))) {
-    throw std::invalid_argument(std::to_string(latencies_.size()) + " latencies for " +
-                                std::to_string(factors_.size()) +
-                                " steps: each step needs one that is not negative, beside a price");
+    throw std::invalid_argument(
+        std::to_string(latencies_.size()) + " latencies for " + std::to_string(factors_.size()) +
+        " rounds: each round needs one that is not negative, beside a price");
   }
   constexpr int64_t kMaxWorkers = 65536;
   int64_t product = 1;
   for (int64_t factor : factors_) {
     if (factor < 2)
       throw std::invalid_argument("factors " + FormatList(factors_) +
-                                  ": each step needs at least 2 parts");
+                                  ": each round needs at least 2 parts");
     product = factor > kMaxWorkers ? factor : product * factor;
     if (product > kMaxWorkers)
       throw std::invalid_argument("factors " + FormatList(factors_) + ": more than 65536 workers");
@@ -44,19 +44,19 @@ WorkerGrid::WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices,
   digits_.resize(static_cast<size_t>(num_workers_) * factors_.size());
   for (int worker = 0; worker < num_workers_; ++worker) {
     int64_t rest = worker;
-    for (int step = num_steps() - 1; step >= 0; --step) {
-      digits_[static_cast<size_t>(worker) * factors_.size() + step] =
-          static_cast<int>(rest % factors_[step]);
-      rest /= factors_[step];
+    for (int round = num_rounds() - 1; round >= 0; --round) {
+      digits_[static_cast<size_t>(worker) * factors_.size() + round] =
+          static_cast<int>(rest % factors_[round]);
+      rest /= factors_[round];
     }
   }
 }
 
-WorkerGrid WorkerGrid::Prefix(int steps) const {
+WorkerGrid WorkerGrid::Prefix(int rounds) const {
   const auto first = [&](const std::vector<double>& values) {
-    return values.empty() ? values : std::vector<double>(values.begin(), values.begin() + steps);
+    return values.empty() ? values : std::vector<double>(values.begin(), values.begin() + rounds);
   };
-  return WorkerGrid({factors_.begin(), factors_.begin() + steps}, first(prices_),
+  return WorkerGrid({factors_.begin(), factors_.begin() + rounds}, first(prices_),
                     first(latencies_));
 }
 
@@ -73,11 +73,11 @@ Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
   for (int worker = 0; worker < grid.num_workers(); ++worker) {
     Interval* box = boxes[worker];
     for (size_t d = 0; d < extents.size(); ++d) box[d] = {0, extents[d]};
-    for (size_t step = 0; step < choice.size(); ++step) {
-      if (choice[step] == kReplicated) continue;
-      Interval& interval = box[choice[step]];
-      interval = split(interval, grid.digit(worker, static_cast<int>(step)),
-                       grid.factor(static_cast<int>(step)));
+    for (size_t round = 0; round < choice.size(); ++round) {
+      if (choice[round] == kReplicated) continue;
+      Interval& interval = box[choice[round]];
+      interval = split(interval, grid.digit(worker, static_cast<int>(round)),
+                       grid.factor(static_cast<int>(round)));
     }
   }
   return boxes;
@@ -86,11 +86,11 @@ Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
 bool HasRest(const std::vector<int64_t>& extents, const WorkerGrid& grid,
              const std::vector<int>& choice) {
   std::vector<int64_t> rest = extents;
-  for (size_t step = 0; step < choice.size(); ++step) {
-    if (choice[step] == kReplicated) continue;
-    const int64_t factor = grid.factor(static_cast<int>(step));
-    if (rest[choice[step]] % factor != 0) return true;
-    rest[choice[step]] /= factor;
+  for (size_t round = 0; round < choice.size(); ++round) {
+    if (choice[round] == kReplicated) continue;
+    const int64_t factor = grid.factor(static_cast<int>(round));
+    if (rest[choice[round]] % factor != 0) return true;
+    rest[choice[round]] /= factor;
   }
   return false;
 }
@@ -163,8 +163,8 @@ Boxes ClipBoxes(const Boxes& boxes, const std::vector<int64_t>& shape) {
 
 int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice,
                      int dimension) {
-  for (size_t step = 0; step < choice.size(); ++step) {
-    if (choice[step] == dimension) extent /= grid.factor(static_cast<int>(step));
+  for (size_t round = 0; round < choice.size(); ++round) {
+    if (choice[round] == dimension) extent /= grid.factor(static_cast<int>(round));
   }
   return extent;
 }
@@ -224,30 +224,30 @@ std::vector<int> ListChoices(const Graph& graph, const WorkerGrid& grid, Subject
 void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
                  const WorkerGrid& grid, const std::vector<int>& choice, bool equally,
                  const std::vector<int>& uneven) {
-  const int steps = static_cast<int>(choice.size());
-  if (steps > grid.num_steps()) {
-    throw std::invalid_argument(subject + " has " + std::to_string(steps) + " choices for " +
-                                std::to_string(grid.num_steps()) + " steps of factors " +
+  const int rounds = static_cast<int>(choice.size());
+  if (rounds > grid.num_rounds()) {
+    throw std::invalid_argument(subject + " has " + std::to_string(rounds) + " choices for " +
+                                std::to_string(grid.num_rounds()) + " rounds of factors " +
                                 FormatList(grid.factors()));
   }
   std::vector<int> prefix;
-  for (int step = 0; step < steps; ++step) {
-    const int dimension = choice[step];
+  for (int round = 0; round < rounds; ++round) {
+    const int dimension = choice[round];
     if (dimension < kReplicated || dimension >= static_cast<int>(extents.size())) {
-      throw std::invalid_argument(subject + " has choice " + std::to_string(dimension) +
-                                  " at step " + std::to_string(step) + ": it has dimensions 0 to " +
-                                  std::to_string(static_cast<int>(extents.size()) - 1) +
-                                  ", or -1 for replicated");
+      throw std::invalid_argument(
+          subject + " has choice " + std::to_string(dimension) + " in round " +
+          std::to_string(round) + ": it has dimensions 0 to " +
+          std::to_string(static_cast<int>(extents.size()) - 1) + ", or -1 for replicated");
     }
     const bool has_no_rest = equally && !Has(uneven, dimension);
     if (dimension != kReplicated &&
-        !CanSplit(extents[dimension], grid, prefix, dimension, grid.factor(step), has_no_rest)) {
+        !CanSplit(extents[dimension], grid, prefix, dimension, grid.factor(round), has_no_rest)) {
       throw std::invalid_argument(
           subject + " of extents " + FormatList(extents) + " cannot be split along " +
-          std::to_string(dimension) + " at step " + std::to_string(step) +
+          std::to_string(dimension) + " in round " + std::to_string(round) +
           ": its smallest part has extent " +
           std::to_string(SmallestPart(extents[dimension], grid, prefix, dimension)) + ", and " +
-          std::to_string(grid.factor(step)) + (has_no_rest ? " equal" : "") +
+          std::to_string(grid.factor(round)) + (has_no_rest ? " equal" : "") +
           " parts are asked for");
     }
     prefix.push_back(dimension);
@@ -284,17 +284,17 @@ Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, cons
   Boxes parts = shards;
   if (shape.empty()) return parts;
   for (int worker = 0; worker < shards.count(); ++worker) {
-    for (size_t step = 0; step < layout.size(); ++step) {
-      if (layout[step] != kReplicated) continue;
+    for (size_t round = 0; round < layout.size(); ++round) {
+      if (layout[round] != kReplicated) continue;
       Interval& interval = parts[worker][largest];
-      interval = SplitPart(interval, grid.digit(worker, static_cast<int>(step)),
-                           grid.factor(static_cast<int>(step)));
+      interval = SplitPart(interval, grid.digit(worker, static_cast<int>(round)),
+                           grid.factor(static_cast<int>(round)));
     }
   }
   return parts;
 }
 
-bool HasReplicatedStep(const std::vector<int>& choice) {
+bool HasReplicatedRound(const std::vector<int>& choice) {
   return std::find(choice.begin(), choice.end(), kReplicated) != choice.end();
 }
 

@@ -22,30 +22,30 @@ inline Interval SplitPart(const Interval& whole, int64_t part, int64_t parts) {
 }
 
 /*!
- * \brief The workers of k = k1 * ... * km. Digit i of a worker belongs to step i; digit 0 is the
+ * \brief The workers of k = k1 * ... * km. Digit i of a worker belongs to round i; digit 0 is the
  * most significant.
  *
- * Step i is also level i of the interconnect: two workers read from each other across the level of
+ * Round i is also level i of the interconnect: two workers read from each other across the level of
  * their first different digit. Levels may have prices, the cost of a byte that crosses them, and
  * latencies, the cost of a fetch that does.
  */
 class WorkerGrid {
  public:
   /*! \throws std::invalid_argument if a factor is below 2 or the product above 65,536, if there are
-   * prices but not a positive one per step, or latencies without prices or not a non-negative one
-   * per step */
+   * prices but not a positive one per round, or latencies without prices or not a non-negative one
+   * per round */
   explicit WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices = {},
                       std::vector<double> latencies = {});
 
   int num_workers() const { return num_workers_; }
-  int num_steps() const { return static_cast<int>(factors_.size()); }
-  int64_t factor(int step) const { return factors_[step]; }
+  int num_rounds() const { return static_cast<int>(factors_.size()); }
+  int64_t factor(int round) const { return factors_[round]; }
   const std::vector<int64_t>& factors() const { return factors_; }
-  int digit(int worker, int step) const {
-    return digits_[static_cast<size_t>(worker) * factors_.size() + step];
+  int digit(int worker, int round) const {
+    return digits_[static_cast<size_t>(worker) * factors_.size() + round];
   }
-  /*! \brief The grid of the first `steps` steps. */
-  WorkerGrid Prefix(int steps) const;
+  /*! \brief The grid of the first `rounds` rounds. */
+  WorkerGrid Prefix(int rounds) const;
 
   /*! \brief Return true if levels have prices. Otherwise each byte costs 1. */
   bool has_prices() const { return !prices_.empty(); }
@@ -91,7 +91,7 @@ inline Interval SplitEqualPart(const Interval& whole, int64_t part, int64_t part
 }
 
 /*!
- * \brief Every worker's part of [0, extents). Step i splits dimension choice[i], or nothing if it
+ * \brief Every worker's part of [0, extents). Round i splits dimension choice[i], or nothing if it
  * is kReplicated. If `equally`, parts are those of SplitEqualPart.
  *
  * For an operator's axis extents these are axis boxes, for a tensor's shape they are shards.
@@ -125,16 +125,16 @@ void LeaveOut(const Absent& absent, const Boxes& axis_boxes, const std::vector<i
 /*! \brief Cut boxes to [0, shape). */
 Boxes ClipBoxes(const Boxes& boxes, const std::vector<int64_t>& shape);
 
-/*! \brief The extent of the smallest part of a dimension after the steps of `choice`. */
+/*! \brief The extent of the smallest part of a dimension after the rounds of `choice`. */
 int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice,
                      int dimension);
 
-/*! \brief Return true if the parts of a dimension after the steps of `choice` can be split into
+/*! \brief Return true if the parts of a dimension after the rounds of `choice` can be split into
  * `parts` more: each is long enough and, if `equally`, divisible. */
 bool CanSplit(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice, int dimension,
               int64_t parts, bool equally);
 
-/*! \brief Dimensions that can be split at step choice.size(), ascending. If `equally`, only
+/*! \brief Dimensions that can be split in round choice.size(), ascending. If `equally`, only
  * divisible or `uneven` ones. */
 std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid,
                                       const std::vector<int>& choice, bool equally = false,
@@ -158,14 +158,14 @@ std::vector<int> UnevenOf(const Graph& graph, Subject subject);
 /*! \brief Return true if the search may replicate the subject although it can be split. */
 bool MayReplicate(const Graph& graph, Subject subject);
 
-/*! \brief Choices at step prefix.size(): feasible dimensions, then kReplicated if the subject may
+/*! \brief Choices in round prefix.size(): feasible dimensions, then kReplicated if the subject may
  * be replicated or nothing else is feasible. */
 std::vector<int> ListChoices(const Graph& graph, const WorkerGrid& grid, Subject subject,
                              const std::vector<int>& prefix);
 
 /*!
- * \brief Check a choice, one value per step, for feasibility.
- * \\throws std::invalid_argument naming `subject`, the dimension and the step
+ * \brief Check a choice, one value per round, for feasibility.
+ * \\throws std::invalid_argument naming `subject`, the dimension and the round
  */
 void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
                  const WorkerGrid& grid, const std::vector<int>& choice, bool equally,
@@ -189,17 +189,17 @@ Boxes SplitTensor(const Graph& graph, const WorkerGrid& grid, int tensor,
 Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, const WorkerGrid& grid,
                     const std::vector<int>& layout);
 
-bool HasReplicatedStep(const std::vector<int>& choice);
+bool HasReplicatedRound(const std::vector<int>& choice);
 
-/*! \brief By worker: its digits at the steps with is_counted(step), as one number. */
+/*! \brief By worker: its digits in the rounds with is_counted(round), as one number. */
 template <typename IsCounted>
-std::vector<int> NumberDigits(const WorkerGrid& grid, size_t steps, const IsCounted& is_counted) {
+std::vector<int> NumberDigits(const WorkerGrid& grid, size_t rounds, const IsCounted& is_counted) {
   std::vector<int> numbers(grid.num_workers(), 0);
-  for (int step = 0; step < static_cast<int>(steps); ++step) {
-    if (!is_counted(step)) continue;
+  for (int round = 0; round < static_cast<int>(rounds); ++round) {
+    if (!is_counted(round)) continue;
     for (int worker = 0; worker < grid.num_workers(); ++worker) {
       numbers[worker] =
-          numbers[worker] * static_cast<int>(grid.factor(step)) + grid.digit(worker, step);
+          numbers[worker] * static_cast<int>(grid.factor(round)) + grid.digit(worker, round);
     }
   }
   return numbers;

@@ -19,7 +19,7 @@
 
 namespace tofu {
 
-/*! \brief The choice of a step is the index of an axis or dimension, or this value. */
+/*! \brief The choice of a round is the index of an axis or dimension, or this value. */
 constexpr int kReplicated = -1;
 
 /*! \brief The most bytes of a tensor in a step: two fetches of all of it are counted in 63 bits. */
@@ -68,11 +68,12 @@ struct Input {
   std::vector<int> addend_axes;  // if one of these is split, only part 0 reads the tensor, and the
                                  // others get zeros
   double fill = 0;               // value outside the tensor
-  bool is_held = false;          // written in place: each worker's region must be its shard
-  bool is_read = true;           // false: only the shape matters, so zeros do
-  bool is_clipped = false;       // elements outside the tensor are not needed
-  bool is_exact = false;         // rows hold even if none of their axes is narrowed
-  Absent absent = {};            // if fetches move the tensor
+
+  bool is_held = false;     // written in place: each worker's region must be its shard
+  bool is_read = true;      // false: only the shape matters, so zeros do
+  bool is_clipped = false;  // elements outside the tensor are not needed
+  bool is_exact = false;    // rows hold even if none of their axes is narrowed
+  Absent absent = {};       // if fetches move the tensor
 };
 
 struct Output {
@@ -88,10 +89,11 @@ struct Tensor {
   int64_t times = 1;           // computations per training step, all counted in element_bytes
   bool is_replicable = false;  // tiny: the search may keep a copy on every worker
   bool is_uneven = false;      // in a graph that splits equally: parts may overlap (SplitEqualPart)
-  double holding_price = -1;   // per byte that a worker holds; if not negative, the search may
-                               // replicate the tensor and pays for all shards
-  uint64_t label = 0;          // structural label, only to break ties
-  int producer = -1;           // operator, or -1 for variables
+
+  double holding_price = -1;  // per byte that a worker holds; if not negative, the search may
+                              // replicate the tensor and pays for all shards
+  uint64_t label = 0;         // structural label, only to break ties
+  int producer = -1;          // operator, or -1 for variables
   int producer_output = -1;
   std::vector<int> readers;           // operators, each once, ascending
   std::vector<int> followers;         // operators whose choice is this tensor's layout
@@ -109,8 +111,9 @@ struct Operator {
   int phase = kForwardPhase;
   int64_t group = -1;  // operators with equal group, phase and choice share fetches
   uint64_t label = 0;
-  int follows_tensor = -1;       // a tensor whose layout is the choice (weight updates)
-  int same_choice_as = -1;       // an earlier operator with the same choice
+  int follows_tensor = -1;  // a tensor whose layout is the choice (weight updates)
+  int same_choice_as = -1;  // an earlier operator with the same choice
+
   bool may_repeat = false;       // the search may have every worker compute the whole operator
   std::vector<int> uneven_axes;  // in a graph that splits equally: axes whose parts may overlap
 
@@ -149,11 +152,11 @@ class Graph {
    * in the graph. \throws std::invalid_argument as AddOperator does */
   void ShareChoices(const std::vector<std::pair<int, int>>& bound);
 
-  /*! \brief Let the search replicate a tensor at any step for `price` per byte that a worker holds.
-   * Tied tensors must have equal prices, or none. */
+  /*! \brief Let the search replicate a tensor in any round for `price` per byte that a worker
+   * holds. Tied tensors must have equal prices, or none. */
   void Hold(int tensor, double price);
 
-  /*! \brief Let the search have every worker compute the whole operator at any step. */
+  /*! \brief Let the search have every worker compute the whole operator in any round. */
   void Repeat(int op);
 
   /*! \brief Split dimensions and axes only into equal parts from now on. */

@@ -119,9 +119,9 @@ class Emitter {
 
   void CheckRequestedLayout(const OutputRequest& request) const {
     const std::string subject = "the requested layout of tensor " + std::to_string(request.tensor);
-    if (static_cast<int>(request.layout.size()) != grid_.num_steps()) {
+    if (static_cast<int>(request.layout.size()) != grid_.num_rounds()) {
       throw std::invalid_argument(subject + " has " + std::to_string(request.layout.size()) +
-                                  " choices for " + std::to_string(grid_.num_steps()) + " steps");
+                                  " choices for " + std::to_string(grid_.num_rounds()) + " rounds");
     }
     // Overlapping parts were checked where the layout comes from: another tensor.
     CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout, false);

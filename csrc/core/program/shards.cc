@@ -18,7 +18,7 @@ TensorShards::Placed& TensorShards::Place(int tensor) {
       graph_.splits_equally() && HasRest(graph_.tensor(tensor).shape, grid_, layout);
   placed.own = overlaps ? OwnBoxes(placed.shards) : placed.shards;
   placed.replica =
-      NumberDigits(grid_, layout.size(), [&](int step) { return layout[step] == kReplicated; });
+      NumberDigits(grid_, layout.size(), [&](int round) { return layout[round] == kReplicated; });
   placed.entries.resize(grid_.num_workers());
   return placed;
 }

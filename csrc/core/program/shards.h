@@ -54,7 +54,7 @@ class TensorShards {
   struct Placed {
     bool is_placed = false;
     Boxes shards;
-    Boxes own;                   // what others read (OwnBoxes)
+    Boxes own;                   // read by others (OwnBoxes)
     std::vector<int> replica;    // workers with equal numbers hold one copy together
     std::vector<Entry> entries;  // by worker; node -1 before first use
   };

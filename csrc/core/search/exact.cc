@@ -76,7 +76,7 @@ class ExactSearch {
       result_.plan = SearchRecursive(graph_, grid_, hints_,
                                      [this](int, int64_t) { state_.Report("recursive"); });
       assignment_ = result_.plan.assignment;
-      for (int64_t bytes : result_.plan.step_bytes) result_.recursive_bytes += bytes;
+      for (int64_t bytes : result_.plan.round_bytes) result_.recursive_bytes += bytes;
     } catch (const std::runtime_error&) {
       // Too densely connected for elimination: message passing will find a plan.
     } catch (const std::bad_alloc&) {
@@ -120,7 +120,7 @@ class ExactSearch {
                              " bytes, and the search counted " + std::to_string(state_.bytes()));
     }
     result_.plan.assignment = std::move(*assignment_);
-    result_.plan.step_bytes = cost.step_bytes;
+    result_.plan.round_bytes = cost.round_bytes;
     result_.lower_bound = is_counted ? std::min(state_.bound(), cost.total_bytes) : 0;
     result_.held_bytes = state_.held_bytes();
     result_.is_optimal = state_.is_optimal() && is_counted;

@@ -1,6 +1,6 @@
 /*!
  * \file exact.h
- * \brief The exact search: chooses all steps of the recursion at once, and proves the result.
+ * \brief The exact search: chooses all rounds of the recursion at once, and proves the result.
  *
  * Every variable takes a sequence of choices (exact_problem.h). Values that cannot be in an optimal
  * plan are removed, until elimination (eliminate.h) solves the rest:
@@ -45,8 +45,8 @@ constexpr double kMostSlowness = 4;
 struct ExactResult {
   SearchResult plan;
   int64_t lower_bound = 0;  // every plan costs at least this many bytes
-  bool is_optimal =
-      false;  // the plan costs the bound; it has the least tie unless the proof is a bound
+  bool is_optimal = false;  // the plan costs the bound; its tie is least unless a bound proved it
+
   int64_t recursive_bytes = 0;  // of the recursive search; 0 if it found no plan
   int64_t held_bytes = 0;       // most bytes of all tables at one time
   int num_sweeps = 0;           // of message passing

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <memory>
 #include <stdexcept>
-#include <utility>
 #include <vector>
 
 #include "core/bounds/bound.h"
@@ -63,7 +62,7 @@ class BoundSearch {
   }
 
  private:
-  static constexpr double kShare = 0.7;            // of the effort; the rest is for better plans
+  static constexpr double kShare = 0.7;            // of the effort; better plans get the rest
   static constexpr double kContraction = 1e6;      // operations per table
   static constexpr double kAdditionsPerEntry = 8;  // of a sweep: forward and back, in 64 bits
   // Operations for a plan among the cheapest values, after sweeps and after mini-buckets.

@@ -103,12 +103,12 @@ class Tabulation {
   /*! \brief Bytes in the problem, in lists of choices, and in keys. */
   double BytesOfSequence() const {
     constexpr double kOfVectors = 80;
-    return kOfVectors + 4.0 * sizeof(int) * grid_.num_steps();
+    return kOfVectors + 4.0 * sizeof(int) * grid_.num_rounds();
   }
 
   /*! \brief Bytes of a layout's boxes while tables are computed. */
   double BytesOfLayout(int tensor) const {
-    const double boxes = grid_.has_prices() ? 2 + grid_.num_steps() : 2;
+    const double boxes = grid_.has_prices() ? 2 + grid_.num_rounds() : 2;
     return boxes * BytesOfBoxes(tensor);
   }
 

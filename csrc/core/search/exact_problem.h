@@ -1,8 +1,8 @@
 /*!
  * \file exact_problem.h
- * \brief All steps of a plan at once, as a pairwise problem.
+ * \brief All rounds of a plan at once, as a pairwise problem.
  *
- * The values of a variable are its feasible sequences of choices, one per step. The cost of a plan
+ * The values of a variable are its feasible sequences of choices, one per round. The cost of a plan
  * is a sum over incidences (cost.h). If the graph shares regions, the reads of a tensor in a phase
  * that may have equal regions become a star over the layout and their operators' choices.
  */

@@ -5,7 +5,6 @@
 #include "core/search/exact_state.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "core/elimination/dominance.h"

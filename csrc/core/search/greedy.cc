@@ -5,7 +5,6 @@
 #include "core/search/greedy.h"
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 #include <tuple>
 
@@ -146,7 +145,7 @@ class GreedySearch {
     result.assignment = variables_.MakeAssignment(
         [&](int variable) { return lists_[variable].choices[values_[variable]]; });
     try {
-      result.step_bytes = EvaluatePlan(graph_, grid_, result.assignment).step_bytes;
+      result.round_bytes = EvaluatePlan(graph_, grid_, result.assignment).round_bytes;
     } catch (const std::invalid_argument& error) {
       throw std::runtime_error(error.what());
     }

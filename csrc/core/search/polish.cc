@@ -1,16 +1,15 @@
 /*!
  * \file polish.cc
- * \brief Eliminations in which two steps are free.
+ * \brief Eliminations in which two rounds are free.
  */
 #include "core/search/polish.h"
 
-#include <numeric>
 #include <vector>
 
 namespace tofu {
 
-KeptValues FreeSteps(const ExactProblem& problem, const KeptValues& originals,
-                     const std::vector<int>& values, int first, int second) {
+KeptValues FreeRounds(const ExactProblem& problem, const KeptValues& originals,
+                      const std::vector<int>& values, int first, int second) {
   KeptValues kept;
   for (size_t v = 0; v < problem.sequences.size(); ++v) {
     const std::vector<std::vector<int>>& sequences = *problem.sequences[v];
@@ -29,16 +28,16 @@ KeptValues FreeSteps(const ExactProblem& problem, const KeptValues& originals,
   return kept;
 }
 
-void ForEachTwoSteps(const ExactProblem& problem, const ExactState& state,
-                     const std::function<bool()>& is_over,
-                     const std::function<void(int first, int second)>& search) {
+void ForEachTwoRounds(const ExactProblem& problem, const ExactState& state,
+                      const std::function<bool()>& is_over,
+                      const std::function<void(int first, int second)>& search) {
   if (!state.has_plan()) return;
-  const int steps = static_cast<int>(problem.sequences.front()->front().size());
-  const int pairs = steps * (steps - 1) / 2;
+  const int rounds = static_cast<int>(problem.sequences.front()->front().size());
+  const int pairs = rounds * (rounds - 1) / 2;
   int idle = 0;  // pairs in a row without an improvement
-  while (steps > 2) {
-    for (int first = 0; first < steps; ++first) {
-      for (int second = first + 1; second < steps; ++second) {
+  while (rounds > 2) {
+    for (int first = 0; first < rounds; ++first) {
+      for (int second = first + 1; second < rounds; ++second) {
         if (idle == pairs || is_over()) return;
         const Weight before = state.weight();
         search(first, second);
@@ -49,10 +48,10 @@ void ForEachTwoSteps(const ExactProblem& problem, const ExactState& state,
 }
 
 void Polish(const ExactProblem& problem, const Part& part, ExactState* state) {
-  ForEachTwoSteps(
+  ForEachTwoRounds(
       problem, *state, [state] { return state->IsOver(); },
       [&](int first, int second) {
-        const KeptValues kept = FreeSteps(problem, part.originals, state->values(), first, second);
+        const KeptValues kept = FreeRounds(problem, part.originals, state->values(), first, second);
         state->Solve(Select(part, kept));
       });
 }

@@ -1,10 +1,9 @@
 /*!
  * \file recursive.cc
- * \brief Steps of the recursive search.
+ * \brief Rounds of the recursive search.
  */
 #include "core/search/recursive.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -33,17 +32,17 @@ class RecursiveSearch {
   SearchResult Run(const SearchProgress& progress) {
     SearchResult result;
     int64_t total_bytes = 0;
-    for (int step = 0; step < grid_.num_steps(); ++step) {
-      const int64_t bytes = RunStep(step, &result);
-      result.step_bytes.push_back(bytes - total_bytes);
+    for (int round = 0; round < grid_.num_rounds(); ++round) {
+      const int64_t bytes = RunRound(round);
+      result.round_bytes.push_back(bytes - total_bytes);
       total_bytes = bytes;
-      if (progress) progress(step + 1, total_bytes);
+      if (progress) progress(round + 1, total_bytes);
     }
     result.assignment =
         variables_.MakeAssignment([this](int variable) { return histories_[variable]; });
-    // The steps count each read by itself: the cost of shared regions is no sum over pairs.
+    // The rounds count each read by itself: the cost of shared regions is no sum over pairs.
     if (graph_.shares_regions())
-      result.step_bytes = EvaluatePlan(graph_, grid_, result.assignment).step_bytes;
+      result.round_bytes = EvaluatePlan(graph_, grid_, result.assignment).round_bytes;
     return result;
   }
 
@@ -79,13 +78,13 @@ class RecursiveSearch {
     return lists;
   }
 
-  void AddTies(int step, const std::vector<std::vector<int>>& domains,
+  void AddTies(int round, const std::vector<std::vector<int>>& domains,
                PairwiseProblem* problem) const {
     problem->unary.resize(domains.size());
     for (size_t v = 0; v < domains.size(); ++v) {
       for (int choice : domains[v]) {
         problem->unary[v].push_back(
-            MakeWeight(0, ties_.OfChoice(variables_.label(static_cast<int>(v)), step, choice)));
+            MakeWeight(0, ties_.OfChoice(variables_.label(static_cast<int>(v)), round, choice)));
       }
     }
   }
@@ -124,24 +123,23 @@ class RecursiveSearch {
     }
   }
 
-  /*! \brief Fix the next choice of every variable. Return the bytes of the steps so far. */
-  int64_t RunStep(int step, SearchResult* result) {
-    const std::vector<std::vector<int>> domains = variables_.Domains(step, histories_);
-    tables_.SetGrid(grid_.Prefix(step + 1));
+  /*! \brief Fix the next choice of every variable. Return the bytes of the rounds so far. */
+  int64_t RunRound(int round) {
+    const std::vector<std::vector<int>> domains = variables_.Domains(round, histories_);
+    tables_.SetGrid(grid_.Prefix(round + 1));
     const std::vector<ChoiceList> lists = ExtendHistories(domains);
     PairwiseProblem problem;
-    AddTies(step, domains, &problem);
-    AddHolding(grid_.Prefix(step + 1), lists, &problem);
+    AddTies(round, domains, &problem);
+    AddHolding(grid_.Prefix(round + 1), lists, &problem);
     AddCosts(lists, &problem);
     const EliminationResult best = Solve(std::move(problem));
-    result->largest_table = std::max(result->largest_table, best.largest_table);
     for (size_t v = 0; v < domains.size(); ++v) histories_[v].push_back(domains[v][best.values[v]]);
     const int64_t bytes = WeightBytes(best.weight);
-    if (bytes >= kForbiddenBytes) ReportForbidden(step, lists, best);
+    if (bytes >= kForbiddenBytes) ReportForbidden(round, lists, best);
     return bytes;
   }
 
-  /*! \brief Eliminate a step. If that needs large tables, remove dominated values first. */
+  /*! \brief Eliminate a round. If that needs large tables, remove dominated values first. */
   EliminationResult Solve(PairwiseProblem problem) {
     constexpr size_t kLargeTable = size_t{1} << 20;
     if (!is_dense_) {
@@ -156,7 +154,7 @@ class RecursiveSearch {
     return EliminateUndominated(std::move(problem));
   }
 
-  [[noreturn]] void ReportForbidden(int step, const std::vector<ChoiceList>& lists,
+  [[noreturn]] void ReportForbidden(int round, const std::vector<ChoiceList>& lists,
                                     const EliminationResult& best) {
     for (size_t i = 0; i < pair_of_.size(); ++i) {
       const Incidence& incidence = tables_.incidences()[i];
@@ -167,7 +165,7 @@ class RecursiveSearch {
       if (tables_.Get(i, lists[op], lists[tensor])[entry] < kForbiddenBytes) continue;
       throw std::invalid_argument("operator " + std::to_string(incidence.op) + " writes tensor " +
                                   std::to_string(incidence.tensor) +
-                                  " in place, and no choice at step " + std::to_string(step) +
+                                  " in place, and no choice in round " + std::to_string(round) +
                                   " makes each worker's region exactly its shard; make the tensor "
                                   "replicable or free its operator");
     }
@@ -181,8 +179,8 @@ class RecursiveSearch {
   std::vector<std::vector<int>> histories_;  // by variable: its choices so far
   std::vector<std::pair<int, int>> pairs_;   // (operator variable, tensor variable)
   std::vector<int> pair_of_;                 // by incidence, or kSameVariable
-  std::vector<int> order_;                   // for elimination; the same at each step
-  bool is_dense_ = false;                    // a step needed large tables
+  std::vector<int> order_;                   // for elimination; the same in each round
+  bool is_dense_ = false;                    // a round needed large tables
   TieWeights ties_;
 };
 

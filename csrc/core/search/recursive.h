@@ -1,10 +1,10 @@
 /*!
  * \file recursive.h
- * \brief The recursive search (section 5.2 of the paper): one step at a time, given the steps
+ * \brief The recursive search (section 5.2 of the paper): one round at a time, given the rounds
  * before.
  *
- * Step i chooses an axis for every operator class and a dimension for every tensor class that
- * minimise cost(geometry of levels 1..i, choices of steps 1..i-1 fixed) exactly, by elimination
+ * Round i chooses an axis for every operator class and a dimension for every tensor class that
+ * minimise cost(geometry of levels 1..i, choices of rounds 1..i-1 fixed) exactly, by elimination
  * (eliminate.h). Structural hashes (canonical.h) decide between plans of equal cost, so the plan
  * does not depend on ids or names.
  */
@@ -24,11 +24,10 @@ namespace tofu {
 
 struct SearchResult {
   Assignment assignment;
-  std::vector<int64_t> step_bytes;  // increments; they sum to the plan's cost
-  size_t largest_table = 0;         // entries of the largest elimination table
+  std::vector<int64_t> round_bytes;  // increments; they sum to the plan's cost
 };
 
-/*! \brief Receives (steps done, bytes so far). An exception from it ends the search. */
+/*! \brief Receives (rounds done, bytes so far). An exception from it ends the search. */
 using SearchProgress = std::function<void(int, int64_t)>;
 
 /*!

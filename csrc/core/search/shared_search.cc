@@ -6,9 +6,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,10 +48,12 @@ class SharedSearch {
 
  private:
   static constexpr double kAdditionsPerStep = 20;  // they are not contiguous
+
   static constexpr double kTrialShare = 0.1;       // of the remaining effort
-  static constexpr double kTwoStepsShare = 0.02;   // of the remaining effort
+  static constexpr double kTwoRoundsShare = 0.02;  // of the remaining effort
   static constexpr double kPolishShare = 0.3;      // of the total effort
   static constexpr double kDominanceShare = 0.05;  // of the effort of one search
+
   static constexpr int64_t kNarrow = 200;  // fraction of the bound: the gap that polishing leaves
   static constexpr int64_t kTight = 5000;  // fraction of the bound: the gap that sweeps leave
 
@@ -125,7 +125,7 @@ class SharedSearch {
     }
   }
 
-  /*! \brief Improve the best plan two steps at a time, with at most one shared pattern per star,
+  /*! \brief Improve the best plan two rounds at a time, with at most one shared pattern per star,
    * until nothing helps or the gap is narrow. */
   void Polish() {
     const std::vector<StarExcess> unknown(stars_.size());
@@ -133,9 +133,9 @@ class SharedSearch {
       const int64_t gap = state_.bytes() - state_.bound();
       return gap <= state_.bound() / kNarrow || state_.IsOver(kPolishShare);
     };
-    ForEachTwoSteps(problem_, state_, is_over, [&](int first, int second) {
-      Search(FreeSteps(problem_, part_.originals, state_.values(), first, second), unknown,
-             state_.bytes(), 0, kTwoStepsShare);
+    ForEachTwoRounds(problem_, state_, is_over, [&](int first, int second) {
+      Search(FreeRounds(problem_, part_.originals, state_.values(), first, second), unknown,
+             state_.bytes(), 0, kTwoRoundsShare);
     });
   }
 

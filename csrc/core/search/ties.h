@@ -3,8 +3,8 @@
  * \brief Weights that decide between plans of equal cost.
  *
  * The plan with the least sum of weights is taken: lowest dimensions and axes first (replicated
- * last; the first step counts most), then by structural label and choices, so that the plan is
- * unique. With one step, the weights are those of the recursive search.
+ * last; the first round counts most), then by structural label and choices, so that the plan is
+ * unique. With one round, the weights are those of the recursive search.
  */
 #ifndef TOFU_CORE_SEARCH_TIES_H_
 #define TOFU_CORE_SEARCH_TIES_H_
@@ -25,24 +25,24 @@ class TieWeights {
     ++shift_;  // sums of num_variables numbers of 64 - shift_ bits stay below 2^64
   }
 
-  /*! \brief The weight of one choice at one step. */
-  uint64_t OfChoice(uint64_t label, int step, int choice) const {
-    return Compose(Rank(choice), kRankBits, Hash(label, step, choice));
+  /*! \brief The weight of one choice in one round. */
+  uint64_t OfChoice(uint64_t label, int round, int choice) const {
+    return Compose(Rank(choice), kRankBits, Hash(label, round, choice));
   }
 
   /*! \brief The weight of a sequence of choices. */
   uint64_t OfSequence(uint64_t label, const std::vector<int>& choices) const {
-    // Late steps have no rank if there are too few bits.
-    const int most_steps = std::max(1, (64 - 2 * shift_ - kHashBits) / kRankBits);
-    const int steps = std::min(static_cast<int>(choices.size()), most_steps);
+    // Late rounds have no rank if there are too few bits.
+    const int most_rounds = std::max(1, (64 - 2 * shift_ - kHashBits) / kRankBits);
+    const int rounds = std::min(static_cast<int>(choices.size()), most_rounds);
     uint64_t rank = 0;
-    for (int step = 0; step < steps; ++step) rank = (rank << kRankBits) + Rank(choices[step]);
+    for (int round = 0; round < rounds; ++round) rank = (rank << kRankBits) + Rank(choices[round]);
     uint64_t hash = 0;
-    for (size_t step = 0; step < choices.size(); ++step) {
-      const uint64_t of_step = Hash(label, static_cast<int>(step), choices[step]);
-      hash = step == 0 ? of_step : HashCombine(hash, of_step);
+    for (size_t round = 0; round < choices.size(); ++round) {
+      const uint64_t of_round = Hash(label, static_cast<int>(round), choices[round]);
+      hash = round == 0 ? of_round : HashCombine(hash, of_round);
     }
-    return Compose(rank, steps * kRankBits, hash);
+    return Compose(rank, rounds * kRankBits, hash);
   }
 
  private:
@@ -54,8 +54,8 @@ class TieWeights {
     return choice == kReplicated ? kLast : std::min(choice, kLast - 1);
   }
 
-  static uint64_t Hash(uint64_t label, int step, int choice) {
-    return HashCombine(HashCombine(label, static_cast<uint64_t>(step)),
+  static uint64_t Hash(uint64_t label, int round, int choice) {
+    return HashCombine(HashCombine(label, static_cast<uint64_t>(round)),
                        static_cast<uint64_t>(choice + 1));
   }
 

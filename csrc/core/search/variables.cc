@@ -46,11 +46,11 @@ SearchVariables::SearchVariables(const Graph& graph, const WorkerGrid& grid, con
   hint_names_.resize(subjects_.size());
   for (const auto& [id, hint] : hints.tensors) {
     AddHint("tensor " + std::to_string(id), of_tensor_[graph.CheckTensor(id)], hint,
-            grid.num_steps());
+            grid.num_rounds());
   }
   for (const auto& [id, hint] : hints.operators) {
     AddHint("operator " + std::to_string(id), of_operator_[graph.CheckOperator(id)], hint,
-            grid.num_steps());
+            grid.num_rounds());
   }
   FindHintsThatReplicate();
 }
@@ -65,11 +65,11 @@ void SearchVariables::FindHintsThatReplicate() {
 }
 
 void SearchVariables::AddHint(const std::string& name, int variable, const std::vector<int>& hint,
-                              int num_steps) {
-  if (static_cast<int>(hint.size()) != num_steps) {
+                              int num_rounds) {
+  if (static_cast<int>(hint.size()) != num_rounds) {
     throw std::invalid_argument(name + " is fixed to " + std::to_string(hint.size()) +
-                                " choices: one for each of " + std::to_string(num_steps) +
-                                " steps is needed (-2 leaves a step free)");
+                                " choices: one for each of " + std::to_string(num_rounds) +
+                                " rounds is needed (-2 leaves a round free)");
   }
   std::vector<int>& known = hints_[variable];
   if (known.empty()) {
@@ -77,15 +77,15 @@ void SearchVariables::AddHint(const std::string& name, int variable, const std::
     hint_names_[variable] = name;
     return;
   }
-  for (int step = 0; step < num_steps; ++step) {
-    if (hint[step] == kFree) continue;
-    if (known[step] != kFree && known[step] != hint[step]) {
-      throw std::invalid_argument(name + " is fixed to " + std::to_string(hint[step]) +
-                                  " at step " + std::to_string(step) + " and " +
-                                  hint_names_[variable] + " to " + std::to_string(known[step]) +
+  for (int round = 0; round < num_rounds; ++round) {
+    if (hint[round] == kFree) continue;
+    if (known[round] != kFree && known[round] != hint[round]) {
+      throw std::invalid_argument(name + " is fixed to " + std::to_string(hint[round]) +
+                                  " in round " + std::to_string(round) + " and " +
+                                  hint_names_[variable] + " to " + std::to_string(known[round]) +
                                   ", but they share one choice");
     }
-    known[step] = hint[step];
+    known[round] = hint[round];
   }
 }
 
@@ -97,17 +97,17 @@ std::vector<int> SearchVariables::Choices(int variable, const std::vector<int>& 
 
 bool SearchVariables::CanMeetHint(int variable, std::vector<int> history) const {
   const std::vector<int>& hint = hints_[variable];
-  const size_t step = history.size();
-  if (step == hint.size()) return true;
-  // A step that splits nothing leaves later steps all their choices.
+  const size_t round = history.size();
+  if (round == hint.size()) return true;
+  // A round that splits nothing leaves later rounds all their choices.
   const bool is_replicated =
-      hint[step] == kReplicated || (hint[step] == kFree && hint_replicates_[variable]);
+      hint[round] == kReplicated || (hint[round] == kFree && hint_replicates_[variable]);
   std::vector<int> choices = {kReplicated};
   if (!is_replicated) choices = Choices(variable, history);
   history.push_back(0);
   return std::any_of(choices.begin(), choices.end(), [&](int choice) {
     history.back() = choice;
-    return (hint[step] == kFree || hint[step] == choice) && CanMeetHint(variable, history);
+    return (hint[round] == kFree || hint[round] == choice) && CanMeetHint(variable, history);
   });
 }
 
@@ -124,8 +124,8 @@ std::vector<int> SearchVariables::LeaveHintPossible(int variable, std::vector<in
 
 std::vector<std::vector<int>> SearchVariables::SequencesOf(int variable) const {
   std::vector<std::vector<int>> sequences = {{}};
-  for (int step = 0; step < grid_.num_steps(); ++step) {
-    const int hint = hints_[variable].empty() ? kFree : hints_[variable][step];
+  for (int round = 0; round < grid_.num_rounds(); ++round) {
+    const int hint = hints_[variable].empty() ? kFree : hints_[variable][round];
     std::vector<std::vector<int>> longer;
     for (const std::vector<int>& history : sequences) {
       for (int choice : hint == kReplicated ? std::vector<int>{hint} : Choices(variable, history)) {
@@ -136,9 +136,9 @@ std::vector<std::vector<int>> SearchVariables::SequencesOf(int variable) const {
     }
     if (longer.empty()) {
       throw std::invalid_argument(hint_names_[variable] + " is fixed to " + std::to_string(hint) +
-                                  " at step " + std::to_string(step) + " in " +
-                                  std::to_string(grid_.factor(step)) +
-                                  " parts, which no choice of the steps before it allows");
+                                  " in round " + std::to_string(round) + " in " +
+                                  std::to_string(grid_.factor(round)) +
+                                  " parts, which no choice of the rounds before it allows");
     }
     sequences = std::move(longer);
   }
@@ -184,15 +184,15 @@ double SearchVariables::CountSequences(int variable) const {
   };
   std::map<std::vector<int64_t>, Histories> by_parts;
   by_parts[std::vector<int64_t>(ExtentsOf(graph_, subjects_[variable]).size(), 1)] = {{}, 1};
-  for (int step = 0; step < grid_.num_steps(); ++step) {
-    const int hint = hints_[variable].empty() ? kFree : hints_[variable][step];
+  for (int round = 0; round < grid_.num_rounds(); ++round) {
+    const int hint = hints_[variable].empty() ? kFree : hints_[variable][round];
     std::map<std::vector<int64_t>, Histories> longer;
     for (const auto& [parts, histories] : by_parts) {
       for (int choice :
            hint == kReplicated ? std::vector<int>{hint} : Choices(variable, histories.first)) {
         if (hint != kFree && hint != choice) continue;
         std::vector<int64_t> next = parts;
-        if (choice != kReplicated) next[choice] *= grid_.factor(step);
+        if (choice != kReplicated) next[choice] *= grid_.factor(round);
         Histories& found = longer[next];
         if (found.count == 0) {
           found.first = histories.first;
@@ -209,22 +209,22 @@ double SearchVariables::CountSequences(int variable) const {
 }
 
 std::vector<std::vector<int>> SearchVariables::Domains(
-    int step, const std::vector<std::vector<int>>& histories) const {
+    int round, const std::vector<std::vector<int>>& histories) const {
   std::vector<std::vector<int>> domains;
   std::string problems;
   for (int variable = 0; variable < size(); ++variable) {
     std::vector<int> choices = Choices(variable, histories[variable]);
-    const int hint = hints_[variable].empty() ? kFree : hints_[variable][step];
+    const int hint = hints_[variable].empty() ? kFree : hints_[variable][round];
     if (hint != kFree) {
       // Replicating is always possible, though the search would not choose it.
       if (hint != kReplicated && std::find(choices.begin(), choices.end(), hint) == choices.end()) {
         problems += "\n  " + hint_names_[variable] + " is fixed to " + std::to_string(hint) +
-                    " at step " + std::to_string(step) + ", where it can take one of " +
+                    " in round " + std::to_string(round) + ", where it can take one of " +
                     FormatList({choices.begin(), choices.end()});
       }
       choices = {hint};
     } else if (!hints_[variable].empty()) {
-      // If no choice leaves later hints possible, the step of the hint reports it.
+      // If no choice leaves later hints possible, the round of the hint reports it.
       const std::vector<int> meeting = LeaveHintPossible(variable, histories[variable], choices);
       if (!meeting.empty()) choices = meeting;
     }
@@ -232,7 +232,7 @@ std::vector<std::vector<int>> SearchVariables::Domains(
   }
   if (!problems.empty()) {
     throw std::invalid_argument(
-        "hints that cannot be met in " + std::to_string(grid_.factor(step)) +
+        "hints that cannot be met in " + std::to_string(grid_.factor(round)) +
         " parts (a dimension can be split while its smallest part has that extent):" + problems);
   }
   return domains;

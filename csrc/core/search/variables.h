@@ -18,16 +18,16 @@
 
 namespace tofu {
 
-/*! \brief Leaves a step of a hint free. */
+/*! \brief Leaves a round of a hint free. */
 constexpr int kFree = -2;
 
-/*! \brief Choices fixed by the caller: by operator or tensor id, one value per step or kFree. */
+/*! \brief Choices fixed by the caller: by operator or tensor id, one value per round or kFree. */
 struct Hints {
   std::unordered_map<int, std::vector<int>> operators;
   std::unordered_map<int, std::vector<int>> tensors;
 };
 
-/*! \brief Sequences of choices, each with one value per step. */
+/*! \brief Sequences of choices, each with one value per round. */
 using SharedSequences = std::shared_ptr<const std::vector<std::vector<int>>>;
 
 class SearchVariables {
@@ -44,10 +44,10 @@ class SearchVariables {
   uint64_t label(int variable) const { return labels_[variable]; }
 
   /*!
-   * \brief The values of each variable at step `step`, given its history of choices.
+   * \brief The values of each variable in round `round`, given its history of choices.
    * \\throws std::invalid_argument listing all hints that are not feasible
    */
-  std::vector<std::vector<int>> Domains(int step,
+  std::vector<std::vector<int>> Domains(int round,
                                         const std::vector<std::vector<int>>& histories) const;
 
   /*!
@@ -78,12 +78,12 @@ class SearchVariables {
  private:
   /*! \brief Return true if later choices can meet the variable's hint after `history`. */
   bool CanMeetHint(int variable, std::vector<int> history) const;
-  /*! \brief The choices of the next step after which the hint can be met. */
+  /*! \brief The choices of the next round after which the hint can be met. */
   std::vector<int> LeaveHintPossible(int variable, std::vector<int> history,
                                      const std::vector<int>& choices) const;
-  /*! \brief Find the hints that can be met only if free steps before them replicate. */
+  /*! \brief Find the hints that can be met only if free rounds before them replicate. */
   void FindHintsThatReplicate();
-  void AddHint(const std::string& name, int variable, const std::vector<int>& hint, int num_steps);
+  void AddHint(const std::string& name, int variable, const std::vector<int>& hint, int num_rounds);
   std::vector<int> Choices(int variable, const std::vector<int>& history) const;
   std::vector<std::vector<int>> SequencesOf(int variable) const;
 
@@ -95,7 +95,7 @@ class SearchVariables {
   std::vector<int> of_tensor_;
   std::vector<std::vector<int>> hints_;  // by variable; empty without hint
   std::vector<std::string> hint_names_;  // by variable: whose hint it is
-  std::vector<bool> hint_replicates_;    // by variable: free steps may replicate
+  std::vector<bool> hint_replicates_;    // by variable: free rounds may replicate
 };
 
 }  // namespace tofu

@@ -8,7 +8,7 @@ a plug-in when it is loaded:
     std::function      Its invoker took arguments by value. Now it takes them by rvalue reference.
     std::unordered_*   There was no member `_M_single_bucket`, so objects had 48 bytes. Now they have 56.
 
-The headers are made from those of the installed compiler at build time. If a substitution does not match as often as
+The headers are derived from the installed compiler's at build time. If a substitution does not match as often as
 stated, the build fails.
 """
 

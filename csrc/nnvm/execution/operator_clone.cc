@@ -236,12 +236,12 @@ std::vector<uint32_t> ListSetInputs(const NodeAttrs& attrs) {
 
 std::vector<uint32_t> ListSpoiledInputs(const NodeAttrs& attrs) {
   static const std::map<std::string, uint32_t> kInputs = {
-      {"BatchNorm_v1", 1},              // gamma, set to ones if it is fixed
-      {"_adamw_update", 1},             // the gradient, which is scaled and clipped in place
-      {"_backward_linalg_det", 2},      // the triangular factors, which are inverted in place
-      {"_backward_linalg_slogdet", 3},  // the same
-      {"_backward_RNN", 4},             // the output's gradient, reused for the one between layers
-      {"_backward_SpatialTransformer", 2},  // the sampling places, overwritten by their gradients
+      {"BatchNorm_v1", 1},                  // gamma, set to ones if it is fixed
+      {"_adamw_update", 1},                 // the gradient, scaled in place
+      {"_backward_linalg_det", 2},          // the triangular factors, inverted in place
+      {"_backward_linalg_slogdet", 3},      // the same
+      {"_backward_RNN", 4},                 // the output's gradient, reused between layers
+      {"_backward_SpatialTransformer", 2},  // positions, overwritten by gradients
   };
   if (attrs.op == nullptr) return {};
   const std::string& name = OriginalOperator(attrs.op)->name;

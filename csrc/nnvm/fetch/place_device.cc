@@ -34,7 +34,7 @@ int DeviceOf(const nnvm::Node& node, const std::string& group_key,
   CHECK(device != devices.end()) << "group2ctx has no context for " << *group << ", the worker of "
                                  << node.attrs.name;
   CHECK(bound == kUnplaced || bound == device->second)
-      << node.attrs.name << " was bound to another context than that of its worker, " << *group;
+      << node.attrs.name << " was bound to a context that is not its worker's, " << *group;
   return device->second;
 }
 

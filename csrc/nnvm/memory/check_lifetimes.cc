@@ -188,6 +188,7 @@ class Replay {
   const EngineView& view_;
   std::vector<int64_t> content_;   // by buffer: the value that it holds as a whole
   std::vector<int64_t> value_of_;  // by entry: itself, or its input if it is an in-place identity
+
   std::vector<int64_t> owner_;     // by buffer: its worker
   std::vector<int64_t> first_of_;  // by added entry: the entry that it is added to
   std::vector<size_t> node_of_;    // by entry
@@ -286,7 +287,7 @@ std::vector<std::string> FindRaces(const EngineView& view) {
       problems.push_back(view.names[conflicts[c].before] + " and " +
                          view.names[conflicts[c].after] + " use " +
                          view.names[node - view.first_entry.begin() - 1] +
-                         ", which one of them changes, at the same time");
+                         " at the same time, and one changes it");
     }
   }
   return problems;

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from tdl_ops.jax.case import Case
+from tdl_ops.jax.case import PrimitiveCase
 from tdl_ops.jax.cases.building import both, complexes, each, integers, pair
 from tofu.verification.numbers import uniform
 
@@ -19,38 +19,46 @@ POSITIVE = each(
 UNIT = each(jnp.arcsin, jnp.arccos, jnp.arctanh, lax.erf_inv)
 
 CASES = [
-    Case("elementwise", both(lambda x, y: jnp.tanh(x) * jax.nn.sigmoid(y) + jnp.exp(x) / (1 + y**2)), (4, 7), (4, 7)),
-    Case("functions", FUNCTIONS, (4, 7)),
-    Case("functions of positive numbers", POSITIVE, uniform(1.1, 4, 4, 7)),
-    Case("functions of less than one", UNIT, uniform(-0.9, 0.9, 4, 7)),
-    Case(
+    PrimitiveCase(
+        "elementwise", both(lambda x, y: jnp.tanh(x) * jax.nn.sigmoid(y) + jnp.exp(x) / (1 + y**2)), (4, 7), (4, 7)
+    ),
+    PrimitiveCase("functions", FUNCTIONS, (4, 7)),
+    PrimitiveCase("functions of positive numbers", POSITIVE, uniform(1.1, 4, 4, 7)),
+    PrimitiveCase("functions of less than one", UNIT, uniform(-0.9, 0.9, 4, 7)),
+    PrimitiveCase(
         "two operands",
         each(jnp.arctan2, lax.rem, jnp.nextafter, jnp.minimum, lax.le, lax.ge, lax.ne, lax.eq, lax.lt, lax.gt),
         (4, 7),
         (4, 7),
     ),
-    Case("next numbers", lambda x: jnp.nextafter(x.astype(jnp.float32), jnp.float32(0)), (4, 7)),
-    Case("single precision", both(lambda x: jnp.tanh(x.astype(jnp.float32)) * 3), (4, 7)),
-    Case("bfloat16", both(lambda x: jnp.tanh(x.astype(jnp.bfloat16)) * 3), (4, 7)),
-    Case("broadcast", both(lambda x, y, z: x * y + z), (4, 7), (1, 7), (4, 1)),
-    Case(
+    PrimitiveCase("next numbers", lambda x: jnp.nextafter(x.astype(jnp.float32), jnp.float32(0)), (4, 7)),
+    PrimitiveCase("single precision", both(lambda x: jnp.tanh(x.astype(jnp.float32)) * 3), (4, 7)),
+    PrimitiveCase("bfloat16", both(lambda x: jnp.tanh(x.astype(jnp.bfloat16)) * 3), (4, 7)),
+    PrimitiveCase("broadcast", both(lambda x, y, z: x * y + z), (4, 7), (1, 7), (4, 1)),
+    PrimitiveCase(
         "select",
         both(lambda x, y: jnp.where(x > 0, x, y) + jnp.maximum(x, y) + jnp.clip(x, -1, 1) + lax.clamp(-1.0, y, 1.0)),
         (4, 7),
         (4, 7),
     ),
-    Case(
+    PrimitiveCase(
         "polynomials",
         both(lambda x, c, d: jnp.polyval(c, x) + jnp.polyval(jnp.stack([x, d[0], x]), d)),
         (4, 7),
         (3,),
         (1, 4, 7),
     ),
-    Case("select of three", lambda n, x: lax.select_n(n, x, x + 1, x * 2), integers(0, 3, 4, 7), (4, 7)),
-    Case("clamp between tensors", lambda x, y: lax.clamp(jnp.minimum(x, y), x * y, jnp.maximum(x, y)), (4, 7), (4, 7)),
-    Case("integers", lambda x: ((x + 3) % 5, (x - 20) // 7, x / 3, -x, jnp.abs(x), x**2), integers(-20, 30, 6, 4)),
-    Case("activations", both(each(jax.nn.elu, jax.nn.mish, jax.nn.selu, jax.nn.hard_swish, jax.nn.celu)), (4, 7)),
-    Case(
+    PrimitiveCase("select of three", lambda n, x: lax.select_n(n, x, x + 1, x * 2), integers(0, 3, 4, 7), (4, 7)),
+    PrimitiveCase(
+        "clamp between tensors", lambda x, y: lax.clamp(jnp.minimum(x, y), x * y, jnp.maximum(x, y)), (4, 7), (4, 7)
+    ),
+    PrimitiveCase(
+        "integers", lambda x: ((x + 3) % 5, (x - 20) // 7, x / 3, -x, jnp.abs(x), x**2), integers(-20, 30, 6, 4)
+    ),
+    PrimitiveCase(
+        "activations", both(each(jax.nn.elu, jax.nn.mish, jax.nn.selu, jax.nn.hard_swish, jax.nn.celu)), (4, 7)
+    ),
+    PrimitiveCase(
         "special functions",
         each(
             lax.bessel_i0e,
@@ -64,13 +72,13 @@ CASES = [
         ),
         uniform(0.2, 4, 4, 7),
     ),
-    Case(
+    PrimitiveCase(
         "derivatives of gamma functions",
         both(lambda a, x: lax.igamma(a, x) + lax.lgamma(a)),
         uniform(0.5, 4, 4, 7),
         uniform(0.5, 4, 4, 7),
     ),
-    Case(
+    PrimitiveCase(
         "complex numbers",
         lambda x, y: (
             pair(x) * pair(y) / (pair(x) + 3),

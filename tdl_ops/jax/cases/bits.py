@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tdl_ops.jax.case import Case
+from tdl_ops.jax.case import PrimitiveCase
 from tdl_ops.jax.cases.building import each, integers
 from tofu.verification.numbers import Numbers
 
@@ -22,10 +22,10 @@ BITS = each(
 
 CASES = [
     *(
-        Case(f"bits of {name}", BITS, integers(-20 if name[0] == "i" else 0, 50, 6, 6, dtype=name))
+        PrimitiveCase(f"bits of {name}", BITS, integers(-20 if name[0] == "i" else 0, 50, 6, 6, dtype=name))
         for name in ("int8", "uint8", "int32", "uint32", "int64", "uint64")
     ),
-    Case(
+    PrimitiveCase(
         "types",
         each(
             lambda x: x.astype(jnp.int32),
@@ -36,16 +36,18 @@ CASES = [
         ),
         Numbers(-300, 300, (4, 7)),
     ),
-    Case(
+    PrimitiveCase(
         "bits of floats",
         lambda x: lax.bitcast_convert_type(
             lax.bitcast_convert_type(x.astype(jnp.float32), jnp.uint32) >> 9, jnp.float32
         ),
         (4, 7),
     ),
-    Case("bits of doubles", lambda x: lax.bitcast_convert_type(lax.bitcast_convert_type(x, int) + 1, float), (4, 7)),
+    PrimitiveCase(
+        "bits of doubles", lambda x: lax.bitcast_convert_type(lax.bitcast_convert_type(x, int) + 1, float), (4, 7)
+    ),
     *(
-        Case(
+        PrimitiveCase(
             f"bits of {name}",
             lambda x, of=name, to=whole: lax.bitcast_convert_type(
                 lax.bitcast_convert_type(x.astype(of), to) ^ jnp.asarray(1, to), of
@@ -55,21 +57,21 @@ CASES = [
         for name, whole in (("bfloat16", "uint16"), ("float16", "int16"), ("float8_e5m2", "uint8"))
     ),
     *(
-        Case(
+        PrimitiveCase(
             f"bits of {name} as several {small}",
             lambda x, of=name, to=small: lax.bitcast_convert_type(lax.bitcast_convert_type(x.astype(of), to)[::-1], of),
             (6, 7),
         )
         for name, small in (("float32", "uint8"), ("float64", "float32"), ("bfloat16", "int8"), ("int32", "int4"))
     ),
-    Case("precision", lambda x: lax.reduce_precision(x, 8, 4), (4, 7)),
-    Case(
+    PrimitiveCase("precision", lambda x: lax.reduce_precision(x, 8, 4), (4, 7)),
+    PrimitiveCase(
         "booleans",
         lambda x, y: ((x > 0) & (y > 0) | ~(x > y), (x > 0) ^ (y > 0), (x > 0).all(1), (x > 0).any(0)),
         (4, 7),
         (4, 7),
     ),
-    Case(
+    PrimitiveCase(
         "reductions of bits",
         each(
             lambda x: lax.reduce(x, np.int32(-1), lax.bitwise_and, (1,)),
@@ -79,7 +81,7 @@ CASES = [
         ),
         integers(-20, 50, 6, 7),
     ),
-    Case(
+    PrimitiveCase(
         "reductions of long bits",
         lambda x: lax.reduce(x, np.int64(0), lax.bitwise_xor, (1,)),
         integers(-20, 50, 6, 7, dtype="int64"),

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tdl_ops.jax.case import Case
+from tdl_ops.jax.case import PrimitiveCase
 from tdl_ops.jax.lacking import list_lacking
 from tofu.verification.numbers import Numbers
 
@@ -51,6 +51,6 @@ def each(*functions: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *x: tuple(function(*x) for function in functions)
 
 
-def unless_lacking(primitive: str, *cases: Case) -> tuple[Case, ...]:
+def unless_lacking(primitive: str, *cases: PrimitiveCase) -> tuple[PrimitiveCase, ...]:
     """Return the cases of a primitive, or none if the installed JAX lacks it."""
     return () if primitive in list_lacking() else cases

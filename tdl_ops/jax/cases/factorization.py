@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import solve_triangular
 
-from tdl_ops.jax.case import Case
+from tdl_ops.jax.case import PrimitiveCase
 from tdl_ops.jax.cases.building import both, complexes, each, pair, unless_lacking
 from tofu.verification.numbers import Fixed
 
@@ -36,21 +36,21 @@ def reflect_sides(reflectors, scales, left, right):
 
 PIVOTS = ((1, 3, 2, 3), (0, 1, 3, 3), (3, 3, 3, 3), (2, 1, 2, 3))
 CASES = [
-    Case("Cholesky factors", both(lambda x: jnp.linalg.cholesky(make_positive(x))), (4, 3, 3)),
-    Case("triangular", both(lambda a, b: solve_triangular(make_lower(a), b, lower=True)), (3, 3), (3, 4)),
-    Case(
+    PrimitiveCase("Cholesky factors", both(lambda x: jnp.linalg.cholesky(make_positive(x))), (4, 3, 3)),
+    PrimitiveCase("triangular", both(lambda a, b: solve_triangular(make_lower(a), b, lower=True)), (3, 3), (3, 4)),
+    PrimitiveCase(
         "triangular, in batches",
         jax.vmap(both(lambda a, b: solve_triangular(make_lower(a).T, b, trans=1, unit_diagonal=True))),
         (4, 3, 3),
         (4, 3, 2),
     ),
-    Case(
+    PrimitiveCase(
         "triangular from the right",
         jax.vmap(lambda a, b: lax.linalg.triangular_solve(make_lower(a), b, lower=True)),
         (4, 3, 3),
         (4, 2, 3),
     ),
-    Case(
+    PrimitiveCase(
         "triangular of complex numbers",
         lambda a, b: lax.linalg.triangular_solve(
             make_lower(pair(a)), pair(b), left_side=True, lower=True, transpose_a=True, conjugate_a=True
@@ -58,24 +58,26 @@ CASES = [
         complexes(4, 3, 3),
         complexes(4, 3, 2),
     ),
-    Case("LU factors", lax.linalg.lu, (4, 3, 3)),
-    Case("permutations", lambda pivots: lax.linalg.lu_pivots_to_permutation(pivots, 4), Fixed(PIVOTS, "int32")),
-    Case("solve", jax.vmap(both(jnp.linalg.solve)), (4, 3, 3), (4, 3, 2)),
-    Case("determinant, inverse", each(both(jnp.linalg.det), both(jnp.linalg.inv)), (4, 3, 3)),
-    Case("QR factors", both(jnp.linalg.qr), (4, 5, 3)),
-    Case("complete QR factors", lambda x: jnp.linalg.qr(x, mode="complete"), (4, 5, 3)),
-    Case("QR factors with pivots", lambda x: lax.linalg.qr(x, pivoting=True, full_matrices=False), (4, 5, 3)),
-    Case("reflectors", lambda x: reflect(*jnp.linalg.qr(x, mode="raw")), (4, 5, 3)),
+    PrimitiveCase("LU factors", lax.linalg.lu, (4, 3, 3)),
+    PrimitiveCase(
+        "permutations", lambda pivots: lax.linalg.lu_pivots_to_permutation(pivots, 4), Fixed(PIVOTS, "int32")
+    ),
+    PrimitiveCase("solve", jax.vmap(both(jnp.linalg.solve)), (4, 3, 3), (4, 3, 2)),
+    PrimitiveCase("determinant, inverse", each(both(jnp.linalg.det), both(jnp.linalg.inv)), (4, 3, 3)),
+    PrimitiveCase("QR factors", both(jnp.linalg.qr), (4, 5, 3)),
+    PrimitiveCase("complete QR factors", lambda x: jnp.linalg.qr(x, mode="complete"), (4, 5, 3)),
+    PrimitiveCase("QR factors with pivots", lambda x: lax.linalg.qr(x, pivoting=True, full_matrices=False), (4, 5, 3)),
+    PrimitiveCase("reflectors", lambda x: reflect(*jnp.linalg.qr(x, mode="raw")), (4, 5, 3)),
     *unless_lacking(
         "ormqr",
-        Case(
+        PrimitiveCase(
             "matrices times reflectors",
             lambda x, left, right: reflect_sides(*jnp.linalg.qr(x, mode="raw"), left, right),
             (4, 5, 3),
             (4, 5, 2),
             (4, 2, 5),
         ),
-        Case(
+        PrimitiveCase(
             "complex matrices times reflectors",
             lambda x, left, right: reflect_sides(*jnp.linalg.qr(pair(x), mode="raw"), pair(left), pair(right)),
             complexes(4, 5, 3),
@@ -83,14 +85,14 @@ CASES = [
             complexes(4, 2, 5),
         ),
     ),
-    Case("eigenvalues", both(lambda x: jnp.linalg.eigh(x + x.mT)), (4, 3, 3)),
-    Case("eigenvalues of any matrix", lambda x: jnp.linalg.eig(x), (4, 3, 3)),
-    Case("singular values", both(lambda x: jnp.linalg.svd(x, full_matrices=False)), (4, 5, 3)),
-    Case("singular values alone", both(lambda x: jnp.linalg.norm(x, "nuc", axis=(1, 2))), (4, 5, 3)),
-    Case("Schur form", lax.linalg.schur, (4, 3, 3)),
-    Case("Hessenberg form", lax.linalg.hessenberg, (4, 4, 4)),
-    Case("tridiagonal form", lambda x: lax.linalg.tridiagonal(x + x.mT), (4, 4, 4)),
-    Case(
+    PrimitiveCase("eigenvalues", both(lambda x: jnp.linalg.eigh(x + x.mT)), (4, 3, 3)),
+    PrimitiveCase("eigenvalues of any matrix", lambda x: jnp.linalg.eig(x), (4, 3, 3)),
+    PrimitiveCase("singular values", both(lambda x: jnp.linalg.svd(x, full_matrices=False)), (4, 5, 3)),
+    PrimitiveCase("singular values alone", both(lambda x: jnp.linalg.norm(x, "nuc", axis=(1, 2))), (4, 5, 3)),
+    PrimitiveCase("Schur form", lax.linalg.schur, (4, 3, 3)),
+    PrimitiveCase("Hessenberg form", lax.linalg.hessenberg, (4, 4, 4)),
+    PrimitiveCase("tridiagonal form", lambda x: lax.linalg.tridiagonal(x + x.mT), (4, 4, 4)),
+    PrimitiveCase(
         "tridiagonal systems",
         lambda below, on, above, b: lax.linalg.tridiagonal_solve(below, on + 5, above, b),
         (4, 5),
@@ -98,14 +100,14 @@ CASES = [
         (4, 5),
         (4, 5, 3),
     ),
-    Case(
+    PrimitiveCase(
         "update of Cholesky factors",
         lambda x, v: lax.linalg.cholesky_update(jnp.linalg.cholesky(make_positive(x)).T, v),
         (3, 3),
         (3,),
     ),
-    Case("Fourier transforms", both(lambda x: jnp.fft.irfft(jnp.fft.rfft(x) * 2)), (4, 6)),
-    Case(
+    PrimitiveCase("Fourier transforms", both(lambda x: jnp.fft.irfft(jnp.fft.rfft(x) * 2)), (4, 6)),
+    PrimitiveCase(
         "Fourier transforms in two dimensions", lambda x: jnp.fft.ifft2(jnp.fft.fft2(pair(x)) + 1), complexes(4, 5, 6)
     ),
 ]

@@ -120,7 +120,7 @@ class Drawn:
         """Return the expected outputs."""
         drawn, *saved = outputs
         given = iter(inputs)
-        parameters = [next(given) if one is None else one for one in self.attributes]
+        parameters = [next(given) if attribute is None else attribute for attribute in self.attributes]
         mean, deviation = NUMPY[self.distribution][1](*parameters)
         within = np.clip(drawn, mean - 10 * deviation, mean + 10 * deviation)
         if not saved:

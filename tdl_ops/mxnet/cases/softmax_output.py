@@ -20,7 +20,10 @@ ROWS = [
     (MULTIPLE | VALID | {"use_ignore": True, "ignore_label": 0}, (5, 7, 3), labels(7, 5, 3), SINGLE_PRECISION),
     (SHAPED | BATCH, (5, 3, 7), labels(7, 5, 3), SINGLE_PRECISION),
     ({"grad_scale": 2.0}, (5, 7), uniform(0, 1, 5, 7), TOLERANCE),
-    *((MULTIPLE | one, (5, 4, 3, 2), labels(4, 5, 1, 3, 2), SINGLE_PRECISION) for one in (BATCH, VALID)),
+    *(
+        (MULTIPLE | normalization, (5, 4, 3, 2), labels(4, 5, 1, 3, 2), SINGLE_PRECISION)
+        for normalization in (BATCH, VALID)
+    ),
     *(
         ({"out_grad": True, "normalization": name, "grad_scale": 0.5} | attributes, shape, label, SINGLE_PRECISION)
         for name in ("null", "batch", "valid")

@@ -3,7 +3,7 @@
 from tdl_ops.mxnet.case import Case
 from tofu.verification.numbers import whole
 
-LOOKUPS = [  # attributes, shapes of the table and of the indices, which may be out of range, and of what is looked up
+LOOKUPS = [  # attributes; shapes of the table, the indices (some out of range), and the result
     ({"rows": 7, "names": "i0 i1 e"}, (7, 5), (5, 3), (5, 3, 5)),
     ({"rows": 7, "names": "a0 i0 z0", "axis": 1, "mode": "wrap"}, (4, 7, 3), (5,), (4, 5, 3)),
 ]

@@ -84,11 +84,11 @@ def join(grow: Growth, made: list[mx.sym.Symbol]) -> mx.sym.Symbol:
     if grow.rng.random() < 0.3:
         return mx.sym.Group(made)
     parts = 1 if grow.rng.random() < 0.7 else 2
-    flat = [mx.sym.Reshape(one, shape=(-1,)) for one in made]
+    flat = [mx.sym.Reshape(tensor, shape=(-1,)) for tensor in made]
     outputs = []
     for part in (flat[n::parts] for n in range(parts)):
         if grow.rng.random() < 0.5 and part:
-            sums = [mx.sym.sum(one, axis=0, keepdims=True) for one in part]
+            sums = [mx.sym.sum(tensor, axis=0, keepdims=True) for tensor in part]
             outputs.append(mx.sym.add_n(*sums) if grow.rng.random() < 0.5 else sum(sums[1:], sums[0]))
         elif part:
             outputs.append(mx.sym.Concat(*part, dim=0, name=grow.name("concat")))

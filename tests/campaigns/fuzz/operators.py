@@ -114,7 +114,7 @@ def draw_variant(op: str, number: int, seed: int) -> Case:
     )
     with contextlib.suppress(hypothesis.errors.Unsatisfiable):
         hypothesis.seed(seed)(settings(hypothesis.given(variants(case))(lambda drawn: found.append(drawn))))()
-    return next((one for one in reversed(found) if _is_taken(one)), case)
+    return next((drawn for drawn in reversed(found) if _is_taken(drawn)), case)
 
 
 def _is_taken(case: Case) -> bool:

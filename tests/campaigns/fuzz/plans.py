@@ -29,7 +29,9 @@ def list_plans(default: Partition, seed: int, randoms: int) -> Iterator[tuple[st
         "hints": lambda: {"hints": _draw_hints(default, rng)},
         "edited": lambda: {"plan": _edit_plan(default, rng)},
         "saved": lambda: {"plan": default.plan.to_json()},
-        "algorithm": lambda: {"algorithm": rng.choice([one for one in ALGORITHMS if one != DEFAULT_ALGORITHM])},
+        "algorithm": lambda: {
+            "algorithm": rng.choice([algorithm for algorithm in ALGORITHMS if algorithm != DEFAULT_ALGORITHM])
+        },
         "memory limit": lambda: _limit_memory(default, rng),
         "topology": lambda: {"topology": _draw_topology(default, rng), "search_seconds": SEARCH_SECONDS},
     }

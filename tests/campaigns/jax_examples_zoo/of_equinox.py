@@ -17,7 +17,7 @@ from tests.campaigns.jax_examples_zoo.models import JaxExample, Made
 
 
 class Loader(list):
-    """Batches as a loader of torch gives them: what has `numpy()`."""
+    """Batches with a method `numpy()`, like a loader of torch."""
 
     def __init__(self, *arrays: np.ndarray) -> None:
         super().__init__([tuple(_Tensor(array) for array in arrays)])

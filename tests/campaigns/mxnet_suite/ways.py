@@ -20,7 +20,7 @@ UNDESCRIBED = {
     "_Native",
     "_NDArray",
     "_contrib_quadratic",
-}  # in Python, and the example of docs/tdl.md
+}  # in Python, and the example of docs/add-operator.md
 MAKERS = ("array", "empty", "ones", "zeros", "random.normal", "random.randn", "random.uniform")  # of arrays, in mx.nd
 
 
@@ -60,17 +60,17 @@ def partition_modules(workers: int) -> None:
         is_plain = isinstance(symbol, mx.sym.Symbol) and not isinstance(symbol, tofu.PartitionedSymbol)
         return tofu.partition(symbol, workers, **find_options(symbol)) if is_plain else symbol
 
-    class Module(tofu.mod.Module):
+    class MultiContextModule(tofu.mod.Module):
         def __init__(self, symbol: Any, *args: Any, context: Any = None, ngpus: Any = None, **kwargs: Any) -> None:
             several = isinstance(context, list) and len(context) > 1
             contexts = [mx.cpu(n) for n in range(workers)] if several else None
             super().__init__(partitioned(symbol), *args, context=contexts, **kwargs)
 
-    class SVRGModule(tofu.mod.SVRGModule):
+    class PartitionedSVRGModule(tofu.mod.SVRGModule):
         def __init__(self, symbol: Any, *args: Any, context: Any = None, **kwargs: Any) -> None:
             super().__init__(partitioned(symbol), *args, **kwargs)
 
-    class BucketingModule(tofu.mod.BucketingModule):
+    class PartitionedBucketingModule(tofu.mod.BucketingModule):
         def __init__(self, sym_gen: Any, *args: Any, context: Any = None, ngpus: Any = None, **kwargs: Any) -> None:
             def make(key: Any) -> Any:
                 symbol, *names = sym_gen(key)
@@ -79,9 +79,9 @@ def partition_modules(workers: int) -> None:
             super().__init__(make, *args, **kwargs)
 
     for module in (mx.mod, mx.module.module):
-        module.Module = Module
-    mx.mod.BucketingModule = BucketingModule
-    svrg_module.SVRGModule = SVRGModule
+        module.Module = MultiContextModule
+    mx.mod.BucketingModule = PartitionedBucketingModule
+    svrg_module.SVRGModule = PartitionedSVRGModule
 
 
 def partition_blocks(workers: int, at_call: bool = False, double: bool = False) -> None:

@@ -100,12 +100,12 @@ def test_outside_of_a_planned_step_the_function_is_unchanged():
 
 
 def test_methods_take_arguments_by_name_and_numbers():
-    class Layer:
+    class NormalizedLayer:
         @tofu.jax.describe("b _, _ -> b _")
         def scale(self, x, w, power=1):
             return x * w**power
 
-    layer = Layer()
+    layer = NormalizedLayer()
     step = lambda x, w: layer.scale(x, w=w, power=2) + jax.grad(lambda w: layer.scale(x, w).sum())(w)  # noqa: E731
     check_step(step, 2, jnp.ones((4, 6)), jnp.arange(6.0))
 

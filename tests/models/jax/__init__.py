@@ -21,7 +21,7 @@ PACKAGES = {"linen": "flax", "nnx": "flax", "equinox": "equinox"}
 
 
 def load_models() -> dict[str, Callable[[str], Step]]:
-    """Return the builders of steps by name. Steps of packages that are not installed are left out; the others are in double precision."""
+    """Return the builders of steps by name. Steps are in double precision. Packages that are not installed are left out."""
 
     def of_plain(name: str) -> Callable[[str], Step]:
         def build(dtype: str) -> Step:

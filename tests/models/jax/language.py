@@ -23,7 +23,7 @@ TRANSFORMER_SIZES = {
 
 
 @dataclass(frozen=True)
-class Model:
+class StepModel:
     """A step, the shapes of its arguments, and the extent of the batch, which peers split."""
 
     step: Callable[..., Any]
@@ -70,7 +70,7 @@ def _cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
     return -jnp.mean(jnp.sum(jax.nn.log_softmax(logits) * jax.nn.one_hot(labels, logits.shape[-1]), -1))
 
 
-def mlp(batch: int = 256, width: int = 1024, layers: int = 4, classes: int = 64) -> Model:
+def mlp(batch: int = 256, width: int = 1024, layers: int = 4, classes: int = 64) -> StepModel:
     """Return equal dense layers under Adam."""
     params = _shapes(
         [{"w": (width, width), "b": (width,)}] * layers + [{"w": (width, classes), "b": (classes,)}],
@@ -83,7 +83,7 @@ def mlp(batch: int = 256, width: int = 1024, layers: int = 4, classes: int = 64)
         return _cross_entropy(x @ params[-1]["w"] + params[-1]["b"], y)
 
     data = _shapes((batch, width)), _shapes((batch,), "int32")
-    return Model(adam(loss), _with_adam(params), data, batch)
+    return StepModel(adam(loss), _with_adam(params), data, batch)
 
 
 def transformer(
@@ -96,7 +96,7 @@ def transformer(
     vocabulary: int = 1024,
     has_adam: bool = False,
     is_scanned: bool = False,
-) -> Model:
+) -> StepModel:
     """Return a causal language model under gradient descent or Adam, with unrolled layers or a `lax.scan`."""
     head = width // heads
     block = {
@@ -135,13 +135,13 @@ def transformer(
 
     tokens = _shapes((batch, length), "int32")
     if has_adam:
-        return Model(adam(loss), _with_adam(params), (tokens, tokens), batch)
-    return Model(descend(loss), params, (tokens, tokens), batch)
+        return StepModel(adam(loss), _with_adam(params), (tokens, tokens), batch)
+    return StepModel(descend(loss), params, (tokens, tokens), batch)
 
 
 def lstm(
     batch: int = 64, width: int = 256, layers: int = 2, steps: int = 4, classes: int = 64, is_loop: bool = False
-) -> Model:
+) -> StepModel:
     """Return a stack of cells over time, unrolled or by `lax.scan`."""
     cell_shapes = {"x": (width, 4 * width), "h": (width, 4 * width), "b": (4 * width,)}
     params = _shapes({"cells": [cell_shapes] * layers, "out": (width, classes)})
@@ -169,7 +169,7 @@ def lstm(
         return _cross_entropy(x[-1] @ params["out"], y)
 
     data = _shapes((steps, batch, width)), _shapes((batch,), "int32")
-    return Model(descend(loss), params, data, batch)
+    return StepModel(descend(loss), params, data, batch)
 
 
 def _convolve(x: jax.Array, w: jax.Array, stride: int = 1) -> jax.Array:
@@ -181,7 +181,7 @@ def _normalize_channels(x: jax.Array, scale: jax.Array) -> jax.Array:
     return (x - mean) * jax.lax.rsqrt(jnp.mean(jnp.square(x - mean), (0, 1, 2)) + 1e-5) * (1 + scale)
 
 
-def resnet(batch: int = 32, size: int = 16, widths: tuple[int, ...] = (32, 64), classes: int = 16) -> Model:
+def resnet(batch: int = 32, size: int = 16, widths: tuple[int, ...] = (32, 64), classes: int = 16) -> StepModel:
     """Return residual blocks of convolutions with batch normalization."""
     before, blocks = widths[0], []
     for width in widths:
@@ -207,12 +207,12 @@ def resnet(batch: int = 32, size: int = 16, widths: tuple[int, ...] = (32, 64), 
         return _cross_entropy(jnp.mean(x, (1, 2)) @ params["out"], y)
 
     data = _shapes((batch, size, size, 8)), _shapes((batch,), "int32")
-    return Model(descend(loss), params, data, batch)
+    return StepModel(descend(loss), params, data, batch)
 
 
 def resnet_of_bottlenecks(
     batch: int = 256, size: int = 224, depths: tuple[int, ...] = (3, 4, 6, 3), classes: int = 1000
-) -> Model:
+) -> StepModel:
     """Return ResNet-50 or a variant under Adam (He et al. 2016, with the stride in the 3x3 convolution)."""
     blocks, strides, before = [], [], 64
     for stage, depth in enumerate(depths):
@@ -239,10 +239,10 @@ def resnet_of_bottlenecks(
         return _cross_entropy(jnp.mean(x, (1, 2)) @ params["out"], y)
 
     data = _shapes((batch, size, size, 3)), _shapes((batch,), "int32")
-    return Model(adam(loss), _with_adam(params), data, batch)
+    return StepModel(adam(loss), _with_adam(params), data, batch)
 
 
-MODELS: Mapping[str, Callable[[], Model]] = {
+MODELS: Mapping[str, Callable[[], StepModel]] = {
     "MLP": mlp,
     "Transformer block": transformer,
     "LSTM 2x4": lstm,
@@ -252,7 +252,7 @@ MODELS: Mapping[str, Callable[[], Model]] = {
 }
 
 # GPT-2's small and medium models and ResNet-50, with the batches of one host; the vocabulary is padded as people pad it.
-REAL_MODELS: Mapping[str, Callable[[], Model]] = {
+REAL_MODELS: Mapping[str, Callable[[], StepModel]] = {
     "12-layer Transformer": lambda: transformer(12, 32, 1024, 768, 12, 3072, 50304, has_adam=True),
     "24-layer Transformer": lambda: transformer(24, 32, 1024, 1024, 16, 4096, 50304, has_adam=True),
     "12 layers, scan": lambda: transformer(12, 32, 1024, 768, 12, 3072, 50304, has_adam=True, is_scanned=True),

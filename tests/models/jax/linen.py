@@ -65,8 +65,7 @@ class LanguageModel(nn.Module):
         embed = nn.Embed(self.vocabulary, self.width, **F64)
         places = self.param("places", nn.initializers.normal(0.02), (tokens.shape[1], self.width), jnp.float64)
         x = nn.Dropout(0.1, deterministic=not train)(embed(tokens) + places)
-        for _ in range(2):
-            x = Block(self.width)(x, train, nn.make_causal_mask(tokens))
+        x = Block(self.width)(x, train, nn.make_causal_mask(tokens))
         return embed.attend(nn.LayerNorm(**F64)(x))
 
 

@@ -47,7 +47,7 @@ def perceptron():
     return step, state, ((draw(16, 32), draw_labels(16)),)
 
 
-class Block(nnx.Module):
+class NnxBlock(nnx.Module):
     """A Transformer block."""
 
     def __init__(self, rngs):
@@ -63,11 +63,11 @@ class Block(nnx.Module):
         return x + self.down(nnx.gelu(self.up(self.norm(x))))
 
 
-class LanguageModel(nnx.Module):
+class NnxLanguageModel(nnx.Module):
     """A Transformer over tokens."""
 
     def __init__(self, rngs):
-        self.embed, self.block = nnx.Embed(64, 32, rngs=rngs, **F64), Block(rngs)
+        self.embed, self.block = nnx.Embed(64, 32, rngs=rngs, **F64), NnxBlock(rngs)
         self.last = nnx.Linear(32, 64, rngs=rngs, **F64)
 
     def __call__(self, tokens):
@@ -76,7 +76,7 @@ class LanguageModel(nnx.Module):
 
 def transformer():
     """Return a step with separate parameters, and keys of dropout."""
-    graph, params, rest = nnx.split(LanguageModel(nnx.Rngs(0, dropout=1)), nnx.Param, ...)
+    graph, params, rest = nnx.split(NnxLanguageModel(nnx.Rngs(0, dropout=1)), nnx.Param, ...)
     tx = optax.adamw(1e-2, eps=1e-6)
 
     def step(state, tokens):

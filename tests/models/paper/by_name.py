@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tests.models.paper.model import Model
+from tests.models.paper.model import PaperModel
 from tests.models.paper.rnn import rnn
 from tests.models.paper.transformer import transformer
 from tests.models.paper.wresnet import BLOCKS, STEM_FILTERS, wresnet
 
 FORMS = "wresnet-LAYERS-WIDTH (50, 101 or 152 layers), rnn-LAYERS-CELLS (rnn-8-8k) or transformer-LAYERS"
 HIDDEN, HEADS, FEATURES = 1024, 16, 512
-MEASURED: dict[str, Callable[[], Model]] = {
+MEASURED: dict[str, Callable[[], PaperModel]] = {
     "WResNet-152-10": lambda: wresnet(152, 10, 8),
     "RNN-10-8K": lambda: rnn(10, 8192, 128),
     "Transformer-12": lambda: transformer(12),
@@ -21,7 +21,7 @@ MEASURED: dict[str, Callable[[], Model]] = {
 """The models whose plans are measured and pinned."""
 
 
-def build_model(name: str, batch: int, scale: int = 1) -> Model:
+def build_model(name: str, batch: int, scale: int = 1) -> PaperModel:
     """Return the model of a name such as wresnet-152-10, rnn-8-8k or transformer-12, with all widths divided by `scale`.
 
     Numbers of layers, time steps, classes and the size of images stay. Raises ValueError for another name, and for a scale that

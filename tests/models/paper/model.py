@@ -16,7 +16,7 @@ WEIGHT_BYTES = 4  # float32
 
 
 @dataclass(frozen=True)
-class Model:
+class PaperModel:
     """A training symbol and the shapes of its inputs (labels are inferred)."""
 
     name: str

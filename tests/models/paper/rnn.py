@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import mxnet as mx
 
-from tests.models.paper.model import Model
+from tests.models.paper.model import PaperModel
 
 
 def rnn(
     layers: int, hidden: int, batch: int = 128, *, time_steps: int = 20, features: int = 512, classes: int = 1000
-) -> Model:
+) -> PaperModel:
     """Return RNN-`layers`-`hidden`. Shared weights classify the output of the last layer at every time step."""
     stack = mx.rnn.SequentialRNNCell()
     for layer in range(layers):
@@ -25,10 +25,10 @@ def rnn(
     shapes = {f"data{t}": (batch, features) for t in range(time_steps)}
     shapes |= {f"begin{i}": (batch, hidden) for i in range(2 * layers)}
     name = f"{hidden // 1024}K" if hidden % 1024 == 0 else str(hidden)
-    return Model(f"RNN-{layers}-{name}", mx.sym.Group(losses), shapes)
+    return PaperModel(f"RNN-{layers}-{name}", mx.sym.Group(losses), shapes)
 
 
-def bidirectional(hidden: int, batch: int = 128, *, time_steps: int = 20, classes: int = 1000) -> Model:
+def bidirectional(hidden: int, batch: int = 128, *, time_steps: int = 20, classes: int = 1000) -> PaperModel:
     """Return a bidirectional layer of GRU over embedded words, which predicts a word at every time step."""
     cells = [mx.rnn.GRUCell(hidden, prefix=f"{side}_") for side in ("left", "right")]
     words = mx.sym.Embedding(mx.sym.Variable("data"), input_dim=classes, output_dim=hidden, name="embedding")
@@ -39,4 +39,4 @@ def bidirectional(hidden: int, batch: int = 128, *, time_steps: int = 20, classe
     scores = mx.sym.FullyConnected(net, num_hidden=classes, name="decoder")
     symbol = mx.sym.SoftmaxOutput(scores, mx.sym.Variable("softmax_label"), name="softmax", normalization="batch")
     shapes = {"data": (batch, time_steps), "softmax_label": (batch * time_steps,)}
-    return Model(f"GRU-{hidden}", symbol, shapes | {f"begin{i}": (batch, hidden) for i in range(2)})
+    return PaperModel(f"GRU-{hidden}", symbol, shapes | {f"begin{i}": (batch, hidden) for i in range(2)})

@@ -6,7 +6,7 @@ from typing import Any
 
 import mxnet as mx
 
-from tests.models.paper.model import Model
+from tests.models.paper.model import PaperModel
 
 
 def transformer(
@@ -20,7 +20,7 @@ def transformer(
     heads_first: bool = False,
     experts: int = 0,
     dtype: str = "float32",
-) -> Model:
+) -> PaperModel:
     """Return an encoder over `length` tokens that predicts every token of the output.
 
     The products of the attention run over (batch, head) as one dimension. `heads_first` makes it (head, batch), so that it can be
@@ -43,7 +43,7 @@ def transformer(
             net = net + _feed_forward(normalised, name, hidden)
     scores = mx.sym.FullyConnected(_normalise(net, "last"), num_hidden=vocabulary, name="decoder")
     symbol = mx.sym.SoftmaxOutput(scores, name="softmax", normalization="batch")
-    return Model(
+    return PaperModel(
         f"Transformer-{layers}{' (heads first)' if heads_first else ''}{f', {experts} experts' if experts else ''}",
         symbol,
         {"data": (batch, length), "softmax_label": (tokens,)},

@@ -6,7 +6,7 @@ from typing import Any
 
 import mxnet as mx
 
-from tests.models.paper.model import Model
+from tests.models.paper.model import PaperModel
 
 BLOCKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 STEM_FILTERS = 64  # of the first convolution, which is not widened
@@ -21,7 +21,7 @@ def wresnet(
     classes: int = 1000,
     base: int = STEM_FILTERS,
     blocks: tuple[int, ...] | None = None,
-) -> Model:
+) -> PaperModel:
     """Return WResNet-`layers`-`width`: group g has blocks of base * 2^g * width filters and base * 2^(g + 2) * width outputs.
 
     `blocks`, `image`, `base` and `classes` scale it down (or up: any number of blocks per group makes any depth).
@@ -36,7 +36,7 @@ def wresnet(
     net = mx.sym.Pooling(net, global_pool=True, kernel=(7, 7), pool_type="avg", name="pool")
     net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=classes, name="fc")
     symbol = mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch")
-    return Model(f"WResNet-{layers}-{width}", symbol, {"data": (batch, 3, image, image)})
+    return PaperModel(f"WResNet-{layers}-{width}", symbol, {"data": (batch, 3, image, image)})
 
 
 def _bottleneck(net: Any, name: str, inner: int, stride: int, project: bool) -> Any:

@@ -34,7 +34,7 @@ def test_a_measuring_process_times_every_node(tmp_path):
     samples = json.loads(path.read_text())
     kinds = {kind for kind, *_ in samples}
     assert {"FullyConnected", "Activation(tanh)", "_backward_FullyConnected", FETCH} <= {
-        one.split(" of one")[0] for one in kinds
+        kind.split(" of one")[0] for kind in kinds
     }
     assert all(seconds >= 0 for *_, seconds in samples)
     assert any(seconds > 0 for *_, seconds in samples)

@@ -8,7 +8,7 @@ import pytest
 
 import tofu
 from tofu.mxnet.compare import (
-    Numbers,
+    RunNumbers,
     compare_numbers,
     draw_values,
     find_positions,
@@ -80,7 +80,7 @@ def test_the_partitioned_model_runs_the_same_step(request_):
 
 
 def test_wrong_and_missing_numbers_are_found():
-    right = Numbers({"y": np.ones(3)}, {"w": np.full(3, 2.0), "b": np.full(3, 1e-16)}, {"mean": np.ones(2)})
+    right = RunNumbers({"y": np.ones(3)}, {"w": np.full(3, 2.0), "b": np.full(3, 1e-16)}, {"mean": np.ones(2)})
     assert [difference.error for difference in compare_numbers(right, right)] == [0.0] * 4
     wrong = replace(right, gradients={"w": np.array([2.0, 2.0, 2.002]), "b": np.full(3, -1e-16)})
     found = {difference.name: difference for difference in compare_numbers(wrong, right)}

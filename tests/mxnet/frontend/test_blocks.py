@@ -6,7 +6,7 @@ import pytest
 
 import tofu
 from tests.equality.comparison import compare_split
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tofu.mxnet.compare import run_step
 from tofu.plan import Plan
 
@@ -127,7 +127,7 @@ GRADIENTS = {
 def test_training_equals_one_device(name, workers):
     rows = S.Variable("rows_weight", shape=(LENGTH, LINES), dtype="float64")
     x = S.broadcast_mul(rows, S.Variable("data"))
-    model = Model(S.MakeLoss(S.sin(GRADIENTS[name](x)), name="loss"), {"data": (LENGTH, 1)}, 2)
+    model = PlainModel(S.MakeLoss(S.sin(GRADIENTS[name](x)), name="loss"), {"data": (LENGTH, 1)}, 2)
     executor = compare_split(model, workers, {"rows_weight": 0}, steps=2, randoms=1)
     assert len(executor.partition.plan.operators) > 10
     assert executor.partition.plan.communication_bytes < LENGTH * LINES * 8

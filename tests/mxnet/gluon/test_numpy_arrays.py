@@ -47,7 +47,7 @@ def train(net, data, label, optimizer="adam", steps=3, **options):
     return found + [parameter.data() for _, parameter in sorted(net.collect_params().items())]
 
 
-class Attention(nn.HybridBlock):
+class NumpyAttention(nn.HybridBlock):
     """A block of `mx.np` and `mx.npx` operators with two inputs."""
 
     def __init__(self, **kwargs):
@@ -95,7 +95,7 @@ def images(partition):
 
 def attention(partition):
     inputs = draw(4, 6, 5), draw(4, 3, 5, seed=1)
-    return train(partition(prepare(Attention(prefix="att_"), *inputs)), inputs, draw(4, 10, seed=2))
+    return train(partition(prepare(NumpyAttention(prefix="att_"), *inputs)), inputs, draw(4, 10, seed=2))
 
 
 def recurrent(partition):
@@ -149,6 +149,6 @@ def test_parameters_are_saved_and_loaded(tmp_path):
     net = tofu.gluon.partition(build(), 2)
     train(net, [draw(6, 5)], draw(6, 4, seed=1))
     net.save_parameters(str(tmp_path / "net.params"))
-    for other in (build(), tofu.gluon.partition(build(), 3)):
-        other.load_parameters(str(tmp_path / "net.params"))
-        np.testing.assert_allclose(other(draw(3, 5)).asnumpy(), net(draw(3, 5)).asnumpy(), rtol=1e-12)
+    for loaded in (build(), tofu.gluon.partition(build(), 3)):
+        loaded.load_parameters(str(tmp_path / "net.params"))
+        np.testing.assert_allclose(loaded(draw(3, 5)).asnumpy(), net(draw(3, 5)).asnumpy(), rtol=1e-12)

@@ -231,7 +231,7 @@ def test_mxnets_check_consistency():
 
 @pytest.mark.parametrize("devices", [2, 3, 4])
 def test_results_for_several_contexts_are_split_as_in_mxnet(devices):
-    """Ten samples do not split evenly; they are in the first dimension of one tensor and the second of another."""
+    """Ten samples, dimension 0 of one tensor and dimension 1 of another, do not split evenly."""
     data, state = mx.sym.Variable("data", __layout__="TNC"), mx.sym.Variable("state")
     with mx.AttrScope(__layout__="TNC"):
         first = mx.sym.Activation(data, act_type="tanh")

@@ -2,7 +2,6 @@
 
 import mxnet as mx
 import numpy as np
-import pytest
 
 import tofu
 from tests.shared.module_runs import BATCH, CLASSES, assert_all_close, largest_error, parameters_of
@@ -117,13 +116,3 @@ def test_a_monitor_sees_every_bucket():
         monitor.tic()
         module.forward(step, is_train=True)
         assert [entry[1] for entry in monitor.toc()] == [f"t{t}_state_output" for t in range(length)]
-
-
-def test_missing_bucket_arguments_are_named():
-    with pytest.raises(tofu.TofuError, match="needs default_bucket_key="):
-        tofu.mod.BucketingModule(sequence_model, ngpus=2)
-    module = make_buckets(lambda net: net, tofu.mod.BucketingModule, ngpus=2)
-    with pytest.raises(tofu.TofuError, match="not bound"):
-        module.switch_bucket(3, [], [])
-    with pytest.raises(tofu.TofuError, match="needs sym_gen="):
-        tofu.mod.BucketingModule.load_dict(default_bucket_key=6, ngpus=2)

@@ -14,7 +14,7 @@ import tofu
 from tests.shared.module_runs import (
     BATCH,
     FEATURES,
-    Case,
+    ModuleCase,
     batches,
     bind,
     largest_error,
@@ -58,7 +58,7 @@ def test_training_resumes_on_any_number_of_workers_and_in_mxnet(case, tmp_path):
         assert error < case.tolerance
 
 
-ADAM = Case("adam", {"learning_rate": 0.01})
+ADAM = ModuleCase("adam", {"learning_rate": 0.01})
 
 
 WITHOUT_COUNT = pytest.mark.filterwarnings("ignore:The file of optimizer states has no count of steps:UserWarning")
@@ -72,7 +72,7 @@ def test_a_file_without_a_step_count_warns(tmp_path):
     prefix = save(single, tmp_path)
     with pytest.raises(UserWarning, match=r"no count of steps.*Adam uses that count.*begin_num_update"):
         with_optimizer(bind(tofu.mod.Module.load(prefix, 3, True, ngpus=2)), ADAM)
-    counted = Case("adam", {**ADAM.parameters, "begin_num_update": 5})
+    counted = ModuleCase("adam", {**ADAM.parameters, "begin_num_update": 5})
     found = train(with_optimizer(bind(tofu.mod.Module.load(prefix, 3, True, ngpus=2)), counted), steps[5:])
     assert largest_error(found, train(single, steps[5:])) < 1e-12
 
@@ -140,7 +140,7 @@ def test_training_resumes_in_a_process_without_tofu(tmp_path):
     assert largest_error(after, train(module, [ones])) < 1e-12
 
 
-MOMENTUM = Case("sgd", {"learning_rate": 0.01, "momentum": 0.9})
+MOMENTUM = ModuleCase("sgd", {"learning_rate": 0.01, "momentum": 0.9})
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,12 @@ MOMENTUM = Case("sgd", {"learning_rate": 0.01, "momentum": 0.9})
     [
         (mx.mod.Module, MOMENTUM, ADAM, r"fc0_weight it keeps \[array, array\], the file has array"),
         (mx.mod.Module, ADAM, MOMENTUM, r"fc0_weight it keeps array, the file has \[array, array\]"),
-        (mx.mod.Module, Case("sgd"), MOMENTUM, r"SGD with these parameters: .* keeps array, the file has nothing"),
+        (
+            mx.mod.Module,
+            ModuleCase("sgd"),
+            MOMENTUM,
+            r"SGD with these parameters: .* keeps array, the file has nothing",
+        ),
         (tofu.mod.Module, MOMENTUM, ADAM, r"the states of SGD, .* trains with Adam.*optimizer='sgd'"),
         (tofu.mod.Module, ADAM, MOMENTUM, r"the states of Adam, .* trains with SGD.*optimizer='adam'"),
     ],

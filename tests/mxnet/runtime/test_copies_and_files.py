@@ -22,7 +22,9 @@ def test_copies_pickles_and_files_stay_partitioned(tmp_path):
     for again in [*copies, mx.sym.load(path), mx.sym.load_json(symbol.tojson())]:
         assert again.current_plan in (None, plan)
         assert tofu.partition(again, plan=plan, data=(12, 17)).plan == plan
-        assert isinstance(again.simple_bind(mx.cpu(), data=(12, 17)), Executor)
+        executor = again.simple_bind(mx.cpu(), data=(12, 17))
+        assert isinstance(executor, Executor)
+        assert executor.plan.workers == 4
 
 
 ASKED = [

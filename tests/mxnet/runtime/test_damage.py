@@ -15,7 +15,7 @@ import pytest
 
 import tofu
 from tests.shared.module_runs import (
-    Case,
+    ModuleCase,
     batches,
     bind,
     largest_error,
@@ -30,7 +30,7 @@ from tofu.mxnet.runtime.checkpoint import seal
 from tofu.mxnet.runtime.checkpoint.checkpoint import ParameterFile
 from tofu.mxnet.runtime.checkpoint.seal import TAIL, Facts, Seal, check_belongs
 
-ADAM = Case("adam", {"learning_rate": 0.01})
+ADAM = ModuleCase("adam", {"learning_rate": 0.01})
 NO_CHECKSUM = pytest.mark.filterwarnings("ignore:.* has no checksum:UserWarning")
 
 

@@ -22,7 +22,7 @@ def masked_network():
     return mx.sym.FullyConnected(net * mx.sym.Variable("mask"), num_hidden=6, name="fc1")
 
 
-class Run:
+class DropoutRun:
     """One seeded training step and the mask of each worker."""
 
     def __init__(self, hints, seed=5):
@@ -65,7 +65,7 @@ class Run:
 
 @pytest.mark.parametrize("hints", [{"drop": "i0"}, {"drop": "i1"}, {"drop": ("i0", "i1")}])
 def test_outputs_and_gradients_use_the_drawn_masks(hints):
-    run = Run(hints)
+    run = DropoutRun(hints)
     mask = run.whole_mask()
     single = masked_network().simple_bind(
         mx.cpu(), type_dict={"data": "float64", "mask": "float64"}, data=(BATCH, WIDTH), mask=(BATCH, WIDTH)
@@ -82,14 +82,14 @@ def test_outputs_and_gradients_use_the_drawn_masks(hints):
 
 
 def test_masks_differ_between_workers():
-    masks = list(Run({"drop": "i0"}).masks.values())
+    masks = list(DropoutRun({"drop": "i0"}).masks.values())
     assert len(masks) == 4
-    assert all((one != other).any() for i, one in enumerate(masks) for other in masks[:i])
+    assert all((mask != other).any() for i, mask in enumerate(masks) for other in masks[:i])
     assert 0.3 < np.mean([mask > 0 for mask in masks]) < 0.7
 
 
 def test_a_seeded_run_repeats_and_another_seed_differs():
-    first, again, other = Run({"drop": "i0"}), Run({"drop": "i0"}), Run({"drop": "i0"}, seed=6)
+    first, again, other = DropoutRun({"drop": "i0"}), DropoutRun({"drop": "i0"}), DropoutRun({"drop": "i0"}, seed=6)
     assert (first.output == again.output).all()
     assert all((first.gradients[name] == again.gradients[name]).all() for name in first.gradients)
     assert (first.output != other.output).any()

@@ -14,7 +14,7 @@ from tests.shared.module_runs import (
     BATCH,
     CLASSES,
     FEATURES,
-    Case,
+    ModuleCase,
     assert_all_close,
     batches,
     bind,
@@ -27,7 +27,7 @@ from tests.shared.module_runs import (
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.executor import Executor
 
-SGD = Case("sgd", {"learning_rate": 0.1, "momentum": 0.9})
+SGD = ModuleCase("sgd", {"learning_rate": 0.1, "momentum": 0.9})
 # Gradients of data and labels, which nobody requests: on one device a monitor shows unwritten memory.
 UNWRITTEN = ("fc0_backward_output0", "softmax_backward_output1")
 

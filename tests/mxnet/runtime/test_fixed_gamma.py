@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tofu
-from tests.models.plain import Model
+from tests.models.plain import PlainModel
 from tofu.mxnet.backend.inference import build_inference
 from tofu.mxnet.runtime.arrays.shards import count_writes
 
@@ -13,7 +13,7 @@ from tofu.mxnet.runtime.arrays.shards import count_writes
 def build_fixed_gamma():
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc0")
     net = mx.sym.FullyConnected(mx.sym.BatchNorm(net, fix_gamma=True, name="bn"), num_hidden=10, name="fc1")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (12, 20)}, 10)
+    return PlainModel(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (12, 20)}, 10)
 
 
 @pytest.mark.parametrize("batch_norm", [{}, {"bn": "b", "bn_backward": "b"}], ids=["whole", "parts"])

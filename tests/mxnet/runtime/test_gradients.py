@@ -8,7 +8,7 @@ import tofu
 from tests.shared.module_runs import (
     BATCH,
     FEATURES,
-    Case,
+    ModuleCase,
     batches,
     bind,
     largest_error,
@@ -18,7 +18,7 @@ from tests.shared.module_runs import (
 )
 from tests.shared.training import fill_free_memory
 
-SGD = Case("sgd", {"learning_rate": 0.1, "wd": 0.01, "momentum": 0.9})
+SGD = ModuleCase("sgd", {"learning_rate": 0.1, "wd": 0.01, "momentum": 0.9})
 ROUTES = {
     "module": lambda: tofu.mod.Module(model(), ngpus=4),
     "partition": lambda: mx.mod.Module(tofu.partition(model(), 4)),

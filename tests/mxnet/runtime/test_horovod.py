@@ -152,7 +152,7 @@ def test_machines_with_different_plans_are_refused(horovod):
 
 
 def test_a_kvstore_and_horovod_together_are_refused(horovod):
-    class Server:
+    class RendezvousServer:
         type, num_workers, rank = "dist_sync", 2, 0
 
     data, label = on_machines.list_batches(0, 1)[0]
@@ -160,4 +160,4 @@ def test_a_kvstore_and_horovod_together_are_refused(horovod):
     module.bind([("data", data.shape)], [("label", label.shape)])
     module.init_params()
     with pytest.raises(UnsupportedError, match="Both kvstore='dist_sync' and Horovod"):
-        module.init_optimizer(Server(), horovod.DistributedOptimizer(make_sgd()))
+        module.init_optimizer(RendezvousServer(), horovod.DistributedOptimizer(make_sgd()))

@@ -4,7 +4,7 @@ import mxnet as mx
 import pytest
 
 import tofu
-from tests.models.paper import Model, rnn, transformer, wresnet
+from tests.models.paper import PaperModel, rnn, transformer, wresnet
 from tests.shared import digits
 from tests.shared.allocation import allocated_bytes
 from tofu import _mxnet
@@ -14,7 +14,7 @@ from tofu.mxnet.frontend.read_symbol import find_labels, read_graph
 BATCH = 32
 
 MODELS = {
-    "digits": Model("digits", digits.residual_network(filters=16), digits.input_shapes(BATCH)),
+    "digits": PaperModel("digits", digits.residual_network(filters=16), digits.input_shapes(BATCH)),
     "wresnet": wresnet(50, 1, 8, image=32, base=8, classes=16, blocks=(1, 1, 1, 1)),
     "rnn": rnn(2, 32, 16, time_steps=10, features=16, classes=16),  # more than 8 gradients are added in place
     "transformer": transformer(2, 32, 4, 4, length=8, vocabulary=64),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tofu
-from tests.models.plain import Model, mlp, residual_cnn
+from tests.models.plain import PlainModel, mlp, residual_cnn
 from tests.shared.module_runs import assert_all_close
 from tofu.mxnet.runtime.executor.executor import Executor
 
@@ -38,7 +38,7 @@ def test_moving_statistics_equal_one_device():
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc0")
     net = mx.sym.BatchNorm(net, fix_gamma=False, momentum=0.5, name="bn")
     net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=10, name="fc1"), name="softmax")
-    model = Model(net, {"data": (12, 20)}, 10)
+    model = PlainModel(net, {"data": (12, 20)}, 10)
     found = []
     for symbol in (net, tofu.partition(net, 4), tofu.partition(net, 4, hints={"bn": "b", "bn_backward": "b"})):
         module, _, iterator = train(symbol, model)

@@ -6,7 +6,7 @@ import pytest
 
 import tofu
 from tests.shared.module_runs import (
-    Case,
+    ModuleCase,
     batches,
     bind,
     largest_error,
@@ -47,7 +47,7 @@ def test_half_precision_with_master_copies(optimizer):
     parameters = {"learning_rate": 0.05, "multi_precision": True}
     if optimizer not in ("lamb", "adam"):
         parameters["momentum"] = 0.9
-    case, steps = Case(optimizer, parameters), batches(STEPS, dtype="float32")
+    case, steps = ModuleCase(optimizer, parameters), batches(STEPS, dtype="float32")
     weight = mx.sym.Cast(mx.sym.Variable("fc_weight", dtype="float16"), dtype="float32")
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), weight=weight, num_hidden=10, no_bias=True, name="fc")
     net = mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch")
@@ -73,7 +73,7 @@ STATES = {"sgd": 1, "adam": 2, "lamb": 2, "groupadagrad": 1}
 
 @pytest.mark.parametrize("optimizer", STATES)
 def test_states_are_sharded_as_their_weights(optimizer):
-    case = Case(optimizer, {"momentum": 0.9} if optimizer == "sgd" else {}, bias=optimizer != "groupadagrad")
+    case = ModuleCase(optimizer, {"momentum": 0.9} if optimizer == "sgd" else {}, bias=optimizer != "groupadagrad")
     module = split_module(case)
     train(start(module, case, "float32"), batches(1, dtype="float32"))
     weight = module.executor.variables["fc0_weight"]
@@ -131,7 +131,7 @@ class SquareNormOptimizer(mx.optimizer.Optimizer):
 
 
 def test_replicas_count_once_in_a_norm(monkeypatch):
-    case, steps = Case("bysquares", {"learning_rate": 0.5}, bias=False), batches(3)
+    case, steps = ModuleCase("bysquares", {"learning_rate": 0.5}, bias=False), batches(3)
     hints = {"fc0_weight": (None, None), "fc1_weight": (0, None)}  # four replicas, and two of each half
     monkeypatch.setitem(mx.optimizer.Optimizer.opt_registry, "bysquares", SquareNormOptimizer)
     expected = train(start(mx.mod.Module(model(bias=False)), case), steps)
@@ -142,7 +142,7 @@ def test_replicas_count_once_in_a_norm(monkeypatch):
 
 @pytest.mark.parametrize("optimizer", [UserOptimizer, NoisyOptimizer])
 def test_an_optimizer_of_the_user(optimizer, monkeypatch):
-    case, steps = Case("own", {"learning_rate": 0.1}), batches(STEPS)
+    case, steps = ModuleCase("own", {"learning_rate": 0.1}), batches(STEPS)
     monkeypatch.setitem(mx.optimizer.Optimizer.opt_registry, "own", optimizer)
     expected = train(start(mx.mod.Module(model()), case), steps)
     assert largest_error(train(start(split_module(case), case), steps), expected) < 1e-10
@@ -153,7 +153,7 @@ def test_reshaped_views_are_refused():
         def update(self, index, weight, grad, state):
             weight.reshape((-1,))[:] = 0
 
-    module = bind(split_module(Case("sgd")))
+    module = bind(split_module(ModuleCase("sgd")))
     module.init_params()
     with pytest.warns(UserWarning, match="rescale_grad"):
         module.init_optimizer(optimizer=Reshaping())
@@ -166,7 +166,7 @@ def test_reshaped_views_are_refused():
 
 def test_a_state_is_created_at_the_first_update_of_its_weight(tmp_path):
     """DCASGD's state is a copy of the weight at its first update. Saving and loading before it must not create the state."""
-    case, steps = Case("dcasgd", {"learning_rate": 0.5}), batches(3)
+    case, steps = ModuleCase("dcasgd", {"learning_rate": 0.5}), batches(3)
 
     def run(module, read_states):
         bind(module).init_params(mx.init.Zero())
@@ -212,7 +212,7 @@ def has_states_sharded_as_weights(module):
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop"])
 def test_states_follow_their_weights_to_other_plans_and_workers(optimizer, tmp_path):
     """A batch that the plan does not fit changes the plan; a checkpoint is loaded on any number of workers."""
-    case, steps = Case(optimizer, {"momentum": 0.9} if optimizer == "sgd" else {}), batches(2, dtype="float32")
+    case, steps = ModuleCase(optimizer, {"momentum": 0.9} if optimizer == "sgd" else {}), batches(2, dtype="float32")
     symbol = tofu.partition(model(), 4, hints={"data": 0})
     module = start(tofu.mod.Module(symbol), case, "float32")
     symbol.settings = tofu.partition(model(), 4).settings

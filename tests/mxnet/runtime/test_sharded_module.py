@@ -11,7 +11,7 @@ from tests.models.plain import mlp
 from tests.shared.module_runs import (
     BATCH,
     FEATURES,
-    Case,
+    ModuleCase,
     assert_all_close,
     batches,
     bind,
@@ -21,7 +21,7 @@ from tests.shared.module_runs import (
     start,
 )
 
-SGD = Case("sgd", {"learning_rate": 0.1, "wd": 0.01, "momentum": 0.9})
+SGD = ModuleCase("sgd", {"learning_rate": 0.1, "wd": 0.01, "momentum": 0.9})
 ROUTES = {
     "one": lambda net, **options: mx.mod.Module(net, **options),
     "module": lambda net, **options: tofu.mod.Module(net, ngpus=3, **options),
@@ -107,7 +107,9 @@ def test_a_request_by_name_trains_a_fixed_parameter_as_in_mxnet(kind):
         requests = [requests.get(name, "write") for name in model().list_arguments()]
     found = []
     for route in ("one", "module"):
-        module = start(ROUTES[route](model(), fixed_param_names=["fc0_weight"]), Case("sgd", {"learning_rate": 0.5}))
+        module = start(
+            ROUTES[route](model(), fixed_param_names=["fc0_weight"]), ModuleCase("sgd", {"learning_rate": 0.5})
+        )
         before = parameters_of(module)
         module.bind(module.data_shapes, module.label_shapes, grad_req=requests, force_rebind=True)
         module.forward_backward(batches(1)[0])
@@ -162,11 +164,6 @@ def test_one_head_gradient_needs_no_list():
     np.testing.assert_allclose(gradients[0], np.repeat(head.asnumpy().sum(axis=1, keepdims=True), 9, axis=1), rtol=1e-5)
     for gradient in gradients[1:]:
         np.testing.assert_array_equal(gradient, gradients[0])
-
-
-def test_compressed_gradients_are_refused():
-    with pytest.raises(tofu.UnsupportedError, match=r"compression_params=\{'type': '2bit'\}[\s\S]*Leave it out"):
-        tofu.mod.Module(mlp().symbol, ngpus=2, compression_params={"type": "2bit"})
 
 
 def test_input_gradients_keep_the_context_of_their_group(caplog):
@@ -290,14 +287,6 @@ def test_batches_without_labels_and_of_other_sizes():
         assert_all_close(found, outputs[0], rtol=1e-11)
 
 
-def test_a_wrong_batch_is_named():
-    module = start(tofu.mod.Module(model(), ngpus=2), SGD)
-    with pytest.raises(tofu.TofuError, match=r"a list of arrays in its `data`, not a NDArray"):
-        module.forward(mx.nd.ones((BATCH, FEATURES)))
-    with pytest.raises(tofu.ShapeError, match="2 arrays for the 1 inputs data"):
-        module.forward(mx.io.DataBatch([mx.nd.ones((BATCH, FEATURES))] * 2, []))
-
-
 def test_states_are_carried_from_batch_to_batch():
     cell = mx.rnn.LSTMCell(6, prefix="lstm_")
     begin = cell.begin_state(func=mx.sym.Variable)
@@ -318,13 +307,6 @@ def test_states_are_carried_from_batch_to_batch():
         assert not set(names) & set(module.get_params()[0])
     for found in results[1:]:
         assert_all_close(found, results[0], rtol=1e-11)
-
-
-@pytest.mark.parametrize("given", [{}, {"states": [], "value": 1}, {"states": [mx.nd.ones((6, 4))]}])
-def test_wrong_states_are_named(given):
-    module = start(tofu.mod.Module(model(), ngpus=2), SGD)
-    with pytest.raises(tofu.TofuError, match=r"set_states takes either|set_states got 1 arrays for the 0 states"):
-        module.set_states(**given)
 
 
 def test_optimizer_and_updater_are_mxnets():

@@ -55,7 +55,7 @@ def batches(kind, count=4):
         data = [mx.nd.array(cells[n * BATCH :][:BATCH]).tostype("csr") for n in range(count)]
     else:
         data = [mx.nd.array(random.randint(0, 25, (BATCH, 3))) for _ in range(count)]
-    return [mx.io.DataBatch([one], [mx.nd.array(random.rand(BATCH, 1))]) for one in data]
+    return [mx.io.DataBatch([array], [mx.nd.array(random.rand(BATCH, 1))]) for array in data]
 
 
 def train(symbol, kind, module, optimizer, parameters):

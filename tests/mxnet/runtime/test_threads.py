@@ -7,15 +7,15 @@ import mxnet as mx
 from mxnet.ndarray import register
 
 import tofu
-from tests.shared.module_runs import Case, assert_all_close, batches, parameters_of, split_module, start
+from tests.shared.module_runs import ModuleCase, assert_all_close, batches, parameters_of, split_module, start
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 from tofu.mxnet.runtime.executor.bound_graph import ONEDNN_RECURRENCE, setting_variable
 from tofu.mxnet.runtime.optimizer.shardwise import on_shards
 
 CASES = [
-    Case("adam", {"learning_rate": 0.01}),
-    Case("lamb", {"learning_rate": 0.01}),
-    Case("sgd", {"learning_rate": 0.1, "momentum": 0.9}),
+    ModuleCase("adam", {"learning_rate": 0.01}),
+    ModuleCase("lamb", {"learning_rate": 0.01}),
+    ModuleCase("sgd", {"learning_rate": 0.1, "momentum": 0.9}),
 ]
 STEPS = 12
 
@@ -118,7 +118,7 @@ def test_threads_plan_and_bind_at_once():
     def build(workers):
         case = CASES[0]
         module = start(tofu.mod.Module(split_module(case).symbol.whole, ngpus=workers), case)
-        train(module, results, Case("adam", {"learning_rate": 0.01, "beta1": workers}))
+        train(module, results, ModuleCase("adam", {"learning_rate": 0.01, "beta1": workers}))
 
     run_threads([threading.Thread(target=build, args=(workers,)) for workers in (2, 3, 4)])
     assert len(results) == 3

@@ -314,29 +314,6 @@ def test_a_variance_alone_is_wrong_on_one_device():
     assert "MXNet computes output 1 of moments wrong if nobody reads output 0" in reason
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"dtype": "float16"}, "dtype= is one of float64, float32, or left out, not 'float16'"),
-        ({"values": {"weight": np.ones(3)}}, "values= has names that are not in the model:\n  - weight"),
-        (
-            {"values": {"fc1_bias": np.ones(3)}},
-            r"values= has other shapes .*:\n  - fc1_bias: \(3,\) passed, \(7,\) needed",
-        ),
-        ({"values": {"data": [[1.0], [2.0, 3.0]]}}, r"These are neither:\n  - data=\[\[1.0\], \[2.0, 3.0\]\]"),
-        ({"values": {"data": "ones"}}, "These are neither:\n  - data='ones'"),
-        ({"values": [np.ones(3)]}, "values= maps names to arrays"),
-        ({"grad_req": "sum"}, "grad_req must be one of write, add, null"),
-        ({"dta": (1, 2)}, r"dta=\(1, 2\) \(did you mean data=\?\)"),
-    ],
-)
-def test_wrong_arguments_are_explained(options, message):
-    with pytest.raises(tofu.TofuError, match=message):
-        tofu.partition(classifier(), ngpus=2).verify(**{"data": (12, 9), **options})
-    with pytest.raises(tofu.PlanError, match=r"nothing to compare\. Give ngpus=2 or more"):
-        tofu.partition(classifier(), ngpus=1).verify(data=(12, 9))
-
-
 def test_the_verify_model_command(tmp_path, monkeypatch):
     path, values = tmp_path / "net-symbol.json", tmp_path / "batch.npz"
     classifier().save(str(path))

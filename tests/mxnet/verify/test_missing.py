@@ -62,7 +62,10 @@ def test_a_gradient_is_cut_as_its_operator(descriptions):
     hidden = Opaque()
     hide(descriptions, "_backward_tanh", lambda d_out, out: lambda i, j: hidden(d_out[:, :], out[:, :])[i, j])
     missing = find_missing(Case("tanh", {}, [(5, 7)]))
-    assert {(one.op, one.cut.inputs) for one in missing} == {("_backward_tanh", (0, 0)), ("_backward_tanh", (1, 1))}
+    assert {(strategy.op, strategy.cut.inputs) for strategy in missing} == {
+        ("_backward_tanh", (0, 0)),
+        ("_backward_tanh", (1, 1)),
+    }
 
 
 CONVOLUTION = {"kernel": (3,), "num_filter": 2, "no_bias": True}

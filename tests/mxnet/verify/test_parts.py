@@ -8,7 +8,7 @@ import pytest
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.analysis import Combine, InputAccess, OutputAccess, Row, analyse
 from tofu.mxnet.verify.kernels import run_kernel
-from tofu.mxnet.verify.nodes import Node
+from tofu.mxnet.verify.nodes import VerifiedNode
 from tofu.mxnet.verify.operators import verify_operator
 from tofu.verification.split import SplitError, combine_outputs, cut_input, relative_error
 
@@ -33,7 +33,7 @@ def test_relative_errors(value, reference, error):
 
 
 def test_nan_in_parts_is_a_problem(monkeypatch):
-    run = Node.run
+    run = VerifiedNode.run
 
     def spoil(node, *arguments):
         outputs, after = run(node, *arguments)
@@ -41,7 +41,7 @@ def test_nan_in_parts_is_a_problem(monkeypatch):
             output.flat[0] = NAN
         return outputs, after
 
-    monkeypatch.setattr(Node, "run", spoil)
+    monkeypatch.setattr(VerifiedNode, "run", spoil)
     report = verify_operator("tanh", {}, [(5, 7)], wrt=())
     assert list(report.problems) == [f"tanh, split i{axis}: the parts are off by inf" for axis in (0, 1)]
 

@@ -74,7 +74,7 @@ def test_an_output_never_compared_is_missed():
 
 def test_a_strategy_that_was_not_run_in_parts_is_not_recorded():
     report = verify_operator("tanh", {}, [(5, 7)], parts=(6,), wrt=())
-    assert [(one.axis, one.cells) for one in report.nodes[0].strategies] == [("i0", 0), ("i1", 35)]
+    assert [(strategy.axis, strategy.cells) for strategy in report.nodes[0].strategies] == [("i0", 0), ("i1", 35)]
     assert _make_entry("tanh", [(report.nodes[0], 1)]).axes == ("i1",)
 
 
@@ -129,7 +129,7 @@ def test_digests_cover_the_code_of_a_description(tmp_path):
         (folder / "own").mkdir(parents=True)
         (folder / "shared.py").write_text(shared)
         (folder / "own" / "signs.py").write_text(text)
-        line = next(n for n, one in enumerate(text.splitlines(), 1) if one.startswith("def sign"))
+        line = next(n for n, source in enumerate(text.splitlines(), 1) if source.startswith("def sign"))
         return _digest_description(folder / "own" / "signs.py", line)
 
     same, before = ["# moved\n" + SIGN, SIGN + '\n@op("other")\ndef other(x):\n    return x\n'], digest(SIGN)

@@ -8,12 +8,16 @@ modelled.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import accumulate
 from types import MappingProxyType
+from typing import Any
+
+import numpy as np
 
 from tdl_ops.jax import WHOLE
 from tofu.jax.backend.fusion import FUSED, Buffer, Operation, fuse, index
@@ -84,7 +88,7 @@ def _make_loop_operation(loop: Loop, types: list[ValueType], alias: Aliases) -> 
     scratch = _list_buffers(order, types, results, {}).buffers
     reads = dict.fromkeys([*alias.find_all(carry.first for carry in loop.carries), *sorted(outside)])
     makes = [*(carry.last for carry in loop.carries), *(s.outputs[0] for s in stacks)]
-    return Operation(LOOP, tuple(reads), tuple(makes), tuple(scratch), 1 + sum(one.length for one in order))
+    return Operation(LOOP, tuple(reads), tuple(makes), tuple(scratch), 1 + sum(operation.length for operation in order))
 
 
 def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], types: list[ValueType]) -> list[Operation]:
@@ -104,7 +108,10 @@ def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], typ
             copies[argument] = len(types)
             types.append(types[argument])
     made = [Operation("copy", (argument,), (copy,)) for argument, copy in copies.items()]
-    return made + [replace(one, reads=tuple(copies.get(value, value) for value in one.reads)) for one in operations]
+    return made + [
+        replace(operation, reads=tuple(copies.get(value, value) for value in operation.reads))
+        for operation in operations
+    ]
 
 
 def _order_breadth_first(operations: Sequence[Operation]) -> list[Operation]:
@@ -208,27 +215,81 @@ def _pack(
         memory.buffers[n] for n in sorted(range(len(memory.buffers)), key=lambda n: numbers.get(n, 0)) if n not in rooms
     ]
     lent = [[memory.buffers[n], *taken] for n, taken in rooms.items()]
-    return _count_most(_write_over(_find_unplaced(counted, lent)), memory.length)
+    return _count_most(_write_over(_find_unplaced(counted, lent, memory.length)), memory.length)
 
 
-def _find_unplaced(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]]) -> list[Buffer]:
-    """Return the buffers that do not fit into `rooms`.
+def _find_unplaced(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]], length: int) -> list[Buffer]:
+    """Return the buffers that do not fit into `rooms`, at `length` moments.
 
     The largest buffer chooses first. It takes the smallest room that is free for its lifetime and as large as the
     room's first buffer.
     """
     rooms = sorted(rooms, key=lambda room: room[0].size)
+    sizes = [room[0].size for room in rooms]
+    occupied = _Occupied(length, len(rooms))
+    room_of: dict[Buffer, int] = {}
+    successors: dict[Buffer, list[Buffer]] = {}
     homeless: list[Buffer] = []
+
+    def add(buffer: Buffer, room: int) -> None:
+        occupied.add(buffer, room)
+        room_of[buffer] = room
+        for other in buffer.over:
+            successors.setdefault(other, []).append(buffer)
+
+    for n, room in enumerate(rooms):
+        for buffer in room:
+            add(buffer, n)
     for buffer in sorted(buffers, key=lambda buffer: -buffer.size):
-        free = (room for room in rooms if room[0].size >= buffer.size and not any(map(buffer.overlaps, room)))
-        next(free, homeless).append(buffer)
+        least = bisect_left(sizes, buffer.size)
+        free = occupied.list_free(buffer, least)
+        for n in {room_of.get(other, -1) for other in (*buffer.over, *successors.get(buffer, ()))}:
+            if n >= least:  # one of the two may overwrite the other
+                free[n - least] = not any(map(buffer.overlaps, rooms[n]))
+        if free.any():
+            found = least + int(free.argmax())
+            rooms[found].append(buffer)
+            add(buffer, found)
+        else:
+            homeless.append(buffer)
     return homeless
+
+
+class _Occupied:
+    """The moments at which rooms are occupied, and the same for blocks of moments, so that long lifetimes are compared fast."""
+
+    BLOCK = 64
+
+    def __init__(self, length: int, rooms: int) -> None:
+        self.moments = np.zeros((length + 1, rooms), bool)
+        self.blocks = np.zeros((length // self.BLOCK + 1, rooms), bool)
+
+    def add(self, buffer: Buffer, room: int) -> None:
+        """Occupy a room for the lifetime of a buffer."""
+        self.moments[buffer.first : buffer.last + 1, room] = True
+        self.blocks[buffer.first // self.BLOCK : buffer.last // self.BLOCK + 1, room] = True
+
+    def list_free(self, buffer: Buffer, least: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Return which rooms from `least` on are free for the lifetime of a buffer."""
+        first, end = buffer.first, buffer.last + 1
+        inner, outer = -(-first // self.BLOCK), end // self.BLOCK
+        parts = [self.moments[first:end]]
+        if inner < outer:
+            parts = [
+                self.moments[first : inner * self.BLOCK],
+                self.blocks[inner:outer],
+                self.moments[outer * self.BLOCK : end],
+            ]
+        free = np.ones(self.moments.shape[1] - least, bool)
+        for part in parts:
+            free &= ~part[:, least:].any(0)
+        return free
 
 
 def _write_over(buffers: Iterable[Buffer]) -> list[Buffer]:
     ends = {buffer: buffer.last for buffer in buffers}
     for buffer in list(ends):
-        before = next((one for one in buffer.over if ends.get(one) == buffer.first), None)
+        before = next((earlier for earlier in buffer.over if ends.get(earlier) == buffer.first), None)
         if before is not None:
             ends[before] -= 1
     return [replace(buffer, last=end) for buffer, end in ends.items()]

@@ -85,12 +85,16 @@ class Workers:
 
     def run(self, collectives: Sequence[Collective], inputs: Sequence[Any]) -> Any:
         """Apply collectives, one after another, to this worker's arrays."""
-        if inputs[0].dtype == bool and any(getattr(one, "reducer", None) for one in collectives):
+        if inputs[0].dtype == bool and any(getattr(collective, "reducer", None) for collective in collectives):
             reduced = self.run(collectives, [x.astype(jnp.int8) for x in inputs])  # devices reduce numbers only
             return reduced.astype(bool)
         x = inputs[0]
-        for one in collectives:
-            x = self._exchange(one, inputs, x) if isinstance(one, Exchange) else RULES[type(one)](self, one, x)
+        for collective in collectives:
+            x = (
+                self._exchange(collective, inputs, x)
+                if isinstance(collective, Exchange)
+                else RULES[type(collective)](self, collective, x)
+            )
         return x
 
     def _slice(self, one: Slice, x: Any) -> Any:
@@ -124,13 +128,13 @@ class Workers:
         out = before
         if not exchange.continues:
             out = jnp.full(exchange.shape, exchange.fill if reducer is None else reducer.neutral(dtype), dtype)
-        for one in exchange.rounds:
+        for round_ in exchange.rounds:
             targets, active = np.zeros((self.count, out.ndim), np.int32), np.zeros(self.count, bool)
-            for reader, (_, _, target) in one.moves.items():
+            for reader, (_, _, target) in round_.moves.items():
                 targets[reader], active[reader] = target, True
-            piece = self._send(before if exchange.continues else inputs[one.input], one).reshape(one.extent)
+            piece = self._send(before if exchange.continues else inputs[round_.input], round_).reshape(round_.extent)
             at = self.pick(targets)
-            old = lax.dynamic_slice(out, at, one.extent) if out.ndim else out
+            old = lax.dynamic_slice(out, at, round_.extent) if out.ndim else out
             new = piece if reducer is None else reducer.of_two(old, piece)
             new = new if active.all() else lax.select(*self.pick(active), new, old)
             out = lax.dynamic_update_slice(out, new, at) if out.ndim else new

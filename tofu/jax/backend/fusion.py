@@ -135,7 +135,9 @@ class _Fusion:
     def decide(self) -> None:
         """Fill `roots`, from the last operation to the first."""
         self.makers, readers = index(self.operations)
-        self.readers = [sorted({n for x in one.makes for n in readers.get(x, ())}) for one in self.operations]
+        self.readers = [
+            sorted({n for x in operation.makes for n in readers.get(x, ())}) for operation in self.operations
+        ]
         single = self._find_single()
         self.roots = [{} for _ in self.operations]
         for n in reversed(range(len(self.operations))):

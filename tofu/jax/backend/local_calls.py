@@ -18,7 +18,7 @@ from tofu.analysis import OperatorAccess, find_dimension, find_neutral
 from tofu.errors import InternalError
 from tofu.jax.frontend.equations import Equation, Literal
 from tofu.jax.frontend.versions import constrain_row_major, vary_alike
-from tofu.program.lockstep import Box, Compute, Value
+from tofu.program.lockstep import Box, Compute, ProgramValue
 from tofu.program.parts import count_own_positions, list_parts
 from tofu.search import Choices
 
@@ -26,7 +26,7 @@ BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)
 """Unsigned integer types by their size in bytes."""
 
 
-class Selection(Protocol):
+class WorkerSelection(Protocol):
     """Selects the data of the worker that runs."""
 
     def pick(self, table: Any) -> list[Any]:
@@ -48,7 +48,7 @@ class RepeatedElements:
     counts: tuple[int, ...]
     neutral: int
 
-    def leave_out(self, operand: Any, workers: Selection) -> Any:
+    def leave_out(self, operand: Any, workers: WorkerSelection) -> Any:
         """Return the operand with the repeated elements neutralized."""
         (count,) = workers.pick([[count] for count in self.counts])
         position = lax.broadcasted_iota(np.uint32, operand.shape, self.dimension)
@@ -75,14 +75,14 @@ class LocalCall:
     parameters: dict[str, Any]
     changed: Sequence[dict[str, Any]]
     written: Sequence[Sequence[Box]]
-    workers: Selection
+    workers: WorkerSelection
     repeated: Sequence[RepeatedElements] = ()
 
     def run(self, operands: list[Any]) -> list[Any]:
         """Return the results."""
         operands = list(operands)
-        for one in self.repeated:
-            operands[one.operand] = one.leave_out(operands[one.operand], self.workers)
+        for repeat in self.repeated:
+            operands[repeat.operand] = repeat.leave_out(operands[repeat.operand], self.workers)
         rule = RULES.get(self.equation.primitive.name)
         if rule is not None:
             return rule(self, operands)
@@ -107,8 +107,8 @@ def make_call(
     equation: Equation,
     choices: Choices,
     compute: Compute,
-    values: Sequence[Value],
-    workers: Selection,
+    values: Sequence[ProgramValue],
+    workers: WorkerSelection,
 ) -> LocalCall:
     """Return the call of each worker for the operator of an equation.
 
@@ -116,15 +116,15 @@ def make_call(
     """
     operator = compute.operator
     access = choices.problem.accesses[operator]
-    inputs, outputs = ([values[one] for one in listed] for listed in (compute.inputs, compute.outputs))
-    shapes = [one.shape for one in inputs], [one.shape for one in outputs]
+    inputs, outputs = ([values[number] for number in listed] for listed in (compute.inputs, compute.outputs))
+    shapes = [value.shape for value in inputs], [value.shape for value in outputs]
     changed = [
         access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shapes)
         for part in list_parts(choices, operator)
     ]
     parameters = share_parameters(equation, changed)
     repeated = find_repeated_elements(equation, access, count_own_positions(choices, operator))
-    return LocalCall(equation, parameters, changed, [one.boxes for one in outputs], workers, repeated)
+    return LocalCall(equation, parameters, changed, [value.boxes for value in outputs], workers, repeated)
 
 
 def find_repeated_elements(

@@ -65,7 +65,7 @@ class SpmdProgram:
         self.workers = Workers(self.problem.factors)
         self.compared = find_compared_with_extremum(self.step)
         self._number_of = {id(operator.origin): n for n, operator in enumerate(self.problem.graph.operators)}
-        self.summing = {one.outputs[0]: one for one in self.step.walk() if one.loops_summed}
+        self.summing = {equation.outputs[0]: equation for equation in self.step.walk() if equation.loops_summed}
 
     @cached_property
     def program(self) -> Lockstep:
@@ -173,7 +173,7 @@ class SpmdProgram:
             )
             for position, number in numbers.items()
         }
-        return {position: one for position, one in found.items() if one is not None}
+        return {position: value for position, value in found.items() if value is not None}
 
     def argument_structs(self, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
         """Return the shapes and types of the operands."""
@@ -224,7 +224,7 @@ class SpmdProgram:
     def _get(self, value: int, scope: _Scope) -> Any:
         """Return a value, transferred now if it is missing."""
         if value not in scope.values:
-            inputs = [self._get(one, scope) for one in self.program.transfers[value].inputs]
+            inputs = [self._get(source, scope) for source in self.program.transfers[value].inputs]
             scope.values[value] = self.workers.run(self.collectives[value], inputs or [self._make_unread(value)])
         return scope.values[value]
 
@@ -287,7 +287,7 @@ class SpmdProgram:
         self._fetch_from_outside(loop.equations, scope)
         cells, stacks, rest = self._divide_body(loop)
         sums = list(loop.walk_sums())
-        rows, totals = ([one.number for one in sums if one.is_row == is_row] for is_row in (True, False))
+        rows, totals = ([total.number for total in sums if total.is_row == is_row] for is_row in (True, False))
 
         def run_body(state: tuple[list[Any], list[Any]], taken: Any) -> Any:
             inside = scope.enter()
@@ -305,16 +305,18 @@ class SpmdProgram:
                 return (carried, [inside.sums[n] for n in totals]), (made, [inside.sums[n] for n in rows])
 
         begin = [self._carry(carry.value, carry.first, scope) for carry in loop.carries]
-        added = [self._begin_sum(one) if one.is_last else scope.sums[one.number] for one in sums if not one.is_row]
+        added = [
+            self._begin_sum(total) if total.is_last else scope.sums[total.number] for total in sums if not total.is_row
+        ]
         scanned = [self._read(cell, compute, scope)[0] for cell, compute in cells]
         taken = scanned, [scope.sums[n] for n in rows], [scope.rows[n] for n in loop.rows]
         (end, added), (made, grown) = lax.scan(run_body, (begin, added), taken, loop.length, loop.reverse)
         scope.sums.update(zip((*totals, *rows), (*added, *grown), strict=True))
-        for one in sums:
-            if one.is_last and not one.rows:
-                self._set_results(one.equation, [scope.sums.pop(one.number)], scope)
-            elif one.is_last:
-                scope.rows[one.number] = scope.sums.pop(one.number)
+        for total in sums:
+            if total.is_last and not total.rows:
+                self._set_results(total.equation, [scope.sums.pop(total.number)], scope)
+            elif total.is_last:
+                scope.rows[total.number] = scope.sums.pop(total.number)
         scope.values.update(zip((self._shards_of(carry.last) for carry in loop.carries), end, strict=True))
         for (stack, _), whole in zip(stacks, made, strict=True):
             self._set_results(stack, [whole], scope)
@@ -334,7 +336,7 @@ class SpmdProgram:
 
     def _list_split(self, choices: Sequence[int]) -> list[str]:
         """Return the mesh axes along which workers have different shards."""
-        return [name for name, one in zip(self.workers.axis_names, choices, strict=True) if one != REPLICATED]
+        return [name for name, choice in zip(self.workers.axis_names, choices, strict=True) if choice != REPLICATED]
 
     def _fetch_from_outside(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:
         for item in items:

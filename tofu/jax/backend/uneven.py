@@ -63,7 +63,7 @@ class UnevenSharding:
     def find_part(self, index: Sequence[slice]) -> tuple[slice, ...]:
         """Return the region of the array that a shard has. `index` is its region of the joined array."""
         own = index[: len(self.part)]  # JAX also indexes the data of random keys
-        numbers = [(one.start or 0) // extent for one, extent in zip(own, self.part, strict=True)]
+        numbers = [(bounds.start or 0) // extent for bounds, extent in zip(own, self.part, strict=True)]
         starts = [begins[number] for begins, number in zip(self.begins, numbers, strict=True)]
         return tuple(slice(start, start + extent) for start, extent in zip(starts, self.part, strict=True))
 
@@ -177,8 +177,8 @@ class UnevenArray:
     def addressable_shards(self) -> list[Shard]:
         """The shards on devices of this process."""
         return [
-            Shard(one.device, self.parts.find_part(one.index), one.replica_id, one.data)
-            for one in self.joined.addressable_shards
+            Shard(shard.device, self.parts.find_part(shard.index), shard.replica_id, shard.data)
+            for shard in self.joined.addressable_shards
         ]
 
     def is_deleted(self) -> bool:

@@ -1,4 +1,4 @@
-"""Plans without a search: shardings of a step's arguments, from which XLA's partitioner (GSPMD) derives the rest."""
+"""Plans without a search: XLA's partitioner (GSPMD) derives them from the shardings of a step's arguments."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def split_arguments(arguments: Sequence[Any], batch: int | None = None) -> Argum
     batch = batch if batch is not None else max(found, key=lambda extent: found[extent], default=0)
     if not any(batch in np.shape(leaf) for leaf in leaves):
         raise UnsupportedError(
-            f"No argument after the first has a dimension{f' of extent {batch}' if batch else ''}, along which the batch could be split. "
+            f"The batch cannot be split: no argument after the first has a dimension{f' of extent {batch}' if batch else ''}. "
             "Say which extent the batch has (--batch N)."
         )
     return Arguments(state, tuple(data), batch)
@@ -85,7 +85,7 @@ def shard_batch(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple
             mesh, len(shape), {shape.index(arguments.batch): names} if arguments.batch in shape else {}
         )
 
-    return tuple(list(map(place, jax.tree.leaves(one))) for one in arguments.data)
+    return tuple(list(map(place, jax.tree.leaves(argument))) for argument in arguments.data)
 
 
 def data_parallel(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:

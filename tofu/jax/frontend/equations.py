@@ -249,11 +249,11 @@ class Loop:
     def compute(self, values: dict[int, Any]) -> None:
         """Add the values of all equations to `values`; within the loop, those of the last iteration."""
         sums = list(self.walk_sums())
-        for one in sums:
-            if one.is_last:
-                values.pop(one.number, None)
-                values.pop(_rows_of(one.number), None)
-        made = [one.number for one in sums if one.is_row]
+        for total in sums:
+            if total.is_last:
+                values.pop(total.number, None)
+                values.pop(_rows_of(total.number), None)
+        made = [total.number for total in sums if total.is_row]
         stacked: dict[int, list[Any]] = {}
         state = [read_operand(carry.first, values) for carry in self.carries]
         for t in reversed(range(self.length)) if self.reverse else range(self.length):

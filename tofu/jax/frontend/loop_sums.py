@@ -142,11 +142,16 @@ class _BodyValues:
 class _LoopBody:
     def __init__(self, hoister: _Hoister, loop: Loop) -> None:
         self._hoister, self._loop = hoister, loop
-        inner = [one for one in loop.equations if isinstance(one, Loop)]
-        sums = [one for each in inner for one in each.walk_sums() if one.is_last and not one.rows]
-        stacks = {n: (each, one) for each in inner for n, one in _list_own(each).items() if one.primitive is LOOP_STACK}
-        self._level = _BodyValues(_list_own(loop), {one.number: one.equation for one in sums}, stacks)
-        within = {n for one in walk_all(loop.equations) for n in one.outputs}
+        inner = [equation for equation in loop.equations if isinstance(equation, Loop)]
+        sums = [total for each in inner for total in each.walk_sums() if total.is_last and not total.rows]
+        stacks = {
+            n: (each, equation)
+            for each in inner
+            for n, equation in _list_own(each).items()
+            if equation.primitive is LOOP_STACK
+        }
+        self._level = _BodyValues(_list_own(loop), {total.number: total.equation for total in sums}, stacks)
+        within = {n for equation in walk_all(loop.equations) for n in equation.outputs}
         self._within = within.union(*({c.value for c in each.carries} for each in _walk_loops(loop)))
         self._within.update(c.last for each in _walk_loops(loop) if each is not loop for c in each.carries)
         self._reads = Counter(_list_operands(loop))
@@ -330,7 +335,7 @@ def _as_dtype(operand: Operand, dtype: Any) -> Operand:
 
 
 def _list_own(loop: Loop) -> dict[int, Equation]:
-    return {n: one for one in loop.equations if isinstance(one, Equation) for n in one.outputs}
+    return {n: equation for equation in loop.equations if isinstance(equation, Equation) for n in equation.outputs}
 
 
 def _walk_loops(loop: Loop) -> Iterator[Loop]:

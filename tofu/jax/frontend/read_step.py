@@ -160,7 +160,11 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
 def _describe_empty(graph: Graph, tensor: int) -> str:
     """Describe a tensor without elements and its reader. Users do not know the names of tensors inside a step."""
     told = f"{graph.tensors[tensor].name} has shape {graph.tensors[tensor].shape}"
-    readers = (f"; {one.name} at {one.origin.line} reads it" for one in graph.operators if tensor in one.inputs)
+    readers = (
+        f"; {operator.name} at {operator.origin.line} reads it"
+        for operator in graph.operators
+        if tensor in operator.inputs
+    )
     return told + next(readers, "")
 
 
@@ -232,8 +236,10 @@ def _name_alike(graph: Graph, tensor_as: Mapping[int, int], written: Graph) -> G
     maker.update((carry.last, maker[value]) for carry in written.carries for value in carry.values if value in maker)
     return replace(
         graph,
-        tensors=tuple(replace(one, name=written.tensors[tensor_as[n]].name) for n, one in enumerate(graph.tensors)),
-        operators=tuple(replace(one, name=maker[tensor_as[one.outputs[0]]]) for one in graph.operators),
+        tensors=tuple(
+            replace(tensor_, name=written.tensors[tensor_as[n]].name) for n, tensor_ in enumerate(graph.tensors)
+        ),
+        operators=tuple(replace(operator, name=maker[tensor_as[operator.outputs[0]]]) for operator in graph.operators),
     )
 
 

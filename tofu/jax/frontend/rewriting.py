@@ -186,7 +186,7 @@ def _implement(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
     except Exception:
         # It needs concrete values. The error for undescribed primitives explains the alternatives.
         return None
-    if any(one.primitive is equation.primitive for one in closed.jaxpr.eqns):
+    if any(eqn.primitive is equation.primitive for eqn in closed.jaxpr.eqns):
         return None
     return builder.inline_closed(closed, equation.inputs, equation)
 

@@ -90,7 +90,7 @@ class Structure:
         made, begin = [], 0
         for tree in self.tree.children():
             end = begin + tree.num_leaves
-            made.append(Structure(tree, tuple((n - begin, one) for n, one in self.static if begin <= n < end)))
+            made.append(Structure(tree, tuple((n - begin, leaf) for n, leaf in self.static if begin <= n < end)))
             begin = end
         return made
 

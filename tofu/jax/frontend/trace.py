@@ -73,7 +73,7 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any], numbers: 
     @wraps(function)
     def run(*apart: ArrayLeaves) -> list[Any]:
         pairs = zip(names, apart, given, strict=True)
-        results = function(*(rebuild(name, partial(one.unflatten, a.arrays)) for name, a, (_, one) in pairs))
+        results = function(*(rebuild(name, partial(tree.unflatten, a.arrays)) for name, a, (_, tree) in pairs))
         check_tree("result", results)
         arrays, structure = flatten_arrays(results, numbers)
         if not all(map(is_array, arrays)):
@@ -191,20 +191,20 @@ class StepBuilder:
         """Add the equations of a jaxpr for these arguments and return its results."""
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
         values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
-        for one in jaxpr.eqns:
-            if one.primitive.name in MAY_STAY_WHOLE:
-                one = inline_in_bodies(one)
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.name in MAY_STAY_WHOLE:
+                eqn = inline_in_bodies(eqn)
             equation = Equation(
-                one.primitive,
-                list_parameters(one),
-                tuple(self._read(values, x) for x in one.invars),
+                eqn.primitive,
+                list_parameters(eqn),
+                tuple(self._read(values, x) for x in eqn.invars),
                 (),
-                "/".join(filter(None, (scope, find_scope(one)))),
-                find_line(one, line),
+                "/".join(filter(None, (scope, find_scope(eqn)))),
+                find_line(eqn, line),
                 checkpoint,
             )
-            outputs = self._flatten(one, equation)
-            values.update(zip(one.outvars, outputs, strict=True))
+            outputs = self._flatten(eqn, equation)
+            values.update(zip(eqn.outvars, outputs, strict=True))
         return [self._read(values, x) for x in jaxpr.outvars]
 
     def inline_closed(
@@ -246,33 +246,33 @@ class StepBuilder:
             self.constants[number] = value
         return self._known[id(value)]
 
-    def _flatten(self, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
-        name = one.primitive.name
-        if is_constraint(one):
+    def _flatten(self, eqn: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
+        name = eqn.primitive.name
+        if is_constraint(eqn):
             what = "device or sharding of jax.device_put" if name == "device_put" else "sharding constraint"
             left = f"The {what} at {equation.line} is"
             if name in CALLS:
-                left = f"The shardings that jax.jit was given for {one.params['name']} are"
+                left = f"The shardings that jax.jit was given for {eqn.params['name']} are"
             warnings.warn(
                 f"{left} left out: the plan chooses all shardings. Fix some of them with hints= of tofu.jax.partition.",
                 stacklevel=2,
             )
         if name in CALLS or name in CHECKPOINTS:
-            return self._inline_call(one, equation)
+            return self._inline_call(eqn, equation)
         if name == "custom_linear_solve":
-            return self._inline_solver(one, equation)
+            return self._inline_solver(eqn, equation)
         if name == "scan":
-            return enter_scan(self, one, equation)
+            return enter_scan(self, eqn, equation)
         if name == "platform_index":
-            return [Literal(np.asarray(find_platform(one), np.int32), read_type(one.outvars[0].aval))]
-        if name == "cond" and (results := enter_branches(self, one, equation)) is not None:
+            return [Literal(np.asarray(find_platform(eqn), np.int32), read_type(eqn.outvars[0].aval))]
+        if name == "cond" and (results := enter_branches(self, eqn, equation)) is not None:
             return results
         if name in PASSED_THROUGH:
-            return equation.inputs[: len(one.outvars)]
+            return equation.inputs[: len(eqn.outvars)]
         if name == "shard_map":
-            return self.inline_closed(inline_shard_map(one, equation.line), equation.inputs, equation)
-        types = [read_type(variable.aval) for variable in one.outvars]
-        equation = describe_kernel(equation, [read_type(x.aval) for x in one.invars])
+            return self.inline_closed(inline_shard_map(eqn, equation.line), equation.inputs, equation)
+        types = [read_type(variable.aval) for variable in eqn.outvars]
+        equation = describe_kernel(equation, [read_type(x.aval) for x in eqn.invars])
         if (results := rewrite(self, equation, types)) is not None:
             return results
         equation = complete(self, equation)
@@ -280,18 +280,18 @@ class StepBuilder:
         self.equations.append(replace(equation, outputs=tuple(outputs)))
         return outputs
 
-    def _inline_call(self, one: core.JaxprEqn, equation: Equation) -> list[Operand]:
-        body, constants = find_body(one)
+    def _inline_call(self, eqn: core.JaxprEqn, equation: Equation) -> list[Operand]:
+        body, constants = find_body(eqn)
         checkpoint = equation.checkpoint
-        if one.primitive.name in CHECKPOINTS:
+        if eqn.primitive.name in CHECKPOINTS:
             checkpoint, self.checkpoints = self.checkpoints, self.checkpoints + 1
-        named = str(one.params.get("name") or "")
+        named = str(eqn.params.get("name") or "")
         scope = "/".join(filter(None, (equation.scope, "" if named == "<lambda>" else named)))
         return self.inline(body, constants, equation.inputs, scope, equation.line, checkpoint)
 
-    def _inline_solver(self, one: core.JaxprEqn, equation: Equation) -> list[Operand]:
-        body, taken = find_solver(one)
-        arguments = [*equation.inputs[taken], *equation.inputs[sum(one.params["const_lengths"]) :]]
+    def _inline_solver(self, eqn: core.JaxprEqn, equation: Equation) -> list[Operand]:
+        body, taken = find_solver(eqn)
+        arguments = [*equation.inputs[taken], *equation.inputs[sum(eqn.params["const_lengths"]) :]]
         return self.inline_closed(body, arguments, equation)
 
 

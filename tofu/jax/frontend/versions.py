@@ -78,7 +78,7 @@ def is_constraint(equation: JaxprEqn) -> bool:
         return any(target is not None and not is_memory_kind(target) for target in params["devices"])
     asked = [params["dst_sharding"]] if name == "reshard" else []
     asked += [*params.get("in_shardings", ()), *params.get("out_shardings", ())]
-    return name == "sharding_constraint" or any(any(getattr(one, "spec", ())) for one in asked)
+    return name == "sharding_constraint" or any(any(getattr(sharding, "spec", ())) for sharding in asked)
 
 
 def list_parameters(equation: JaxprEqn) -> dict[str, Any]:

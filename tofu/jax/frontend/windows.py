@@ -63,7 +63,7 @@ class Positions:
 
 
 @dataclass(frozen=True)
-class Lookup:
+class KnownLookup:
     """The indices of a gather or scatter.
 
     Attributes
@@ -302,7 +302,7 @@ def _find_lookup(
     collapsed: set[int],
     batched: Mapping[int, int],
     mode: Any,
-) -> Lookup | None:
+) -> KnownLookup | None:
     """Return the indices of a gather or scatter, if some are known, else None."""
     shape = builder.find_type(operand).shape
     known: dict[int, Positions] = {}
@@ -311,12 +311,12 @@ def _find_lookup(
         at = _find_positions(builder, piece, sizes[d], d in collapsed)
         if at is not None and at.batch is None and mode == lax.GatherScatterMode.CLIP:
             at = Positions(_clamp(at.first, shape[d], sizes[d]), 1, sizes[d])
-        taken = {*batched.values(), *(one.batch for one in known.values())}
+        taken = {*batched.values(), *(found.batch for found in known.values())}
         if at is None or not at.is_inside(shape[d]) or (at.batch is not None and at.batch in taken):
             rest[d] = piece
         else:
             known[d] = at
-    return Lookup(known, rest) if known and len(known) + len(rest) == len(dimensions) else None
+    return KnownLookup(known, rest) if known and len(known) + len(rest) == len(dimensions) else None
 
 
 def _list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:

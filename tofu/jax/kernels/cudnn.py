@@ -60,8 +60,10 @@ def find_attention_rule(shapes: Sequence[Shape], is_heads_first: bool, is_backwa
     biases: Dimensions = ()
     if len(bias) == 4:
         biases = (batch if bias[0] == query[0] > 1 else (), head if bias[1] == query[heads_at] > 1 else (), (), ())
-    lengths = tuple((batch,) if len(one) == 1 and one[0] == query[0] else ((),) * len(one) for one in shapes[4:6])
-    rest = tuple(((),) * len(one) for one in shapes[6:10])
+    lengths = tuple(
+        (batch,) if len(shape) == 1 and shape[0] == query[0] else ((),) * len(shape) for shape in shapes[4:6]
+    )
+    rest = tuple(((),) * len(shape) for shape in shapes[6:10])
     inputs = (queries, keys, keys, biases or ((),) * len(bias), *lengths, *rest)
     if not is_backward:
         return SplitRule(inputs, (queries, saved) if has_more else (queries,))

@@ -59,5 +59,5 @@ def _restore_empty(call: KernelCall, types: Sequence[ValueType]) -> KernelCall:
 
     rule = call.rule
     assert rule is not None
-    kept = tuple(one for one, empty in zip(rule.inputs, is_empty, strict=True) if not empty)
+    kept = tuple(group for group, empty in zip(rule.inputs, is_empty, strict=True) if not empty)
     return replace(call, run=run, rule=SplitRule(kept, rule.outputs))

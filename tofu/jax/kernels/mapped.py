@@ -48,7 +48,7 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
         # JAX raises many kinds of errors for a missing batching rule or an unknown name.
         raise UnsupportedError(
             f"The shard_map at {line} cannot be read as a function of whole arrays: {str(error).strip().splitlines()[0]}. Write its body "
-            'for one device, and describe the function around it, as in @tofu.jax.describe("b _, b _ -> b _") (docs/jax.md, Kernels).'
+            'for one device, and describe the function around it, as in @tofu.jax.describe("b _, b _ -> b _") (docs/add-operator.md).'
         ) from error
 
 
@@ -91,21 +91,21 @@ def _inline(equation: Any) -> list[Any]:
 
 def _has_shard_map(jaxpr: Jaxpr) -> bool:
     return any(
-        one.primitive.name == "shard_map" or any(_has_shard_map(body.jaxpr) for body in list_bodies(one.params))
-        for one in jaxpr.eqns
+        eqn.primitive.name == "shard_map" or any(_has_shard_map(body.jaxpr) for body in list_bodies(eqn.params))
+        for eqn in jaxpr.eqns
     )
 
 
 def _names_axis(jaxpr: Jaxpr, axis: str) -> bool:
     return any(
-        any(axis in _list_names(one.params.get(name, ())) for name in NAMING)
-        or any(_names_axis(body.jaxpr, axis) for body in list_bodies(one.params))
-        for one in jaxpr.eqns
+        any(axis in _list_names(eqn.params.get(name, ())) for name in NAMING)
+        or any(_names_axis(body.jaxpr, axis) for body in list_bodies(eqn.params))
+        for eqn in jaxpr.eqns
     )
 
 
 def _list_names(value: Any) -> list[str]:
-    return [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, str)]
+    return [name for name in (value if isinstance(value, tuple) else (value,)) if isinstance(name, str)]
 
 
 def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
@@ -127,7 +127,7 @@ def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int])
 def _join(blocks: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
     """Return the array of these blocks.
 
-    Along axes that the specification does not name, blocks are equal, and the first is used.
+    Along axes that the specification does not name, blocks are equal, and block 0 is used.
     """
     named = [name for names in spec for name in names]
     first = blocks[tuple(slice(None) if name in named else 0 for name in sizes)]

@@ -47,7 +47,7 @@ class _Stride:
 class _Followed:
     """An array and a grid axis.
 
-    Each group of `positions` has `elements` of its own along `dimension`, which is None if all groups use the same
+    Each group of `positions` has separate `elements` along `dimension`. It is None if all groups use the same
     blocks.
     """
 
@@ -97,9 +97,9 @@ class _PallasCall:
                 reasons.append(f"axis {axis} of the grid ({size}): {error}")
                 continue
             steps[axis] = followed[0].positions
-            for own, one in zip(dimensions, followed, strict=True):
-                if one.dimension is not None:
-                    own[one.dimension] = (f"grid{axis}", one.elements)
+            for own, stride in zip(dimensions, followed, strict=True):
+                if stride.dimension is not None:
+                    own[stride.dimension] = (f"grid{axis}", stride.elements)
         before = tuple(((),) * len(shape) for shape in shapes[: self.num_before])
         arrays = tuple(map(tuple, dimensions))
         rule = SplitRule((*before, *arrays[: self.num_inputs]), arrays[self.num_inputs :])
@@ -121,13 +121,13 @@ class _PallasCall:
         if self.mapping.num_scratch_operands and any(outer < axis for outer in self.read_by_body):
             raise _CannotSplitError("scratch may carry numbers from one position to the next")
         found = [self._find_followed(block, axis) for block in self.blocks]
-        followed = [one.widen(lcm(*(other.positions for other in found))) for one in found]
+        followed = [stride.widen(lcm(*(other.positions for other in found))) for stride in found]
         if size // followed[0].positions < 2:
             raise _CannotSplitError(f"its arrays follow every {followed[0].positions} of its positions")
-        for n, one in enumerate(followed[self.num_inputs :]):
-            if one.dimension is None:
+        for n, stride in enumerate(followed[self.num_inputs :]):
+            if stride.dimension is None:
                 raise _CannotSplitError(f"no dimension of result {n} follows it")
-        if all(one.dimension is None for one in followed[: self.num_inputs]):
+        if all(stride.dimension is None for stride in followed[: self.num_inputs]):
             raise _CannotSplitError("no dimension of an operand follows it")
         for operand, result in self.parameters["input_output_aliases"]:
             if followed[operand - self.num_before] != followed[self.num_inputs + result]:
@@ -138,8 +138,8 @@ class _PallasCall:
 
     def _find_followed(self, block: BlockSpecification, axis: int) -> _Followed:
         strides = [self._find_stride(block, d, axis) for d in range(len(block.shape))]
-        positions = lcm(*(one.positions for one in strides if one is not None))
-        moved = [(d, one) for d, one in enumerate(strides) if one is not None and one.blocks]
+        positions = lcm(*(stride.positions for stride in strides if stride is not None))
+        moved = [(d, stride) for d, stride in enumerate(strides) if stride is not None and stride.blocks]
         if len(moved) > 1:
             raise _CannotSplitError(f"two dimensions of an array of shape {block.shape} follow it")
         for d, stride in moved:
@@ -193,7 +193,7 @@ class _PallasCall:
         why = "; ".join(reasons) or "it has no grid"
         return (
             f"the Pallas kernel {name} at {line} cannot be split. {why[:1].upper()}{why[1:]}. Describe the function that calls it, as in "
-            '@tofu.jax.describe("b _, b _ -> b _") (docs/jax.md, Kernels)'
+            '@tofu.jax.describe("b _, b _ -> b _") (docs/add-operator.md)'
         )
 
 

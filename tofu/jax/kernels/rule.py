@@ -37,13 +37,13 @@ class SplitRule:
 
     def __str__(self) -> str:
         return " -> ".join(
-            ", ".join(" ".join(map(_show, one)) or "()" for one in some) for some in (self.inputs, self.outputs)
+            ", ".join(" ".join(map(_show, group)) or "()" for group in some) for some in (self.inputs, self.outputs)
         )
 
     @property
     def axes(self) -> tuple[str, ...]:
         """The axes, in order of appearance."""
-        return tuple(dict.fromkeys(d[0] for one in (*self.inputs, *self.outputs) for d in one if d))
+        return tuple(dict.fromkeys(d[0] for group in (*self.inputs, *self.outputs) for d in group if d))
 
     @property
     def attributes(self) -> dict[str, tuple[Dimensions, ...]]:
@@ -54,7 +54,7 @@ class SplitRule:
         """Return the rule with only some axes. Dimensions that follow other axes are no longer split."""
 
         def reduce(some: tuple[Dimensions, ...]) -> tuple[Dimensions, ...]:
-            return tuple(tuple(d if d and d[0] in axes else () for d in one) for one in some)
+            return tuple(tuple(d if d and d[0] in axes else () for d in group) for group in some)
 
         return SplitRule(reduce(self.inputs), reduce(self.outputs))
 
@@ -64,15 +64,17 @@ class SplitRule:
         If a kernel computes the positions of an axis independently, so does its gradient. The gradient of a shared
         input is a sum over the axis.
         """
-        given = tuple(one for one, is_kept in zip(self.outputs, outputs, strict=True) if is_kept)
-        made = tuple(one for one, is_kept in zip(self.inputs, inputs, strict=True) if is_kept)
+        given = tuple(group for group, is_kept in zip(self.outputs, outputs, strict=True) if is_kept)
+        made = tuple(group for group, is_kept in zip(self.inputs, inputs, strict=True) if is_kept)
         return SplitRule((*self.inputs, *given), made)
 
     def add_batch(self, batched: Sequence[bool], axis: str) -> SplitRule:
         """Return the rule under `jax.vmap`: batched inputs and all outputs begin with the new axis."""
         front: Dimension = (axis, 1)
-        inputs = ((front, *one) if is_batched else one for one, is_batched in zip(self.inputs, batched, strict=True))
-        return SplitRule(tuple(inputs), tuple((front, *one) for one in self.outputs))
+        inputs = (
+            (front, *group) if is_batched else group for group, is_batched in zip(self.inputs, batched, strict=True)
+        )
+        return SplitRule(tuple(inputs), tuple((front, *group) for group in self.outputs))
 
     def find_extents(self, shapes: Sequence[Shape]) -> dict[str, int]:
         """Return the extent of each axis for inputs of these shapes.
@@ -107,22 +109,22 @@ def parse_rule(text: str, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> 
     named = [[_parse_dimensions(part, text) for part in side.split(",")] for side in sides]
     for side, shapes, what in zip(named, (inputs, outputs), ("inputs", "outputs"), strict=True):
         ranks = list(map(len, shapes))
-        if [len(one) for one in side] != ranks:
+        if [len(group) for group in side] != ranks:
             raise DescriptionError(
-                f"{text!r} has {len(side)} {what} of {_list(len(one) for one in side)} dimensions, and the function has "
+                f"{text!r} has {len(side)} {what} of {_list(len(group) for group in side)} dimensions, and the function has "
                 f"{len(ranks)} of {_list(ranks)}: shapes {', '.join(map(str, shapes))}. {SYNTAX}"
             )
     pairs = [
         (name, size)
         for side, shapes in zip(named, (inputs, outputs), strict=True)
-        for one, shape in zip(side, shapes, strict=True)
-        for name, size in zip(one, shape, strict=True)
+        for group, shape in zip(side, shapes, strict=True)
+        for name, size in zip(group, shape, strict=True)
     ]
     extents = _find_extents(pairs, text)
     made = (
         tuple(
-            tuple(_size_dimension(name, size, extents, text) for name, size in zip(one, shape, strict=True))
-            for one, shape in zip(side, shapes, strict=True)
+            tuple(_size_dimension(name, size, extents, text) for name, size in zip(group, shape, strict=True))
+            for group, shape in zip(side, shapes, strict=True)
         )
         for side, shapes in zip(named, (inputs, outputs), strict=True)
     )
@@ -185,8 +187,8 @@ def read_rule(access: OperatorAccess) -> SplitRule:
     It keeps axes whose positions read disjoint elements of each tensor and are concatenated or added.
     """
     rule = SplitRule(
-        tuple(tuple(_read_row(row, access) for row in one.rows) for one in access.inputs),
-        tuple(tuple(_read_row(row, access) for row in one.rows) for one in access.outputs),
+        tuple(tuple(_read_row(row, access) for row in read.rows) for read in access.inputs),
+        tuple(tuple(_read_row(row, access) for row in written.rows) for written in access.outputs),
     )
     return rule.keep({name for axis, name in enumerate(access.axes) if _is_independent(access, axis)})
 
@@ -196,13 +198,13 @@ def _read_row(row: Row, access: OperatorAccess) -> Dimension:
 
 
 def _is_independent(access: OperatorAccess, axis: int) -> bool:
-    if access.axes[axis] in access.fetched_axes or any(axis in one.addend_axes for one in access.inputs):
+    if access.axes[axis] in access.fetched_axes or any(axis in read.addend_axes for read in access.inputs):
         return False
     for written in access.outputs:
         is_sum = written.combine[axis] is Combine.REDUCE and written.reducer == "Sum"
         if written.combine[axis] is not Combine.CONCAT and not is_sum:
             return False
-    for all_rows in (*(one.rows for one in access.inputs), *(one.rows for one in access.outputs)):
+    for all_rows in (*(read.rows for read in access.inputs), *(written.rows for written in access.outputs)):
         rows = [row for row in all_rows if any(axis == moving for moving, _ in row.terms)]
         if len(rows) > 1 or any(row != Row(((axis, row.upper),), 0, row.upper) for row in rows):
             return False

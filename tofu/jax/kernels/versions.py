@@ -19,7 +19,7 @@ Spec: TypeAlias = tuple[tuple[str, ...], ...]
 VARYING = frozenset(("pcast", "pvary"))
 """Primitives that only mark the mesh axes along which a value varies."""
 ASSUMED_CUDNN = 91000
-"""The version of cuDNN, 9.10, to plan for if there is none."""
+"""The version of cuDNN, 9.10, to plan for without cuDNN."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ def read_blocks(mapping: Any) -> tuple[BlockSpecification, ...]:
 def _read_block(block: Any) -> BlockSpecification:
     index_map = block.index_map_jaxpr
     closed = index_map if isinstance(index_map, ClosedJaxpr) else ClosedJaxpr(index_map, index_map.consts)
-    kinds = [(type(one).__name__, one) for one in block.block_shape]
-    sizes = (one.block_size if kind == "Blocked" else int(kind == "Squeezed") for kind, one in kinds)
+    kinds = [(type(size).__name__, size) for size in block.block_shape]
+    sizes = (size.block_size if kind == "Blocked" else int(kind == "Squeezed") for kind, size in kinds)
     return BlockSpecification(tuple(getattr(block, _find_array(block)).shape), tuple(sizes), closed)
 
 
@@ -123,18 +123,18 @@ def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn
             return type(value)(map(visit, value))
         if hasattr(value, "block_mappings"):  # a Pallas kernel: its index maps are jaxprs too
             blocks = []
-            for one in value.block_mappings:
-                aval, index_map = _without_mesh(one.transformed_block_aval), visit(one.index_map_jaxpr)
-                blocks.append(replace(one, transformed_block_aval=aval, index_map_jaxpr=index_map))
+            for mapping in value.block_mappings:
+                aval, index_map = _without_mesh(mapping.transformed_block_aval), visit(mapping.index_map_jaxpr)
+                blocks.append(replace(mapping, transformed_block_aval=aval, index_map_jaxpr=index_map))
             return value.replace(block_mappings=tuple(blocks))
         return rewrite_jaxpr(value, exchange) if isinstance(value, Jaxpr) else value
 
     equations = []
-    for one in jaxpr.eqns:
-        params = {name: visit(value) for name, value in list_parameters(one).items()}
-        for other in exchange(one.replace(params=params)):
-            invars, outvars = (list(map(renew, some)) for some in (other.invars, other.outvars))
-            equations.append(other.replace(invars=invars, outvars=outvars, ctx=here.ctx))
+    for eqn in jaxpr.eqns:
+        params = {name: visit(value) for name, value in list_parameters(eqn).items()}
+        for exchanged in exchange(eqn.replace(params=params)):
+            invars, outvars = (list(map(renew, some)) for some in (exchanged.invars, exchanged.outvars))
+            equations.append(exchanged.replace(invars=invars, outvars=outvars, ctx=here.ctx))
     ends = {name: list(map(renew, getattr(jaxpr, name))) for name in ("constvars", "invars", "outvars")}
     return jaxpr.replace(eqns=equations, **ends)
 
@@ -153,7 +153,7 @@ def replace_by_call(equation: JaxprEqn, body: ClosedJaxpr) -> JaxprEqn:
 
 
 def _read_spec(spec: Iterable[Any], rank: int, sizes: Mapping[str, int]) -> Spec:
-    named = [() if one is None else one if isinstance(one, tuple) else (one,) for one in spec]
+    named = [() if entry is None else entry if isinstance(entry, tuple) else (entry,) for entry in spec]
     named += [()] * (rank - len(named))
     return tuple(tuple(name for name in names if name in sizes) for names in named)
 

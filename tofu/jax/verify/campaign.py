@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from tdl_ops.jax.case import Case
+from tdl_ops.jax.case import PrimitiveCase
 from tofu.errors import InternalError
 from tofu.host.processes import map_in_processes
 from tofu.jax.frontend.equations import Step
@@ -54,12 +54,14 @@ class CaseReport:
     @property
     def problems(self) -> tuple[str, ...]:
         """Everything to fix, in a description, the analysis, the backend or the case."""
-        found = [f"{one.report.op}: {problem}" for one in self.verified for problem in one.problems]
-        return tuple(dict.fromkeys((*found, *(f"{one.op}: missing strategy {one.cut}" for one in self.missing))))
+        found = [f"{verified.report.op}: {problem}" for verified in self.verified for problem in verified.problems]
+        return tuple(
+            dict.fromkeys((*found, *(f"{missing.op}: missing strategy {missing.cut}" for missing in self.missing)))
+        )
 
 
 @cache
-def load_cases() -> dict[str, Case]:
+def load_cases() -> dict[str, PrimitiveCase]:
     """Return all cases by name: those of `tdl_ops/jax/cases`, and those of kernels."""
     modules = [*import_cases("tdl_ops.jax.cases"), import_module("tofu.jax.verify.kernel_cases")]
     listed = [case for module in modules for case in getattr(module, "CASES", ())]
@@ -70,7 +72,7 @@ def load_cases() -> dict[str, Case]:
 
 
 def verify_cases(
-    cases: Sequence[Case], primitives: Collection[str] = (), seed: int = 0, search: bool = True, jobs: int = 1
+    cases: Sequence[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0, search: bool = True, jobs: int = 1
 ) -> Generator[CaseReport, None, None]:
     """Yield the results of each case, in order. Each signature is verified once, in double precision.
 
@@ -88,7 +90,7 @@ def verify_cases(
 
 
 def list_wanted(
-    cases: Iterable[Case], primitives: Collection[str] = (), seed: int = 0
+    cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
     """Return the numbers of the equations to verify in each case: those whose signature no earlier case has."""
     seen, wanted = set[str](), dict[str, tuple[int, ...]]()
@@ -103,7 +105,7 @@ def list_wanted(
     return wanted
 
 
-def verify_case(case: Case, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseReport:
+def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseReport:
     """Verify some equations of a case, by their numbers."""
     if not numbers:
         return CaseReport(case.name, ())
@@ -119,33 +121,35 @@ def verify_case(case: Case, numbers: Collection[int], seed: int = 0, search: boo
             verified.append(done)
     _run_case.cache_clear()
     jax.clear_caches()  # frees the programs of this case
-    reasons = [(one, explain(one, EXPLANATIONS)) for one in dict.fromkeys(found)]
+    reasons = [(missing, explain(missing, EXPLANATIONS)) for missing in dict.fromkeys(found)]
     return CaseReport(
         case.name,
         tuple(verified),
-        tuple(one for one, reason in reasons if reason is None),
-        tuple((one, reason) for one, reason in reasons if reason is not None),
+        tuple(missing for missing, reason in reasons if reason is None),
+        tuple((missing, reason) for missing, reason in reasons if reason is not None),
     )
 
 
-def _find_missing(node: EquationCase, case: Case, number: int, seed: int) -> Iterable[Missing]:
+def _find_missing(node: EquationCase, case: PrimitiveCase, number: int, seed: int) -> Iterable[Missing]:
     """Return the missing strategies of an equation that are exact for several draws.
 
     One draw may be exact by chance.
     """
     found = find_missing(node)
-    for other in range(1, DRAWS):
-        found = found and tuple(one for one in find_missing(_make_node(case, number, seed + other)) if one in found)
+    for draw in range(1, DRAWS):
+        found = found and tuple(
+            missing for missing in find_missing(_make_node(case, number, seed + draw)) if missing in found
+        )
     return found
 
 
-def _make_node(case: Case, number: int, seed: int) -> EquationCase:
+def _make_node(case: PrimitiveCase, number: int, seed: int) -> EquationCase:
     step, known = _run_case(case, seed)
     return make_node(step, list(step.walk())[number], known)
 
 
 @lru_cache(maxsize=2)
-def _run_case(case: Case, seed: int) -> tuple[Step, dict[int, Any]]:
+def _run_case(case: PrimitiveCase, seed: int) -> tuple[Step, dict[int, Any]]:
     step, arguments = trace_case(case, seed)
     return step, step.compute_all(arguments)
 
@@ -154,6 +158,6 @@ def _verify_built_in(name: str, numbers: Collection[int], seed: int, search: boo
     return verify_case(load_cases()[name], numbers, seed, search)
 
 
-def _report_failure(case: Case, error: Exception) -> VerifiedEquation:
+def _report_failure(case: PrimitiveCase, error: Exception) -> VerifiedEquation:
     text = f"it cannot be verified: {type(error).__name__}: {(str(error).strip() or 'no reason given').splitlines()[0]}"
     return VerifiedEquation(NodeReport(case.name, None, "not verified", (), (), (text,)))

@@ -44,13 +44,13 @@ def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[s
         )
     else:
         reports.append(_verify(gradient, [*arrays, *cotangents]))
-    problems = [f"  - {one.report.op}, {text}" for one in reports for text in one.problems]
+    problems = [f"  - {verified.report.op}, {text}" for verified in reports for text in verified.problems]
     if problems:
         raise DescriptionError(
             f"The description of {call.name}, {function.shown_description}, disagrees with the function. Correct it, or leave the axis "
             "out:\n" + "\n".join(problems)
         )
-    return Report(call.name, (), tuple(x.shape for x in arrays), tuple(one.report for one in reports))
+    return Report(call.name, (), tuple(x.shape for x in arrays), tuple(verified.report for verified in reports))
 
 
 def _draw(leaf: Any, random: np.random.RandomState) -> Any:
@@ -65,7 +65,7 @@ def _draw(leaf: Any, random: np.random.RandomState) -> Any:
 
 def _verify(call: KernelCall, operands: Sequence[Any]) -> VerifiedEquation:
     step, _ = trace_step(call.bind, operands)
-    (equation,) = (one for one in step.walk() if one.params.get("call") is call)
+    (equation,) = (equation for equation in step.walk() if equation.params.get("call") is call)
     try:
         verified = verify_node(make_node(step, equation, step.compute_all(operands)))
     except TooManyPointsError as error:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from tdl_ops.jax.case import Case
+from tdl_ops.jax.case import PrimitiveCase
 from tdl_ops.jax.cases.building import integers
 from tofu.jax.kernels.call import KernelCall
 from tofu.jax.kernels.cudnn import BACKWARD, FORWARD, find_attention_rule
@@ -20,7 +20,7 @@ def tile(kernel: Any, grid: tuple[int, ...], blocks: list[Any], out: Any, out_sh
     """Return a function that runs a kernel over a grid. `blocks` and `out` are pairs of a shape and an index map."""
 
     def run(*arrays: Any) -> Any:
-        specs = [pl.BlockSpec(*one) for one in blocks]
+        specs = [pl.BlockSpec(*block) for block in blocks]
         result = jax.ShapeDtypeStruct(out_shape, arrays[0].dtype)
         call = pl.pallas_call(
             kernel, grid=grid, in_specs=specs, out_specs=pl.BlockSpec(*out), out_shape=result, interpret=True
@@ -84,7 +84,7 @@ def call_attention(q: Any, k: Any, v: Any, *others: Any, is_heads_first: bool, h
 
     def name(is_backward: bool, run: Any) -> KernelCall:
         rule = find_attention_rule(shapes, is_heads_first, is_backward, has_more=not is_backward or has_bias)
-        kept = [one for one, shape in zip(rule.inputs, shapes, strict=False) if 0 not in shape]
+        kept = [group for group, shape in zip(rule.inputs, shapes, strict=False) if 0 not in shape]
         rule = type(rule)((*kept, *rule.inputs[len(shapes) :]), rule.outputs)
         return KernelCall(BACKWARD if is_backward else FORWARD, run, rule)
 
@@ -110,13 +110,13 @@ def attention(is_heads_first: bool = False, has_bias: bool = False) -> Any:
 
 
 CASES = [
-    Case(
+    PrimitiveCase(
         "kernel, cell by cell",
         tile(add, (3, 2), [((2, 4), lambda i, j: (i, j))] * 2, ((2, 4), lambda i, j: (i, j)), (6, 8)),
         (6, 8),
         (6, 8),
     ),
-    Case(
+    PrimitiveCase(
         "kernel, product of blocks",
         tile(
             multiply,
@@ -128,7 +128,7 @@ CASES = [
         (8, 6),
         (6, 6),
     ),
-    Case(
+    PrimitiveCase(
         "kernel, attention, shared heads",
         tile(
             attend_to_shared,
@@ -141,14 +141,14 @@ CASES = [
         (3, 4, 3),
         (3, 4, 3),
     ),
-    Case(
+    PrimitiveCase(
         "kernel under vmap",
         jax.vmap(tile(add, (3,), [((2, 5), lambda i: (i, 0))] * 2, ((2, 5), lambda i: (i, 0)), (6, 5)), (0, None)),
         (4, 6, 5),
         (6, 5),
     ),
-    Case("attention", attention(), (2, 4, 6, 5), (2, 4, 3, 5), (2, 4, 3, 5)),
-    Case("attention, heads first", attention(True), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5)),
-    Case("attention, bias", attention(has_bias=True), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5), (1, 6, 4, 4)),
-    Case("attention, lengths", attention(), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5), integers(1, 5, 2)),
+    PrimitiveCase("attention", attention(), (2, 4, 6, 5), (2, 4, 3, 5), (2, 4, 3, 5)),
+    PrimitiveCase("attention, heads first", attention(True), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5)),
+    PrimitiveCase("attention, bias", attention(has_bias=True), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5), (1, 6, 4, 4)),
+    PrimitiveCase("attention, lengths", attention(), (2, 4, 6, 5), (2, 4, 6, 5), (2, 4, 6, 5), integers(1, 5, 2)),
 ]

@@ -40,7 +40,7 @@ def _try_geometry(node: EquationCase, geometry: Geometry, asked: Sequence[bool])
         inputs = [geometry.cut_input(n, array, split, part) for n, array in enumerate(node.inputs)]
         shapes = geometry.pieces[split][part]
         made = node.try_run(geometry.shrink(node.values, split, part), inputs, shapes)
-        return None if made is None or tuple(one.shape for one in made) != shapes else made
+        return None if made is None or tuple(array.shape for array in made) != shapes else made
 
     inputs: list[Role] = [("input", n) for n in range(len(node.inputs))]
     outputs: list[Role] = [("output", n) for n in range(len(node.outputs))]

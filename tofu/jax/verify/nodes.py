@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tdl_ops.jax.case import Case
+from tdl_ops.jax.case import PrimitiveCase
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Step, ValueType, read_operand
 from tofu.jax.frontend.trace import trace_step
@@ -106,7 +106,7 @@ class EquationCase:
                 made = jax.eval_shape(lambda *inputs: self.evaluate(self.fill_operands(inputs), values), *given)
         except Exception:  # as above
             return None
-        return tuple(tuple(one.shape) for one in made)
+        return tuple(tuple(array.shape) for array in made)
 
 
 def make_array(numbers: Array, type_: ValueType) -> Any:
@@ -140,7 +140,7 @@ def _number_key(words: tuple[int, ...]) -> int:
     return number
 
 
-def trace_case(case: Case, seed: int = 0) -> tuple[Step, list[Any]]:
+def trace_case(case: PrimitiveCase, seed: int = 0) -> tuple[Step, list[Any]]:
     """Return the step of a case, and its arguments."""
     arguments = list(map(jnp.asarray, case.draw_inputs(seed)))
     return trace_step(case.function, arguments)[0], arguments

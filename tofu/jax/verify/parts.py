@@ -67,7 +67,7 @@ def run_in_overlapping_parts(
     """Do the same with shards rounded up to equal lengths, so that they overlap. Each owns its part of `splits`."""
     rounded = {axis: _round_up(ranges) for axis, ranges in splits.items()}
     parts, own = (
-        [dict(zip(splits, one, strict=True)) for one in product(*some.values())] for some in (rounded, splits)
+        [dict(zip(splits, counts, strict=True)) for counts in product(*some.values())] for some in (rounded, splits)
     )
     counted = {axis: tuple(part[axis][1] - part[axis][0] for part in own) for axis in splits}
     pieces = _run_parts(node, access, parts, True, find_repeated_elements(node.equation, access, counted))
@@ -76,7 +76,7 @@ def run_in_overlapping_parts(
         regions = [
             [find_region(written.rows, whole.shape, part, access.extents) for part in some] for some in (parts, own)
         ]
-        kept = [_crop(*one) for one in zip(its_own, *regions, strict=True)]
+        kept = [_crop(*cropped) for cropped in zip(its_own, *regions, strict=True)]
         made.append(_read_bits(combine_outputs(kept, written, splits, access, whole.shape), whole.dtype))
     return made
 
@@ -131,7 +131,9 @@ def _run_parts(
             found = node.evaluate(operands)
         else:
             found = LocalCall(node.equation, parameters, changed, boxes, SingleWorker(n), repeated).run(operands)
-        pieces.append([_check(read_numbers(one), region_shape(own[n])) for one, own in zip(found, boxes, strict=True)])
+        pieces.append(
+            [_check(read_numbers(result), region_shape(own[n])) for result, own in zip(found, boxes, strict=True)]
+        )
     return pieces
 
 

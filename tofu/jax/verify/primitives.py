@@ -40,7 +40,11 @@ class VerifiedEquation:
     def problems(self) -> tuple[str, ...]:
         """Every disagreement with the primitive."""
         refused = [f"refused: {self.report.refused}"] if self.report.refused else []
-        split = [f"split {one.axis}: {text}" for one in (*self.report.strategies, *self.pairs) for text in one.problems]
+        split = [
+            f"split {strategy.axis}: {text}"
+            for strategy in (*self.report.strategies, *self.pairs)
+            for text in strategy.problems
+        ]
         return (*self.report.problems, *refused, *split)
 
 
@@ -114,7 +118,7 @@ def _check_split(
     tried = [dict.fromkeys(axes, count) for count in counts if count <= min(access.extents[axis] for axis in axes)]
     overlapping = _list_overlapping(access, axes, tried)
     for run, numbers in (
-        *((run_in_parts, one) for one in tried),
+        *((run_in_parts, counts) for counts in tried),
         *((run_in_overlapping_parts, o) for o in overlapping),
     ):
         try:
@@ -141,9 +145,9 @@ def _list_overlapping(
         return []
     uneven, extents = find_uneven_axes(access), access.extents
     least = {axis: _find_count(extents[axis], leaves_rest=axis in uneven) for axis in axes}
-    found = [least, *(one for one in tried if one != least)]
-    rests = [{axis for axis, n in one.items() if extents[axis] % n} for one in found]
-    return [one for one, with_rest in zip(found, rests, strict=True) if with_rest and with_rest <= set(uneven)]
+    found = [least, *(counts for counts in tried if counts != least)]
+    rests = [{axis for axis, n in counts.items() if extents[axis] % n} for counts in found]
+    return [counts for counts, with_rest in zip(found, rests, strict=True) if with_rest and with_rest <= set(uneven)]
 
 
 def _find_count(extent: int, leaves_rest: bool) -> int:
@@ -156,4 +160,4 @@ def _is_opaque(description: Description, node: EquationCase) -> bool:
     shapes = [output.shape for output in node.outputs]
     traced = trace(description, node.attributes, [x.shape for x in node.inputs], [len(s) for s in shapes], shapes)
     values = [output.value for output in traced.outputs if output.value is not None]
-    return any(isinstance(one, OpaqueElement) for value in values for one in walk(value))
+    return any(isinstance(element, OpaqueElement) for value in values for element in walk(value))

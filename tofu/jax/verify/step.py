@@ -95,14 +95,14 @@ def _read_in_widest(
     Their type is `dtype`, or the widest that the step accepts.
     """
     own = bool(jax.config.jax_enable_x64)
-    for double, one in [(dtype == "float64", dtype)] if dtype is not None else [(True, "float64"), (own, None)]:
+    for double, given_dtype in [(dtype == "float64", dtype)] if dtype is not None else [(True, "float64"), (own, None)]:
         with in_precision(double):
             random = np.random.default_rng(seed)
-            given = [jax.tree.map(partial(_draw, dtype=one, random=random), tree) for tree in arguments]
+            given = [jax.tree.map(partial(_draw, dtype=given_dtype, random=random), tree) for tree in arguments]
             try:
                 return double, read_step(step, tuple(given)), given
             except Exception:  # the step itself names narrower types
-                if one is None or dtype is not None:
+                if given_dtype is None or dtype is not None:
                     raise
     raise InternalError("A step was read in no type.")
 
@@ -113,7 +113,7 @@ def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> A
     leaves = zip(name_leaves("result", expected), *map(jax.tree.leaves, (ours, expected, shaken)), strict=True)
     arrays = [(name, *map(_as_numbers, others)) for name, *others in leaves if _is_number(others[1])]
     excused = {name: reason for name, _, y, z in arrays if (reason := _excuse(y, z))}
-    arrays = [one for one in arrays if one[0] not in excused]
+    arrays = [array for array in arrays if array[0] not in excused]
     differences = tuple(Difference("result", name, _find_error(x, y)) for name, x, y, _ in arrays)
     real = [x.dtype for x in jax.tree.leaves((given, expected)) if _is_real(x)]
     narrowest = str(min(real, key=_count_bits, default="float32"))

@@ -24,8 +24,8 @@ class Summary:
     Attributes
     ----------
     by_numbers, by_parts
-        Primitives of which all outputs are compared with the description's numbers at some signature, or only with
-        those of shards.
+        Primitives whose outputs were all compared with the description's numbers at some signature, or only shard by
+        shard.
     whole
         Primitives that are computed replicated, so that nothing can be wrong.
     uncompared
@@ -64,18 +64,18 @@ class Summary:
 
 
 def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -> Summary:
-    """Return the totals, over all described primitives of this version of JAX, or over some of them."""
+    """Return the totals, over all described primitives of this version of JAX, or over `primitives`."""
     asked = set(primitives or DESCRIPTIONS.built_in - list_lacking())
     kinds: dict[str, set[Compared]] = defaultdict(set)
     counts = Counter[str]()
-    for one in (one for result in results for one in result.verified):
-        report = one.report
+    for verified in (verified for result in results for verified in result.verified):
+        report = verified.report
         if set(report.outputs) <= report.compared_outputs:
             kinds[report.op].add(report.kind)
         counts["signatures"] += 1
         counts["strategies"] += len(report.strategies)
-        counts["pairs"] += len(one.pairs)
-        counts["overlapping"] += sum(split.overlaps for split in (*report.strategies, *one.pairs))
+        counts["pairs"] += len(verified.pairs)
+        counts["overlapping"] += sum(split.overlaps for split in (*report.strategies, *verified.pairs))
         counts["refused"] += bool(report.refused)
     by_numbers = {name for name in asked if Compared.NUMBERS in kinds[name]}
     by_parts = {name for name in asked - by_numbers if Compared.PARTS in kinds[name]}
@@ -106,6 +106,9 @@ def check_names(names: Collection[str]) -> None:
 
 def results_table(results: Sequence[CaseReport]) -> Table:
     """Return a table with a row for each primitive: signatures, strategies, accuracy, and disagreements."""
-    missing = {one.op for result in results for one in result.missing}
-    found = [one for result in results for one in result.verified]
-    return tabulate("primitive", ((one.report, 1, bool(one.problems) or one.report.op in missing) for one in found))
+    missing = {absent.op for result in results for absent in result.missing}
+    found = [verified for result in results for verified in result.verified]
+    return tabulate(
+        "primitive",
+        ((verified.report, 1, bool(verified.problems) or verified.report.op in missing) for verified in found),
+    )

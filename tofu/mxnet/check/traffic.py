@@ -1,6 +1,6 @@
 """Bytes that an execution graph transfers, counted from its fetch nodes: pieces, contexts and shapes.
 
-This count and that of the running kernel must both equal `plan.communication_bytes`. This module imports neither the
+This count and the running kernel's must both equal `plan.communication_bytes`. This module imports neither the
 search nor the analysis.
 """
 

@@ -5,7 +5,7 @@ Anything that binds like an `mx.sym.Symbol` can run, such as the model itself an
 
 from tofu.compare.numbers import Arrays as Arrays
 from tofu.compare.numbers import Difference as Difference
-from tofu.compare.numbers import Numbers as Numbers
+from tofu.compare.numbers import RunNumbers as RunNumbers
 from tofu.compare.numbers import compare_numbers as compare_numbers
 from tofu.compare.numbers import relative_error as relative_error
 from tofu.mxnet.compare.runs import Run as Run

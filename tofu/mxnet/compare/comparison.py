@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tofu.compare.agreement import Traffic
-from tofu.compare.numbers import Difference, Numbers, compare_numbers
+from tofu.compare.numbers import Difference, RunNumbers, compare_numbers
 from tofu.mxnet.backend.inference import build_inference
 from tofu.mxnet.check import count_traffic
 from tofu.mxnet.compare.exclusions import find_defects, find_random
@@ -40,7 +40,7 @@ def compare_runs(partition: Partition, found: Run, expected: Run, cancelled: flo
         tensors = [item for kind in theirs.by_kind.values() for item in kind.items()]
         for name in (name for name, tensor in tensors if not np.isfinite(tensor.astype(np.float64)).all()):
             excused.setdefault(name, NOT_FINITE)
-        kept = Numbers(*({n: t for n, t in kind.items() if n not in excused} for kind in theirs.by_kind.values()))
+        kept = RunNumbers(*({n: t for n, t in kind.items() if n not in excused} for kind in theirs.by_kind.values()))
         differences.append(compare_numbers(ours, kept, cancelled))
     training, inference = differences
     return ComparedRuns(training, inference, excused)

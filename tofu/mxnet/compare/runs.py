@@ -9,7 +9,7 @@ from typing import Any
 import mxnet as mx
 
 from tofu import _mxnet
-from tofu.compare.numbers import Array, Arrays, Numbers
+from tofu.compare.numbers import Array, Arrays, RunNumbers
 from tofu.mxnet.compare.values import draw_like
 
 
@@ -17,8 +17,8 @@ from tofu.mxnet.compare.values import draw_like
 class Run:
     """Numbers of a step, and the bytes that kernels read from other workers in training and in inference."""
 
-    training: Numbers
-    inference: Numbers
+    training: RunNumbers
+    inference: RunNumbers
     training_bytes: int
     inference_bytes: int
 
@@ -45,7 +45,7 @@ def run_step(
     inference, inference_bytes = _count(lambda: executor.forward(is_train=False))
     outputs = _whole(symbol.list_outputs(), inference)
     if not trains:
-        return Run(Numbers({}), Numbers(outputs), 0, inference_bytes)
+        return Run(RunNumbers({}), RunNumbers(outputs), 0, inference_bytes)
     differentiated = [name for name, request in requests.items() if request != "null"]
 
     addends = draw_like({name: values[name] for name in differentiated}, seed + 1)
@@ -63,12 +63,12 @@ def run_step(
     gradients = {name: executor.grad_dict[name].asnumpy() for name in differentiated}
     for name in (name for name in differentiated if requests[name] != bound[name]):
         gradients[name] = gradients[name] + addends[name]
-    training = Numbers(
+    training = RunNumbers(
         _whole(symbol.list_outputs(), made),
         gradients,
         {name: state.asnumpy() for name, state in executor.aux_dict.items()},
     )
-    return Run(training, Numbers(outputs), training_bytes, inference_bytes)
+    return Run(training, RunNumbers(outputs), training_bytes, inference_bytes)
 
 
 def _bind(

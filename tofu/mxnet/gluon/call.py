@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 means none
 
 
-class Call:
+class BlockCall:
     """Forward and backward of one call. Autograd keeps it while a backward is possible.
 
     Parameters

@@ -17,7 +17,7 @@ from mxnet import autograd
 
 from tofu.errors import UnsupportedError
 from tofu.mxnet.frontend.inference import ShapeInferenceError
-from tofu.mxnet.gluon.call import Call, needs_gradient
+from tofu.mxnet.gluon.call import BlockCall, needs_gradient
 from tofu.mxnet.gluon.parameter import Sharded
 from tofu.mxnet.runtime.arrays.parameter_array import ParameterArray, add
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor, as_legacy
@@ -70,7 +70,7 @@ class PartitionedOperator:
         self._training_kind: Any = None  # the names with gradients when training was bound last
         self._bound: list[BoundExecutor] = []  # in order of last use
         self._hook: tuple[Any, bool] | None = None
-        self.finished: list[Call] = []  # backward passes issued since the last `settle`
+        self.finished: list[BlockCall] = []  # backward passes issued since the last `settle`
         self.anchor = _make_anchor(mx.cpu(0))
         self.lock = threading.RLock()  # threads run one after another
         for parameter in self.parameters.values():
@@ -154,7 +154,7 @@ class PartitionedOperator:
     def _record(self, inputs: Mapping[str, Any]) -> list[Any]:
         differentiated = tuple(name for name, array in inputs.items() if needs_gradient(array))
         bound = self._bind(inputs, self._trained(), differentiated)
-        return Call(self, bound, differentiated).record(inputs)
+        return BlockCall(self, bound, differentiated).record(inputs)
 
     # ---- running
 
@@ -220,7 +220,7 @@ class PartitionedOperator:
             call.bound.call = None
             self._note_changes(call.bound.executor)
 
-    def _put_gradient(self, name: str, finished: Sequence[Call], together: Sequence[Call]) -> None:
+    def _put_gradient(self, name: str, finished: Sequence[BlockCall], together: Sequence[BlockCall]) -> None:
         parameter = self.parameters[name]
         array, gradient = parameter.array, parameter.gradient
         assert array is not None

@@ -19,7 +19,7 @@ ONE, UNNAMED, MERGED = "1", "_", "-"
 
 
 @dataclass(frozen=True)
-class Value:
+class ComposedValue:
     """Tensor of a composition: its position in the graph and the names of its dimensions."""
 
     position: int
@@ -34,38 +34,40 @@ class Composition:
     dtype: str
     extents: dict[str, int] = field(default_factory=lambda: {ONE: 1})
 
-    def read(self, slot: int, names: str) -> Value:
+    def read(self, slot: int, names: str) -> ComposedValue:
         """Return the operator's input `slot`."""
         named = tuple(names.split())
         for name, extent in zip(named, self.parts.shape(slot), strict=True):
             self.extents.setdefault(name, extent)
-        return Value(self.parts.whole.inputs[slot], named)
+        return ComposedValue(self.parts.whole.inputs[slot], named)
 
-    def add(self, name: str, op: str, inputs: Sequence[Value], names: Sequence[str], **attributes: object) -> Value:
+    def add(
+        self, name: str, op: str, inputs: Sequence[ComposedValue], names: Sequence[str], **attributes: object
+    ) -> ComposedValue:
         """Add an operator of MXNet, called `name`, and return its output."""
-        made = Value(self.parts.inner_tensor(name, self.shape(names), self.dtype), tuple(names))
+        made = ComposedValue(self.parts.inner_tensor(name, self.shape(names), self.dtype), tuple(names))
         written, called = (made.position,), _called((*inputs, made))
         self.parts.inner_operator(name, op, _texts(attributes), _positions(inputs), written, names=called)
         return made
 
-    def give(self, slot: int, value: Value, names: str, op: str = "Reshape", **attributes: object) -> None:
+    def give(self, slot: int, value: ComposedValue, names: str, op: str = "Reshape", **attributes: object) -> None:
         """Compute the operator's output `slot` from a value, by a reshape or by `op`."""
-        output = Value(self.parts.whole.outputs[slot], tuple(names.split()))
+        output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         given = attributes if op != "Reshape" else {"shape": self.parts.output_shape(slot)}
         written, called = (output.position,), _called((value, output))
         self.parts.inner_operator(f"output{slot}", op, _texts(given), (value.position,), written, names=called)
 
-    def finish(self, op: str, inputs: Sequence[Value], names: str, slot: int = 0, **attributes: object) -> None:
+    def finish(self, op: str, inputs: Sequence[ComposedValue], names: str, slot: int = 0, **attributes: object) -> None:
         """Add the last part, which computes the operator's output `slot`."""
-        called = _called((*inputs, Value(-1, tuple(names.split()))))
+        called = _called((*inputs, ComposedValue(-1, tuple(names.split()))))
         written = (self.parts.whole.outputs[slot],)
         self.parts.last_operator(op, _texts(attributes), _positions(inputs), outputs=written, names=called)
 
-    def reshape(self, name: str, value: Value, names: Sequence[str]) -> Value:
+    def reshape(self, name: str, value: ComposedValue, names: Sequence[str]) -> ComposedValue:
         """Return the same elements in other dimensions."""
         return self.add(name, "Reshape", (value,), names, shape=self.shape(names))
 
-    def sum(self, name: str, value: Value, over: Sequence[str]) -> Value:
+    def sum(self, name: str, value: ComposedValue, over: Sequence[str]) -> ComposedValue:
         """Return the sum over the named dimensions, which stay with extent 1."""
         axes = tuple(d for d, dimension in enumerate(value.names) if dimension in over)
         names = [ONE if dimension in over else dimension for dimension in value.names]
@@ -81,12 +83,12 @@ def round_single(text: str) -> float:
     return float(np.float32(text))
 
 
-def _called(values: Sequence[Value]) -> tuple[tuple[str, ...], ...]:
+def _called(values: Sequence[ComposedValue]) -> tuple[tuple[str, ...], ...]:
     hidden = (ONE, UNNAMED, MERGED)
     return tuple(tuple("" if name in hidden else name for name in value.names) for value in values)
 
 
-def _positions(values: Sequence[Value]) -> tuple[int, ...]:
+def _positions(values: Sequence[ComposedValue]) -> tuple[int, ...]:
     return tuple(value.position for value in values)
 
 
@@ -102,9 +104,9 @@ SUMMED_TYPES = ("float32", "float64")
 class Statistics:
     """Mean, deviation and variance of the lines along some dimensions, which stay with extent 1 in `mean` and `variance`."""
 
-    mean: Value
-    deviation: Value
-    variance: Value
+    mean: ComposedValue
+    deviation: ComposedValue
+    variance: ComposedValue
 
 
 def are_summed(inputs: Inputs) -> bool:
@@ -112,7 +114,7 @@ def are_summed(inputs: Inputs) -> bool:
     return all(tensor.dtype == inputs[0].dtype for tensor in inputs) and inputs[0].dtype in SUMMED_TYPES
 
 
-def measure(steps: Composition, data: Value, over: Sequence[str], lost: int = 0) -> Statistics:
+def measure(steps: Composition, data: ComposedValue, over: Sequence[str], lost: int = 0) -> Statistics:
     """Return the statistics of `data` over the named dimensions, in two passes, which are exact whatever the mean.
 
     The squares are divided by the number of elements minus `lost`.

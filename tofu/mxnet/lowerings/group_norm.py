@@ -11,7 +11,16 @@ from math import prod
 
 from tofu.graph import Operator
 from tofu.lowering.parts import Inputs, Lowering, Parts
-from tofu.mxnet.lowerings.composition import MERGED, ONE, UNNAMED, Composition, Value, are_summed, measure, round_single
+from tofu.mxnet.lowerings.composition import (
+    MERGED,
+    ONE,
+    UNNAMED,
+    ComposedValue,
+    Composition,
+    are_summed,
+    measure,
+    round_single,
+)
 
 
 @dataclass(frozen=True)
@@ -49,21 +58,21 @@ def _start(parts: Parts, slot: int) -> tuple[Composition, _Layout]:
     return steps, _Layout(data, elements, ("b", "g", *[ONE] * (len(space) + 1)), "g", (channel, *space))
 
 
-def _read_elements(steps: Composition, slot: int, layout: _Layout, name: str) -> Value:
+def _read_elements(steps: Composition, slot: int, layout: _Layout, name: str) -> ComposedValue:
     data = steps.read(slot, layout.data)
     return data if data.names == layout.elements else steps.reshape(name, data, layout.elements)
 
 
-def _read_lines(steps: Composition, slot: int, layout: _Layout, name: str) -> Value:
+def _read_lines(steps: Composition, slot: int, layout: _Layout, name: str) -> ComposedValue:
     """Return the operator's input `slot`, one number per line, broadcast against the elements."""
     return steps.reshape(name, steps.read(slot, " ".join(layout.lines[:2])), layout.lines)
 
 
-def _read_parameter(steps: Composition, slot: int, layout: _Layout, name: str) -> Value:
+def _read_parameter(steps: Composition, slot: int, layout: _Layout, name: str) -> ComposedValue:
     return steps.reshape(name, steps.read(slot, layout.parameter), layout.spread)
 
 
-def _finish(steps: Composition, layout: _Layout, op: str, inputs: tuple[Value, Value]) -> None:
+def _finish(steps: Composition, layout: _Layout, op: str, inputs: tuple[ComposedValue, ComposedValue]) -> None:
     if tuple(layout.data.split()) == layout.elements:
         steps.finish(op, inputs, layout.data)
         return
@@ -102,7 +111,7 @@ def _expand_group_backward(parts: Parts) -> None:
 
 
 def _expand_gradient(
-    steps: Composition, layout: _Layout, data_slot: int, gamma_slot: int, mean: Value, std: Value
+    steps: Composition, layout: _Layout, data_slot: int, gamma_slot: int, mean: ComposedValue, std: ComposedValue
 ) -> None:
     elements, lines = layout.elements, layout.lines
     d_out = _read_elements(steps, 0, layout, "d_out")

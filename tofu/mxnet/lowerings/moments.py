@@ -9,7 +9,7 @@ from tdl_ops.mxnet.attributes import parse_attribute
 from tdl_ops.mxnet.reduced import list_reduced
 from tofu.graph import Operator
 from tofu.lowering.parts import Inputs, Lowering, Parts
-from tofu.mxnet.lowerings.composition import ONE, Composition, Value, are_summed, measure
+from tofu.mxnet.lowerings.composition import ONE, ComposedValue, Composition, are_summed, measure
 from tofu.mxnet.lowerings.conventions import is_true
 
 
@@ -41,11 +41,11 @@ class _Reduction:
         self.steps = Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype)
         self.data = self.steps.read(slot, " ".join(self.elements))
 
-    def read_lines(self, slot: int, name: str) -> Value:
+    def read_lines(self, slot: int, name: str) -> ComposedValue:
         names = self.kept or [ONE] * len(self.steps.parts.shape(slot))
         return self.steps.reshape(name, self.steps.read(slot, " ".join(names)), self.lines)
 
-    def finish(self, value: Value, *others: Value) -> None:
+    def finish(self, value: ComposedValue, *others: ComposedValue) -> None:
         """Compute the operator's outputs, in order, from one number per line, without the reduced dimensions unless keepdims."""
         shape = self.steps.parts.output_shape(0)
         names = " ".join(self.kept or [ONE] * len(shape))

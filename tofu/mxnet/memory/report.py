@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tofu.plan import format_bytes
-from tofu.report.memory import Report, name_workers
+from tofu.report.memory import MemoryComparison, name_workers
 
 GRADIENTS, ACTIVATIONS, FETCH_BUFFERS = range(3)
 USES = ("gradients", "activations", "fetch buffers")
@@ -118,7 +118,7 @@ class DeviceMemory:
 
 
 @dataclass(frozen=True)
-class MemoryReport(Report):
+class MemoryReport(MemoryComparison):
     """Memory of one device and of all workers (none if only one device was asked for).
 
     `communication_bytes` are transferred by the workers in a step; `optimizer` is the one whose states are included.

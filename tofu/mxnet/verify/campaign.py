@@ -13,7 +13,7 @@ from tofu.host.processes import map_in_processes
 from tofu.mxnet.verify.explained import EXPLANATIONS
 from tofu.mxnet.verify.kernels import describe_refusal
 from tofu.mxnet.verify.missing import find_missing, try_geometry
-from tofu.mxnet.verify.nodes import Node
+from tofu.mxnet.verify.nodes import VerifiedNode
 from tofu.mxnet.verify.sandbox import ProcessEndedError, Sandbox
 from tofu.mxnet.verify.trials import Trials, try_variants, verify_apart
 from tofu.verification.cuts import Cut, Geometry
@@ -87,13 +87,15 @@ def _verify_in_worker(case: Case, examples: int, seed: int, search: bool) -> Cas
 
 
 def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool) -> CaseResult:
-    def attempt(node: Node, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
+    def attempt(node: VerifiedNode, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
         try:
             return sandbox.call(try_geometry, node, geometry, asked)
         except ProcessEndedError:
             return None
 
-    def list_windowed(forward: Node, free: Collection[int], indexed: Collection[int], shrinks: bool) -> list[Geometry]:
+    def list_windowed(
+        forward: VerifiedNode, free: Collection[int], indexed: Collection[int], shrinks: bool
+    ) -> list[Geometry]:
         try:
             return sandbox.call(list_window_geometries, forward, free, indexed, shrinks)
         except ProcessEndedError:

@@ -19,7 +19,7 @@ from rich.table import Table
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.lowerings import LOWERINGS
 from tofu.mxnet.verify.campaign import CaseResult
-from tofu.mxnet.verify.record import Entry
+from tofu.mxnet.verify.record import RecordEntry
 from tofu.plan import align
 from tofu.tdl import Description
 from tofu.verification.comparison import Compared
@@ -62,7 +62,7 @@ def read_operator_sets() -> dict[str, list[str]]:
     return sets
 
 
-def count_coverage(names: list[str], entries: Mapping[str, Entry]) -> Coverage:
+def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Coverage:
     """Return the coverage of the operators `names`, by the registered descriptions and the valid entries of a record."""
     known = [entries[name] for name in names if name in entries]
     return Coverage(
@@ -76,7 +76,7 @@ def count_coverage(names: list[str], entries: Mapping[str, Entry]) -> Coverage:
     )
 
 
-def count_kinds(entries: Iterable[Entry | None]) -> dict[str, int]:
+def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
     """Return the number of operators compared in each way, the last of which is not at all."""
     kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
     return {str(kind): kinds[str(kind)] for kind in Compared}
@@ -95,7 +95,7 @@ def _count_lines(description: Description) -> int:
     return sum(bool(line) and not line.startswith("#") for line in lines[start:])
 
 
-def coverage_rows(names: Sequence[str], entries: Mapping[str, Entry], with_tensors: bool) -> list[str]:
+def coverage_rows(names: Sequence[str], entries: Mapping[str, RecordEntry], with_tensors: bool) -> list[str]:
     """Return one line per operator: strategies, kind, verification, place of the description, and with `with_tensors` its inputs."""
     rows = [("operator", "split by", "kind", "verified", "described in", "inputs" if with_tensors else "")]
     for name in names:
@@ -110,14 +110,14 @@ def coverage_rows(names: Sequence[str], entries: Mapping[str, Entry], with_tenso
     return align(rows)
 
 
-def _list_kinds(entry: Entry | None) -> list[str]:
+def _list_kinds(entry: RecordEntry | None) -> list[str]:
     if entry is None:
         return []
     kinds = {"element-wise": entry.is_elementwise, "opaque": entry.is_opaque, "reduces": bool(entry.reduced)}
     return [kind for kind, holds in kinds.items() if holds]
 
 
-def _describe_verified(entry: Entry | None) -> str:
+def _describe_verified(entry: RecordEntry | None) -> str:
     if entry is None or not entry.is_verified:
         return "no"
     return f"{entry.compared}, {entry.signatures} signatures"
@@ -139,7 +139,7 @@ def kinds_line(kinds: Mapping[str, int]) -> str:
 
 
 def coverage_lines(
-    listed: Sequence[str], entries: Mapping[str, Entry], coverage: Mapping[str, Coverage]
+    listed: Sequence[str], entries: Mapping[str, RecordEntry], coverage: Mapping[str, Coverage]
 ) -> Iterator[str]:
     """Yield the totals, and the paper's."""
     median, largest, name = count_lines()

@@ -44,6 +44,6 @@ EXPLANATIONS = (
     Explanation(
         "_backward_Pooling",
         r"inputs \(whole, dimension \d, whole\)",
-        "the first of several maxima gets the gradient, and each part would have its own first; the numbers in the case are distinct",
+        "among equal maxima the earliest gets the gradient, in the whole and in each part; the numbers in the case are distinct",
     ),
 )

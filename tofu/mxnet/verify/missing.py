@@ -12,7 +12,7 @@ import numpy as np
 from tdl_ops.mxnet import DESCRIPTIONS
 from tdl_ops.mxnet.case import Case
 from tofu.mxnet.verify.kernels import KERNEL_ERRORS
-from tofu.mxnet.verify.nodes import Node, execute_training_graph, run_with_forward, write_attributes
+from tofu.mxnet.verify.nodes import VerifiedNode, execute_training_graph, run_with_forward, write_attributes
 from tofu.mxnet.verify.operators import analyse_node
 from tofu.verification.cuts import Cut, Geometry, Role, find_cut, list_geometries
 from tofu.verification.kernel import Array, Shape
@@ -23,7 +23,7 @@ from tofu.verification.split import SplitError, relative_error
 from tofu.verification.windows import list_window_geometries
 
 
-def try_geometry(node: Node, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
+def try_geometry(node: VerifiedNode, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
     """Return how the outputs `asked` for are combined, if they can be and each part computes less than the whole."""
     input_roles = [role for role in node.input_roles if role is not None]
     output_roles = [role for role in node.output_roles if role is not None]
@@ -37,7 +37,7 @@ def try_geometry(node: Node, geometry: Geometry, asked: Sequence[bool]) -> Cut |
     return find_cut(geometry, node.outputs, (input_roles, output_roles), asked, run_part)
 
 
-def _run_part(node: Node, geometry: Geometry, split: int, part: int) -> list[Array]:
+def _run_part(node: VerifiedNode, geometry: Geometry, split: int, part: int) -> list[Array]:
     def cut(arrays: Sequence[Array], roles: Sequence[Role | None]) -> list[Array]:
         pairs = zip(arrays, roles, strict=True)
         return [geometry.cut(array, role, split, part) for array, role in pairs if role is not None]
@@ -55,7 +55,7 @@ def _run_part(node: Node, geometry: Geometry, split: int, part: int) -> list[Arr
 
 
 def _check_saved(
-    node: Node,
+    node: VerifiedNode,
     forward_inputs: Sequence[Array],
     attributes: Mapping[str, str],
     inputs: Sequence[Array],
@@ -68,8 +68,8 @@ def _check_saved(
             raise SplitError(f"input {position} differs from the value that the forward operator saves on a part")
 
 
-Try = Callable[[Node, Geometry, Sequence[bool]], Cut | None]
-Windowed = Callable[[Node, Collection[int], Collection[int], bool], list[Geometry]]
+Try = Callable[[VerifiedNode, Geometry, Sequence[bool]], Cut | None]
+Windowed = Callable[[VerifiedNode, Collection[int], Collection[int], bool], list[Geometry]]
 
 
 def find_missing(
@@ -91,7 +91,7 @@ def find_missing(
     return tuple(Missing(node.op, cut) for node in nodes for cut in _find_missing_cuts(node, geometries, run))
 
 
-def _find_missing_cuts(node: Node, geometries: Sequence[Geometry], run: Try) -> list[Cut]:
+def _find_missing_cuts(node: VerifiedNode, geometries: Sequence[Geometry], run: Try) -> list[Cut]:
     description = DESCRIPTIONS.get(node.op)
     if description is None or None in (*node.input_roles, *node.output_roles):
         return []  # an intermediate node of the gradient: its tensors are no input, output or gradient of the operator

@@ -38,7 +38,7 @@ class Gradient:
         True if both must be split in the same way.
     """
 
-    forward: Node
+    forward: VerifiedNode
     wrt: tuple[int, ...]
     outputs: tuple[int, ...]
     heads: tuple[int | None, ...]
@@ -48,7 +48,7 @@ class Gradient:
 
 
 @dataclass(frozen=True)
-class Node:
+class VerifiedNode:
     """Operator of the training graph with whole inputs and outputs.
 
     Attributes
@@ -137,7 +137,7 @@ def write_attributes(values: Mapping[str, Any]) -> dict[str, str]:
 
 def execute_training_graph(
     op: str, attributes: Mapping[str, str], inputs: Sequence[Array], wrt: Sequence[int] | None, seed: int
-) -> list[Node]:
+) -> list[VerifiedNode]:
     """Run `op` and the operators of its gradient with respect to the inputs `wrt` (by default all but states).
 
     Head gradients are random numbers drawn with `seed`.
@@ -204,8 +204,8 @@ class _Execution:
                 )
         return roles
 
-    def run(self) -> list[Node]:
-        forward: dict[int, Node] = {}
+    def run(self) -> list[VerifiedNode]:
+        forward: dict[int, VerifiedNode] = {}
         executed = []
         for node in self.nodes:
             if node["op"] == "null":
@@ -219,7 +219,7 @@ class _Execution:
             executed.append(done)
         return executed
 
-    def _run_node(self, node: dict[str, Any], inputs: Sequence[Array], forward: Node | None) -> Node:
+    def _run_node(self, node: dict[str, Any], inputs: Sequence[Array], forward: VerifiedNode | None) -> VerifiedNode:
         first, count = node["entry"], node["num_outputs"]
         shapes = [tuple(self.shapes[first + output]) for output in range(count)]
         codes = [self.dtypes[first + output] for output in range(count)]
@@ -235,7 +235,7 @@ class _Execution:
             try:
                 outputs, after = run_kernel(*common, shapes, dtypes)
                 left = find_left(outputs, run_kernel(*common, shapes, dtypes, pattern=1)[0])
-                return Node(*common, tuple(outputs), left, tuple(after), mutated, *roles)
+                return VerifiedNode(*common, tuple(outputs), left, tuple(after), mutated, *roles)
             except mx.MXNetError:
                 if forward is None:
                     raise
@@ -248,18 +248,18 @@ class _Execution:
         is_repeated = all(first.tobytes() == second.tobytes() for first, second in zip(outputs, again, strict=True))
         reused = () if is_repeated or _keeps_state(forward) else tuple(gradient.saved)
         left = find_left(outputs, others)
-        return Node(*common, tuple(outputs), left, tuple(inputs), mutated, *roles, gradient, reused)
+        return VerifiedNode(*common, tuple(outputs), left, tuple(inputs), mutated, *roles, gradient, reused)
 
     def _needs_forward(self, node: dict[str, Any]) -> bool:
         wanted = {output for owner, output in self.gradients if owner == node["id"]}
         return shares_state(node["op"]) or len(wanted) < node["num_outputs"]
 
-    def _find_gradient(self, node: dict[str, Any], forward: Node) -> Gradient:
+    def _find_gradient(self, node: dict[str, Any], forward: VerifiedNode) -> Gradient:
         wanted = [
             (n, output) for n, (owner, output) in zip(self.wrt, self.gradients, strict=True) if owner == node["id"]
         ]
         sources = {tuple(entry[:2]): position for position, entry in enumerate(node["inputs"])}
-        by_name = {other["name"]: other["id"] for other in self.nodes}
+        by_name = {named["name"]: named["id"] for named in self.nodes}
         heads = [sources.get((by_name.get(name_head_gradient(n), -1), 0)) for n in range(len(self.heads))]
         of_forward = node["control_deps"][0]
         saved = {position: entry[1] for position, entry in enumerate(node["inputs"]) if entry[0] == of_forward}
@@ -270,7 +270,7 @@ class _Execution:
         return Gradient(forward, tuple(n for n, _ in wanted), outputs, tuple(heads), saved, given, shares)
 
 
-def _keeps_state(forward: Node) -> bool:
+def _keeps_state(forward: VerifiedNode) -> bool:
     """Return True if an operator has state besides its outputs, so that its gradient may differ the second time."""
     return bool(forward.mutated) or bool(_mxnet.operator_info(forward.op)["is_random"])
 

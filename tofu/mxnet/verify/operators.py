@@ -12,7 +12,7 @@ from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.analysis import OperatorAccess, analyse
 from tofu.errors import TofuError, UnsupportedError
 from tofu.mxnet.verify.kernels import KERNEL_ERRORS
-from tofu.mxnet.verify.nodes import Node, execute_training_graph, run_with_forward
+from tofu.mxnet.verify.nodes import VerifiedNode, execute_training_graph, run_with_forward
 from tofu.mxnet.verify.whole import compare_whole
 from tofu.tdl import Description, trace
 from tofu.tdl.expression import OpaqueElement, Position
@@ -88,7 +88,7 @@ def verify_operator(
 
 
 class _Verification:
-    def __init__(self, node: Node, parts: Sequence[int], relation: Relation | None, tolerance: float) -> None:
+    def __init__(self, node: VerifiedNode, parts: Sequence[int], relation: Relation | None, tolerance: float) -> None:
         self.node = node
         self.precision = find_precision(array.dtype.name for array in (*node.inputs, *node.outputs))
         self.tolerance = max(tolerance, self.precision)
@@ -257,13 +257,13 @@ class _Verification:
                 )
 
 
-def analyse_node(description: Description, node: Node) -> OperatorAccess:
+def analyse_node(description: Description, node: VerifiedNode) -> OperatorAccess:
     """Return the strategies of a node by its description."""
     inputs = [array.shape for array in node.inputs]
     return analyse(description, node.attributes, inputs, [array.shape for array in node.outputs])
 
 
-def _trace(description: Description, node: Node) -> Trace:
+def _trace(description: Description, node: VerifiedNode) -> Trace:
     shapes = [output.shape for output in node.outputs]
     inputs = [array.shape for array in node.inputs]
     return trace(description, node.attributes, inputs, [len(shape) for shape in shapes], shapes)
@@ -275,7 +275,7 @@ def _is_opaque(traced: Trace) -> bool:
 
 
 def _local_attributes(
-    node: Node,
+    node: VerifiedNode,
     access: OperatorAccess,
     axis: int,
     part: Range,

@@ -36,7 +36,7 @@ NEVER_GIVEN = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1}
 
 
 @dataclass(frozen=True)
-class Entry:
+class RecordEntry:
     """Record of one operator.
 
     Attributes
@@ -81,7 +81,7 @@ class Entry:
         return self.compared != str(Compared.NOTHING) and not self.missed
 
 
-def read_record(path: Path = RECORD) -> dict[str, Entry]:
+def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
     """Return the valid entries by operator. Installations have no record, and so no entries."""
     if not path.exists():
         return {}
@@ -89,13 +89,13 @@ def read_record(path: Path = RECORD) -> dict[str, Entry]:
     return {name: entry for name, entry in entries.items() if entry is not None and _is_current(name, entry)}
 
 
-def write_record(entries: Mapping[str, Entry], path: Path = RECORD) -> None:
+def write_record(entries: Mapping[str, RecordEntry], path: Path = RECORD) -> None:
     """Write one line per operator, by name, so that diffs are readable."""
     lines = (f" {json.dumps(name)}: {json.dumps(asdict(entry))}" for name, entry in sorted(entries.items()))
     write_atomically(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def make_entries(results: Iterable[CaseResult]) -> dict[str, Entry]:
+def make_entries(results: Iterable[CaseResult]) -> dict[str, RecordEntry]:
     """Return the entries of all operators in `results`, except those with a problem anywhere."""
     nodes: dict[str, list[tuple[NodeReport, int]]] = defaultdict(list)
     broken: set[str] = set()
@@ -106,7 +106,7 @@ def make_entries(results: Iterable[CaseResult]) -> dict[str, Entry]:
     return {name: _make_entry(name, reports) for name, reports in nodes.items() if name not in broken}
 
 
-def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> Entry:
+def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> RecordEntry:
     nodes = [node for node, _ in reports]
     combine = [(s.axis, s.combine) for node in nodes for s in node.strategies if s.cells]
     cells = Counter[Compared]()
@@ -115,7 +115,7 @@ def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> Entry:
     asked = {n for node in nodes for n in node.outputs} - {NEVER_GIVEN.get(op)}
     found = {n for node in nodes for n in node.compared_outputs}
     kinds = [node.kind for node in nodes if node.kind is not Compared.NOTHING]
-    return Entry(
+    return RecordEntry(
         digest=digest_of(op),
         kernels=digest_of_kernels(op),
         axes=tuple(dict.fromkeys(axis for axis, _ in combine)),
@@ -136,13 +136,13 @@ def _find_weakest(kinds: Sequence[Compared]) -> Compared:
     return max(written or kinds, default=Compared.NOTHING)
 
 
-def _read_entry(fields: Mapping[str, object]) -> Entry | None:
-    if fields.keys() != {field.name for field in dataclass_fields(Entry)}:
+def _read_entry(fields: Mapping[str, object]) -> RecordEntry | None:
+    if fields.keys() != {field.name for field in dataclass_fields(RecordEntry)}:
         return None
-    return Entry(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})  # type: ignore[arg-type]
+    return RecordEntry(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})  # type: ignore[arg-type]
 
 
-def _is_current(op: str, entry: Entry) -> bool:
+def _is_current(op: str, entry: RecordEntry) -> bool:
     kernels = digest_of_kernels(op)
     return entry.digest == digest_of(op) and kernels in ("", entry.kernels)
 

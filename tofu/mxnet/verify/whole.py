@@ -9,7 +9,7 @@ import numpy as np
 
 from tofu.analysis import OperatorAccess
 from tofu.errors import TofuError
-from tofu.mxnet.verify.nodes import Node
+from tofu.mxnet.verify.nodes import VerifiedNode
 from tofu.tdl import Description, interpret
 from tofu.tdl.interpreter import TooManyPointsError
 from tofu.tdl.tracing import Trace
@@ -41,7 +41,7 @@ class WholeComparison:
 
 
 def compare_whole(
-    node: Node,
+    node: VerifiedNode,
     description: Description,
     access: OperatorAccess,
     traced: Trace,
@@ -63,7 +63,9 @@ def compare_whole(
     return found.with_more([*_check_written(node, written), *more.problems], more.compared)
 
 
-def _compare_numbers(node: Node, description: Description, numbers: Sequence[int], tolerance: float) -> WholeComparison:
+def _compare_numbers(
+    node: VerifiedNode, description: Description, numbers: Sequence[int], tolerance: float
+) -> WholeComparison:
     try:
         expected = interpret(description, node.attributes, node.inputs, [output.shape for output in node.outputs])
     except TooManyPointsError:
@@ -79,7 +81,7 @@ def _compare_numbers(node: Node, description: Description, numbers: Sequence[int
 
 
 def _compare_relation(
-    node: Node, relation: Relation, expected: Sequence[Array | None], numbers: Sequence[int], tolerance: float
+    node: VerifiedNode, relation: Relation, expected: Sequence[Array | None], numbers: Sequence[int], tolerance: float
 ) -> WholeComparison:
     result = WholeComparison(None, "a relation between all that it reads and writes")
     off = find_mismatches(expected, node.outputs, tolerance)
@@ -94,7 +96,7 @@ def _compare_relation(
     )
 
 
-def _check_unwritten(node: Node, numbers: Sequence[int]) -> tuple[list[str], list[Comparison]]:
+def _check_unwritten(node: VerifiedNode, numbers: Sequence[int]) -> tuple[list[str], list[Comparison]]:
     counts = {n: find_overwritten(node.outputs[n], node.left[n]) for n in numbers}
     problems = [
         f"output {n} is called unwritten, but the kernel writes {count} of its {node.outputs[n].size} elements"
@@ -104,7 +106,7 @@ def _check_unwritten(node: Node, numbers: Sequence[int]) -> tuple[list[str], lis
     return problems, [Comparison(n, Compared.UNWRITTEN, node.outputs[n].size) for n in numbers]
 
 
-def _check_written(node: Node, numbers: Sequence[int]) -> list[str]:
+def _check_written(node: VerifiedNode, numbers: Sequence[int]) -> list[str]:
     counts = {n: int(node.left[n].sum()) for n in numbers}
     return [
         f"output {n}: the kernel does not write {count} of {node.outputs[n].size} elements"

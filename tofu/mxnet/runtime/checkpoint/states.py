@@ -58,7 +58,7 @@ def load_states(path: str | os.PathLike[str], own: Collection[type]) -> tuple[An
             if seal is None:
                 _scan(file, size)
                 file.seek(0)
-            content = _Reader(file, own).load()
+            content = _StatesReader(file, own).load()
             if file.tell() != (size if seal is None else seal.end):
                 raise ValueError("something else follows")
         except Exception as error:  # a damaged pickle can raise anything
@@ -78,7 +78,7 @@ def _scan(file: IO[bytes], size: int) -> None:
         raise ValueError("something else follows")
 
 
-class _Reader(pickle.Unpickler):
+class _StatesReader(pickle.Unpickler):
     """Unpickler that allows the classes above, MXNet's optimizers, and the modules of the classes `own`."""
 
     def __init__(self, file: IO[bytes], own: Collection[type]) -> None:

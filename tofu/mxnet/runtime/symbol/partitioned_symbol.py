@@ -151,7 +151,7 @@ class PartitionedSymbol(DerivedSymbols):
         seed
             Seed of the random numbers.
         **shapes
-            Shapes of the inputs; by default those of the plan.
+            Shapes of the inputs; by default the plan's.
 
         Examples
         --------

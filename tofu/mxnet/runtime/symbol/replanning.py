@@ -51,7 +51,7 @@ class Replanner:
         shapes, types
             Shapes of the inputs, and everything else that a partition depends on.
         settings
-            The user's options. Their plan is used if there is no other; if no plan fits, one is searched.
+            The user's options. Without another plan, their plan is used; if no plan fits, one is searched.
         compile_with
             Makes the partition for these shapes.
         present

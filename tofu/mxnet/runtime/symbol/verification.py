@@ -149,7 +149,7 @@ def _check(split: Any, model: Any, given: Mapping[str, Any], dtype: str | None) 
     if split.settings.workers == 1:
         raise PlanError("With ngpus=1 the model stays as it is: there is nothing to compare. Give ngpus=2 or more.")
     if dtype is not None and dtype not in TYPES:
-        raise TofuError(f"dtype= is one of {', '.join(TYPES)}, or left out, not {dtype!r}.")
+        raise TofuError(f"dtype= must be one of {', '.join(TYPES)}, or left out, not {dtype!r}.")
     names = model.list_arguments() + model.list_auxiliary_states()
     raise_together(
         TofuError,

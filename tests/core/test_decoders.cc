@@ -1,11 +1,9 @@
 /*!
- * \file fuzz_decoders.cc
- * \brief Broken programs and texts of fetches, under AddressSanitizer: decoders return valid values
- * or throw std::invalid_argument.
+ * \file test_decoders.cc
+ * \brief Programs survive encoding. From broken programs and texts of fetches, under
+ * AddressSanitizer, decoders return valid values or throw std::invalid_argument.
  *
- * Not one of the tests: `python -m tests.campaigns.fuzz_native` builds and runs it for a while.
- * With clang it is a target of libFuzzer as it stands: clang++ -fsanitize=fuzzer,address
- * -DTOFU_LIBFUZZER.
+ *     test_decoders SECONDS      goes on for so long, one second by default
  */
 #include <chrono>
 #include <cstdlib>
@@ -27,8 +25,8 @@ using tofu_test::Random;
 void TryProgram(const std::vector<int64_t>& data) {
   try {
     const tofu::Program program = tofu::DecodeProgram(data.data(), data.size());
-    if (tofu::EncodeProgram(program) != data) std::abort();
-    if (tofu::MakeProgramTables(program).node_id.size() != program.nodes.size()) std::abort();
+    CHECK(tofu::EncodeProgram(program) == data);
+    CHECK(tofu::MakeProgramTables(program).node_id.size() == program.nodes.size());
   } catch (const std::invalid_argument&) {
   }
 }
@@ -41,46 +39,50 @@ void TryText(const std::string& text) {
     for (const Piece& piece : pieces) {
       for (size_t d = 0; d < shape.size(); ++d) {
         const tofu::Interval& interval = piece.box[d];
-        if (interval.begin < 0 || interval.end < interval.begin || interval.end > shape[d])
-          std::abort();
+        CHECK(0 <= interval.begin && interval.begin <= interval.end && interval.end <= shape[d]);
       }
     }
     const std::string written = tofu::WritePieces(pieces);
-    if (tofu::WritePieces(tofu::ParsePieces(written, shape, 3)) != written) std::abort();
+    CHECK(tofu::WritePieces(tofu::ParsePieces(written, shape, 3)) == written);
   } catch (const std::invalid_argument&) {
   }
 }
 
-}  // namespace
-
-#ifdef TOFU_LIBFUZZER
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  std::vector<int64_t> words(size / sizeof(int64_t));
-  if (!words.empty()) std::memcpy(words.data(), data, words.size() * sizeof(int64_t));
-  TryProgram(words);
-  TryText(std::string(reinterpret_cast<const char*>(data), size));
-  return 0;
-}
-
-#else
-
-namespace {
-
-std::vector<int64_t> GoodProgram(Random* random) {
+tofu::Program DrawProgram(Random* random) {
   tofu::Program program;
   program.num_workers = random->Draw(1, 4);
   program.nodes.resize(random->Draw(1, 5));
   for (tofu::ProgramNode& node : program.nodes) {
     node.kind = static_cast<tofu::NodeKind>(random->Draw(0, 2));
+    node.id = random->Draw(0, 100);
+    node.worker = random->Draw(0, 3);
+    node.phase = random->Draw(0, 2);
+    node.set_fill(static_cast<double>(random->Draw(-3, 3)) / 4);
     node.shapes = {{6, 4}};
-    node.begins = {{0, 0}};
+    node.begins = {{0, random->Draw(-2, 2)}};
     node.inputs.resize(random->Draw(0, 3));
     node.pieces.resize(random->Draw(0, 2));
     for (Piece& piece : node.pieces) piece = {{{0, 6}, {0, 4}}, {{0, {0, 0}}, {1, {0, 2}}}};
   }
   program.outputs.resize(random->Draw(0, 3));
-  return tofu::EncodeProgram(program);
+  program.transit.resize(random->Draw(0, 2), {random->Draw(0, 4), 0});
+  return program;
+}
+
+/*! \brief No field is lost on the way; tests/program reads pieces and sources. */
+void CheckRoundTrip(const tofu::Program& program) {
+  const std::vector<int64_t> data = tofu::EncodeProgram(program);
+  const tofu::Program decoded = tofu::DecodeProgram(data.data(), data.size());
+  CHECK(decoded.num_workers == program.num_workers);
+  CHECK(decoded.nodes.size() == program.nodes.size());
+  CHECK(decoded.outputs == program.outputs && decoded.transit == program.transit);
+  for (size_t i = 0; i < program.nodes.size(); ++i) {
+    const tofu::ProgramNode &found = decoded.nodes[i], &node = program.nodes[i];
+    CHECK(found.kind == node.kind && found.id == node.id && found.worker == node.worker);
+    CHECK(found.phase == node.phase && found.fill_bits == node.fill_bits);
+    CHECK(found.shapes == node.shapes && found.begins == node.begins);
+    CHECK(found.inputs == node.inputs && found.pieces.size() == node.pieces.size());
+  }
 }
 
 /*! \brief Change, remove or repeat some elements. */
@@ -110,7 +112,9 @@ void Try(Random* random) {
     const int64_t bits = random->Draw(0, 62);
     return random->Draw(-1, 1) * (int64_t{1} << bits) + random->Draw(-2, 2);
   };
-  TryProgram(Break(GoodProgram(random), random, draw_word));
+  const tofu::Program program = DrawProgram(random);
+  CheckRoundTrip(program);
+  TryProgram(Break(tofu::EncodeProgram(program), random, draw_word));
   const std::string letters = "0123456789,;:@+-x \n99";
   const auto draw_letter = [&] { return letters[random->Draw(0, letters.size() - 1)]; };
   const std::string good =
@@ -131,7 +135,5 @@ int main(int argc, char** argv) {
     }
   }
   std::printf("%llu broken programs and texts\n", static_cast<unsigned long long>(seed));
-  return 0;
+  return tofu_test::Finish("decoders");
 }
-
-#endif
