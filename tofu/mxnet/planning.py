@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
-from math import inf
 from typing import Any
 
 from tofu.engine import Source
 from tofu.errors import InfeasibleError, PlanError, TofuError
+from tofu.graph import Graph
 from tofu.mxnet.engine import MXNET
-from tofu.mxnet.frontend.blocks import has_blocks
+from tofu.mxnet.frontend.blocks import has_blocks, name_blocks
 from tofu.mxnet.frontend.inference import check_names
-from tofu.mxnet.frontend.read_symbol import read_graph, read_training
+from tofu.mxnet.frontend.read_symbol import WRITTEN, Form, read_graph, read_training
 from tofu.mxnet.frontend.refusals import refuse_unpartitionable
 from tofu.mxnet.frontend.unrolled import has_recurrences
 from tofu.mxnet.lowerings import fill_unwritten, mend_scratch, unmerge_heads
 from tofu.mxnet.settings import find_unroll
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
+from tofu.plan import Plan
 from tofu.planning.settings import Settings
 from tofu.search.solve import Progress
 
@@ -37,8 +38,8 @@ def read_task(
     observe = observe or observe_by_environment()
     wanted = differentiated if settings.for_training else ()
 
-    def read(unrolled: bool, blocks: int) -> Source:
-        source = read_graph(symbol, shapes, dtypes, wanted, updated, unrolled, blocks)
+    def read(form: Form) -> Source:
+        source = read_graph(symbol, shapes, dtypes, wanted, updated, form)
         observe("read", source.graph)
         completed = mend_scratch(fill_unwritten(source.graph))
         return replace(source, graph=observe("completed", unmerge_heads(completed)))
@@ -47,49 +48,94 @@ def read_task(
         return analyse_step(source, MXNET, settings, observe)
 
     first, *others = _list_forms(symbol, settings)
-    written = read(*first)
+    written = read(first)
     given = settings.plan or settings.saved
     if given is not None:
         named = given.operators.keys()
-        known = chain([written], (read(*form) for form in others))
-        return analyse(next((form for form in known if named <= form.graph.operator_index.keys()), written))
-    forms = [form for form in (read(*form) for form in others) if _may_replace(form, written, settings)]
-    return _choose_form(analyse(written), map(analyse, forms)) if forms else analyse(written)
+        known = chain([written], map(read, others))
+        return analyse(next((source for source in known if named <= source.graph.operator_index.keys()), written))
+    sources = [(form, read(form)) for form in others]
+    differing = [(form, source) for form, source in sources if _list_operators(source) != _list_operators(written)]
+    if not differing:
+        return analyse(written)
+    return _choose_form(analyse(written), differing, read, analyse)
 
 
-def _list_forms(symbol: Any, settings: Settings) -> list[tuple[bool, int]]:
+def _list_forms(symbol: Any, settings: Settings) -> list[Form]:
     """Return the forms in which a symbol may be planned, the first as it is written.
 
-    RNN operators may be unrolled, and operators along a dimension computed in blocks, one for each worker.
+    RNN operators may be unrolled, and operators along a dimension computed in blocks, one for each worker. A plan shows
+    which ones are; those with a hint are whole.
     """
     unroll = find_unroll(settings) if has_recurrences(symbol) else "never"
     unrolled = {"never": (False,), "always": (True,), "cheaper": (False, True)}[unroll]
-    return [(form, blocks) for blocks in ((1, settings.workers) if has_blocks(symbol) else (1,)) for form in unrolled]
+    given, hints = settings.plan or settings.saved, settings.hints or {}
+
+    def divides(name: str) -> bool:
+        return name not in hints if given is None else name_blocks(name) in given.operators
+
+    whole = [Form(cells) for cells in unrolled]
+    return [*whole, *(replace(form, blocks=settings.workers, divides=divides) for form in whole if has_blocks(symbol))]
 
 
-def _may_replace(form: Source, written: Source, settings: Settings) -> bool:
-    """Return True for a form unlike the written one, in which every operator with a hint is as it is written."""
-    ours, theirs = ({operator.name: operator.op for operator in one.graph.operators} for one in (form, written))
-    return ours != theirs and all(name not in theirs or ours.get(name) == theirs[name] for name in settings.hints or {})
+def _list_operators(source: Source) -> list[tuple[str, str]]:
+    return [(operator.name, operator.op) for operator in source.graph.operators]
 
 
-def _choose_form(written: Task, others: Iterable[Task]) -> Task:
-    """Return the form whose plan has the least communication; of equal forms the first."""
-    forms = [(written, _measure_communication(written))]
-    if forms[0][1] != 0:
-        forms += [(task, _measure_communication(task)) for task in others]
-    failed = [moved for _, moved in forms if not isinstance(moved, int)]
-    if len(failed) == len(forms):
-        raise failed[0]
-    return min(forms, key=lambda form: form[1] if isinstance(form[1], int) else inf)[0]
+def _choose_form(
+    written: Task,
+    others: Iterable[tuple[Form, Source]],
+    read: Callable[[Form], Source],
+    analyse: Callable[[Source], Task],
+) -> Task:
+    """Return the form whose plan has the least communication; of equal forms the first.
+
+    Operators in blocks that the plan does not use are left whole.
+    """
+    chosen, form, plan = written, WRITTEN, _plan_form(written)
+    if isinstance(plan, Plan) and plan.communication_bytes == 0:
+        return written
+    for other, source in others:
+        task = analyse(source)
+        found = _plan_form(task)
+        if _is_better(found, plan):
+            chosen, form, plan = task, other, found
+    if isinstance(plan, TofuError):
+        raise plan
+    if idle := _find_idle(written.source.graph, chosen.source.graph, plan):
+        narrow = replace(form, divides=lambda name: form.divides(name) and name not in idle)
+        narrowed = analyse(read(narrow))
+        return chosen if _is_better(plan, _plan_form(narrowed)) else narrowed
+    return chosen
 
 
-def _measure_communication(task: Task) -> int | TofuError:
-    """Return the communication of the form's plan in bytes, or the error if it has none (few samples, hints for the other form)."""
+def _plan_form(task: Task) -> Plan | TofuError:
+    """Return the form's plan, or the error if it has none (few samples, hints for the other form)."""
     try:
-        return plan_task(task).plan.communication_bytes
+        return plan_task(task).plan
     except (InfeasibleError, PlanError) as error:
         return error
+
+
+def _is_better(found: Plan | TofuError, other: Plan | TofuError) -> bool:
+    if not isinstance(found, Plan):
+        return False
+    return not isinstance(other, Plan) or found.communication_bytes < other.communication_bytes
+
+
+def _find_idle(written: Graph, divided: Graph, plan: Plan) -> set[str]:
+    """Return the operators whose blocks are not split by the plan."""
+    idle = set()
+    for operator in written.operators:
+        name = name_blocks(operator.name)
+        if name not in divided.operator_index or name in written.operator_index:
+            continue
+        apart = divided.tensors[divided.operators[divided.operator_index[name]].outputs[0]]
+        extents = zip(apart.shape, written.tensors[operator.inputs[0]].shape, strict=False)
+        axis = next((d for d, (block, whole) in enumerate(extents) if block != whole), None)
+        if axis is not None and axis not in plan.tensors[apart.name]:
+            idle.add(operator.name)
+    return idle
 
 
 def read_trained(

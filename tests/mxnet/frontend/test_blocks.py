@@ -8,6 +8,7 @@ import tofu
 from tests.equality.comparison import compare_split
 from tests.models.plain import PlainModel
 from tofu.mxnet.compare import run_step
+from tofu.mxnet.frontend.blocks import name_blocks
 from tofu.plan import Plan
 
 S = mx.sym
@@ -174,6 +175,19 @@ def test_plans_belong_to_their_form():
     for plan in (written, blocks):
         again = tofu.partition(scores(), 2, plan=Plan.from_json(plan.to_json()), x=shape).plan
         assert (again.operators, again.communication_bytes) == (plan.operators, plan.communication_bytes)
+
+
+def test_only_operators_that_gain_are_in_blocks():
+    x, y = S.Variable("x"), S.Variable("y")
+    net = S.Group(
+        [S.argmax(x, axis=0, name="best"), S.argmax(y, axis=0, name="other"), S.cumsum(x, axis=0, name="sums")]
+    )
+    shapes = {"x": (LENGTH, LINES), "y": (LENGTH, 4)}
+    for hints, divided in (({"x": 0, "y": 1}, ["best", "sums"]), ({"x": 0, "y": 1, "sums": "i1"}, ["best"])):
+        plan = tofu.partition(net, 2, hints=hints, cache=False, **shapes).plan
+        assert [name for name in ("best", "other", "sums") if name_blocks(name) in plan.operators] == divided
+        again = tofu.partition(net, 2, plan=Plan.from_json(plan.to_json()), **shapes).plan
+        assert again.operators == plan.operators
 
 
 def test_operators_of_one_name_keep_their_shapes():

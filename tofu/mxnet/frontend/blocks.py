@@ -6,7 +6,7 @@ workers exchange the elements that they lack.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
@@ -32,28 +32,36 @@ def has_blocks(symbol: Any) -> bool:
     return any(f'"op": "{op}"' in text for op in (*BLOCKED, ROLL))
 
 
-def divide_into_blocks(symbol: Any, shapes: Shapes, types: Mapping[str, int], workers: int) -> Any:
+def name_blocks(name: str) -> str:
+    """Return the name of the operator that divides the operand, for the name of an operator in blocks."""
+    return f"{name}_reshape0"
+
+
+def divide_into_blocks(
+    symbol: Any, shapes: Shapes, types: Mapping[str, int], workers: int, divides: Callable[[str], bool]
+) -> Any:
     """Return the symbol with operators along a dimension in blocks. `shapes` and `types` describe all variables.
 
-    The last operator of each keeps the name of the operator that it replaces.
+    Operators whose names `divides` refuses stay whole. The last operator of the blocks has the name of the operator.
     """
 
-    def find_blocked(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
-        blocked = _Blocked.read(node, operands[0], shape, workers)
-        if blocked is None:
+    def find(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
+        if not divides(node["name"]):
             return None
         with mx.name.Prefix(f"{node['name']}_"):
-            return blocked.build(mx.sym.Variable("0"))
+            if node["op"] == ROLL:
+                return _slice(node, shape)
+            blocked = _Blocked.read(node, operands[0], shape, workers)
+            return None if blocked is None else blocked.build(mx.sym.Variable("0"))
 
-    find = {**dict.fromkeys(BLOCKED, find_blocked), ROLL: _find_slices}
-    return rewrite_operators(symbol, shapes, types, find, keeps_names=True)
+    return rewrite_operators(symbol, shapes, types, dict.fromkeys((*BLOCKED, ROLL), find), keeps_names=True)
 
 
 def _read_attributes(node: Mapping[str, Any]) -> dict[str, Any]:
     return {name: parse_attribute(text) for name, text in node.get("attrs", {}).items()}
 
 
-def _find_slices(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
+def _slice(node: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
     """Return a roll as slices in another order, or None if nothing moves. Without an axis, the operand is flat."""
     attributes = _read_attributes(node)
     axes, shifts = (_as_tuple(attributes.get(name)) for name in ("axis", "shift"))
@@ -62,13 +70,12 @@ def _find_slices(node: Mapping[str, Any], operands: Sequence[Operand], shape: tu
     moves = [(axis % len(rolled), shift % rolled[axis]) for axis, shift in zip(axes or (0,), shifts, strict=True)]
     if not any(shift for _, shift in moves):
         return None
-    with mx.name.Prefix(f"{node['name']}_"):
-        result = mx.sym.reshape(mx.sym.Variable("0"), shape=rolled)
-        for axis, shift in moves:
-            begin = rolled[axis] - shift
-            ends = [mx.sym.slice_axis(result, axis=axis, begin=b, end=e) for b, e in ((begin, None), (0, begin))]
-            result = mx.sym.concat(*ends, dim=axis) if shift else result
-        return mx.sym.reshape(result, shape=shape)
+    result = mx.sym.reshape(mx.sym.Variable("0"), shape=rolled)
+    for axis, shift in moves:
+        begin = rolled[axis] - shift
+        ends = [mx.sym.slice_axis(result, axis=axis, begin=b, end=e) for b, e in ((begin, None), (0, begin))]
+        result = mx.sym.concat(*ends, dim=axis) if shift else result
+    return mx.sym.reshape(result, shape=shape)
 
 
 def _as_tuple(given: Any) -> tuple[int, ...]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -31,6 +32,28 @@ from tofu.mxnet.frontend.unrolled import unroll_recurrences
 
 GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 """Operators by which NNVM adds the gradients of several readers, in their order."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """Form of a symbol in which it is planned.
+
+    Attributes
+    ----------
+    unrolled
+        True for RNN operators as the cells that they compute.
+    blocks
+        The number of workers for which operators along a dimension, such as cumsum, are computed in blocks.
+    divides
+        Returns True for the name of an operator that may be computed in blocks.
+    """
+
+    unrolled: bool = False
+    blocks: int = 1
+    divides: Callable[[str], bool] = lambda name: True
+
+
+WRITTEN = Form()
 
 
 def infer_operator_shapes(
@@ -59,8 +82,7 @@ def read_graph(
     dtypes: Mapping[str, Any] | None = None,
     differentiated: Collection[str] = (),
     updated: Collection[str] = (),
-    unrolled: bool = False,
-    blocks: int = 1,
+    form: Form = WRITTEN,
 ) -> Source:
     """Build the training graph of `symbol` and read it.
 
@@ -76,10 +98,8 @@ def read_graph(
         Names of the arguments whose gradients are wanted; none for inference.
     updated
         Names of those among them that an optimizer updates.
-    unrolled
-        True to read RNN operators as the cells that they compute.
-    blocks
-        Number of workers whose blocks operators along a dimension are read as, such as cumsum; 1 leaves them whole.
+    form
+        The form in which the symbol is read.
 
     Raises
     ------
@@ -89,10 +109,10 @@ def read_graph(
     check_names(symbol, shapes, differentiated)
     symbol = in_plain_form(symbol)
     known_shapes, known_dtypes = infer_arguments(symbol, shapes, dtypes or {})
-    if unrolled:
+    if form.unrolled:
         symbol = unroll_recurrences(symbol, known_shapes, known_dtypes)
-    if blocks > 1:
-        symbol = divide_into_blocks(symbol, known_shapes, known_dtypes, blocks)
+    if form.blocks > 1:
+        symbol = divide_into_blocks(symbol, known_shapes, known_dtypes, form.blocks, form.divides)
     wanted = [name for name in symbol.list_arguments() if name in set(differentiated)]
     symbol, training = _differentiate(symbol, wanted)
     given = find_data(symbol, shapes, find_labels(symbol))
