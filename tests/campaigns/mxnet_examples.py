@@ -36,8 +36,9 @@ Models of MXNet's folder `example/`, built by its own code. The table compares s
 of an output, a gradient or a state, in one training step and in inference, relative to the largest number of the tensor. The last column is
 the error that a rounding of the inputs causes on one device, at least 1e-10.
 
-- MXNet has some operators in float32 only. In float64 models [they compute between casts](verify-model.md#which-differences-count-as-rounding): LRN in
-  AlexNet, Crop in the FCNs and in a generator, CTCLoss and SoftmaxActivation.
+- MXNet has some operators in float32 only. In float64 models
+  [they compute between casts](verify-model.md#which-differences-count-as-rounding): LRN in AlexNet, Crop in the FCNs and in a generator,
+  CTCLoss and SoftmaxActivation.
 - Detectors have more such operators, and choose among boxes with nearly equal scores. Their comparison finds large errors only.
 - InstanceNorm adds in float32, so lips is compared in float32, as are the capsules.
 - In float32 (`verify-model --dtype float32`), AlexNet on one device is itself wrong, by 3.4e-5 in conv2_bias: oneDNN's gradient of LRN
