@@ -1,4 +1,4 @@
-"""`python -m tofu frontier`: communication against memory of each worker."""
+"""`python -m tofu frontier`: list the plans of a model that trade communication for memory."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ INSTEAD = (
 @click.option("--plot", type=OUTPUT, help="Draw the frontier to this file (.png, .svg).")
 @click.option("--csv", "csv_path", type=OUTPUT, help="Write the frontier to this CSV file.")
 def frontier(request: Any, plot: Path | None, csv_path: Path | None) -> None:
-    """Trade communication of MODEL against memory.
+    """List plans of MODEL that trade communication for memory.
 
-    Prints plans from everything split to data parallelism, with the memory of each worker.
+    The first plan splits every tensor and needs the least memory. Later plans replicate more tensors, which needs
+    more memory and saves communication; data parallelism replicates all parameters. Prints the communication and
+    the memory of each worker.
 
-    tofu.partition(..., memory_limit="12GB") uses the plan that fits; --memory-limit shows which row it is. --plan
-    adds a plan to the comparison.
+    --memory-limit prints which row tofu.partition(..., memory_limit="12GB") would use. --plan adds the plan in a
+    file.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`python -m tofu simulate`, `advise` and `calibrate`: predicted time of a training step, and advice on devices."""
+"""`python -m tofu simulate`, `advise` and `calibrate`: predict the time of a training step, and recommend devices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tofu.simulation.simulate import simulate_one_device, simulate_partition
 
 
 def _read_machine(_context: click.Context, _option: click.Parameter, given: str | None) -> Machine:
-    """Return the machine, before the model is read. Raises TofuError for a missing or unknown one."""
+    """Return the machine of `--machine`. Raises TofuError if it is missing or unknown."""
     if given is None:
         raise TofuError(f"--machine is missing: the machine to simulate, for example --machine 8xH100. {list_known()}")
     return read_machine(given)
@@ -30,14 +30,14 @@ takes_machine = click.option(
     "--machine",
     callback=_read_machine,
     metavar="NAME|FILE",
-    help=f"One of {', '.join(list_machines())}, or a file written by `python -m tofu calibrate`.",
+    help=f"Machine to simulate: {', '.join(list_machines())}, or a file that `python -m tofu calibrate` wrote.",
 )
 takes_states = click.option(
     "--states",
     type=click.IntRange(0),
     default=None,
     show_default="1",
-    help="MXNet: tensors that the optimizer keeps for each weight (1 for a momentum, 2 for Adam).",
+    help="MXNet: number of tensors that the optimizer keeps for each weight (1 for momentum, 2 for Adam).",
 )
 
 
@@ -52,9 +52,9 @@ def simulate(
 ) -> None:
     """Predict the time of a training step on a machine.
 
-    Prints seconds, samples per second, and what workers wait for. The simulation runs the program of all workers,
-    kernel by kernel and fetch by fetch. --workers 1 simulates one device. docs/simulation.md describes the model
-    and its accuracy.
+    Prints the seconds of a step, samples per second, and what the workers wait for. The simulation goes through the
+    program of every worker: each kernel, and each transfer between workers. --workers 1 simulates one device.
+    docs/simulation.md explains the simulation and how accurate it is.
 
     \b
     Examples:
@@ -91,22 +91,24 @@ def simulate(
     multiple=True,
     type=click.IntRange(2),
     metavar="K",
-    help="Number of workers to try. May be repeated. Default: the powers of 2 that the machine has.",
+    help="Number of workers to try. May be repeated. Default: 2, 4, 8, ... up to the devices of the machine.",
 )
 @click.option(
     "--save",
     type=OUTPUT,
-    help="Write the plan of the fastest option that fits to this file, for tofu.partition(plan=...).",
+    help="Write the plan of the fastest way that fits to this file, for tofu.partition(plan=...).",
 )
 def advise(
     request: ModelRequest, machine: Machine, states: int | None, counts: tuple[int, ...], save: Path | None
 ) -> None:
     """Recommend a number of devices and a plan for MODEL.
 
-    All options on a machine are simulated, and the fastest that fits comes first: the default plan, the plan that
-    replicates as much as memory allows, data parallelism, and one device. Fewer devices are recommended if more
-    gain less than 5 %. The range of a time assumes a machine that computes 30 % faster and moves data 30 % slower
-    than its file says, and the reverse.
+    Simulates several ways to train on a machine: the default plan, the plan that replicates as much as memory
+    allows, and data parallelism, each on several numbers of devices, and one device alone. Prints them as a table,
+    the fastest that fits first. If more devices gain less than 5 %, fewer are recommended.
+
+    Each time has a range. One end assumes that the machine computes 30 % faster and moves data 30 % slower than its
+    file describes. The other end assumes the reverse.
 
     \b
     Examples:
@@ -130,14 +132,14 @@ def advise(
 
 
 DECIDED = ("workers", "plan", "topology", "memory_limit")
-"""Options of planning that `advise` chooses itself."""
+"""Planning options whose values `advise` chooses itself."""
 for decided in advise.params:
     if isinstance(decided, click.Option):
         decided.hidden = decided.name in DECIDED
 
 
 def _refuse_decided(request: ModelRequest) -> None:
-    """Raise TofuError for options that `advise` chooses itself."""
+    """Raise TofuError if the user set an option in `DECIDED`, or a hint for single rounds."""
     context = click.get_current_context()
     given = [SPELLED[name] for name in DECIDED if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     hints = request.settings.hints or {}
@@ -150,13 +152,14 @@ def _refuse_decided(request: ModelRequest) -> None:
 
 
 @click.command()
-@click.option("--output", "-o", type=OUTPUT, default="machine.json", show_default=True, help="File for the machine.")
+@click.option("--output", "-o", type=OUTPUT, default="machine.json", show_default=True, help="File to write.")
 @click.option("--name", default="this machine", show_default=True, help="Name of the machine.")
 def calibrate(output: Path, name: str) -> None:
     """Measure this machine for simulations.
 
-    This takes a minute, in which nothing else should run. Small models run with one thread, and the time of each
-    kind of kernel is fitted to its arithmetic and bytes.
+    Runs small models with one thread, and measures how the time of each kind of kernel depends on its arithmetic
+    and its bytes. This takes a minute, in which nothing else should run. Pass the file to --machine of the commands
+    simulate and advise.
 
     \b
     Example:

@@ -222,36 +222,42 @@ OPTIONS: Mapping[str, Option] = {
         lambda name: find_algorithm(name).name,
         is_of_search=True,
         choices=tuple(ALGORITHMS),
-        help="Search algorithm, or a baseline to compare with.",
+        help="Algorithm that finds the plan. exact and recursive are searches; the others are baselines to compare with.",
     ),
-    "search_seconds": Option(read_seconds, is_of_search=True, help="Effort of the exact search, in seconds."),
+    "search_seconds": Option(
+        read_seconds,
+        is_of_search=True,
+        help="Effort of the exact search, in seconds. It then returns the best plan found.",
+    ),
     "topology": Option(
         read_topology,
         Topology.to_plain,
         is_of_search=True,
         metavar="BANDWIDTHS",
-        help="Bytes per second of each level of the interconnect, from the top, separated by commas; or a JSON file with the levels.",
+        help="Bytes per second of each level of the interconnect, from the top, separated by commas; or a JSON file with the levels. "
+        "The search then minimizes seconds instead of bytes.",
     ),
     "memory_limit": Option(
         read_bytes,
         metavar="SIZE",
-        help='Memory of each worker, in bytes or like "12GB". The search finds a plan that fits.',
+        help='Memory that each worker may use, in bytes or like "12GB". The search then finds a plan that fits.',
     ),
     "replicate": Option(
         partial(_read_word, "replicate", REPLICATE, PlanError),
         is_of_search=True,
         choices=REPLICATE,
-        help="Tensors that may be replicated: small ones, or any if that saves communication; these need the memory.",
+        help='Tensors that may be replicated: "small" for those below 64 KiB, "free" for any tensor if that saves communication. '
+        "Replicated tensors need more memory.",
     ),
     "undescribed": Option(
         partial(_read_word, "undescribed", UNDESCRIBED, UnsupportedError),
         choices=UNDESCRIBED,
-        help="Treatment of operators without a description: an error, or every worker computes them whole.",
+        help="Treatment of operators that Tofu has no description of: an error, or replicated computation on every worker.",
     ),
     "on_infeasible": Option(
         partial(_read_word, "on_infeasible", ON_INFEASIBLE, UnsupportedError),
         choices=ON_INFEASIBLE,
-        help="Treatment of more workers than the model can feed: an error, or several workers compute the same.",
+        help="Treatment of a model that cannot be split over so many workers: an error, or several workers compute the same.",
     ),
 }
 
