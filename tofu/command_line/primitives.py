@@ -19,7 +19,10 @@ from tofu.report.console import make_console
 @click.argument("names", nargs=-1, metavar="[PRIMITIVE]...")
 @click.option("--seed", default=0, show_default=True, help="Seed of random numbers.")
 @click.option(
-    "--missing/--no-missing", default=True, show_default=True, help="Search for strategies that the analysis missed."
+    "--missing/--no-missing",
+    default=True,
+    show_default=True,
+    help="Also search for possible splits that Tofu does not offer: check (d).",
 )
 @click.option(
     "--jobs",

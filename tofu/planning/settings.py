@@ -227,7 +227,7 @@ OPTIONS: Mapping[str, Option] = {
     "search_seconds": Option(
         read_seconds,
         is_of_search=True,
-        help="Effort of the exact search, in seconds. It then returns the best plan found.",
+        help="Effort of the exact search, in seconds of work. When it is used up, the best plan found is used.",
     ),
     "topology": Option(
         read_topology,
