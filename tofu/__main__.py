@@ -6,7 +6,7 @@ import sys
 
 
 def run() -> None:
-    """Run a command. If an import fails, such as that of MXNet, print one line on stderr and exit with code 1."""
+    """Run a command. If an import fails, such as MXNet's, print one line on stderr and exit with code 1."""
     try:
         from tofu.command_line.main import main
     except ImportError as error:

@@ -45,7 +45,7 @@ class Measured:
     planned
         The backend's plan of these buffers, for its own checks.
     predicted_bytes
-        The predicted peak, if `worker_bytes` does not include all memory of a step. None if it does.
+        The predicted peak, if `worker_bytes` does not include all memory of a step; otherwise None.
     """
 
     worker_bytes: tuple[int, ...]
@@ -76,7 +76,7 @@ class Backend(Protocol):
     Attributes
     ----------
     measured
-        The word for what `measure` returns: "memory" or "arguments".
+        Names the bytes that `measure` returns: "memory" or "arguments".
     unmeasured
         The name of the memory that `measure` leaves out.
     """

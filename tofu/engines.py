@@ -1,7 +1,7 @@
-"""The table of engines, by which `tofu.partition` and the command line find the engine for a model.
+"""The table of engines. `tofu.partition` and the command line use it to find the engine for a model.
 
-A framework is only imported when one of its models is passed. All engines are folders of the same structure:
-`partition.py`, `frontend/`, `backend/`, `verify/`, `simulation.py` and `commands.py`.
+Importing this module imports no framework. Every engine is a folder with `partition.py`, `frontend/`, `backend/`,
+`verify/`, `simulation.py` and `commands.py`.
 """
 
 from __future__ import annotations

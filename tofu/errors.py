@@ -38,7 +38,7 @@ class ShapeError(TofuError):
 
 
 class DeviceError(TofuError):
-    """The requested devices do not exist, or their number is not that of the workers."""
+    """The requested devices do not exist, or there are more or fewer of them than workers."""
 
 
 class PlanError(TofuError):

@@ -42,7 +42,7 @@ def partition(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     Raises
     ------
     ArgumentTypeError
-        The model has none of these three types.
+        The model has another type.
     TofuError
         The model cannot be planned as requested.
 
@@ -127,7 +127,7 @@ def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
 
 
 def _find_engine(name: str, model: Any, jax_example: str) -> Registration:
-    """Return the engine of a model. Raises ArgumentTypeError, with an example of a call of `tofu.NAME`, if there is none."""
+    """Return the engine of a model. If no engine takes it, raises ArgumentTypeError with examples of calls of `tofu.NAME`."""
     engine = None if model is MISSING else find_engine(model)
     if engine is None and "mxnet" in sys.modules:
         return MXNET  # its errors explain how to get a symbol

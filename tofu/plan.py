@@ -1,7 +1,7 @@
 """Plans: how each tensor and each operator of a training step is split over the workers.
 
 A plan splits in *rounds*, one for each factor of the number of workers: 8 workers are three rounds of two parts. In
-each round, every tensor is split along one of its dimensions, and every operator along one of its axes.
+each round, a tensor is split along a dimension, and an operator along an axis, or they are replicated.
 
 A plan is a frozen value that prints as a table and can be saved as JSON. It refers to tensors and operators by name, so
 it can be read, edited and applied again. Its fingerprint identifies the graph that it belongs to.
@@ -87,19 +87,19 @@ class Plan:
     workers, factors
         The number of workers, and its factors k1 >= k2 >= .... Each factor is one round (section 5.2).
     tensors
-        Maps the name of each tensor to the dimension that each round splits. None is a round that replicates the
+        Maps the name of each tensor to the dimension that each round splits, or None if the round replicates the
         tensor.
     operators
-        Maps the name of each operator to the axis that each round splits, as the operator's description names it. None
-        is a round in which all parts compute the same.
+        Maps the name of each operator to the axis that each round splits, or None if all workers compute the same. The
+        operator's description names its axes.
     communication_bytes
         Bytes that workers read from each other's memory in one training step.
     step_bytes
         The bytes that each round adds to `communication_bytes`. A round can also save bytes, which is a negative number.
     level_bytes
-        Splits `communication_bytes` by the level of the interconnect that the bytes cross, the top level first. Two
-        workers communicate across level i if round i is the first that separates them. Empty for plans saved without
-        it.
+        Splits `communication_bytes` by the level of the interconnect that the bytes cross, the top level first. Bytes
+        between two workers cross level i if round i separates these workers and no earlier round does. Empty for plans
+        saved without it.
     bandwidths
         Bytes per second of each level, if the search took them into account.
     latencies
@@ -180,7 +180,7 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with a digest of its content, by which later changes are noticed."""
+        """Return the plan with a digest of its content, so that later changes are noticed."""
         return replace(self, digest=self._compute_digest())
 
     @property
@@ -305,7 +305,7 @@ class Plan:
         return "\n".join(lines)
 
     def describe_undescribed(self) -> str:
-        """Return a line about the operators without a description and their cost; "" if there are none."""
+        """Return a line about the operators without a description, and their cost; "" if all have one."""
         if not self.undescribed:
             return ""
         names = [f"{name} ({cost.reason})" for name, cost in self.undescribed.items()]

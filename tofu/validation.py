@@ -20,7 +20,7 @@ from tofu.errors import suggest
 T = TypeVar("T")
 
 LONGEST_FILE = 2**30  # bytes; the plan of a graph of a million operators has a tenth of this size
-LARGEST_COUNT = 2**62  # bytes; twice this number still fits into 64 bits
+LARGEST_COUNT = 2**62  # bytes; leaves room for sums in 64 bits
 MOST_WORKERS = 65536  # of a plan
 MOST_DIMENSIONS = 32  # of a tensor
 LONGEST_VALUE = 60  # in a message
