@@ -8,7 +8,7 @@ falls as the price rises, so bisection finds the lowest price at which the plan 
 
 1. Plan at each price. The sum above ignores that buffers are reused, so each plan's program is built, and the backend
    plans its buffers or predicts its peak.
-2. Of the tensors that only the next larger plan replicates, replicate as many as fit, the smallest first.
+2. The next larger plan replicates more tensors. Replicate as many of them as fit, the smallest first.
 3. Use the memory that is left to keep fetched regions for later readers, also from the forward to the backward pass.
 4. If no plan fits, let operators that share fetched regions (the time steps of a recurrence) fetch them again, for as
    few tensors as necessary.

@@ -138,7 +138,7 @@ def _search_within(
 
 
 def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Selection:
-    """Return the plan that needs least memory, with a warning, if it only exceeds the limit by a prediction.
+    """Return the plan that needs least memory, with a warning, if only its predicted memory exceeds the limit.
 
     Raises InfeasibleError otherwise.
     """

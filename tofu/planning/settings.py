@@ -36,10 +36,10 @@ class Option:
     Attributes
     ----------
     read
-        Converts the user's value to the field of `Settings`, or raises TofuError. Not called for None if None is the
-        default.
+        Converts the user's value to the field of `Settings`, or raises TofuError. A default of None needs no
+        conversion.
     to_plain, from_plain
-        Convert the field to its form in a JSON file, and back to a user's value. Not called for None.
+        Convert the field to its form in a JSON file, and back to a user's value. Values of None stay.
     is_of_search
         True if the option controls the search, so that it cannot be combined with plan=.
     help, metavar, choices
@@ -105,7 +105,7 @@ def _plain_hints(hints: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rich_hints(plain: Any) -> Any:
-    """Return hints from a JSON file, in which Ellipsis replaces "...". `read_hints` refuses values that are no mapping."""
+    """Return hints from a JSON file, in which Ellipsis replaces "...". `read_hints` refuses other types later."""
     if not isinstance(plain, dict):
         return plain
     return {
@@ -189,7 +189,7 @@ class Settings:
 
     @property
     def _has_hints_by_round(self) -> bool:
-        """True if a hint lists choices for single rounds. Users expect the largest factor first."""
+        """True if a hint lists choices for single rounds. These are for rounds with the largest factor first."""
         return any(isinstance(hint, (list, tuple)) for hint in (self.hints or {}).values())
 
     def searching(self) -> Settings:
@@ -227,7 +227,7 @@ OPTIONS: Mapping[str, Option] = {
         lambda name: find_algorithm(name).name,
         is_of_search=True,
         choices=tuple(ALGORITHMS),
-        help="Algorithm that finds the plan. exact and recursive are searches; the others are baselines to compare with.",
+        help="Algorithm that finds the plan. exact and recursive search; others are baselines to compare with.",
     ),
     "search_seconds": Option(
         read_seconds,
