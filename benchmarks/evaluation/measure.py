@@ -30,7 +30,6 @@ FIGURE_10 = (("rnn-4-8k", 512), ("wresnet-152-10", 8))
 
 
 def read_model(name: str) -> Programs:
-    """Return the programs of a model of the paper."""
     return Programs(name, lambda batch: build_model(name, batch))
 
 

@@ -47,6 +47,5 @@ def read_commits(folder: Path) -> dict[str, str]:
 
 
 def write_commit(folder: Path, part: str, commit: str) -> None:
-    """Record the commit that a part was measured with."""
     commits = {**read_commits(folder), part: commit}
     (folder / COMMITS).write_text(json.dumps(dict(sorted(commits.items())), indent=1) + "\n")

@@ -114,7 +114,6 @@ class Agreement:
         )
 
     def __str__(self) -> str:
-        """Return the verdict, the compared tensors, the bytes, and the tensors that were not compared."""
         shapes = ", ".join(f"{name}: {shape}" for name, shape in self.shapes.items())
         lines = [self.verdict, "", f"{self.workers} workers, {self.dtype}, {shapes}"]
         lines += [f"  {note}" for note in self.notes]

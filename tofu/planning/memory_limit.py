@@ -238,7 +238,6 @@ def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
 
 
 def _variable_bytes(choices: Choices) -> Iterator[tuple[str, int]]:
-    """Yield the most bytes that a worker holds of each variable."""
     for position, tensor in enumerate(choices.problem.graph.tensors):
         if tensor.is_given:
             shards = find_shards(choices.problem, position, choices.layout(position))

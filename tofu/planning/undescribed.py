@@ -28,6 +28,5 @@ def list_undescribed(problem: Problem, cost: _core.Cost) -> dict[str, Undescribe
 
 
 def _count_touched_bytes(graph: Graph, operator: Operator) -> int:
-    """Return the bytes that an operator reads and writes on one device in a training step."""
     tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
     return sum(tensor.size_bytes for tensor in tensors) * max((tensor.times for tensor in tensors), default=1)

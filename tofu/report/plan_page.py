@@ -153,7 +153,6 @@ COMPARED = (
 
 
 def _describe_memory(partition: Partition) -> list[dict[str, Any]]:
-    """Return rows for one device, and for each group of workers with equal memory."""
     single, workers = partition.measure_whole(), partition.plan.worker_bytes
     rows = [("one device", single, "")]
     for name, count in group_workers(workers):
@@ -225,7 +224,6 @@ class _Drawings:
         return self._names[steps]
 
     def _draw_cells(self, steps: DimensionChoice) -> list[dict[str, Any]]:
-        """Return a rectangle for each shard of the tensor and each worker that holds the shard."""
         down = prod(factor for factor, dimension in zip(self.factors, steps, strict=True) if dimension == 0)
         across = prod(
             factor for factor, dimension in zip(self.factors, steps, strict=True) if dimension not in (0, None)

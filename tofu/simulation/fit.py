@@ -58,7 +58,7 @@ def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRat
 def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
     """Return the best rates for the samples of one kind of kernel, without outliers.
 
-    Outliers usually are odd sizes, for which the framework runs another kernel, or numbers near zero.
+    Outliers usually are numbers near zero, or odd sizes that make the framework run another kernel.
     """
     features = np.array([[1, *sample[1:4], max(0, sample.size - cache)] for sample in samples], np.float64)
     seconds = np.array([max(sample.seconds, 1e-7) for sample in samples])

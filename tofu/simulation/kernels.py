@@ -20,7 +20,7 @@ from math import ceil
 from typing import Any
 
 LONGEST_DEPTH = 1024  # longest sum that one arithmetic unit computes while other units are idle
-FETCH, UPDATE = "fetch", "update"  # kinds of work that are no operators
+FETCH, UPDATE = "fetch", "update"  # kinds of work beside operators
 
 THIN = " of one column"  # suffix of kinds, see `Computed.is_thin`
 WORD = re.compile(r"[a-z_]+")

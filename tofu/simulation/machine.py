@@ -115,7 +115,7 @@ class Machine:
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:
-        """Return the machine with one of its numbers scaled: "arithmetic", "memory", "call", "links", "latency" or "host"."""
+        """Return the machine with a number scaled. `name` is "arithmetic", "memory", "call", "links", "latency" or "host"."""
         rates = self.rates
         if name == "arithmetic":
             rates = replace(

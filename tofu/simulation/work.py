@@ -233,7 +233,6 @@ def count_sources(program: PlannedProgram) -> Sources:
 
 
 def _count_rows(tables: ProgramTables, node: Column, extent: Column) -> Column:
-    """Return, for each box, the number of runs of elements that are contiguous in the memory of reader and owner."""
     written = tables.entry_shape[np.searchsorted(tables.entry_node, node)]
     read = tables.entry_shape[tables.source_entry]
     run, is_whole = np.ones(len(node), np.int64), np.ones(len(node), bool)
