@@ -50,7 +50,6 @@ STEPS, WARMING = 7, 2  # number of steps of each process, and of those that warm
 
 
 def run(name: str, way: str, workers: int) -> dict[str, Any]:
-    """Train in this process. Return the seconds of the steps and the bytes of memory."""
     model = MODELS[name]()
     contexts = [mx.cpu(worker) for worker in range(workers)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -72,7 +71,6 @@ def run(name: str, way: str, workers: int) -> dict[str, Any]:
 
 
 def time_steps(module: Any, batch: Any, steps: int, warming: int) -> list[float]:
-    """Return the seconds of training steps after the first ones, which warm up."""
     seconds = []
     for _ in range(steps):
         started = time.perf_counter()

@@ -96,7 +96,6 @@ def epoch_losses(run: DemoRun) -> list[float]:
 
 
 def training_table(runs: Sequence[DemoRun]) -> Table:
-    """Return a table of loss and test accuracy after each epoch."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("epoch", justify="right")
     for what in ("loss", "test accuracy"):

@@ -157,5 +157,4 @@ class CupyGpus:
         self.cupy.get_default_memory_pool().free_all_blocks()
 
     def free_bytes(self) -> int:
-        """Return the free memory of the first GPU."""
         return int(self.cupy.cuda.runtime.memGetInfo()[0])

@@ -70,7 +70,6 @@ class GpuRun:
 
 
 def read_lines(output: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON objects among the lines of a program's output."""
     for line in output.splitlines():
         if line.startswith("{"):
             yield json.loads(line)
@@ -101,7 +100,6 @@ def measure_parts(run: GpuRun, program: str) -> None:
 
 
 def compare_fetches(run: GpuRun) -> None:
-    """Compare fetches with CuPy's slices, copies and concatenations."""
     if importlib.util.find_spec("cupy") is None or run.emulated:
         run.left_out["slices and concatenations"] = "CuPy is not installed" if not run.emulated else "there is no GPU"
         return
@@ -112,7 +110,6 @@ def compare_fetches(run: GpuRun) -> None:
 
 
 def train_a_step(run: GpuRun) -> None:
-    """Time steps of tofu.jax on the device."""
     if importlib.util.find_spec("jax") is None:
         run.left_out["a step of tofu.jax"] = "JAX is not installed"
         return

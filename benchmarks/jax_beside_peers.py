@@ -46,7 +46,6 @@ class TimedPlan:
     seconds: list[float] = field(default_factory=list)
 
     def run(self) -> Any:
-        """Run a step from the last state and return the loss."""
         import jax
 
         started = time.perf_counter()
@@ -65,7 +64,6 @@ class TimedPlan:
 
 
 def compile_plans(name: str, workers: int, search_seconds: float) -> Sequence[TimedPlan]:
-    """Compile the step of a model under every plan that applies, Tofu's first."""
     import jax
 
     from benchmarks.jax_peers import models

@@ -30,14 +30,12 @@ Step = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def attend_by_cudnn(is_causal: bool) -> Step:
-    """Return a training step of one attention layer by cuDNN."""
     return make_attention_step(
         lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=is_causal, implementation="cudnn")
     )
 
 
 def attend_by_pallas() -> Step:
-    """Return the same step by JAX's Pallas kernel for GPUs."""
     from jax.experimental.pallas.ops.gpu import attention
 
     return make_attention_step(lambda q, k, v: attention.mha(q, k, v, None, causal=True, sm_scale=WIDTH**-0.5))

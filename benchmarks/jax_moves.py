@@ -114,8 +114,6 @@ CASES = {
 
 
 def measure(case: ComparedOperator, workers: int) -> tuple[int, float]:
-    """Return the bytes that a plan moves, and the bytes that XLA's program moves."""
-
     def run(x: Any, *others: Any) -> Any:
         return case.function(x, *others)
 

@@ -41,7 +41,6 @@ class PlanningRun:
 
     @property
     def planning(self) -> float:
-        """Seconds of analysis and search."""
         return sum(self.passes.values())
 
 

@@ -72,7 +72,6 @@ def check_numbers() -> Iterator[tuple[str, float]]:
 
 
 def time_model(name: str, build: Callable[[], Any], rounds: int) -> StepTime:
-    """Time both steps in turn, each from its own last state."""
     import jax
 
     import tofu.jax

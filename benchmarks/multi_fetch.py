@@ -164,7 +164,6 @@ def time_case(gpu: CupyGpus, case: TimedFetch, runs: int) -> Timing:
 
 
 def _numbers(library: Any, shape: Sequence[int], first: int) -> Any:
-    """Return small integers in float32, different in each input."""
     cells = int(np.prod(shape))
     return ((library.arange(cells, dtype="int32") + first) % 15).astype("float32").reshape(shape)
 

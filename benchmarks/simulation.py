@@ -7,8 +7,9 @@ First, the machine is calibrated with other models (`python -m tofu calibrate`),
 of workers and a plan. It runs in a separate process, with one thread for each worker. A step is forward, backward and an update by SGD with
 momentum. "Fetches" is the share of a step that disappears if fetches move nothing (TOFU_SKIP_FETCH=1, as in section 7.3 of the paper).
 
-The simulation has to beat two simple predictions: the measured time of one device, and this time divided by the processors in use. Kendall's
-tau measures whether two configurations are predicted in the right order. It counts pairs whose times differ by more than their spread.
+The simulation has to beat two simple predictions: the measured time of one device, and this time divided by the processors in use.
+Kendall's tau measures whether two configurations are predicted in the right order. It counts pairs whose times differ by more than their
+spread.
 """
 
 from __future__ import annotations
@@ -50,7 +51,6 @@ LEAST_FETCH = 0.3
 
 
 def perceptron(batch: int, width: int, layers: int = 4) -> PaperModel:
-    """Return a model of wide layers. At small batches it mostly transfers weights and their gradients."""
     net = mx.sym.Variable("data")
     for layer in range(layers):
         net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{layer}"), act_type="relu")
@@ -176,7 +176,6 @@ def run_apart(*arguments: str, **environment: str) -> Any:
 
 
 def measure(machine_file: str, rounds: int) -> list[SimulationRow]:
-    """Run all configurations once in each round, and predict each."""
     steps: dict[int, list[float]] = {number: [] for number in range(len(CONFIGURATIONS))}
     skipped: dict[int, list[float]] = {number: [] for number in range(len(CONFIGURATIONS))}
     for _ in range(rounds):
@@ -208,7 +207,6 @@ def count_tau(rows: Sequence[SimulationRow]) -> tuple[float, int]:
 
 
 def compare_plans(rows: Sequence[SimulationRow]) -> tuple[float, int]:
-    """Return Kendall's tau over pairs of plans for the same model, and the number of these pairs."""
     by_model = [[row for row in rows if row.model == name] for name in MODELS]
     counted = [count_tau(own) for own in by_model if len(own) > 1]
     pairs = sum(count for _, count in counted)

@@ -41,7 +41,6 @@ def available_bytes(contexts: Sequence[Any]) -> dict[str, int]:
 
 
 def needed_bytes(report: tofu.MemoryReport, contexts: Sequence[Any]) -> dict[str, int]:
-    """Return the bytes that training needs on each device."""
     workers = [
         worker.needed_bytes - (0 if context.device_type == "gpu" else worker.rounding_bytes)
         for worker, context in zip(report.workers, contexts, strict=True)
@@ -52,7 +51,6 @@ def needed_bytes(report: tofu.MemoryReport, contexts: Sequence[Any]) -> dict[str
 
 
 def check_fits(report: tofu.MemoryReport, contexts: Sequence[Any], scale: int) -> None:
-    """Raise a UsageError if a device has less memory than training needs."""
     needed, available = needed_bytes(report, contexts), available_bytes(contexts)
     short = {device: need for device, need in needed.items() if need > available[device]}
     if not short:

@@ -34,7 +34,6 @@ def read_model(name: str) -> Programs:
 
 
 def measure_model(name: str, machines: Sequence[Machine]) -> list[list[PolicyOutcome]]:
-    """Simulate all ways to train a model, on each machine."""
     programs, family = read_model(name), name.split("-")[0]
     batches, small_batches = BATCHES[family], SMALL_BATCHES[family]
     outcomes = []
@@ -64,7 +63,6 @@ class AlgorithmResult:
 
     @property
     def overhead(self) -> float:
-        """Share of a step that is communication."""
         return 1 - self.computing / self.seconds if self.seconds else 0.0
 
 

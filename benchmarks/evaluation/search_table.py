@@ -91,7 +91,6 @@ def count_states(name: str) -> tuple[float, float]:
 
 
 def list_layouts(coarse: _core.Graph, tensor: int, factors: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return all sequences of splits of a tensor over the rounds."""
     layouts: list[tuple[int, ...]] = [()]
     for _ in factors:
         layouts = [

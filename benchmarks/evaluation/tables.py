@@ -24,7 +24,6 @@ def write_table(path: Path, rows: Iterable[Any]) -> None:
 
 
 def read_table(path: Path, kind: type[Row]) -> list[Row]:
-    """Return the rows that `write_table` wrote."""
     with open(path, newline="") as file:
         return [kind(**dict(_parse(kind, line))) for line in csv.DictReader(file)]
 
@@ -41,7 +40,6 @@ def _parse(kind: type[Any], line: Mapping[str, str]) -> Iterator[tuple[str, Any]
 
 
 def read_commits(folder: Path) -> dict[str, str]:
-    """Return the commit that each part of the evaluation was measured with."""
     path = folder / COMMITS
     return dict(json.loads(path.read_text())) if path.exists() else {}
 
