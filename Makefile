@@ -1,5 +1,5 @@
 # make build | demo | demo-jax | docs | test | test-jax | fuzz | mutate | coverage | sanitize | lint | bench | bench-search | reproduce | clean
-# All targets write to .venv and build only, and rebuild only outdated files. MXNet 1.9.1 needs Python 3.10 to 3.12. Targets that only need
+# Targets build in .venv and build, and rebuild only outdated files. MXNet 1.9.1 needs Python 3.10 to 3.12. Targets that only need
 # JAX also run on Python 3.13. The first suitable Python on the PATH is used.
 JAX_ALONE := $(filter demo-jax test-jax,$(MAKECMDGOALS))
 SUITABLE := -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, $(if $(JAX_ALONE),13,12)))' 2>/dev/null

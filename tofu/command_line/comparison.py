@@ -17,7 +17,7 @@ from tofu.report.console import make_console
     metavar="N",
     help="JAX: size of the batch dimension. Default: the most frequent first dimension of the arguments after the first one.",
 )
-def compare(request: ModelRequest, batch: int | None) -> None:
+def compare(model_request: ModelRequest, batch: int | None) -> None:
     """Compare Tofu's plans of MODEL with hand-made plans.
 
     Prints the bytes that each plan moves in a training step, and the bytes that each device holds. For an MXNet
@@ -35,5 +35,5 @@ def compare(request: ModelRequest, batch: int | None) -> None:
         python -m tofu compare train.py:step --workers 4 --batch 64
     """  # noqa: D301  click reads the escape
     with stage_progress() as report:
-        show = request.compare(batch, report)
+        show = model_request.compare(batch, report)
     show(make_console())

@@ -25,7 +25,7 @@ INSTEAD = (
 @takes_model(only=MXNET, instead=INSTEAD)
 @click.option("--plot", type=OUTPUT, help="Draw the frontier to this file (.png, .svg).")
 @click.option("--csv", "csv_path", type=OUTPUT, help="Write the frontier to this CSV file.")
-def frontier(request: Any, plot: Path | None, csv_path: Path | None) -> None:
+def frontier(model_request: Any, plot: Path | None, csv_path: Path | None) -> None:
     """List plans of MODEL that trade communication for memory.
 
     The first plan splits every tensor and needs the least memory. Later plans replicate more tensors, which needs
@@ -42,12 +42,12 @@ def frontier(request: Any, plot: Path | None, csv_path: Path | None) -> None:
     """  # noqa: D301  click reads the escape
     check_plot(plot)
     check_folder("--csv", csv_path)
-    settings = request.settings
+    settings = model_request.settings
     free = replace(settings, plan=None, memory_limit=None, cache=False)
-    found = trace_frontier(request.symbol, request.shapes, free)
+    found = trace_frontier(model_request.symbol, model_request.shapes, free)
     click.echo(str(found))
     if settings.plan is not None:
-        click.echo(f"--plan: {describe_point(request.compile().plan)}")
+        click.echo(f"--plan: {describe_point(model_request.compile().plan)}")
     if settings.memory_limit is not None:
         best = found.best_within(settings.memory_limit)
         click.echo(f"within {format_limit(settings.memory_limit)}: row {found.points.index(best) + 1}")

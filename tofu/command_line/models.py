@@ -41,7 +41,7 @@ TYPES = ("float64", "float32")
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of random numbers.")
 def verify_model(
-    request: ModelRequest, inference: bool, dtype: str | None, path: Path | None, grad_req: str, seed: int
+    model_request: ModelRequest, inference: bool, dtype: str | None, path: Path | None, grad_req: str, seed: int
 ) -> None:
     """Run MODEL on several workers and on one device, and compare.
 
@@ -62,7 +62,7 @@ def verify_model(
         python -m tofu verify train.py:step --args small_args --workers 4
     """  # noqa: D301  click reads the escape
     values = {} if path is None else _read_values(path)
-    agreement = request.verify(dtype, seed, inference=inference, values=values, grad_req=grad_req)
+    agreement = model_request.verify(dtype, seed, inference=inference, values=values, grad_req=grad_req)
     click.echo(str(agreement))
     if not agreement.agrees:
         raise SystemExit(1)

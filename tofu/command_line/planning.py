@@ -29,7 +29,7 @@ LEAST_DEVICE_BYTES = 1 << 20  # a smaller number probably lacks its unit
 @click.option("--inference", is_flag=True, help="MXNet: plan only the forward graph.")
 @takes(SHOWN)
 @click.option("--lines", is_flag=True, help="JAX: show each layer's line of the program.")
-def plan(request: Any, inference: bool, **shown: Any) -> None:
+def plan(model_request: Any, inference: bool, **output_options: Any) -> None:
     """Plan how to split MODEL over several devices.
 
     Prints how each layer is split, the bytes that it moves between devices, and the memory of each worker. A worker
@@ -55,8 +55,8 @@ def plan(request: Any, inference: bool, **shown: Any) -> None:
     Planning is a sequence of passes, which --timings lists. To print the results of some passes, set the
     environment variable TOFU_PRINT to their names, such as TOFU_PRINT=lowered,program.
     """  # noqa: D301  click reads the escape
-    asked = replace(request, settings=replace(request.settings, for_training=not inference))
-    show_plan(request.name, asked.compile, **shown)
+    requested = replace(model_request, settings=replace(model_request.settings, for_training=not inference))
+    show_plan(model_request.name, requested.compile, **output_options)
 
 
 @click.command()
@@ -76,7 +76,7 @@ def plan(request: Any, inference: bool, **shown: Any) -> None:
 @click.option(
     "--plot", "memory_plot", type=OUTPUT, help="MXNet: plot the memory in use during a step to this file (.png, .svg)."
 )
-def memory(request: ModelRequest, device_memory: str | None, optimizer: str, memory_plot: Path | None) -> None:
+def memory(model_request: ModelRequest, device_memory: str | None, optimizer: str, memory_plot: Path | None) -> None:
     """Show the memory of a training step of MODEL.
 
     Prints the memory that the step needs on one device alone, and on every worker of a plan. --workers 1 prints
@@ -94,7 +94,7 @@ def memory(request: ModelRequest, device_memory: str | None, optimizer: str, mem
     device_bytes = None if device_memory is None else _read_device_memory(device_memory)
     check_plot(memory_plot)
     states = read_optimizer(optimizer)
-    report, console = request.report_memory(optimizer=states), make_console()
+    report, console = model_request.report_memory(optimizer=states), make_console()
     print_report(console, report)
     if memory_plot is not None:
         MXNET.load("memory.plot").plot_memory(report, memory_plot)
@@ -103,7 +103,7 @@ def memory(request: ModelRequest, device_memory: str | None, optimizer: str, mem
         return
     click.echo(report.describe_fit(device_bytes))
     if not report.fits(device_bytes):
-        click.echo(_find_fewest(request, report, device_bytes, optimizer=states))
+        click.echo(_find_fewest(model_request, report, device_bytes, optimizer=states))
 
 
 def _read_device_memory(text: str) -> int:
@@ -116,7 +116,7 @@ def _read_device_memory(text: str) -> int:
     return count
 
 
-def _find_fewest(request: ModelRequest, report: MemoryComparison, device_bytes: int, **options: Any) -> str:
+def _find_fewest(model_request: ModelRequest, report: MemoryComparison, device_bytes: int, **options: Any) -> str:
     """Return a sentence with the fewest workers that fit, or the reason why none do.
 
     The first number tried is the memory of one device divided by `device_bytes`.
@@ -125,11 +125,11 @@ def _find_fewest(request: ModelRequest, report: MemoryComparison, device_bytes: 
     least = max(1, ceil(whole.total[1] / device_bytes))
 
     def make(workers: int) -> tuple[int, MemoryComparison]:
-        return workers, request.over(workers).report_memory(**options)
+        return workers, model_request.over(workers).report_memory(**options)
 
     found = find_fitting(least, device_bytes, make, lambda made: made[1].largest.needed_bytes)
     if found is None:
-        return explain_none(request.over(2).read().problem, device_bytes, least)
+        return explain_none(model_request.over(2).read().problem, device_bytes, least)
     workers, fitting = found
     needs = format_bytes(fitting.largest.needed_bytes)
     return (

@@ -26,7 +26,7 @@ from tofu.simulation.advise import Advice
 from tofu.simulation.machine import Machine
 
 OF_ONE_ENGINE = {
-    MXNET: ("shapes", "unroll", "inference", "optimizer", "memory_plot", "states", "path", "grad_req"),
+    MXNET: ("shapes", "unroll", "inference", "optimizer", "memory_plot", "states_per_weight", "path", "grad_req"),
     JAX: ("arguments", "uneven", "donated", "lines", "batch"),
 }
 """Parameters of commands that only apply to models of one engine."""

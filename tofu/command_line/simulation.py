@@ -34,6 +34,7 @@ takes_machine = click.option(
 )
 takes_states = click.option(
     "--states",
+    "states_per_weight",
     type=click.IntRange(0),
     default=None,
     show_default="1",
@@ -48,7 +49,7 @@ takes_states = click.option(
 @click.option("--trace", type=OUTPUT, help="Write the timeline to this JSON file, for chrome://tracing or Perfetto.")
 @click.option("--plot", type=OUTPUT, help="Draw the timeline to this file (.png, .svg).")
 def simulate(
-    request: ModelRequest, machine: Machine, states: int | None, trace: Path | None, plot: Path | None
+    model_request: ModelRequest, machine: Machine, states_per_weight: int | None, trace: Path | None, plot: Path | None
 ) -> None:
     """Predict the time of a training step on a machine.
 
@@ -67,11 +68,11 @@ def simulate(
     """  # noqa: D301  click reads the escape
     check_folder("--trace", trace)
     check_plot(plot)
-    states = request.states if states is None else states
-    if request.settings.workers == 1:
-        found = simulate_one_device(request.over(2).read(), machine, states)
+    states_per_weight = model_request.states if states_per_weight is None else states_per_weight
+    if model_request.settings.workers == 1:
+        found = simulate_one_device(model_request.over(2).read(), machine, states_per_weight)
     else:
-        found = simulate_partition(request.compile(), machine, states)
+        found = simulate_partition(model_request.compile(), machine, states_per_weight)
     click.echo(str(found))
     if trace is not None:
         write_atomically(str(trace), found.to_trace())
@@ -87,7 +88,7 @@ def simulate(
 @takes_states
 @click.option(
     "--over",
-    "counts",
+    "worker_counts",
     multiple=True,
     type=click.IntRange(2),
     metavar="K",
@@ -99,7 +100,11 @@ def simulate(
     help="Write the plan of the fastest way that fits to this file, for tofu.partition(plan=...).",
 )
 def advise(
-    request: ModelRequest, machine: Machine, states: int | None, counts: tuple[int, ...], save: Path | None
+    model_request: ModelRequest,
+    machine: Machine,
+    states_per_weight: int | None,
+    worker_counts: tuple[int, ...],
+    save: Path | None,
 ) -> None:
     """Recommend a number of devices and a plan for MODEL.
 
@@ -117,10 +122,12 @@ def advise(
         plan.json
         python -m tofu advise train.py:step --machine 8xH100
     """  # noqa: D301  click reads the escape
-    _refuse_decided(request)
+    _refuse_decided(model_request)
     check_folder("--save", save)
     with stage_progress() as report:
-        advice = request.advise(machine, counts, request.states if states is None else states, report)
+        advice = model_request.advise(
+            machine, worker_counts, model_request.states if states_per_weight is None else states_per_weight, report
+        )
     click.echo(spell_as_options(str(advice)))
     if save is None:
         return
@@ -138,11 +145,11 @@ for decided in advise.params:
         decided.hidden = decided.name in DECIDED
 
 
-def _refuse_decided(request: ModelRequest) -> None:
+def _refuse_decided(model_request: ModelRequest) -> None:
     """Raise TofuError if the user set an option in `DECIDED`, or a hint for single rounds."""
     context = click.get_current_context()
     given = [SPELLED[name] for name in DECIDED if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-    hints = request.settings.hints or {}
+    hints = model_request.settings.hints or {}
     given += [f"--hint {name}=.. for single rounds" for name, hint in hints.items() if isinstance(hint, tuple)]
     if given:
         raise TofuError(
