@@ -64,7 +64,7 @@ class Measured:
 
 
 class FrontEnd(LowerableOperators, Protocol):
-    """Description of a framework's operators: how they can be split or replaced, and which draw random numbers."""
+    """Front end of a framework, which knows how operators can be split or replaced, and which draw random numbers."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
         """Return True if an operator draws random numbers in training or, without `for_training`, in inference."""
@@ -100,7 +100,7 @@ class Backend(Protocol):
         measured: Measured | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Raise InternalError if an execution graph is wrong, or if workers read more or fewer bytes than `communication_bytes`."""
+        """Raise InternalError if an execution graph fails a check, or if workers do not read `communication_bytes` in it."""
 
     def measure_whole(self, source: Source) -> int:
         """Return the bytes that one device needs for the whole step."""

@@ -16,7 +16,7 @@ MISSING: Any = object()
 
 
 def partition(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
-    """Partition a model over several devices.
+    """Partition a model over several devices, so that each device stores and computes a part of it.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def partition(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     *arguments
         The number of devices. For JAX, the step's example arguments follow, as a tuple of arrays or of their shapes.
     **options
-        Options of the function that the model's type selects above; its help describes them. All three functions have
+        Options of the engine's function, whose help describes them. All three functions above have
         `plan`, `hints`, `replicate`, `memory_limit`, `topology`, `algorithm`, `search_seconds`, `undescribed`,
         `on_infeasible` and `cache`. The number of devices can be passed as `workers` or, for MXNet, as `ngpus`.
 

@@ -81,7 +81,7 @@ class Task:
     source
         The step as the engine read it.
     stock
-        The ways to split each operator of the step.
+        The ways to split each operator of the step, without lowering.
     problem
         The search problem. Its graph is *lowered*: operators are replaced by several smaller ones if these can be
         split in more ways.

@@ -1,7 +1,8 @@
 """Plans: how each tensor and each operator of a training step is split over the workers.
 
-A plan splits in *rounds*, one for each factor of the number of workers: 8 workers are three rounds of two parts. In
-each round, a tensor is split along a dimension, and an operator along an axis, or they are replicated.
+A plan splits in *rounds*, one for each factor of the number of workers: 8 workers are three rounds of two parts. A round
+splits each tensor along a dimension and each operator along an *axis*, such as the batch or the output channels, or
+replicates them.
 
 A plan is a frozen value that prints as a table and can be saved as JSON. It refers to tensors and operators by name, so
 it can be read, edited and applied again. Its fingerprint identifies the graph that it belongs to.
@@ -58,9 +59,9 @@ class Undescribed:
     reason
         Explains why the operator has no valid description.
     fetched_bytes
-        Bytes of its inputs that workers read from each other in a training step.
+        Bytes that workers read from each other for the operator in a training step.
     work_share
-        Share of the operator in the bytes that all operators read and write on one device. Every worker repeats it.
+        Share of the operator in the bytes that all operators read and write on one device. Every worker has this work.
     """
 
     reason: str
@@ -70,11 +71,11 @@ class Undescribed:
     @classmethod
     def read(cls, value: Any, what: str) -> Undescribed:
         """Convert a JSON object. Raises ValueError for anything else."""
-        given = read_object(value, what, cls.__dataclass_fields__)
+        cost = read_object(value, what, cls.__dataclass_fields__)
         return cls(
-            read_string(given.get("reason"), f"reason in {what}"),
-            read_integer(given.get("fetched_bytes"), f"fetched_bytes in {what}"),
-            read_not_negative(given.get("work_share"), f"work_share in {what}"),
+            read_string(cost.get("reason"), f"reason in {what}"),
+            read_integer(cost.get("fetched_bytes"), f"fetched_bytes in {what}"),
+            read_not_negative(cost.get("work_share"), f"work_share in {what}"),
         )
 
 
@@ -85,17 +86,17 @@ class Plan:
     Attributes
     ----------
     workers, factors
-        The number of workers, and its factors k1 >= k2 >= .... Each factor is one round (section 5.2).
+        The number of workers, and its factors k1 >= k2 >= ..., one for each round (section 5.2).
     tensors
         Maps the name of each tensor to the dimension that each round splits, or None if the round replicates the
         tensor.
     operators
-        Maps the name of each operator to the axis that each round splits, or None if all workers compute the same. The
-        operator's description names its axes.
+        Maps the name of each operator to the axis that each round splits, or None if the round replicates the operator.
+        The operator's description names its axes.
     communication_bytes
         Bytes that workers read from each other's memory in one training step.
     step_bytes
-        The bytes that each round adds to `communication_bytes`. A round can also save bytes, which is a negative number.
+        The bytes that each round adds to `communication_bytes`. Negative if a round saves more bytes than it adds.
     level_bytes
         Splits `communication_bytes` by the level of the interconnect that the bytes cross, the top level first. Bytes
         between two workers cross level i if round i separates these workers and no earlier round does. Empty for plans
@@ -336,7 +337,7 @@ def format_workers(factors: Sequence[int]) -> str:
 
 
 def format_bytes(count: float, digits: int = 1) -> str:
-    """Return a count of bytes with a unit: 1,023 B, 1.5 KiB, 2.3 GiB."""
+    """Return a count of bytes with a unit: 1023 B, 1.5 KiB, 2.3 GiB."""
     if count < 0:
         return f"-{format_bytes(-count, digits)}"
     if count < 1024:

@@ -91,12 +91,12 @@ class _Commands(click.Group):
 
     def _suggest_option(self, context: click.Context, name: str) -> str:
         """Return a hint for an unknown command that is the name of an option, such as `why` of `plan`; otherwise ""."""
-        having = []
+        commands = []
         for each in self.list_commands(context):
             command = self.get_command(context, each)
             if command is not None and any(f"--{name}" in option.opts for option in command.params):
-                having.append(each)
-        return f"; --{name} is an option of {', '.join(having)}" if having else ""
+                commands.append(each)
+        return f"; --{name} is an option of {', '.join(commands)}" if commands else ""
 
     def invoke(self, context: click.Context) -> Any:
         try:

@@ -183,7 +183,7 @@ def verify(
     began = time.monotonic()
     if record and modules:
         raise TofuError("--record is for the built-in descriptions. Leave --module out.")
-    own = [case for module in modules for case in _import_cases(module)]
+    cases_of_modules = [case for module in modules for case in _import_cases(module)]
     if attributes and not shapes:
         raise TofuError("--attribute belongs to one signature. Add --shape for each input.")
     if shapes:
@@ -192,7 +192,7 @@ def verify(
     known = read_record()
     changed = DESCRIPTIONS.keys() - ({} if everything else known).keys()
     targets = set(names) or (changed if record else set())
-    available = [*load_cases(), *own]
+    available = [*load_cases(), *cases_of_modules]
     if record or not targets <= {case.op for case in available}:
         cases = _find_cases(targets, available)
     else:
@@ -219,7 +219,6 @@ def verify(
 
 
 def _record(entries: Mapping[str, RecordEntry], targets: Collection[str], known: Mapping[str, RecordEntry]) -> None:
-    """Replace the entries of the operators `targets` in the record."""
     found = {name: entry for name, entry in entries.items() if name in targets}
     kept = {name: entry for name, entry in known.items() if name in DESCRIPTIONS and name not in targets}
     write_record(kept | found)

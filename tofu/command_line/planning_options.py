@@ -26,7 +26,6 @@ def _spell(name: str) -> str:
 
 
 def _make_option(name: str, option: Option) -> Decorator:
-    """Return an option of `tofu.partition` as an option of the command line."""
     return click.option(
         _spell(name),
         type=click.Choice(option.choices) if option.choices else None,
@@ -83,13 +82,13 @@ def takes(options: tuple[Decorator, ...]) -> Decorator:
     return decorate
 
 
-def pop_planning(given: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
-    """Remove the planning options from a command's arguments `given`, and return them for `tofu.partition`.
+def pop_planning(command_options: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
+    """Remove the planning options from the options of a command, and return them for `tofu.partition`.
 
     Returns the number of workers, and the other options as keyword arguments. The number is None if `--plan` decides it.
     """
-    workers = given.pop("workers")
-    texts = {name: given.pop(name) for name in OPTIONS if name in given}
+    workers = command_options.pop("workers")
+    texts = {name: command_options.pop(name) for name in OPTIONS if name in command_options}
     options = {name: READERS[name](text) if name in READERS else text for name, text in texts.items()}
     return (DEFAULT_WORKERS if workers is None and options["plan"] is None else workers), options
 

@@ -133,25 +133,33 @@ def takes_model(
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def call(model: str, **given: Any) -> None:
+        def call(model: str, **command_options: Any) -> None:
             engine = find_engine_of_file(model)
             if only is not None and only != engine:
                 name = click.get_current_context().info_name
                 raise TofuError(f"{name} is for {only.model}, and {model} is {engine.model}. {instead}")
-            _refuse_others(model, engine)
-            workers, planning = pop_planning(given)
-            own: dict[str, Any] = {"shapes": read_shapes(given.pop("shapes", ()))}
-            own |= {name: given.pop(name) for name in ("unroll", "arguments", "uneven", "donated") if name in given}
+            _refuse_options_of_other_engines(model, engine)
+            workers, planning = pop_planning(command_options)
+            model_options: dict[str, Any] = {"shapes": read_shapes(command_options.pop("shapes", ()))}
+            for name in ("unroll", "arguments", "uneven", "donated"):
+                if name in command_options:
+                    model_options[name] = command_options.pop(name)
             read = engine.load("commands").read_request
-            read(model, workers, planning, lambda request: command(request, **given), **own, **context)
+            read(
+                model,
+                workers,
+                planning,
+                lambda request: command(request, **command_options),
+                **model_options,
+                **context,
+            )
 
         return takes(options)(call)
 
     return decorate
 
 
-def _refuse_others(model: str, engine: Registration) -> None:
-    """Raise TofuError for options that only apply to models of another engine."""
+def _refuse_options_of_other_engines(model: str, engine: Registration) -> None:
     context = click.get_current_context()
     spelled = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     for allowed, names in OF_ONE_ENGINE.items():

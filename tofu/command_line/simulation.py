@@ -20,7 +20,6 @@ from tofu.simulation.simulate import simulate_one_device, simulate_partition
 
 
 def _read_machine(_context: click.Context, _option: click.Parameter, given: str | None) -> Machine:
-    """Return the machine of `--machine`. Raises TofuError if it is missing or unknown."""
     if given is None:
         raise TofuError(f"--machine is missing: the machine to simulate, for example --machine 8xH100. {list_known()}")
     return read_machine(given)

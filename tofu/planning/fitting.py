@@ -13,7 +13,7 @@ from tofu.sizes import format_limit
 
 T = TypeVar("T")
 
-MOST_COUNTS = 12  # numbers of workers to try; each is a search
+MOST_COUNTS = 12  # numbers of workers to try; each takes a search
 MOST_WORKERS = 64  # largest number of workers to try
 MOST_NAMES = 3  # in a message
 GENERAL_ADVICE = "Make these smaller, or describe the operator with axes that split them."

@@ -72,7 +72,7 @@ def price_plan(choices: Choices, measure: Measure) -> Point:
 
 @dataclass
 class Tradeoff:
-    """Plans of one problem at several prices of memory, collected in `points`.
+    """Plans of one search problem at several prices of memory, collected in `points`.
 
     `effort` is the effort of one search. The searches for the two end points have `whole_effort`, as without a limit.
     """
@@ -122,7 +122,7 @@ class Tradeoff:
         return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
 
     def sweep(self) -> None:
-        """Add the plans of all prices."""
+        """Add plans at more prices."""
         for held_price in (HIGHEST_PRICE, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.03, LOWEST_PRICE, 0.0):
             point = self.at_price(held_price)
             worth = list_worth_keeping(point.choices)

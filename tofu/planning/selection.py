@@ -42,7 +42,8 @@ class Selection:
     Attributes
     ----------
     choices
-        The split of each operator and tensor of the lowered graph.
+        The split of each operator and tensor of the lowered graph, in which several smaller operators replace some
+        operators.
     algorithm, optimality
         The algorithm that found the choices, and a sentence about what is proved of their cost.
     lower_bound
@@ -122,7 +123,6 @@ def make_tradeoffs(
 def _search_within(
     problems: Sequence[Problem], limit: int, settings: Settings, progress: Progress | None, measure: Measure
 ) -> Selection:
-    """Return the plan with the least cost that needs at most `limit` bytes on every worker."""
     tradeoffs = make_tradeoffs(problems, settings, progress, measure)
     found = [point for tradeoff in tradeoffs if (point := tradeoff.find_fitting(limit)) is not None]
     if not found:

@@ -207,10 +207,10 @@ class Settings:
 
     def check(self) -> None:
         """Raise PlanError if settings contradict each other, before any graph is read."""
-        given = [n for n, o in OPTIONS.items() if o.is_of_search and getattr(self, n) != DEFAULTS[n]]
-        if self.plan is not None and given:
+        set_by_user = [n for n, o in OPTIONS.items() if o.is_of_search and getattr(self, n) != DEFAULTS[n]]
+        if self.plan is not None and set_by_user:
             raise PlanError(
-                f"plan= applies a plan, and {' and '.join(f'{name}=' for name in given)} controls a search for another one. "
+                f"plan= applies a plan, and {' and '.join(f'{name}=' for name in set_by_user)} controls a search for another one. "
                 "Leave one of them out."
             )
         if self.workers > 1:

@@ -111,7 +111,6 @@ class _Crowd:
         self._next = NEVER
 
     def add(self, task: int, seconds: float, shares: tuple[Share, ...], now: float) -> None:
-        """Start a task that would take `seconds` alone."""
         self._advance(now)
         self.running[task] = shares
         self._left[task] = seconds
