@@ -78,7 +78,7 @@ class MissingParametersError(TofuError, RuntimeError):
 
 
 class ArgumentTypeError(ShapeError, TypeError):
-    """Wrong type of argument, or an unknown argument. MXNet raises a TypeError in these cases."""
+    """An argument has the wrong type, or is unknown. MXNet raises a TypeError in these cases."""
 
 
 class InternalError(RuntimeError):
@@ -120,7 +120,7 @@ def suggest(name: str, known: Iterable[str], ending: str = "") -> str:
 
 
 def explain_call(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for a function. If it is called wrongly, ArgumentTypeError with `example` replaces Python's TypeError."""
+    """Return a decorator that turns the TypeError of a wrong call into an ArgumentTypeError, whose message has `example`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = signature(function)

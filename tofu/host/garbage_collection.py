@@ -1,4 +1,4 @@
-"""Rarer garbage collection during planning, because planning creates millions of objects that it needs until its end."""
+"""Collect garbage less often during planning, which creates millions of objects and needs them until its end."""
 
 from __future__ import annotations
 

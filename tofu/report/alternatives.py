@@ -26,7 +26,7 @@ class Alternative:
     Attributes
     ----------
     axis, meaning
-        The axis, and the dimension of the operator's result that it splits.
+        The axis, and the dimension of the operator's result that it splits, or "summed over".
     communication_bytes
         Bytes that the plan moves in a training step; None if no such plan exists.
     change

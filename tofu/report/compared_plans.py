@@ -38,7 +38,7 @@ class ComparedPlan:
 def compare_plans(
     settings: Settings, make: Callable[[Settings], Partition], report: Callable[[str], None] = lambda stage: None
 ) -> Iterator[ComparedPlan]:
-    """Yield the plan of `settings` if they are not the default, Tofu's other plans, data parallelism and Megatron's plan.
+    """Yield Tofu's plans, data parallelism and Megatron's plan. The first plan follows `settings`, unless they are the default.
 
     `make` returns the partition for settings. Before each plan is made, `report` is called with its name.
     """

@@ -42,10 +42,7 @@ def untracked(items: Sequence[Any], _: str) -> Iterable[Any]:
 
 
 def render_page(partition: Partition, title: str, track: Track = untracked) -> str:
-    """Return the page as HTML. For the `EXPLAINED_LAYERS` that move most, it has the cost of splits along other axes.
-
-    Each of their axes takes a short search.
-    """
+    """Return the page as HTML. It shows other splits of the layers that move most, each found by a short search."""
     environment = Environment(
         loader=PackageLoader("tofu", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )

@@ -55,7 +55,7 @@ def layer_table(
     is_shown = [n == 0 or any(row[n] for row in rows) for n in range(COLUMNS)]
     forward = "forward" if is_shown[BACKWARD] else "split"
     columns: list[dict[str, Any]] = [
-        {"header": "layer", "overflow": "fold"},  # shrinks first, with the parameters
+        {"header": "layer", "overflow": "fold"},  # on a narrow terminal, this column and the parameters shrink first
         {"header": "result", "style": "dim", "no_wrap": True},
         {"header": f"{forward}\n{rounds}", "no_wrap": True},
         {"header": "backward", "no_wrap": True},

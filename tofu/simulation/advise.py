@@ -1,4 +1,4 @@
-"""Advice on the number of devices and the plan for a model: every way to train, simulated, the fastest that fits first."""
+"""Recommend a number of devices and a plan for a model: simulate several ways to train it, and sort them by speed."""
 
 from __future__ import annotations
 

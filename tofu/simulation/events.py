@@ -43,7 +43,7 @@ class _Events:
         self._queues: list[list[tuple[float, int]]] = [[] for _ in range(streams)]
         self._is_free = [True] * streams
         self._ends: list[tuple[float, int]] = []
-        self._crowd = _Crowd(tasks.capacity)
+        self._sharing_tasks = _SharingTasks(tasks.capacity)
         self.start = [0.0] * len(tasks)
         self.end = [0.0] * len(tasks)
 
@@ -52,12 +52,12 @@ class _Events:
         for task in [task for task, count in enumerate(self._waiting) if count == 0]:
             self._make_ready(task, 0.0)
         self._start_all(0.0, range(len(self._queues)))
-        while self._ends or self._crowd.running:
-            known, worked_out = (self._ends[0][0] if self._ends else NEVER), self._crowd.next_end
+        while self._ends or self._sharing_tasks.running:
+            known, worked_out = (self._ends[0][0] if self._ends else NEVER), self._sharing_tasks.next_end
             now = min(known, worked_out)
             freed = []
             if worked_out <= known:
-                freed += self._crowd.pop_ended(now)
+                freed += self._sharing_tasks.pop_ended(now)
             while self._ends and self._ends[0][0] <= now:
                 freed.append(heapq.heappop(self._ends)[1])
             touched = set()
@@ -94,10 +94,10 @@ class _Events:
                 if shares is None:
                     heapq.heappush(self._ends, (now + self._seconds[task], task))
                 else:
-                    self._crowd.add(task, self._seconds[task], shares, now)
+                    self._sharing_tasks.add(task, self._seconds[task], shares, now)
 
 
-class _Crowd:
+class _SharingTasks:
     """Running tasks that share resources: the remaining work and the pace of each."""
 
     def __init__(self, capacity: Sequence[float]) -> None:

@@ -70,26 +70,26 @@ def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares
     slowdown = machine.slowdown if program.workers == 1 else machine.slowdown_of_several
     seconds = work.take_seconds(machine.rates, program.workers) * np.where(is_fetch, 1.0, slowdown)
     stream = 2 * worker + (is_fetch if machine.fetches_overlap else 0)
-    crossing = _Crossing(machine)
+    shared_resources = _SharedResources(machine)
     if machine.links:
-        crossing.slow_down(program, seconds, work)
+        shared_resources.slow_down(program, seconds, work)
     if machine.processors:
-        crossing.share_processors(seconds, machine.processors)
+        shared_resources.share_processors(seconds, machine.processors)
     if UPDATE in machine.rates.measured:
-        crossing.issue_updates(seconds, work, machine.rates.measured[UPDATE].call)
+        shared_resources.issue_updates(seconds, work, machine.rates.measured[UPDATE].call)
     return Tasks(
         seconds,
         stream,
         tuple(map(tuple, waits)),
-        {task: tuple(shares) for task, shares in crossing.shares.items()},
-        tuple(crossing.capacity),
+        {task: tuple(shares) for task, shares in shared_resources.shares.items()},
+        tuple(shared_resources.capacity),
         is_fetch,
         worker,
         work,
     )
 
 
-class _Crossing:
+class _SharedResources:
     """Resources that tasks share: links, processors, and the host that issues updates."""
 
     def __init__(self, machine: Machine) -> None:
