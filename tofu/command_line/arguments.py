@@ -26,7 +26,7 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def read_bandwidths(text: str | None) -> Topology | None:
-    """Return a topology of two levels for `10e9,50e9`. A text that is no list of numbers is the path of a JSON file."""
+    """Return a topology of two levels for `10e9,50e9`. Any other text is the path of a JSON file."""
     if text is None:
         return None
     try:

@@ -18,14 +18,8 @@ WIDER = "in float64, to tell errors from rounding; with the model's own types, f
 class Traffic:
     """Bytes that workers read from each other in one run, counted three times.
 
-    Attributes
-    ----------
-    planned
-        The count of the plan, or None if the plan has none for this run.
-    emitted
-        The count in the execution graph, which the framework runs.
-    read
-        The count of the kernels while they ran.
+    `planned` is the count of the plan, or None if the plan was not made for this run. `emitted` is counted in the
+    execution graph, which the framework runs. `read` is counted by the kernels while they run.
     """
 
     planned: int | None
