@@ -54,7 +54,7 @@ class UnsupportedError(TofuError):
 
 
 class ExecutionError(TofuError):
-    """An operator failed while the model ran. The message names the arrays whose values are lost."""
+    """An operator failed while the model ran. The message lists the results that are lost."""
 
 
 class OutOfMemoryError(TofuError):

@@ -52,8 +52,8 @@ def partition(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     >>> net = tofu.partition(net, workers=8)  # doctest: +SKIP
     >>> step = tofu.partition(step, 8, (state, batch))  # doctest: +SKIP
     """
-    named = [options.pop(name) for name in ("symbol", "block", "step") if name in options]
-    model = named[0] if model is MISSING and named else model
+    models_by_keyword = [options.pop(name) for name in ("symbol", "block", "step") if name in options]
+    model = models_by_keyword[0] if model is MISSING and models_by_keyword else model
     is_decorator = model is MISSING and "workers" in options
     engine = JAX if is_decorator else _find_engine("partition", model, "tofu.partition(step, 4, (state, batch))")
     if engine is MXNET and "workers" in options:
@@ -132,14 +132,14 @@ def _find_engine(name: str, model: Any, jax_example: str) -> Registration:
     if engine is None and "mxnet" in sys.modules:
         return MXNET  # its errors explain how to get a symbol
     if engine is None:
-        found = "nothing" if model is MISSING else show_with_type(model)
+        received = "nothing" if model is MISSING else show_with_type(model)
         example = (
             "tofu.partition(symbol, ngpus=4)"
             if name == "partition"
             else f'tofu.{name}(symbol, "8xH100", data=(64, 784))'
         )
         raise ArgumentTypeError(
-            f"tofu.{name} takes an mx.sym.Symbol, a Gluon block, or a training step for JAX, a function of arrays, not {found}. "
+            f"tofu.{name} takes an mx.sym.Symbol, a Gluon block, or a training step for JAX, a function of arrays, not {received}. "
             f"Write {example} or {jax_example}."
         )
     return engine

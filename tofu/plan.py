@@ -232,8 +232,8 @@ class Plan:
             raise PlanError(
                 f"The plan has version {show(value.get('version'))}, this Tofu reads version {FORMAT_VERSION}. Search again with this Tofu."
             )
-        lacking = sorted(name for name in _REQUIRED if name not in value)
-        raise_together(PlanError, "The plan is incomplete. It lacks:", lacking)
+        missing_fields = sorted(name for name in _REQUIRED if name not in value)
+        raise_together(PlanError, "The plan is incomplete. It lacks:", missing_fields)
         try:
             plan = cls(**{name: read(value[name], name) for name, read in _READERS.items() if name in value})
             plan._check()
@@ -241,9 +241,9 @@ class Plan:
             if isinstance(error, PlanError):
                 raise
             raise PlanError(f"The plan has an invalid value: {error}. Plans are written by plan.to_json().") from error
-        return plan._noticing_changes()
+        return plan._warn_if_edited()
 
-    def _noticing_changes(self) -> Plan:
+    def _warn_if_edited(self) -> Plan:
         """Return the plan. If it was edited, warn and replace its `optimality`."""
         if not self.digest or self.is_as_found:
             return self
@@ -289,11 +289,11 @@ class Plan:
         if self.worker_bytes:
             bounds = map(format_bytes, (min(self.worker_bytes), max(self.worker_bytes)))
             lines[0] += f"; {self.measured} per worker {' to '.join(dict.fromkeys(bounds))}"
-        found = {name: shorten_line(self.lines.get(name, "")) for name in self.operators} if self.lines else {}
-        for kind, choices, last in (("operator", self.operators, found), ("tensor", self.tensors, {})):
-            rows = [(kind, *(f"round {i + 1}" for i in range(len(self.factors))), "line" if last else "")]
+        source_lines = {name: shorten_line(self.lines.get(name, "")) for name in self.operators} if self.lines else {}
+        for kind, choices, lines_by_name in (("operator", self.operators, source_lines), ("tensor", self.tensors, {})):
+            rows = [(kind, *(f"round {i + 1}" for i in range(len(self.factors))), "line" if lines_by_name else "")]
             rows += [
-                (name, *("-" if split is None else str(split) for split in choice), last.get(name, ""))
+                (name, *("-" if split is None else str(split) for split in choice), lines_by_name.get(name, ""))
                 for name, choice in choices.items()
             ]
             lines += ["", *align(rows)]

@@ -125,9 +125,9 @@ class Tradeoff:
         """Add plans at more prices."""
         for held_price in (HIGHEST_PRICE, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.03, LOWEST_PRICE, 0.0):
             point = self.at_price(held_price)
-            worth = list_worth_keeping(point.choices)
-            for count in {len(worth), (len(worth) + 1) // 2} - {0}:
-                self.keep(point, worth[:count])
+            candidates = list_worth_keeping(point.choices)
+            for count in {len(candidates), (len(candidates) + 1) // 2} - {0}:
+                self.keep(point, candidates[:count])
 
     def find_fitting(self, limit: int) -> Point | None:
         """Return the plan with the least cost that needs at most `limit` bytes on every worker, or None."""
@@ -149,13 +149,13 @@ class Tradeoff:
 
     def _keep_fitting(self, point: Point, limit: int) -> list[Point]:
         """Bisect for the number of tensors whose fetched regions can be kept. Return all plans tried that fit."""
-        worth = list_worth_keeping(point.choices)
-        low, high, count = 0, len(worth) + 1, len(worth)  # `low` tensors fit, `high` do not
+        candidates = list_worth_keeping(point.choices)
+        low, high, count = 0, len(candidates) + 1, len(candidates)  # `low` tensors fit, `high` do not
         fitting = []
         for _ in range(REFINEMENTS):
             if high - low < 2:
                 break
-            kept = self.keep(point, worth[:count])
+            kept = self.keep(point, candidates[:count])
             if kept.most_bytes <= limit:
                 fitting.append(kept)
                 low = count
@@ -166,17 +166,17 @@ class Tradeoff:
 
     def _reread_fitting(self, point: Point, limit: int) -> list[Point]:
         """Bisect for the fewest tensors to fetch again. Return all plans tried that fit."""
-        worth = list_worth_rereading(point.choices)
-        low, high, count = 0, len(worth) + 1, len(worth)  # `low` tensors are too few, `high` may be enough
+        candidates = list_worth_rereading(point.choices)
+        low, high, count = 0, len(candidates) + 1, len(candidates)  # `low` tensors are too few, `high` may be enough
         fitting = []
         for _ in range(REFINEMENTS):
             if count in (low, high):
                 break
-            again = self._add(replace(point.choices, reread=tuple(sorted(worth[:count]))))
+            again = self._add(replace(point.choices, reread=tuple(sorted(candidates[:count]))))
             if again.most_bytes <= limit:
                 fitting.append(again)
                 high = count
-            elif count == len(worth):
+            elif count == len(candidates):
                 break
             else:
                 low = count

@@ -77,29 +77,29 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
     problem, exact = partition.searched.problem, ALGORITHMS["exact"]
     position = problem.graph.operator_index[layer]
     operator, access = problem.graph.operators[position], problem.accesses[position]
-    paid = price(partition.searched)
-    found = []
+    present_cost = price(partition.searched)
+    alternatives = []
     for number, axis in enumerate(access.axes):
         meaning = explain_axis(access, number)
         try:
             solution = exact.solve(problem, {layer: axis}, Effort(seconds))
         except TofuError as error:
             reason = str(error).splitlines()[-1].removeprefix("  - ").removeprefix(f"{operator.full_name}: ")
-            found.append(Alternative(axis, meaning, None, None, reason))
+            alternatives.append(Alternative(axis, meaning, None, None, reason))
             continue
         cost, moved = price(solution.choices), evaluate(solution.choices).total_bytes
-        change = (cost - paid) / paid if paid else 0.0
-        found.append(Alternative(axis, meaning, moved, change, exact.describe_optimality(solution, cost)))
-    return sorted(found, key=lambda plan: (plan.change is None, plan.change or 0.0, plan.axis))
+        change = (cost - present_cost) / present_cost if present_cost else 0.0
+        alternatives.append(Alternative(axis, meaning, moved, change, exact.describe_optimality(solution, cost)))
+    return sorted(alternatives, key=lambda plan: (plan.change is None, plan.change or 0.0, plan.axis))
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
     """Return the layers that move most, in the model's order, but only one of several with equal shapes and splits."""
-    kinds: dict[tuple[object, ...], LayerRow] = {}
+    layers_by_kind: dict[tuple[object, ...], LayerRow] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):
         if layer.moved_bytes:
-            kinds.setdefault(_kind(layer), layer)
-    chosen = {layer.name for layer in list(kinds.values())[:most]}
+            layers_by_kind.setdefault(_kind(layer), layer)
+    chosen = {layer.name for layer in list(layers_by_kind.values())[:most]}
     return [layer for layer in layers if layer.name in chosen]
 
 

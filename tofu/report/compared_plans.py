@@ -46,10 +46,10 @@ def compare_plans(
         settings, plan=None, memory_limit=None, **{name: DEFAULTS[name] for name in ("algorithm", "replicate")}
     )
 
-    def find(name: str, asked: Settings) -> ComparedPlan:
+    def find(name: str, plan_settings: Settings) -> ComparedPlan:
         report(name)
         try:
-            return ComparedPlan(name, make(asked))
+            return ComparedPlan(name, make(plan_settings))
         except ShapeError:  # the call is wrong, whatever the plan
             raise
         except TofuError as error:

@@ -81,21 +81,21 @@ def list_layers(partition: Partition) -> list[LayerRow]:
     """
     graph, plan = partition.graph, partition.plan
     parts = find_layers(graph)
-    members: dict[int, list[Operator]] = {}
+    operators_by_part: dict[int, list[Operator]] = {}
     for position, operator in enumerate(graph.operators):
-        members.setdefault(parts[position], []).append(operator)
+        operators_by_part.setdefault(parts[position], []).append(operator)
 
-    def lay(tensor: int) -> LaidTensor:
+    def describe_tensor(tensor: int) -> LaidTensor:
         name = graph.tensors[tensor].name
         return LaidTensor(name, graph.tensors[tensor].shape, plan.tensors[name])
 
     count_points = partition.searched.problem.count_points
     parameters, transfers = _first_readers(partition), _find_transfers(partition, parts)
-    read: dict[int, list[int]] = {}
+    parameters_by_part: dict[int, list[int]] = {}
     for position, tensors in parameters.items():
-        read.setdefault(parts[position], []).extend(tensors)
+        parameters_by_part.setdefault(parts[position], []).extend(tensors)
     names, layers = name_layers(graph), []
-    for part, operators in members.items():
+    for part, operators in operators_by_part.items():
         if part not in transfers and (
             graph.operators[part].phase is not Phase.FORWARD or graph.operators[part].is_added
         ):
@@ -111,10 +111,10 @@ def list_layers(partition: Partition) -> list[LayerRow]:
                 main.name,
                 gradient.name,
                 main.line,
-                lay(main.outputs[0]),
+                describe_tensor(main.outputs[0]),
                 plan.operators[main.name],
                 None if gradient is main else plan.operators[gradient.name],
-                tuple(map(lay, read.get(part, ()))),
+                tuple(map(describe_tensor, parameters_by_part.get(part, ()))),
                 transfers.get(part, ()),
             )
         )
@@ -145,12 +145,12 @@ def _find_transfers(partition: Partition, parts: Sequence[int]) -> dict[int, tup
 def _first_readers(partition: Partition) -> dict[int, list[int]]:
     """Map each operator to the parameters that no earlier operator reads."""
     graph = partition.graph
-    seen: set[int] = set()
+    parameters_seen: set[int] = set()
     readers: dict[int, list[int]] = {}
     for position, operator in enumerate(graph.operators):
         for tensor in operator.inputs:
-            if graph.tensors[tensor].kind is TensorKind.PARAMETER and tensor not in seen:
-                seen.add(tensor)
+            if graph.tensors[tensor].kind is TensorKind.PARAMETER and tensor not in parameters_seen:
+                parameters_seen.add(tensor)
                 readers.setdefault(position, []).append(tensor)
     return readers
 

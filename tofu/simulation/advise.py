@@ -103,19 +103,19 @@ class Advice:
             yield f"{WITHIN_MEMORY.capitalize()}: tensors replicated, where that moves less, as far as memory allows (memory_limit=)."
 
     def _describe(self, option: TrainingOption) -> tuple[str, ...]:
-        made = option.simulation
-        if made is None:
+        simulation = option.simulation
+        if simulation is None:
             return str(option.workers), option.name, "-", "", "", "", "", "does not apply: see below"
-        needed = f"{format_bytes(max(made.worker_bytes))} of {format_bytes(made.machine.usable_bytes)}"
+        needed = f"{format_bytes(max(simulation.worker_bytes))} of {format_bytes(simulation.machine.usable_bytes)}"
         return (
             str(option.workers),
             option.name,
-            format_seconds(made.seconds),
+            format_seconds(simulation.seconds),
             f"{format_seconds(option.low)} to {format_seconds(option.high)}",
-            format_rate(made.throughput),
-            format_bytes(made.program.remote_bytes),
+            format_rate(simulation.throughput),
+            format_bytes(simulation.program.remote_bytes),
             needed,
-            "" if made.fits else "does not fit",
+            "" if simulation.fits else "does not fit",
         )
 
     @property
@@ -188,10 +188,10 @@ def read_counts(workers: Any) -> tuple[int, ...]:
 
 def _check_planned(options: Sequence[TrainingOption]) -> None:
     """Raise the first error that the user has to correct, if no plan exists except perhaps data parallelism."""
-    asked = [option for option in options if option.name not in (ONE_DEVICE, DATA_PARALLEL)]
-    refusals = [option.refusal for option in asked if option.refusal is not None]
+    requested = [option for option in options if option.name not in (ONE_DEVICE, DATA_PARALLEL)]
+    refusals = [option.refusal for option in requested if option.refusal is not None]
     wrong = [refusal for refusal in refusals if not isinstance(refusal, InfeasibleError)]
-    if wrong and not any(option.plan for option in asked):
+    if wrong and not any(option.plan for option in requested):
         raise wrong[0]
 
 
@@ -205,8 +205,8 @@ def _list_options(
 ) -> Iterator[TrainingOption]:
     if workers == 1:
         report("one device")
-        found = simulate_one_device(task, machine, states)
-        yield TrainingOption(1, ONE_DEVICE, found, *_find_range(found, machine, states))
+        simulation = simulate_one_device(task, machine, states)
+        yield TrainingOption(1, ONE_DEVICE, simulation, *_find_range(simulation, machine, states))
         return
     for name, settings in _list_settings(replace(task.settings.over(workers), cache=False), machine).items():
         report(f"{workers} workers, {name}")
@@ -228,16 +228,16 @@ def _simulate_option(name: str, task: Task, machine: Machine, make: Callable[[Ta
     workers = task.settings.workers
     try:
         partition = make(task)
-        found = simulate_partition(partition, machine, task.states)
+        simulation = simulate_partition(partition, machine, task.states)
     except TofuError as error:
         return TrainingOption(workers, name, refusal=error)
-    return TrainingOption(workers, name, found, *_find_range(found, machine, task.states), partition.plan)
+    return TrainingOption(workers, name, simulation, *_find_range(simulation, machine, task.states), partition.plan)
 
 
-def _find_range(found: Simulation, machine: Machine, states: int) -> tuple[float, float]:
+def _find_range(simulation: Simulation, machine: Machine, states: int) -> tuple[float, float]:
     faster, slower = UNCERTAINTY, 1 / UNCERTAINTY
-    seconds = [found.seconds]
+    seconds = [simulation.seconds]
     for compute, move in ((faster, slower), (slower, faster)):
         changed = machine.scale("arithmetic", compute).scale("memory", compute).scale("links", move)
-        seconds.append(simulate(found.program, changed, states=states).seconds)
+        seconds.append(simulate(simulation.program, changed, states=states).seconds)
     return min(seconds), max(seconds)
