@@ -78,7 +78,7 @@ _plans: dict[tuple[object, ...], Plan] = {}
 def select_plan(
     graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure
 ) -> Selection:
-    """Return the choices for `graph`.
+    """Select the choices for `graph`: from the user's plan, from the remembered plan, or by a search.
 
     `problem` is the search problem of the lowered graph, for any order of the rounds. `measure` returns the memory that
     choices need. Logs a warning if workers compute the same because nothing can be split.
@@ -95,15 +95,15 @@ def _select(
 ) -> Selection:
     if settings.plan is not None:
         (arrangement,) = settings.arrangements
-        return _apply(graph, problem.arrange(arrangement), settings.plan, settings)
-    remembered = _recall(graph, problem, settings) if settings.cache else None
+        return _apply_users_plan(graph, problem.arrange(arrangement), settings.plan, settings)
+    remembered = _find_remembered(graph, problem, settings) if settings.cache else None
     if remembered is not None:
-        return _take(graph, problem.arrange(arrange_as(remembered)), remembered)
+        return _make_selection(graph, problem.arrange(arrange_as(remembered)), remembered)
     problems = [problem.arrange(arrangement) for arrangement in settings.arrangements]
-    asked = [name for name in ("memory_limit", "replicate") if getattr(settings, name) != DEFAULTS[name]]
-    if asked and not ALGORITHMS[settings.algorithm].is_search:
+    requested = [name for name in ("memory_limit", "replicate") if getattr(settings, name) != DEFAULTS[name]]
+    if requested and not ALGORITHMS[settings.algorithm].is_search:
         raise PlanError(
-            f"{asked[0]}= needs a search, and algorithm={settings.algorithm!r} is a baseline. Leave one out."
+            f"{requested[0]}= needs a search, and algorithm={settings.algorithm!r} is a baseline. Leave one out."
         )
     if settings.memory_limit is None:
         return _search(problems, settings, progress)
@@ -129,9 +129,9 @@ def _search_within(
         return _take_smallest(tradeoffs, limit, settings)
     best = min(found, key=lambda point: (point.cost, point.most_bytes))
     tried = sum(len(tradeoff.points) for tradeoff in tradeoffs)
-    bound = _bound_all(tradeoffs) if not best.choices.kept else 0  # bounds hold for plans that keep nothing
+    bound = _find_lower_bound(tradeoffs) if not best.choices.kept else 0  # bounds hold for plans that keep nothing
     ties = next((tradeoff.unlimited.ties for tradeoff in tradeoffs if tradeoff.unlimited is not None), "")
-    proof = describe_gap(best.cost, bound, ties + _name_orders(problems)) or "nothing is proved"
+    proof = describe_gap(best.cost, bound, ties + _describe_orders(problems)) or "nothing is proved"
     predicted = ", as predicted," if best.is_predicted else ""
     optimality = f"the best within {format_limit(limit)} per worker{predicted} of {tried} plans; {proof}"
     return Selection(best.choices, settings.algorithm, optimality, bound, is_predicted=best.is_predicted)
@@ -159,31 +159,31 @@ def _describe_misfit(needed: int, limit: int) -> str:
     )
 
 
-def _bound_all(tradeoffs: Sequence[Tradeoff]) -> int:
+def _find_lower_bound(tradeoffs: Sequence[Tradeoff]) -> int:
     """Return a lower bound on the cost of all plans, whatever memory they need; 0 if it is unknown for some order of the rounds."""
     solutions = [tradeoff.unlimited for tradeoff in tradeoffs]
     exact = [solution.exact for solution in solutions if solution is not None]
     return min((0 if result is None else result.lower_bound for result in exact), default=0)
 
 
-def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Selection:
+def _apply_users_plan(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Selection:
     """Return the choices of the user's plan. Raises PlanError if the plan does not fit the graph or the hints."""
     if settings.strict_plan and plan.fingerprint != graph.fingerprint:
         forward = _take_forward_part(plan, graph)
         if forward is None:
             raise PlanError(_describe_difference(plan, graph))
         plan = forward
-    selection = _take(graph, problem, plan)
+    selection = _make_selection(graph, problem, plan)
     choices = selection.choices
     evaluate(choices)  # raises PlanError if no execution graph can follow them
     fixed = resolve_hints(problem, settings.hints or {})
     wrong = [
         problem.graph.operators[o].full_name
-        for o, steps in fixed.operators.items()
-        if not _agrees(choices.operators[o], steps)
+        for o, splits in fixed.operators.items()
+        if not _follows(choices.operators[o], splits)
     ]
     wrong += [
-        problem.graph.tensors[t].name for t, steps in fixed.tensors.items() if not _agrees(choices.tensors[t], steps)
+        problem.graph.tensors[t].name for t, splits in fixed.tensors.items() if not _follows(choices.tensors[t], splits)
     ]
     raise_together(
         PlanError, "The plan and the hints contradict each other; leave one of them out. They differ for:", wrong
@@ -191,7 +191,7 @@ def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Se
     return selection
 
 
-def _take(graph: Graph, problem: Problem, plan: Plan) -> Selection:
+def _make_selection(graph: Graph, problem: Problem, plan: Plan) -> Selection:
     """Return the choices of a plan. Its claim of optimality only holds for an unedited plan of this graph."""
     is_known = plan.is_as_found and plan.fingerprint == graph.fingerprint
     optimality = plan.optimality if is_known else AS_GIVEN
@@ -205,7 +205,7 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     found, errors = _solve(problems, settings, effort)
     proving, candidates = found, list(found)
     if settings.replicate == "free":
-        proving, _ = _solve(problems, settings, effort, _free)
+        proving, _ = _solve(problems, settings, effort, _make_memory_free)
         candidates += proving  # a plan that splits everything, in case this search runs out of time
     if not candidates:
         raise errors[0]
@@ -213,18 +213,18 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
         solution.choices.problem for solution in proving if solution.exact is None or not solution.exact.is_optimal
     ]
     if algorithm.is_search and open_ends:
-        split = _split_freely if settings.replicate == "free" else Problem.split_evenly
+        split = _split_evenly_with_free_memory if settings.replicate == "free" else Problem.split_evenly
         candidates += _solve(open_ends, settings, effort, split)[0]
     best = min(candidates, key=lambda solution: price(solution.choices))
     exact = [solution.exact for solution in proving if solution.exact is not None]
     bound = min((result.lower_bound for result in exact), default=0)
     cost = price(best.choices)
-    optimality = algorithm.describe_optimality(best, cost, bound, _name_orders(problems, len(proving)))
+    optimality = algorithm.describe_optimality(best, cost, bound, _describe_orders(problems, len(proving)))
     held = max((result.held_bytes for result in exact), default=0)
     return Selection(best.choices, algorithm.name, optimality, bound, held)
 
 
-def _name_orders(problems: Sequence[Problem], planned: int | None = None) -> str:
+def _describe_orders(problems: Sequence[Problem], planned: int | None = None) -> str:
     """Return how many orders of the rounds a proof covers; "" if it covers all. Levels of an interconnect fix the order."""
     count = len(problems) if planned is None else planned
     levels_fix_order = bool(problems[0].arrangement.bandwidths) and len(problems) < MOST_ORDERS
@@ -232,14 +232,14 @@ def _name_orders(problems: Sequence[Problem], planned: int | None = None) -> str
     return "" if count == known else f", of {count:,} of {known:,} orders of the rounds"
 
 
-def _free(problem: Problem) -> Problem:
+def _make_memory_free(problem: Problem) -> Problem:
     return problem.hold(price=0.0)
 
 
-def _split_freely(problem: Problem) -> Problem | None:
+def _split_evenly_with_free_memory(problem: Problem) -> Problem | None:
     """Return the problem without choices whose shards overlap needlessly, and with free replication."""
     even = problem.split_evenly()
-    return even and _free(even)
+    return even and _make_memory_free(even)
 
 
 def _solve(
@@ -287,14 +287,14 @@ def _take_forward_part(plan: Plan, graph: Graph) -> Plan | None:
         return None
     return replace(
         plan,
-        tensors={name: steps for name, steps in plan.tensors.items() if name in graph.tensor_index},
+        tensors={name: splits for name, splits in plan.tensors.items() if name in graph.tensor_index},
         operators={name: plan.operators[name] for name in graph.operator_index},
         kept=(),
         reread=(),
     )
 
 
-def _agrees(choice: ChoiceArray, fixed: Sequence[int]) -> bool:
+def _follows(choice: ChoiceArray, fixed: Sequence[int]) -> bool:
     return all(wanted in (FREE, int(taken)) for taken, wanted in zip(choice, fixed, strict=True))
 
 
@@ -304,7 +304,7 @@ def remember_plan(plan: Plan, problem: Problem, settings: Settings) -> None:
     _plans[_cache_key(plan.fingerprint, problem, settings)] = replace(plan, lines={})
 
 
-def _recall(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:
+def _find_remembered(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:
     """Return the plan saved with the settings, if it belongs to this graph, or else the remembered plan."""
     if settings.saved is not None and settings.saved.fingerprint == graph.fingerprint:
         return settings.saved
@@ -313,13 +313,13 @@ def _recall(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:
 
 def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[object, ...]:
     """Return everything that the result of a search depends on."""
-    asked = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    asked["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
+    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    values["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
     described = dict.fromkeys(access.description for access in problem.accesses)
     return (
         fingerprint,
         problem.moves,
-        *(asked[name] for name in asked if name not in NO_PART_OF_THE_KEY),
+        *(values[name] for name in values if name not in NO_PART_OF_THE_KEY),
         *described,
     )
 
