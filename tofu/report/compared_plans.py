@@ -16,8 +16,8 @@ from tofu.report.console import print_legend, print_notes
 
 NOT_THERE = "-"
 LEGEND = """
-Moved: by all workers together in a training step. Held: by the worker that holds most. "Tofu within" a plan: the best plan that holds no
-more than that plan.
+"moved" counts the bytes between all workers in a training step, and "held" the bytes of the worker that holds most. "Tofu within" a plan is
+the best plan that holds no more than that plan.
 """
 
 

@@ -25,10 +25,10 @@ from tofu.report.memory import group_workers
 REPLICATED, NO_PLAN = "-", "no plan"
 COLUMNS, BACKWARD = 7, 3  # number of columns, and position of the column "backward"
 LEGEND = (
-    "Each round splits over one factor of the number of workers: operators along the axis listed, parameters along the dimension listed. "
-    '"-": replicated. Moved: by all workers together, in forward, backward and update.'
+    "A round splits over one factor of the number of workers. It splits operators along the axis listed, and parameters along the "
+    'dimension listed; "-" is replicated. "moved" counts the bytes between all workers, in forward, backward and update.'
 )
-CAPTION = "All other choices are the best for this split. These plans ignore hints and the memory limit."
+CAPTION = "Each plan splits all other layers as is best for this split. These plans ignore hints and the memory limit."
 
 
 def choose_rows(layers: list[LayerRow], most: int | None) -> tuple[list[LayerRow], list[LayerRow]]:

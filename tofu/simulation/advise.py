@@ -97,10 +97,11 @@ class Advice:
             if option.refusal is not None:
                 yield f"{option.workers} workers, {option.name}, does not apply: {on_one_line(option.refusal)}"
         yield (
-            f"Range: if the machine computes {UNCERTAINTY - 1:.0%} faster and moves data {UNCERTAINTY - 1:.0%} slower, and the reverse."
+            f"Range: the time if the machine computes {UNCERTAINTY - 1:.0%} faster and moves data {UNCERTAINTY - 1:.0%} slower, "
+            "or the reverse."
         )
         if any(option.name == WITHIN_MEMORY and option.plan is not None for option in self.options):
-            yield f"{WITHIN_MEMORY.capitalize()}: tensors replicated, where that moves less, as far as memory allows (memory_limit=)."
+            yield f"{WITHIN_MEMORY.capitalize()}: tensors are replicated if that moves less, as far as memory allows (memory_limit=)."
 
     def _describe(self, option: TrainingOption) -> tuple[str, ...]:
         simulation = option.simulation
