@@ -92,12 +92,12 @@ class Tradeoff:
         return self._add(self._solve_with_all(lambda problem: problem).choices)
 
     def free(self) -> Point:
-        """Add the plan for which memory costs nothing."""
+        """Add the plan at price 0."""
         self.unlimited = self._solve_with_all(lambda problem: problem.hold(price=0.0))
         return self._add(self.unlimited.choices)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
-        """Add the plan at a price of a held byte, in moved bytes, with the tensors in `split` split."""
+        """Add the plan for `held_price` moved bytes as the price of a held byte. Tensors in `split` are split."""
         unit = max(self.problem.arrangement.nanoseconds["prices"], default=1.0)
         return self._add(self._solve(self.problem.hold(held_price * unit, split), self.effort).choices)
 
