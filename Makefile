@@ -1,6 +1,6 @@
 # make build | demo | demo-jax | docs | test | test-jax | fuzz | mutate | coverage | sanitize | lint | bench | bench-search | reproduce | clean
-# Everything happens inside .venv and build, and only outdated files are rebuilt.
-# MXNet 1.9.1 runs on Python 3.10 to 3.12. Targets for JAX only also run on 3.13. The first suitable Python is used.
+# Targets build in .venv and build, and rebuild only outdated files. MXNet 1.9.1 needs Python 3.10 to 3.12. Targets that only need
+# JAX also run on Python 3.13. The first suitable Python on the PATH is used.
 JAX_ALONE := $(filter demo-jax test-jax,$(MAKECMDGOALS))
 SUITABLE := -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, $(if $(JAX_ALONE),13,12)))' 2>/dev/null
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.10 $(if $(JAX_ALONE),python3.13) python3 python; do $$p $(SUITABLE) && command -v $$p && break; done)
@@ -20,9 +20,9 @@ NEED_PYTHON := $(if $(JAX_ALONE),JAX needs Python 3.10 to 3.13,MXNet 1.9.1 needs
 NEED_OTHER_PYTHON := .venv has a Python that MXNet 1.9.1 does not run on: remove the folder .venv, and run make once more with Python 3.10 to 3.12
 NEED_VENV = This Python cannot make virtual environments: install $(notdir $(1))-venv
 NEED_COMPILER := There is no C++ compiler $(CXX): install g++, or say make CXX=/path/to/g++
-# Scripts find these sources from any folder.
+# Lets scripts import Tofu from any folder.
 FIND_SOURCES := import pathlib, sys, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "tofu-sources.pth").write_text(sys.argv[1] + "\n")
-# Seconds after which a C++ test fails.
+# Time limit of a C++ test, in seconds.
 CORE_TEST_TIMEOUT := 120
 
 .PHONY: build demo demo-jax docs test test-jax fuzz mutate coverage sanitize lint bench bench-search reproduce clean
@@ -40,7 +40,7 @@ docs: $(TOOLS) $(BUILT)
 	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --quiet --strict
 	@echo "The site is build/site/index.html"
 
-# TESTS selects tests, and may contain other arguments of pytest.
+# TESTS holds arguments of pytest, such as the tests to run.
 test: TESTS ?= tests
 test: $(TOOLS) $(BUILT) $(CORE_TESTED)
 	$(VENV)/python -m pytest -n 2 --dist worksteal $(TESTS)

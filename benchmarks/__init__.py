@@ -1,4 +1,4 @@
-"""The demo (`make demo`) and the measurements; `make bench` lists them."""
+"""The demo, which `make demo` runs, and the benchmarks, which `make bench` lists."""
 
 import contextlib
 

@@ -10,7 +10,6 @@ from rich.table import Table
 
 
 def main() -> None:
-    """Print one row for each program of this folder."""
     table = Table("command", "measures", title="Benchmarks", title_justify="left", box=None)
     for path in sorted(Path(__file__).parent.glob("*.py")):
         source = path.read_text()

@@ -1,11 +1,12 @@
-"""Seconds and memory of training steps under Tofu and under MXNet's data parallelism, on the same processors.
+"""Time and memory of training steps, with Tofu and with MXNet's data parallelism, on the same processors.
 
     python -m benchmarks.beside_mxnet
     python -m benchmarks.beside_mxnet --workers 2,4 --rounds 5
 
-`mx.mod.Module` over k contexts with kvstore "device" holds every parameter k times and sums the gradients; `tofu.mod.Module` trains under
-the default plan. A step is forward, backward and the update by SGD with momentum. Each configuration runs in a separate process, with
-one thread for each worker. The median step counts. Memory is the peak of the process minus its memory before binding.
+MXNet's data parallelism is `mx.mod.Module` over k contexts with kvstore "device", which holds every parameter k times and sums the
+gradients. `tofu.mod.Module` trains with the default plan. A step is forward, backward and an update by SGD with momentum. Each
+configuration runs in a separate process, with one thread for each worker. The time is the median of the steps. The memory is the peak of
+the process minus its memory before binding.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tests.models.paper import PaperModel, wresnet
 
 
 def build_perceptron() -> PaperModel:
-    """Return a model of wide layers at a small batch, in which mostly weights and their gradients are transferred."""
+    """Return a model with wide layers and a small batch, so that mostly weights and their gradients are transferred."""
     net = mx.sym.Variable("data")
     for layer in range(3):
         net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=2048, name=f"fc{layer}"), act_type="relu")
@@ -45,11 +46,10 @@ MODELS: Mapping[str, Callable[[], PaperModel]] = {
     "CNN": lambda: wresnet(50, 2, 16, image=64, classes=128, base=16),
 }
 WAYS = ("MXNet", "Tofu")
-STEPS, WARMING = 7, 2  # of each process, and how many of them warm up
+STEPS, WARMING = 7, 2  # number of steps of each process, and of those that warm up
 
 
 def run(name: str, way: str, workers: int) -> dict[str, Any]:
-    """Train in this process. Return the seconds of the steps and the bytes of memory."""
     model = MODELS[name]()
     contexts = [mx.cpu(worker) for worker in range(workers)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -71,7 +71,6 @@ def run(name: str, way: str, workers: int) -> dict[str, Any]:
 
 
 def time_steps(module: Any, batch: Any, steps: int, warming: int) -> list[float]:
-    """Return the seconds of training steps after the first ones, which warm up."""
     seconds = []
     for _ in range(steps):
         started = time.perf_counter()
@@ -83,7 +82,6 @@ def time_steps(module: Any, batch: Any, steps: int, warming: int) -> list[float]
 
 
 def run_apart(name: str, way: str, workers: int) -> dict[str, Any]:
-    """Run one configuration in a separate process."""
     command = [sys.executable, "-m", "benchmarks.beside_mxnet", "--run", f"{name}:{way}:{workers}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

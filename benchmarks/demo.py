@@ -34,7 +34,7 @@ PLAN_ROWS = 40
 
 @dataclass
 class DemoRun:
-    """State of a training run.
+    """Training run of the demo, and its results so far.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class DemoRun:
     moved_bytes: set[int] = field(default_factory=set)
 
     def follow(self, data: digits.Digits, epochs: int) -> Iterator[digits.Step | digits.Epoch]:
-        """Train, and record the reports of the script and the counters of the kernels."""
+        """Run the training script, and record its losses and the bytes that its kernels read."""
         training = digits.train(self.symbol, data, epochs)
         _mxnet.reset_counters()
         for event in training:
@@ -71,7 +71,7 @@ class DemoRun:
 
 
 def train_side_by_side(console: Console, runs: Sequence[DemoRun], data: digits.Digits, epochs: int) -> None:
-    """Run all in turn, a step at a time, with a progress display."""
+    """Run one step of each training run in turn, and show the progress."""
     steps = epochs * (len(data.train_images) // digits.BATCH_SIZE)
     columns = (
         TextColumn("{task.description:>10}"),
@@ -91,13 +91,11 @@ def train_side_by_side(console: Console, runs: Sequence[DemoRun], data: digits.D
 
 
 def epoch_losses(run: DemoRun) -> list[float]:
-    """Return the mean loss of each epoch."""
     steps = len(run.losses) // len(run.accuracies)
     return [sum(run.losses[i * steps : (i + 1) * steps]) / steps for i in range(len(run.accuracies))]
 
 
 def training_table(runs: Sequence[DemoRun]) -> Table:
-    """Return a table of loss and test accuracy after each epoch."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("epoch", justify="right")
     for what in ("loss", "test accuracy"):
@@ -114,7 +112,7 @@ def training_table(runs: Sequence[DemoRun]) -> Table:
 
 
 def compare_traffic(console: Console, partition: Partition, measured: set[int]) -> bool:
-    """Show the bytes of one training step by three independent counts; whether they are equal."""
+    """Print three independent counts of the bytes of a training step. Return True if they are equal."""
     counts = {
         "planned, by geometry": {partition.plan.communication_bytes},
         "counted, in the partitioned graph's fetches": {count_traffic(partition.training.symbol).remote_bytes},
@@ -130,7 +128,6 @@ def compare_traffic(console: Console, partition: Partition, measured: set[int]) 
 
 
 def save_results(folder: Path, runs: Sequence[DemoRun], partition: Partition) -> None:
-    """Write plan.json, results.json and demo.png."""
     folder.mkdir(parents=True, exist_ok=True)
     plan = partition.plan
     (folder / "plan.json").write_text(plan.to_json() + "\n")
@@ -162,11 +159,11 @@ def main(epochs: int, workers: int, filters: int, samples: int | None, output: P
     Both runs are the same script (tests/shared/digits.py: train), written for MXNet's own Module. The only difference is
     one line: the second run gets tofu.partition(model, ngpus=WORKERS) in place of the model.
 
-    The two loss curves are the same. The plan splits early layers by batch (axis b) and late ones by channel (co, ci),
-    since it weighs activations against weights. Three independent counts of a step's bytes agree. Each worker needs
-    about 1/WORKERS of one device's memory.
+    The two loss curves are the same. The plan splits early layers along the batch (axis b), because their activations
+    are large, and late layers along channels (co, ci), because their weights are. Three independent counts of the
+    transferred bytes agree. Each worker needs about 1/WORKERS of the memory of one device.
 
-    It writes plan.json, results.json and demo.png to the output folder.
+    The demo writes plan.json, results.json and demo.png to the output folder.
     """
     os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")  # MXNet announces its CPU backend in the middle of the display
     console = make_console()

@@ -63,7 +63,6 @@ def _label(title: str, accuracies: Mapping[str, Sequence[float]]) -> str:
 
 
 def _draw_memory(axes: Any, results: Mapping[str, Any]) -> None:
-    """Draw a bar for one device and for each worker, and a line at an equal share."""
     workers, single = results["worker_bytes"], results["single_device_bytes"]
     names = ["one device", *(f"worker {i}" for i in range(len(workers)))]
     sizes = [count / MIB for count in (single, *workers)]

@@ -1,6 +1,6 @@
-"""Fetches for `benchmarks.multi_fetch`: their boxes and their result in NumPy, without MXNet or CUDA.
+"""Fetches for `benchmarks.multi_fetch`, with their result in NumPy. A fetch assembles a region from shards of several GPUs.
 
-The files of benchmarks/fetches hold the largest fetches of plans for models of the paper over 8 workers.
+The files in benchmarks/fetches hold the largest fetches of plans for the paper's models over 8 workers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Box = tuple[int, ...]
 
 @dataclass(frozen=True)
 class FetchPiece:
-    """A box of the region, and (input, begin) of the boxes that are added up there."""
+    """Box of the region, and the boxes that are added up there, each as the number of an input and its first element."""
 
     begin: Box
     extent: Box
@@ -29,7 +29,7 @@ class FetchPiece:
 
 @dataclass(frozen=True)
 class Fetch:
-    """A region of `shape`, assembled from boxes of the inputs. Elements outside of all pieces are `fill`."""
+    """Region of `shape` that is assembled from boxes of the inputs. Elements outside of all pieces get the value `fill`."""
 
     name: str
     shape: Box
@@ -140,7 +140,6 @@ def _with(values: Box, position: int, value: int) -> Box:
 
 
 def load(path: Path) -> list[Fetch]:
-    """Return the fetches of a file."""
     return [
         Fetch(
             name,

@@ -1,4 +1,4 @@
-"""GPUs for the fetch kernel: those that CuPy sees, or one that is emulated on the CPU."""
+"""GPUs for the fetch kernel: real GPUs through CuPy, or one GPU emulated on the CPU."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class CupyGpus:
     def seconds(self, action: Callable[[], object], runs: int) -> float:
         """Return the median time of `action` on the stream, measured by events. The first runs warm up.
 
-        A long copy runs first. Meanwhile, the host issues the action, so that only the GPU's time counts; and the copy clears the caches.
+        A long copy runs first, which clears the caches. Meanwhile, the host issues the action, so that only the GPU's time counts.
         """
         times = []
         with self.stream:
@@ -149,15 +149,12 @@ class CupyGpus:
         return median(times)
 
     def copy(self, target: Any, source: Any, count: int) -> None:
-        """Copy `count` bytes from device to device."""
         runtime = self.cupy.cuda.runtime
         addresses = self.address(target), self.address(source)
         runtime.memcpyAsync(*addresses, count, runtime.memcpyDeviceToDevice, self.stream.ptr)
 
     def release(self) -> None:
-        """Free the memory that CuPy keeps of deleted arrays."""
         self.cupy.get_default_memory_pool().free_all_blocks()
 
     def free_bytes(self) -> int:
-        """Return the free memory of the first GPU."""
         return int(self.cupy.cuda.runtime.memGetInfo()[0])

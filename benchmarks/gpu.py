@@ -4,10 +4,10 @@
     python -m benchmarks.gpu --out FOLDER --few           a fifth of the cases of numbers, four minutes
     python -m benchmarks.gpu --out FOLDER --emulate       on the CPU, thread by thread, the same cases, without times
 
-Every kernel of an operator's part and fetches of all kinds are compared with the same source on the CPU and with a loop over elements, also
-under compute-sanitizer if it is installed. Bandwidths are compared with a copy within the device, and fetches with CuPy if it is installed.
-If JAX sees the GPU, training steps of `tofu.jax` are compared with `jax.jit`, in numbers and time. Figures are printed with their goals and
-written to `gpu.json`. Steps that cannot run are reported. A failure sets the exit status to 1.
+The numbers of every GPU kernel of Tofu are compared with the same source on the CPU and with a loop over elements. If compute-sanitizer is
+installed, it checks the kernels. Bandwidths are compared with a copy within the device, and fetches with CuPy if it is installed. If JAX
+sees the GPU, training steps of `tofu.jax` are compared with `jax.jit`, in numbers and time. Figures are printed with their goals, and
+written to `gpu.json`. Steps that cannot run are reported. The exit status is 1 after a failure.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class GpuRun:
     failures: list[str] = field(default_factory=list)
 
     def execute(self, name: str, command: Sequence[str], **environment: str) -> str:
-        """Run a step, write its output to a log, and return it. Record a failure."""
+        """Run a step, write its output to a log, and return the output. Record a failure."""
         started = time.perf_counter()
         print(f"== {name}", flush=True)
         try:
@@ -70,21 +70,18 @@ class GpuRun:
 
 
 def read_lines(output: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON objects among the lines of a program's output."""
     for line in output.splitlines():
         if line.startswith("{"):
             yield json.loads(line)
 
 
 def check_kernels(run: GpuRun, program: str) -> None:
-    """Check the numbers of every kernel."""
     output = run.execute("numbers", [program, "check", *(["--few"] if run.few else [])])
     for line in read_lines(output):
         run.figures[line["what"]] = {key: value for key, value in line.items() if key != "what"}
 
 
 def sanitize(run: GpuRun, program: str) -> None:
-    """Check some kernels under compute-sanitizer."""
     tool = shutil.which("compute-sanitizer", path=os.environ["PATH"] + os.pathsep + PLACES_OF_TOOLS)
     if tool is None or run.emulated:
         run.left_out["compute-sanitizer"] = "it is not installed" if tool is None else "there is no GPU"
@@ -95,7 +92,6 @@ def sanitize(run: GpuRun, program: str) -> None:
 
 
 def measure_parts(run: GpuRun, program: str) -> None:
-    """Measure the bandwidths of parts and fetches."""
     output = run.execute("bandwidths", [program, "measure", "1" if run.emulated else str(MIB)])
     lines = list(read_lines(output))
     run.figures["copy"] = next((line for line in lines if line["what"] == "copy"), None)
@@ -104,7 +100,6 @@ def measure_parts(run: GpuRun, program: str) -> None:
 
 
 def compare_fetches(run: GpuRun) -> None:
-    """Compare fetches with CuPy's slices, copies and concatenations."""
     if importlib.util.find_spec("cupy") is None or run.emulated:
         run.left_out["slices and concatenations"] = "CuPy is not installed" if not run.emulated else "there is no GPU"
         return
@@ -115,7 +110,6 @@ def compare_fetches(run: GpuRun) -> None:
 
 
 def train_a_step(run: GpuRun) -> None:
-    """Time steps of tofu.jax on the device."""
     if importlib.util.find_spec("jax") is None:
         run.left_out["a step of tofu.jax"] = "JAX is not installed"
         return
@@ -129,7 +123,7 @@ def train_a_step(run: GpuRun) -> None:
 
 
 def run_kernels_of_users(run: GpuRun) -> None:
-    """Run steps of tofu.jax with kernels and memory that only a GPU has."""
+    """Run steps of tofu.jax with kernels and memory that only exist on a GPU."""
     if importlib.util.find_spec("jax") is None or run.emulated:
         run.left_out["kernels of users"] = "there is no GPU" if run.emulated else "JAX is not installed"
         return
@@ -144,7 +138,6 @@ def run_kernels_of_users(run: GpuRun) -> None:
 
 
 def print_figures(run: GpuRun) -> None:
-    """Print every figure with its goal."""
     device, checks = run.figures.get("device", {}), run.figures.get("checks", {})
     print(f"\n{device.get('name')}, compute capability {device.get('capability')}, NVRTC {device.get('nvrtc')}")
     print(
@@ -198,7 +191,6 @@ def _print_bandwidths(run: GpuRun) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run all steps, also after a failure."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("demo-output/gpu"), help="folder for logs and figures")
     parser.add_argument("--emulate", action="store_true", help="on the CPU, some cases, without times")

@@ -1,11 +1,12 @@
-"""Step times on virtual devices of this machine, under Tofu's plans and hand-written ones.
+"""Step times on virtual devices of this machine, with Tofu's plans and with hand-made plans (*peers*).
 
     python -m benchmarks.jax_beside_peers
     python -m benchmarks.jax_beside_peers --workers 4 --model MLP --model "LSTM 2x4" --rounds 40
 
-All plans of a model run in one process, one step each in turn, from the same state. A time is the median of the rounds; the quartiles show
-its spread. The devices are threads that share processors and memory, so a transferred byte costs a copy, and a collective waits for all
-threads. Accelerators differ. The benchmark fails if Tofu's plan takes much longer than the fastest peer.
+All plans of a model run in one process, from the same state. In each round, every plan runs one step. The time of a plan is the median of
+the rounds, and quartiles show the spread. Virtual devices are threads that share processors and memory, unlike accelerators, so a
+transferred byte costs a copy, and a collective waits for all threads. The benchmark fails if Tofu's plan takes much longer than the
+fastest peer.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ class TimedPlan:
     seconds: list[float] = field(default_factory=list)
 
     def run(self) -> Any:
-        """Run a step from the last state and return the loss."""
         import jax
 
         started = time.perf_counter()
@@ -55,18 +55,15 @@ class TimedPlan:
 
     @property
     def median(self) -> float:
-        """Median seconds of a step."""
         return statistics.median(self.seconds[WARMING:])
 
     @property
     def quarters(self) -> tuple[float, float]:
-        """Lower and upper quartile of the seconds."""
         first, _, third = statistics.quantiles(self.seconds[WARMING:], n=4)
         return first, third
 
 
 def compile_plans(name: str, workers: int, search_seconds: float) -> Sequence[TimedPlan]:
-    """Compile the step of a model under every plan that applies, Tofu's first."""
     import jax
 
     from benchmarks.jax_peers import models
@@ -110,7 +107,6 @@ def time_plans(plans: Sequence[TimedPlan], rounds: int) -> None:
 
 
 def draw_table(name: str, workers: int, plans: Sequence[TimedPlan]) -> Table:
-    """Return a table of the plans, with their times over that of Tofu's default plan."""
     table = Table("plan", title=f"{name}, {workers} virtual devices, {len(plans[0].seconds) - WARMING} rounds")
     for heading in ("ms a step", "quartiles", "of Tofu's"):
         table.add_column(heading, justify="right")

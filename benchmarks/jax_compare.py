@@ -1,14 +1,14 @@
-"""Communication of a JAX step under Tofu's plans and hand-written ones, counted from optimized HLO.
+"""Communication of a JAX step with Tofu's plans and with hand-made plans (*peers*), counted in the programs that XLA compiles.
 
     python -m benchmarks.jax_compare --workers 8 [--model MLP ...]
     python -m benchmarks.jax_compare --model "24-layer Transformer" --model ResNet-50
     TPU_LIBRARY_PATH=.../libtpu.so python -m benchmarks.jax_compare --platform tpu [--model MLP ...]
     python -m benchmarks.jax_compare --platform gpu [--model MLP ...]
 
-Steps are compiled from shapes for virtual devices of the CPU, and not run. The table is the one of `python -m tofu compare`, with
-Megatron's mixes among the peers. The benchmark fails if HLO moves more bytes than its plan counts, or if a peer moves fewer bytes than
-all plans within its memory. Peers that hold less than the plan that splits everything do not count, nor do peers whose devices all
-compute the same.
+Steps are compiled from shapes for virtual devices of the CPU, and not run. `python -m tofu compare` prints the same table, without the
+peers that are Megatron's mixes of data and tensor parallelism. The benchmark fails if a program moves more bytes than its plan counts. It
+also fails if a peer moves fewer bytes than all of Tofu's plans that hold no more memory than the peer. Two kinds of peers do not count:
+peers that hold less than the plan that splits everything, and peers whose devices all compute the same.
 
 Steps for TPUs and H100s are compiled ahead of time without such a device, by the package libtpu of JAX's version and by jax[cuda13]. The
 table then also shows the bytes that move during computation. On TPUs, XLA's auto-sharding is a peer, if it ends within --auto-seconds.
@@ -42,7 +42,6 @@ XLA_CHOOSES = "XLA's auto-sharding"
 
 
 def compare(name: str, workers: int, platform: str, search_seconds: float, auto_seconds: float) -> list[PlanRow]:
-    """Return the rows of a model."""
     from benchmarks.jax_peers.peers import list_peers
     from tofu.jax.compare.comparison import PlanRow
 
@@ -65,7 +64,7 @@ def compare(name: str, workers: int, platform: str, search_seconds: float, auto_
 
 
 def count_work(name: str, workers: int, search_seconds: float) -> dict[str, float]:
-    """Return the work of all devices under each peer, of the step compiled for CPUs. XLA does not count it ahead of time for GPUs."""
+    """Return the work of all devices with each peer. Steps are compiled for CPUs, because XLA does not count work for absent GPUs."""
     from benchmarks.jax_peers.peers import list_peers
 
     comparison = make_comparison(name, workers, "cpu", search_seconds)
@@ -115,7 +114,7 @@ def list_devices(workers: int, platform: str) -> Sequence[Any]:
 
 
 def set_environment(workers: int, platform: str) -> None:
-    """Set virtual devices for JAX, which must not have been used yet. No TPU is looked for."""
+    """Give JAX virtual devices, before JAX is used."""
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={workers}"
     if platform != "tpu":
@@ -130,7 +129,7 @@ def set_environment(workers: int, platform: str) -> None:
 
 
 def show(name: str, rows: list[PlanRow], console: Console) -> bool:
-    """Print a table. Return True if no bound is missed."""
+    """Print a table. Return True if the benchmark does not fail."""
     from tofu.jax.compare.comparison import print_rows
 
     print_rows(console, name, rows)

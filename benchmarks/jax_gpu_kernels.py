@@ -1,9 +1,9 @@
-"""Steps of `tofu.jax` that only a GPU can run: attention by cuDNN and by Pallas, and residuals kept in the host's memory.
+"""Correctness of `tofu.jax` steps that only a GPU can run: attention by cuDNN and Pallas, and residuals in the host's memory.
 
     python -m benchmarks.jax_gpu_kernels --json FILE
 
-Each step is planned for one worker and compared with `jax.jit`, on the GPU that JAX sees, up to the rounding of its number type. The
-scratch memory that XLA allocates on the device and on the host shows if an offloading policy is lost.
+Each step is planned for one worker, and its results are compared with `jax.jit` on the GPU that JAX sees. The scratch memory that XLA
+allocates on the device and on the host shows whether residuals still move to the host.
 """
 
 from __future__ import annotations
@@ -23,21 +23,19 @@ from jax.ad_checkpoint import checkpoint_name
 
 import tofu.jax
 
-LIMITS = {"bfloat16": 2e-2, "float32": 1e-5}  # of the difference, over the largest number of the result
+LIMITS = {"bfloat16": 2e-2, "float32": 1e-5}  # largest difference, relative to the largest number of the result
 BATCH, LENGTH, HEADS, WIDTH = 4, 1024, 8, 64
 
 Step = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def attend_by_cudnn(is_causal: bool) -> Step:
-    """Return a training step of one attention layer by cuDNN."""
     return make_attention_step(
         lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=is_causal, implementation="cudnn")
     )
 
 
 def attend_by_pallas() -> Step:
-    """Return the same step by JAX's Pallas kernel for GPUs."""
     from jax.experimental.pallas.ops.gpu import attention
 
     return make_attention_step(lambda q, k, v: attention.mha(q, k, v, None, causal=True, sm_scale=WIDTH**-0.5))
@@ -86,7 +84,6 @@ def differentiate_a_step() -> Step:
 
 
 def make_cases() -> Mapping[str, Callable[[], Step]]:
-    """Return the steps by name."""
     policies = jax.checkpoint_policies
     offload = policies.save_and_offload_only_these_names(
         names_which_can_be_saved=[], names_which_can_be_offloaded=["h"], offload_src="device", offload_dst="pinned_host"

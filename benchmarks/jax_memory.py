@@ -1,4 +1,4 @@
-"""Predicted temporaries of JAX steps, compared with XLA's own count, on one device and on several.
+"""Predicted memory of temporary arrays of JAX steps, compared with XLA's count, on one device and on several.
 
     python -m benchmarks.jax_memory [--models nnx.perceptron,linen.resnet] [--workers 2,8]
     python -m benchmarks.jax_memory --models "MLP,Transformer block,LSTM 2x4,ResNet,12-layer Transformer,ResNet-50" --workers 8
@@ -26,7 +26,7 @@ LEAST = 1024  # bytes: smaller errors do not count
 
 @dataclass(frozen=True)
 class Count:
-    """Temporaries of one step, in bytes. `workers` is 0 for plain `jax.jit` on one device."""
+    """Temporary arrays of one step, in bytes. `workers` is 0 for `jax.jit` without Tofu."""
 
     workers: int
     is_donated: bool

@@ -1,7 +1,7 @@
-"""Bytes that slices, updates, cumulative sums and the like move, beside those of the best known algorithm.
+"""Bytes that slices, updates, cumulative sums and similar operators move, compared with the best known algorithm.
 
-Each operator reads an array that is split along the dimension in question. Planned bytes are compared with those counted
-in XLA's program.
+Each operator works along a dimension that its array is split along. Planned bytes are also compared with the bytes that
+XLA's program moves.
 
     python -m benchmarks.jax_moves [OPERATOR ...]
 """
@@ -32,7 +32,7 @@ INDEX = jax.ShapeDtypeStruct((), "int32")
 
 @dataclass(frozen=True)
 class ComparedOperator:
-    """An operator: a function of an array split by rows, the bytes of its best algorithm on k workers, and this one's name."""
+    """Operator as a function of an array split by rows, with the name of the best algorithm and its bytes on k workers."""
 
     function: Callable[..., Any]
     least: Callable[[int], float]
@@ -42,7 +42,6 @@ class ComparedOperator:
 
 
 def move_none(workers: int) -> float:
-    """Return 0."""
     return 0
 
 
@@ -62,7 +61,7 @@ def spread(count: int) -> Callable[[int], float]:
 
 
 def reduce(count: int) -> Callable[[int], float]:
-    """Return the bytes if so many rows are reduced and scattered: only one worker has each row, and none knows which."""
+    """Return the bytes of a reduce-scatter of so many rows. Each row is on one worker, which is unknown in advance."""
     return lambda workers: (workers - 1) * count * ROW
 
 
@@ -115,8 +114,6 @@ CASES = {
 
 
 def measure(case: ComparedOperator, workers: int) -> tuple[int, float]:
-    """Return the bytes that a plan moves, and those that XLA's program moves."""
-
     def run(x: Any, *others: Any) -> Any:
         return case.function(x, *others)
 
@@ -127,7 +124,6 @@ def measure(case: ComparedOperator, workers: int) -> tuple[int, float]:
 
 
 def main() -> None:
-    """Print the table."""
     table = Table(
         "operator", "k", "planned", "in HLO", "best algorithm", "its bytes", title="bytes moved by all workers"
     )

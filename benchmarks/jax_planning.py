@@ -4,9 +4,9 @@
     python -m benchmarks.jax_planning --layers 12 --workers 3 --uneven none
     python -m benchmarks.jax_planning --layers 12 --scanned
 
-Steps train by Adam with 1,024 units, and are planned from shapes alone. Each run is a separate process. Seconds are processor time,
-medians of the runs. `--apart` also plans without recognizing repeated layers, to show what that costs in bytes. `--uneven` is the argument
-of `tofu.jax.partition`. `--scanned` puts the layers into a `lax.scan`.
+The model has 1,024 units and trains by Adam. It is planned from shapes alone. Each run is a separate process. The times are processor
+times, and medians of the runs. By default, repeated layers get the same splits, which makes the search faster; `--apart` also plans without
+this, to show what it costs in bytes. `--uneven` is the argument of `tofu.jax.partition`. `--scanned` puts the layers into a `lax.scan`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ class PlanningRun:
 
     @property
     def planning(self) -> float:
-        """Seconds of analysis and search."""
         return sum(self.passes.values())
 
 

@@ -1,10 +1,10 @@
-"""Step time of a partitioned JAX step on one device, compared with `jax.jit` of the step itself.
+"""Time of a partitioned JAX step on one device, compared with `jax.jit` of the step without Tofu.
 
     python -m benchmarks.jax_step_time                     real sizes, on the GPU that JAX sees
     python -m benchmarks.jax_step_time --small             sizes that a CPU runs in seconds
 
-With one worker nothing is transferred, so the difference is the cost of the lowering. Both steps run in turn in one process, from the same
-state. A time is the median of the rounds. Before that, small models in double precision are compared with `jax.jit`.
+One worker transfers nothing, so the difference is the cost of Tofu's rewritten step. Both steps run in turn in one process, from the same
+state. A time is the median of the rounds. Before that, the results of small models are compared with `jax.jit` in double precision.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import click
 
 from tests.campaigns.jax_equality import LIMIT, largest_error
 
-OVERHEAD_GOAL = 1.05  # of plain jit's time
+OVERHEAD_GOAL = 1.05  # times the time of `jax.jit`
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """Median seconds of a step. `overhead` is the time of the partitioned step over that of plain jit."""
+    """Median seconds of a step. `overhead` is the time of the partitioned step divided by the time of `jax.jit`."""
 
     model: str
     plain_seconds: float
@@ -39,7 +39,6 @@ class StepTime:
 
 
 def list_models(is_small: bool) -> Mapping[str, Callable[[], Any]]:
-    """Return models by name, for a GPU of 80 GB or small."""
     from tests.models.jax.language import MODELS, lstm, mlp, resnet_of_bottlenecks, transformer
 
     if is_small:
@@ -73,7 +72,6 @@ def check_numbers() -> Iterator[tuple[str, float]]:
 
 
 def time_model(name: str, build: Callable[[], Any], rounds: int) -> StepTime:
-    """Time both steps in turn, each from its own last state."""
     import jax
 
     import tofu.jax

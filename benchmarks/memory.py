@@ -1,10 +1,10 @@
-"""Memory of a worker over its share of one device, from shapes alone (section 6 and Figure 7 of the paper).
+"""Memory of a worker, compared with an equal share of one device's memory (section 6 and Figure 7 of the paper).
 
     python -m benchmarks.memory
 
-A ratio is the planned bytes of the worker that needs most, times the number of workers, over the bytes of one device. Parameters,
+A ratio is the planned bytes of the worker that needs most, times the number of workers, divided by the bytes of one device. Parameters,
 gradients, one momentum and activations count; workspace does not. Fetch buffers are fetched regions, padded copies and partial results.
-"No order" drops the control dependencies of the execution graph.
+"No order" leaves out the control dependencies, which keep the kernels of the execution graph in their original order.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ GIB = 2**30
 
 
 def measure(model: PaperModel, workers: int, algorithm: str) -> list[str]:
-    """Return the cells of a row."""
     symbol = tofu.partition(model.symbol, workers, algorithm=algorithm, **model.shapes)
     report = tofu.memory_report(symbol)
     partition = symbol.planned()

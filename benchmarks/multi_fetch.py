@@ -1,13 +1,13 @@
-"""Results and bandwidth of the fetch kernel on a GPU, for random geometries and those of real plans.
+"""Results and bandwidth of the fetch kernel on a GPU, for random fetches and for fetches of real plans.
 
     python -m benchmarks.multi_fetch                 needs a GPU, CuPy (pip install "cupy-cuda12x[ctk]") and a C++ compiler
                                                      (g++, or pip install ziglang), but no MXNet
     python -m benchmarks.multi_fetch --emulate       the same checks on the CPU, thread by thread, without times
 
-The MXNet operator uses the same source, tables and launcher (csrc/cuda). Results are compared with NumPy, and in the timed cases also with
-CuPy. Bandwidth is the bytes that have to be read and written over the median time between two events.
-The share is relative to a device-to-device copy of as many bytes, the speed-up to separate operators of CuPy: slice, copy, add,
-concatenate.
+A fetch assembles a region from shards of several GPUs. The MXNet operator uses the same source, tables and launcher (csrc/cuda). Results
+are compared with NumPy, and in the timed cases also with CuPy. Bandwidth is the bytes that have to be read and written, divided by the
+median time. The share is relative to a device-to-device copy of as many bytes. The speed-up is relative to separate operators of CuPy:
+slice, copy, add, concatenate.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def random_arrays(fetch: Fetch, dtype: str, seed: int) -> list[np.ndarray]:
 
 
 def check(gpu: Any, fetch: Fetch, dtype: str, seed: int) -> None:
-    """Write a fetch, then add it once more, and compare both results with NumPy."""
+    """Run a fetch that overwrites its output, then a fetch that adds to it, and compare both results with NumPy."""
     inputs = random_arrays(fetch, dtype, seed)
     placed = [gpu.place(array, i % gpu.gpus) for i, array in enumerate(inputs)]
     output = gpu.place(np.zeros(fetch.shape, dtype), 0)
@@ -65,7 +65,6 @@ def check(gpu: Any, fetch: Fetch, dtype: str, seed: int) -> None:
 
 
 def check_all(gpu: Any, random: int, plans: Sequence[Fetch]) -> None:
-    """Check random geometries in all types, and those of real plans."""
     for seed in range(random):
         check(gpu, random_fetch(seed), TYPES[seed % len(TYPES)], seed)
     for fetch in plans:
@@ -98,7 +97,7 @@ class TimedFetch:
 
 
 def timed_cases(plans: Sequence[Fetch], mib: int) -> list[TimedFetch]:
-    """Return regions of `mib` MiB of float32 and of 64 MiB, and those of real plans."""
+    """Return fetches of `mib` MiB and of 64 MiB of float32, and fetches of real plans."""
     cells = mib * MIB // 4
 
     def rows(name: str, row_bytes: int, goal: float) -> TimedFetch:
@@ -165,13 +164,11 @@ def time_case(gpu: CupyGpus, case: TimedFetch, runs: int) -> Timing:
 
 
 def _numbers(library: Any, shape: Sequence[int], first: int) -> Any:
-    """Return small integers in float32, different in each input."""
     cells = int(np.prod(shape))
     return ((library.arange(cells, dtype="int32") + first) % 15).astype("float32").reshape(shape)
 
 
 def print_table(timings: Sequence[Timing], device: str) -> None:
-    """Print bandwidths, shares, speed-ups, and the number of goals reached."""
     print(f"\n{device}, float32\n")
     print(f"{'region':44} {'MiB':>7} {'GB/s':>7} {'copy':>7} {'share':>6} {'goal':>5} {'over CuPy':>9} {'goal':>5}")
     for t in timings:
@@ -188,7 +185,6 @@ def print_table(timings: Sequence[Timing], device: str) -> None:
 
 
 def save_figures(timings: Sequence[Timing], device: str, path: Path) -> None:
-    """Write the table as JSON."""
     rows = [
         {
             "region": timing.case.fetch.name,
@@ -204,7 +200,6 @@ def save_figures(timings: Sequence[Timing], device: str, path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Check and time the kernel, and print the results."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.multi_fetch", description=__doc__.split("\n")[0])
     parser.add_argument("--emulate", action="store_true", help="run on the CPU, thread by thread, without times")
     parser.add_argument("--random", type=int, default=200, help="number of random geometries (200)")
@@ -219,7 +214,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Check all fetches, then time them."""
     gpu: Any = EmulatedGpu() if options.emulate else CupyGpus()
     name, capability = gpu.library.describe()
     device = f"{name} ({capability // 10}.{capability % 10})"

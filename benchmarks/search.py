@@ -1,4 +1,4 @@
-"""Time and quality of the searches, from shapes alone: stages and baselines, growth with the graph, and proofs of optimality.
+"""Time of the searches, and quality of their plans, from shapes alone.
 
     python -m benchmarks.search stages          seconds of each pass, and bytes of every algorithm
     python -m benchmarks.search scaling         seconds for ResNets of 152 to 1,520 layers, Transformers of 12 to 96
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def measure_stages(name: str, workers: int, search_seconds: float) -> tuple[dict[str, float], int]:
-    """Return the seconds of each pass of the pipeline under the exact search, and the bytes that the search held."""
+    """Return the seconds of each pass of the pipeline with the exact search, and the peak memory of the search."""
     stages = Stages()
     settings = Settings(workers, search_seconds=search_seconds, cache=False)
     partition = plan_task(MEASURED[name]().read(settings, stages), observe=stages)

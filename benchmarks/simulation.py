@@ -1,14 +1,15 @@
-"""Predicted and measured times of training steps on this machine.
+"""Accuracy of the simulation: predicted and measured times of training steps on this machine.
 
     python -m benchmarks.simulation
     python -m benchmarks.simulation --machine machine.json --rounds 5 --output results.json
 
-The machine is calibrated first with other models (`python -m tofu calibrate`), or read from a file. A configuration is a model, a number of
-workers and a plan. It runs in a separate process, with one thread for each worker. A step is forward, backward and the update by SGD with
+First, the machine is calibrated with other models (`python -m tofu calibrate`), or read from a file. A configuration is a model, a number
+of workers and a plan. It runs in a separate process, with one thread for each worker. A step is forward, backward and an update by SGD with
 momentum. "Fetches" is the share of a step that disappears if fetches move nothing (TOFU_SKIP_FETCH=1, as in section 7.3 of the paper).
 
-The simulator is compared with two null predictors: the measured time of one device, and this time divided by the processors in use.
-Kendall's tau counts pairs of configurations that differ by more than their spread.
+The simulation has to beat two simple predictions: the measured time of one device, and this time divided by the processors in use.
+Kendall's tau measures whether two configurations are predicted in the right order. It counts pairs whose times differ by more than their
+spread.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from tofu.planning.settings import Settings
 from tofu.simulation.machine import read_machine
 from tofu.simulation.simulate import simulate, simulate_one_device
 
-STEPS, WARMING = 6, 2  # of each process, and how many of them warm up
+STEPS, WARMING = 6, 2  # number of steps of each process, and of those that warm up
 MOST_MEDIAN = 0.15
 MOST_WORST = 0.35
 LEAST_TAU = 0.7
@@ -50,7 +51,6 @@ LEAST_FETCH = 0.3
 
 
 def perceptron(batch: int, width: int, layers: int = 4) -> PaperModel:
-    """Return a model of wide layers. At small batches it mostly transfers weights and their gradients."""
     net = mx.sym.Variable("data")
     for layer in range(layers):
         net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{layer}"), act_type="relu")
@@ -97,7 +97,7 @@ CONFIGURATIONS: Sequence[tuple[str, int, str]] = [
 
 @dataclass(frozen=True)
 class SimulationRow:
-    """Seconds of a step of one configuration, and the share of them that fetches take."""
+    """Seconds of a step of one configuration, and the share that fetches take."""
 
     model: str
     workers: int
@@ -110,12 +110,11 @@ class SimulationRow:
 
     @property
     def error(self) -> float:
-        """Relative error of the prediction."""
         return abs(self.predicted - self.measured) / self.measured
 
 
 def make_plan(model: PaperModel, workers: int, plan: str) -> Plan:
-    """Return the plan that a configuration names: of an algorithm, by hints, or random."""
+    """Return the plan of a configuration, which is found by an algorithm, fixed by hints, or random."""
     base = Settings(workers=workers, cache=False)
     if plan == BY_BATCH:
         names = [f"fc{layer}" for layer in range(4)]
@@ -130,7 +129,6 @@ def make_plan(model: PaperModel, workers: int, plan: str) -> Plan:
 
 
 def predict(name: str, workers: int, plan: str, machine_file: str) -> tuple[float, float]:
-    """Return the predicted seconds of a step, with and without fetches."""
     machine = read_machine(machine_file)
     model = MODELS[name]()
     if workers == 1:
@@ -169,7 +167,6 @@ def run_module(name: str, workers: int, plan: str) -> list[float]:
 
 
 def run_apart(*arguments: str, **environment: str) -> Any:
-    """Run this program in a separate process and return the JSON that it prints."""
     command = [sys.executable, "-m", "benchmarks.simulation", *arguments]
     settings = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     ended = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
@@ -179,7 +176,6 @@ def run_apart(*arguments: str, **environment: str) -> Any:
 
 
 def measure(machine_file: str, rounds: int) -> list[SimulationRow]:
-    """Run all configurations once in each round, and predict each."""
     steps: dict[int, list[float]] = {number: [] for number in range(len(CONFIGURATIONS))}
     skipped: dict[int, list[float]] = {number: [] for number in range(len(CONFIGURATIONS))}
     for _ in range(rounds):
@@ -211,7 +207,6 @@ def count_tau(rows: Sequence[SimulationRow]) -> tuple[float, int]:
 
 
 def compare_plans(rows: Sequence[SimulationRow]) -> tuple[float, int]:
-    """Return Kendall's tau over pairs of plans for the same model, and the number of these pairs."""
     by_model = [[row for row in rows if row.model == name] for name in MODELS]
     counted = [count_tau(own) for own in by_model if len(own) > 1]
     pairs = sum(count for _, count in counted)

@@ -4,8 +4,8 @@
     python -m benchmarks.train --model rnn-8-8k --ngpus 8 --batch 128
     python -m benchmarks.train --model wresnet-152-10 --ngpus 8 --batch 8 --contexts cpu --scale 16 --steps 3
 
-Data is random, and the same in every step. --scale divides the widths of all layers, for machines that are smaller than the model. A model
-that does not fit is refused before memory is allocated.
+Data is random, and the same in every step. --scale divides the widths of all layers, for machines with too little memory for the model. A
+model that does not fit is refused before memory is allocated.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ def available_bytes(contexts: Sequence[Any]) -> dict[str, int]:
 
 
 def needed_bytes(report: tofu.MemoryReport, contexts: Sequence[Any]) -> dict[str, int]:
-    """Return the bytes that training needs on each device."""
     workers = [
         worker.needed_bytes - (0 if context.device_type == "gpu" else worker.rounding_bytes)
         for worker, context in zip(report.workers, contexts, strict=True)
@@ -52,7 +51,6 @@ def needed_bytes(report: tofu.MemoryReport, contexts: Sequence[Any]) -> dict[str
 
 
 def check_fits(report: tofu.MemoryReport, contexts: Sequence[Any], scale: int) -> None:
-    """Raise a UsageError if a device has less memory than training needs."""
     needed, available = needed_bytes(report, contexts), available_bytes(contexts)
     short = {device: need for device, need in needed.items() if need > available[device]}
     if not short:
@@ -106,14 +104,13 @@ def start(model: PaperModel, contexts: Sequence[Any], scale: int) -> tuple[Any, 
 
 
 def measure_loss(module: Any, batch: Any) -> float:
-    """Return the cross entropy of the last step's outputs."""
     metric = mx.metric.CrossEntropy()
     module.update_metric(metric, batch.label)
     return float(metric.get()[1])
 
 
 def run_steps(module: Any, batch: Any, steps: int) -> tuple[list[float], int, list[float]]:
-    """Train. Return the seconds of each step, the bytes read from other workers in the last one, and the first and last loss."""
+    """Train. Return the seconds of each step, the bytes that the last step read from other workers, and the first and last loss."""
     seconds, losses = [], []
     for step in track(range(steps), "training"):
         mx.nd.waitall()

@@ -1,9 +1,9 @@
-"""The planner without a framework: the parts for a new front end and backend, and the passes that use them.
+"""The planner without a framework: everything that a new engine for another framework needs.
 
     task = core.analyse_step(core.Source(graph), engine, core.Settings(workers=4), core.Observer())
     partition = core.make_partition(task, core.Observer())
 
-`import tofu.core` imports NumPy and SymPy, but no framework. docs/engines.md has an example.
+`import tofu.core` imports NumPy and SymPy, but no framework. docs/engines.md shows a complete engine.
 """
 
 from tofu.analysis import OperatorAccess, analyse

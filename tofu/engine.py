@@ -1,7 +1,8 @@
-"""Protocols of an engine: a front end reads a framework's programs, a backend builds and measures plans.
+"""The two protocols that connect the planner to a framework.
 
-`tofu.mxnet.engine` and `tofu.jax.engine` implement them; so does a NumPy engine in the tests, which keeps them
-independent of frameworks.
+A *front end* describes the framework's operators. A *backend* turns a plan into an *execution graph*, which is what the
+framework runs on all workers. Both together are an *engine*. `tofu.mxnet.engine` and `tofu.jax.engine` implement the
+protocols. So does a NumPy engine in the tests, which shows that the protocols do not depend on a framework.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from tofu.search.native import FETCHES, Moves
 
 @dataclass(frozen=True)
 class Source:
-    """Training step as the engine read it: the semantic graph, and `native`, the framework's own form of it for the backend."""
+    """Training step as the engine read it.
+
+    Attributes
+    ----------
+    graph
+        The step as a graph of operators and tensors, which does not depend on the framework.
+    native
+        The step in the framework's own form, which only the backend reads.
+    """
 
     graph: Graph
     native: Any = None
@@ -27,16 +36,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Measured:
-    """Memory that an execution graph needs, in bytes of each worker.
+    """Memory that an execution graph needs, in bytes for each worker.
 
     Attributes
     ----------
     worker_bytes
-        Shards and buffers that the backend plans.
+        The shards and buffers that the backend allocates.
     planned
-        The backend's own plan of them, for its checks.
+        The backend's plan of these buffers, for its own checks.
     predicted_bytes
-        The predicted peak, if the planned bytes lack some.
+        The predicted peak, if `worker_bytes` does not include all memory of a step; otherwise None.
     """
 
     worker_bytes: tuple[int, ...]
@@ -45,7 +54,7 @@ class Measured:
 
     @property
     def peak_bytes(self) -> tuple[int, ...]:
-        """The most bytes at any time."""
+        """The most bytes that each worker needs at any time."""
         return self.worker_bytes if self.predicted_bytes is None else self.predicted_bytes
 
     @property
@@ -55,16 +64,21 @@ class Measured:
 
 
 class FrontEnd(LowerableOperators, Protocol):
-    """A framework's operators, as far as strategies, lowerings and random numbers are concerned."""
+    """Front end of a framework, which knows how operators can be split or replaced, and which draw random numbers."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return True if an operator that may draw random numbers does so, as the model is used."""
+        """Return True if an operator draws random numbers in training or, without `for_training`, in inference."""
 
 
 class Backend(Protocol):
-    """Builder of execution graphs, which measures and checks them before they run.
+    """Builder of execution graphs, which also measures and checks them before they run.
 
-    `measured` is a word for what it measures, "memory" or "arguments", and `unmeasured` names the other memory of a step.
+    Attributes
+    ----------
+    measured
+        Names the bytes that `measure` returns: "memory" or "arguments".
+    unmeasured
+        The name of the memory that `measure` leaves out.
     """
 
     measured: str
@@ -86,24 +100,25 @@ class Backend(Protocol):
         measured: Measured | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Raise InternalError if an execution graph breaks a rule, or reads other bytes than those counted."""
+        """Raise InternalError if an execution graph fails a check, or if workers do not read `communication_bytes` in it."""
 
     def measure_whole(self, source: Source) -> int:
         """Return the bytes that one device needs for the whole step."""
 
     def predict_whole_peak(self, source: Source) -> int:
-        """Return the peak bytes of one device: measured, or predicted if the measured bytes lack some."""
+        """Return the peak bytes of one device for the whole step, including memory that can only be predicted."""
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int] | None:
-        """Return the bytes that a worker's kernels read and write, by operator, without operators that are computed in other kernels.
+        """Return the bytes that the kernel of each operator reads and writes on a worker, for a framework that fuses operators.
 
-        None if each operator is one kernel, which reads its inputs and writes its outputs.
+        Operators that are computed inside another kernel are left out. Returns None if each operator is one kernel,
+        which reads its inputs and writes its outputs.
         """
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Framework: its front end, its backend, and the rules by which it moves data."""
+    """Front end and backend of a framework, and the rules by which it moves data between workers."""
 
     front_end: FrontEnd
     backend: Backend

@@ -1,7 +1,7 @@
-"""Table of engines: the models that each takes, and its modules. No framework is imported before a model is passed.
+"""The table of engines. `tofu.partition` and the command line use it to find the engine for a model.
 
-Each engine is a folder of the same structure: `partition.py`, `frontend/`, `backend/`, `verify/`, `simulation.py` and
-`commands.py`.
+Importing this module imports no framework. Every engine is a folder with `partition.py`, `frontend/`, `backend/`,
+`verify/`, `simulation.py` and `commands.py`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Registration:
     Attributes
     ----------
     name
-        The name of its folder, and of its framework's package.
+        The name of the engine's folder, and of the framework's package.
     model
-        A short name of its models.
+        The words for a model of this engine in messages.
     files
-        A pattern for the names of files with its models.
+        A regular expression for the names of files that contain such models.
     takes_functions
-        True if functions that no framework defines are models for it.
+        True if a model can be a plain Python function.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Registration:
             raise TofuError(str(error)) from error
 
     def defines(self, model: Any) -> bool:
-        """Return True if the framework, or the engine itself, defines a model or its class."""
+        """Return True if a model, or its class, is defined in the framework or in the engine."""
         for each in (*type(model).__mro__, model):
             module = getattr(each, "__module__", None) or ""
             if f"{module}.".startswith((f"{self.name}.", f"tofu.{self.name}.")):
@@ -52,7 +52,7 @@ class Registration:
         return False
 
     def reads(self, file: str) -> bool:
-        """Return True if a file of this name has a model for the engine."""
+        """Return True if the name of a file matches `files`."""
         return re.search(self.files, file) is not None
 
 
@@ -62,7 +62,7 @@ ENGINES = (MXNET, JAX)
 
 
 def find_engine(model: Any) -> Registration | None:
-    """Return the engine whose framework defines a model, or the one that takes any other function; None without one."""
+    """Return the engine whose framework defines a model, or else the engine for functions. Returns None if neither applies."""
     if _is_made_by_mxnet(model):
         return MXNET
     owners = (engine for engine in ENGINES if engine.defines(model))
@@ -71,11 +71,11 @@ def find_engine(model: Any) -> Registration | None:
 
 
 def _is_made_by_mxnet(model: Any) -> bool:
-    """Return True for a function that makes symbols, such as mx.sym.FullyConnected, which has another module."""
+    """Return True for a function that makes symbols, such as mx.sym.FullyConnected. `defines` does not recognize these."""
     symbols = getattr(sys.modules.get("mxnet"), "symbol", None)
     return symbols is not None and getattr(symbols, getattr(model, "__name__", ""), None) is model
 
 
 def find_engine_of_file(name: str) -> Registration:
-    """Return the engine that reads a file: FILE.py and FILE.py:STEP are steps for JAX, any other file is a symbol saved by MXNet."""
+    """Return the engine for a file. FILE.py and FILE.py:STEP are steps for JAX; any other file is a symbol saved by MXNet."""
     return next((engine for engine in ENGINES if engine.reads(name)), MXNET)

@@ -1,8 +1,8 @@
 """Errors that Tofu raises on purpose.
 
-`TofuError` and its subclasses are for users: something in the model, the shapes, the plan or the call has to change.
-The message names the problem, both values, the rule and the remedy. They are `ValueError`s, so that callers who do not
-know Tofu can catch them. `InternalError` is a defect of Tofu and asks for a report.
+A `TofuError` is for the user, who has to change the model, the shapes, the plan or the call. Its message names the
+problem, the value seen, the value expected, and what to do. It is a `ValueError`, so that code that does not know Tofu
+can catch it. An `InternalError` is a defect of Tofu; its message asks the user to report it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class TofuError(ValueError):
 
 
 class DescriptionError(TofuError):
-    """A TDL description is malformed. The message has the file and the line."""
+    """A description of an operator in TDL is malformed. The message has the file and the line."""
 
 
 class NotAffineError(DescriptionError):
-    """An index expression is outside interval analysis (section 4.2, Figure 4)."""
+    """A description indexes a tensor by an expression that interval analysis cannot handle (section 4.2, Figure 4)."""
 
 
 class UndescribedOperatorError(TofuError):
-    """The model has an operator without a description."""
+    """The model has an operator that Tofu has no description of."""
 
 
 class ShapeError(TofuError):
@@ -38,7 +38,7 @@ class ShapeError(TofuError):
 
 
 class DeviceError(TofuError):
-    """The requested devices do not exist, or are not as many as the workers."""
+    """The requested devices do not exist, or there are more or fewer of them than workers."""
 
 
 class PlanError(TofuError):
@@ -46,23 +46,23 @@ class PlanError(TofuError):
 
 
 class InfeasibleError(TofuError):
-    """No plan exists: there are more workers than the model can feed."""
+    """No plan exists, because the model cannot be split over so many workers, or does not fit into the memory limit."""
 
 
 class UnsupportedError(TofuError):
-    """A use of the framework that cannot be partitioned; the message has an alternative."""
+    """The model uses a feature of the framework that Tofu cannot partition. The message has an alternative."""
 
 
 class ExecutionError(TofuError):
-    """An operator failed while the model ran. The message names what is lost."""
+    """An operator failed while the model ran. The message lists the results that are lost."""
 
 
 class OutOfMemoryError(TofuError):
-    """The request needs more memory than there is."""
+    """The model needs more memory than the devices or the host have."""
 
 
 class FileError(TofuError, OSError):
-    """A file cannot be written; its previous content is unchanged. Also an OSError, with its number."""
+    """A file cannot be written. Its previous content is unchanged. This is also an OSError, and sets `errno`."""
 
     def __init__(self, message: str, number: int | None = None) -> None:
         super().__init__(message)
@@ -78,7 +78,7 @@ class MissingParametersError(TofuError, RuntimeError):
 
 
 class ArgumentTypeError(ShapeError, TypeError):
-    """Wrong type of argument, or an unknown argument. MXNet raises a TypeError in these cases."""
+    """An argument has the wrong type, or is unknown. MXNet raises a TypeError in these cases."""
 
 
 class InternalError(RuntimeError):
@@ -97,7 +97,11 @@ def raise_together(error: type[TofuError], headline: str, problems: Iterable[str
 
 
 def find_near(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Return known names that were probably meant: `name` below a scope or path first, then similar ones, else those that contain it."""
+    """Return up to `count` known names that the user probably meant by `name`.
+
+    Names that end with "/" and `name` come first, then names of similar spelling. If there are neither, names that
+    contain `name` are returned.
+    """
     known = list(known)
     below = [each for each in known if each.endswith(f"/{name}")]
     near = list(dict.fromkeys([*below, *get_close_matches(name, known, n=count)]))
@@ -105,18 +109,18 @@ def find_near(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def on_one_line(error: object) -> str:
-    """Return the whole message of an error, on one line."""
+    """Return the message of an error on one line."""
     return " ".join(str(error).split())
 
 
 def suggest(name: str, known: Iterable[str], ending: str = "") -> str:
-    """Return an addition to a message about an unknown name: the known name that was probably meant, or ""."""
+    """Return " (did you mean ...?)" with the known name that the user probably meant; "" if no name is similar."""
     near = get_close_matches(name, list(known), n=1)
     return f" (did you mean {near[0]}{ending}?)" if near else ""
 
 
 def explain_call(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that replaces the TypeError of a wrong call by an ArgumentTypeError with an example."""
+    """Return a decorator that turns the TypeError of a wrong call into an ArgumentTypeError, whose message has `example`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = signature(function)

@@ -1,4 +1,4 @@
-"""`tofu.gluon.partition`: a Gluon block, its parameters and its Trainer on several devices."""
+"""`tofu.gluon.partition`: train a Gluon block on several devices."""
 
 from mxnet import gluon as _of_mxnet
 

@@ -1,4 +1,4 @@
-"""`tofu.mod.Module` and related classes: replacements of MXNet's modules whose parameters exist only as shards."""
+"""`tofu.mod.Module` and related classes: replacements for MXNet's modules that store parameters only as shards."""
 
 from tofu.errors import suggest
 from tofu.mxnet.runtime.module.bucketing import BucketingModule

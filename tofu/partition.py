@@ -1,4 +1,7 @@
-"""`tofu.partition`, `tofu.simulate` and `tofu.advise`: look at the model, and ask the engine that it is written for."""
+"""`tofu.partition`, `tofu.simulate` and `tofu.advise`: find the framework of a model, and call its engine.
+
+An engine connects Tofu to one framework (`tofu.engines`).
+"""
 
 from __future__ import annotations
 
@@ -13,33 +16,33 @@ MISSING: Any = object()
 
 
 def partition(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
-    """Partition a model over several devices.
+    """Partition a model over several devices, so that each device stores and computes a part of it.
 
     Parameters
     ----------
     model
-        One of:
+        The model to partition:
 
-        - an `mx.sym.Symbol`; returns a symbol that binds to all devices: see `tofu.mxnet.partition`
-        - a Gluon block, which is changed in place: see `tofu.gluon.partition`
-        - a training step for JAX, a function of arrays; returns a function of the same arguments: see
-          `tofu.jax.partition`
+        - An `mx.sym.Symbol`. The result is a symbol that binds to all devices. See `tofu.mxnet.partition`.
+        - A Gluon block. The block is changed in place. See `tofu.gluon.partition`.
+        - A training step for JAX, which is a function of arrays. The result is a function of the same arguments. See
+          `tofu.jax.partition`.
     *arguments
-        The number of devices first. For JAX a tuple of example arguments follows, or their shapes.
+        The number of devices. For JAX, the step's example arguments follow, as a tuple of arrays or of their shapes.
     **options
-        `workers` is the number of devices for all engines; MXNet users may write `ngpus`. All engines have `plan`,
-        `hints`, `replicate`, `memory_limit`, `topology`, `algorithm`, `search_seconds`, `undescribed`, `on_infeasible`
-        and `cache`. The help of each engine's function describes these and its own.
+        Options of the engine's function, whose help describes them. All three functions above have
+        `plan`, `hints`, `replicate`, `memory_limit`, `topology`, `algorithm`, `search_seconds`, `undescribed`,
+        `on_infeasible` and `cache`. The number of devices can be passed as `workers` or, for MXNet, as `ngpus`.
 
     Returns
     -------
     PartitionedSymbol, HybridBlock or PartitionedStep
-        The model on several devices. Its plan is `.plan`.
+        The model on several devices. Its attribute `plan` is the plan.
 
     Raises
     ------
     ArgumentTypeError
-        The model is none of these.
+        The model has another type.
     TofuError
         The model cannot be planned as requested.
 
@@ -49,42 +52,43 @@ def partition(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
     >>> net = tofu.partition(net, workers=8)  # doctest: +SKIP
     >>> step = tofu.partition(step, 8, (state, batch))  # doctest: +SKIP
     """
-    named = [options.pop(name) for name in ("symbol", "block", "step") if name in options]
-    model = named[0] if model is MISSING and named else model
+    models_by_keyword = [options.pop(name) for name in ("symbol", "block", "step") if name in options]
+    model = models_by_keyword[0] if model is MISSING and models_by_keyword else model
     is_decorator = model is MISSING and "workers" in options
     engine = JAX if is_decorator else _find_engine("partition", model, "tofu.partition(step, 4, (state, batch))")
     if engine is MXNET and "workers" in options:
         if arguments or "ngpus" in options:
             raise ArgumentTypeError("The number of devices is passed twice. Pass ngpus= or workers=, not both.")
         options["ngpus"] = options.pop("workers")
-    given = () if model is MISSING else (model,)
-    return engine.load("partition").partition(*given, *arguments, **options)
+    models = () if model is MISSING else (model,)
+    return engine.load("partition").partition(*models, *arguments, **options)
 
 
 def simulate(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
-    """Predict the time of a training step on a machine: `.seconds`, `.throughput`, `.fits`, and where the time is spent.
+    """Predict the time of a training step on a machine.
 
     Parameters
     ----------
     model
-        A result of `tofu.partition`, simulated on its workers, or an argument of it, simulated on one device.
+        A partitioned model, which is simulated on its workers. Or a model that `tofu.partition` takes, which is
+        simulated on one device.
     *arguments
-        The machine: the name of one that comes with Tofu ("8xH100"), or the path of a file from `python -m tofu
-        calibrate`. A JAX step that is not partitioned needs a tuple of example arguments, or their shapes, before the
-        machine.
+        The machine. This is the name of a machine that comes with Tofu, such as "8xH100", or the path of a file that
+        `python -m tofu calibrate` wrote. For a JAX step that is not partitioned, pass its example arguments before the
+        machine, as a tuple of arrays or of their shapes.
     **options
-        For an MXNet symbol: shapes of the inputs, and `states`, the number of tensors that the optimizer keeps for each
-        weight.
+        For an MXNet symbol, the shapes of its inputs, and `states`, the number of tensors that the optimizer keeps for
+        each weight.
 
     Returns
     -------
     Simulation
-        The simulated step. It prints as a summary.
+        The simulated step, with `seconds`, `throughput`, `fits`, and the time of each task. It prints as a summary.
 
     Raises
     ------
     TofuError
-        There is no such machine, or it has fewer devices than the plan has workers.
+        The machine is unknown, or has fewer devices than the plan has workers.
 
     Examples
     --------
@@ -96,46 +100,46 @@ def simulate(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
 
 
 def advise(model: Any = MISSING, *arguments: Any, **options: Any) -> Any:
-    """Recommend a number of devices of a machine, and a plan, for training a model.
+    """Recommend how many devices of a machine to use for training a model, and a plan for them.
 
     Parameters
     ----------
     model
-        A result or an argument of `tofu.partition`.
+        A model that `tofu.partition` takes or has returned.
     *arguments
-        The machine, as in `tofu.simulate`, after the example arguments of a step.
+        The machine, as in `tofu.simulate`. For a JAX step, pass its example arguments before the machine.
     **options
-        `workers`, the numbers of devices to try; by default the powers of 2 that the machine has. For an MXNet symbol,
-        also the options of `tofu.simulate`.
+        `workers`, a list of numbers of devices to try. The default is 2, 4, 8, ... up to the devices of the machine.
+        For an MXNet symbol, also the options of `tofu.simulate`.
 
     Returns
     -------
     Advice
-        All options, the fastest that fits first. It prints as a table.
+        The ways to train that were simulated, the fastest that fits first. It prints as a table.
 
     Raises
     ------
     TofuError
-        As `tofu.simulate` does.
+        The machine is unknown, or has fewer devices than workers are to be tried.
     """
     engine = _find_engine("advise", model, 'tofu.advise(step, (state, batch), "8xH100")')
     return engine.load("simulation").advise(model, *arguments, **options)
 
 
-def _find_engine(name: str, model: Any, of_jax: str) -> Registration:
-    """Return the engine of a model. Raises ArgumentTypeError if no engine takes it."""
+def _find_engine(name: str, model: Any, jax_example: str) -> Registration:
+    """Return the engine of a model. If no engine takes it, raises ArgumentTypeError with examples of calls of `tofu.NAME`."""
     engine = None if model is MISSING else find_engine(model)
     if engine is None and "mxnet" in sys.modules:
         return MXNET  # its errors explain how to get a symbol
     if engine is None:
-        found = "nothing" if model is MISSING else show_with_type(model)
+        received = "nothing" if model is MISSING else show_with_type(model)
         example = (
             "tofu.partition(symbol, ngpus=4)"
             if name == "partition"
             else f'tofu.{name}(symbol, "8xH100", data=(64, 784))'
         )
         raise ArgumentTypeError(
-            f"tofu.{name} takes an mx.sym.Symbol, a Gluon block, or a training step for JAX, a function of arrays, not {found}. "
-            f"Write {example} or {of_jax}."
+            f"tofu.{name} takes an mx.sym.Symbol, a Gluon block, or a training step for JAX, a function of arrays, not {received}. "
+            f"Write {example} or {jax_example}."
         )
     return engine

@@ -1,7 +1,8 @@
-"""The pipeline: from a training step to a plan and an execution graph, one line for each pass.
+"""The pipeline: from a training step to a plan and an execution graph.
 
-A pass is a function from values to one frozen value. `observe` receives each value by name: it measures the time of each pass
-(`python -m tofu plan --timings`), and prints the values that TOFU_PRINT lists.
+`analyse_step` and `make_partition` call the passes of the planner, one on each line. A *pass* is a function that
+returns one frozen value. The caller's `observe` receives each value with the name of its pass. It measures the time of
+the pass (`python -m tofu plan --timings`), and prints the value if the environment variable TOFU_PRINT lists the name.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ T = TypeVar("T")
 
 @dataclass
 class Observer:
-    """Callback that each pass calls with its name and value.
+    """Callback that receives the name and the value of each pass.
 
     Attributes
     ----------
     shown
-        The passes whose values are printed; "all" prints every one.
+        The names of the passes whose values are printed; "all" prints all values.
     seconds
-        The time of each pass, by name, in their order.
+        Maps the name of each pass to its time, in the order of the passes.
     """
 
     shown: frozenset[str] = frozenset()
@@ -66,27 +67,28 @@ def show_value(value: Any) -> str:
 
 
 def observe_by_environment() -> Observer:
-    """Return an observer that prints the passes in TOFU_PRINT, separated by commas."""
+    """Return an observer that prints the values of the passes that TOFU_PRINT lists, separated by commas."""
     names = os.environ.get("TOFU_PRINT", "").split(",")
     return Observer(frozenset(name.strip() for name in names if name.strip()))
 
 
 @dataclass(frozen=True)
 class Task:
-    """A training step, read and analysed: any number of plans can be made for it.
+    """A training step that has been read and analysed, so that plans can be made for it.
 
     Attributes
     ----------
     source
         The step as the engine read it.
     stock
-        The strategies of the graph's whole operators.
+        The ways to split each operator of the step, without lowering.
     problem
-        The problem of the fully lowered graph, in the first arrangement of the settings.
+        The search problem. Its graph is *lowered*: operators are replaced by several smaller ones if these can be
+        split in more ways.
     settings, engine
-        The user's settings, and the framework.
+        The user's settings, and the engine of the framework.
     states
-        Arrays that the optimizer keeps for each weight. Plans within a memory limit leave room for them.
+        Number of arrays that the optimizer keeps for each weight. Plans within a memory limit leave room for them.
     """
 
     source: Source
@@ -97,7 +99,7 @@ class Task:
     states: int = 0
 
     def measure(self, choices: Choices) -> Measured:
-        """Return the memory that each worker needs for a plan, optimizer states included."""
+        """Return the memory that each worker needs for a plan, including the states of the optimizer."""
         restored, backend = self.restore_whole_operators(choices), self.engine.backend
         execution = backend.build(self.source, write_program(restored))
         measured, predicted = backend.measure(execution, restored), backend.predict_peak(execution)
@@ -114,27 +116,27 @@ class Task:
         return replace(program, kernel_bytes=self.engine.backend.find_kernel_bytes(program))
 
     def restore_whole_operators(self, choices: Choices) -> Choices:
-        """Return the choices for the graph to emit, in which only the operators that need it are in parts."""
+        """Return the choices for a graph in which an operator is lowered only if the plan needs it."""
         front_end, undescribed = self.engine.front_end, self.settings.undescribed
         return restore_whole_operators(self.source.graph, self.stock, choices, front_end, undescribed)
 
 
 @dataclass(frozen=True)
 class Partition:
-    """The result of the pipeline: everything that a runtime needs to train on the workers.
+    """Result of the pipeline, with everything that a runtime needs to train on the workers.
 
     Attributes
     ----------
     choices
-        The choices for the graph that is emitted.
+        The split of each operator and tensor, as indices into the graph that runs.
     plan
-        The same by name, with what the plan costs.
+        The same splits by name, with their cost.
     training
-        The backend's execution graph.
+        The execution graph that the backend built.
     task
         The step that was planned.
     selection
-        The choices for the fully lowered graph, and how they were found.
+        The result of the search: the splits for the lowered graph, and what is proved of them.
     """
 
     choices: Choices
@@ -150,22 +152,22 @@ class Partition:
 
     @property
     def graph(self) -> Graph:
-        """The model's own graph, with every operator whole."""
+        """The graph of the model, in which no operator is lowered."""
         return self.source.graph
 
     @property
     def problem(self) -> Problem:
-        """The problem of the graph that is emitted."""
+        """The problem of the graph that runs."""
         return self.choices.problem
 
     @property
     def searched(self) -> Choices:
-        """The choices for the fully lowered graph."""
+        """The choices for the lowered graph, as the search found them."""
         return self.selection.choices
 
     @property
     def program(self) -> PlannedProgram:
-        """The program of `training`, written again at each access: it may be large."""
+        """The program of all workers. It may be large, so it is not stored but written at each access."""
         return self.task.write_program(self.choices)
 
     def measure_whole(self) -> int:
@@ -175,7 +177,7 @@ class Partition:
 
 @collect_rarely()
 def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Observer) -> Task:
-    """Run the first half of the pipeline: find how each operator can be split. Raises a TofuError of the pass that fails."""
+    """Run the first half of the pipeline: find the ways to split each operator. Raises TofuError if a pass fails."""
     lowered = observe("lowered", lower(source.graph, engine.front_end.lowerings))
     found = find_strategies(lowered, engine.front_end, settings.undescribed)
     strategies = observe("strategies", mark_drawing(lowered, found, engine.front_end))
@@ -189,7 +191,7 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
 
 @collect_rarely()
 def make_partition(task: Task, observe: Observer, progress: Progress | None = None) -> Partition:
-    """Run the second half: select a plan by the settings, and build everything from it."""
+    """Run the second half of the pipeline: select a plan, and build its execution graph."""
     started = time.perf_counter()
     selection = observe("selected", select_plan(task.source.graph, task.problem, task.settings, progress, task.measure))
     partition = build_partition(task, selection, observe, time.perf_counter() - started)
@@ -200,7 +202,7 @@ def make_partition(task: Task, observe: Observer, progress: Progress | None = No
 
 
 def build_partition(task: Task, selection: Selection, observe: Observer, seconds: float = 0.0) -> Partition:
-    """Return the partition for selected choices. `seconds` is the time of the search."""
+    """Build the partition of a selected plan. `seconds` is the time of the search."""
     front_end, backend = task.engine.front_end, task.engine.backend
     check_drawn(selection.choices, lambda operator: front_end.draws(operator, task.settings.for_training))
     choices = observe("restored", task.restore_whole_operators(selection.choices))
@@ -221,7 +223,7 @@ def build_partition(task: Task, selection: Selection, observe: Observer, seconds
 def describe(
     task: Task, selection: Selection, choices: Choices, cost: _core.Cost, worker_bytes: tuple[int, ...], seconds: float
 ) -> Plan:
-    """Return the plan of choices, as names and numbers."""
+    """Return the plan of choices, which refers to tensors and operators by name."""
     problem, named, graph = choices.problem, name_choices(choices), task.source.graph
     level_bytes, level_waits = count_levels(choices)
     arrangement = selection.choices.problem.arrangement

@@ -1,7 +1,11 @@
-"""Plans: the dimension of each tensor and the axis of each operator that every round of the recursion splits.
+"""Plans: how each tensor and each operator of a training step is split over the workers.
 
-A plan is a frozen value that prints as a table and round-trips through versioned JSON. It refers to the graph by names
-alone, so it can be read, edited and applied again. Its fingerprint identifies the graph.
+A plan splits in *rounds*, one for each factor of the number of workers: 8 workers are three rounds of two parts. A round
+splits each tensor along a dimension and each operator along an *axis*, such as the batch or the output channels, or
+replicates them.
+
+A plan is a frozen value that prints as a table and can be saved as JSON. It refers to tensors and operators by name, so
+it can be read, edited and applied again. Its fingerprint identifies the graph that it belongs to.
 """
 
 from __future__ import annotations
@@ -37,10 +41,10 @@ FORMAT_VERSION = 1
 MEMORY = "memory"
 CHANGED = "changed after it was found; nothing is proved"
 
-# Smaller tensors may be replicated.
+# Tensors below this size may be replicated.
 REPLICATION_LIMIT_BYTES = 64 * 1024
 
-MOST_NAMES = 4  # operators without a description in one line
+MOST_NAMES = 4  # of operators without a description, in one line
 
 DimensionChoice = tuple[int | None, ...]
 AxisChoice = tuple[str | None, ...]
@@ -48,16 +52,16 @@ AxisChoice = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Undescribed:
-    """Cost of an operator without a valid description, which every worker computes whole.
+    """Cost of replicating an operator that has no valid description: every worker computes it whole.
 
     Attributes
     ----------
     reason
-        The reason why it has no valid description.
+        Explains why the operator has no valid description.
     fetched_bytes
-        Bytes that workers read from each other for it in a training step.
+        Bytes that workers read from each other for the operator in a training step.
     work_share
-        Its share of the bytes that all operators read and write on one device. Every worker has this work.
+        Share of the operator in the bytes that all operators read and write on one device. Every worker has this work.
     """
 
     reason: str
@@ -66,12 +70,12 @@ class Undescribed:
 
     @classmethod
     def read(cls, value: Any, what: str) -> Undescribed:
-        """Return the value of a JSON object. Raises ValueError for anything else."""
-        given = read_object(value, what, cls.__dataclass_fields__)
+        """Convert a JSON object. Raises ValueError for anything else."""
+        cost = read_object(value, what, cls.__dataclass_fields__)
         return cls(
-            read_string(given.get("reason"), f"reason in {what}"),
-            read_integer(given.get("fetched_bytes"), f"fetched_bytes in {what}"),
-            read_not_negative(given.get("work_share"), f"work_share in {what}"),
+            read_string(cost.get("reason"), f"reason in {what}"),
+            read_integer(cost.get("fetched_bytes"), f"fetched_bytes in {what}"),
+            read_not_negative(cost.get("work_share"), f"work_share in {what}"),
         )
 
 
@@ -82,50 +86,54 @@ class Plan:
     Attributes
     ----------
     workers, factors
-        The number of workers, and its factors k1 >= k2 >= ..., one for each round of the recursion (section 5.2).
+        The number of workers, and its factors k1 >= k2 >= ..., one for each round (section 5.2).
     tensors
-        Tensor name -> the dimension that each round splits; None for a round in which the tensor is replicated.
+        Maps the name of each tensor to the dimension that each round splits, or None if the round replicates the
+        tensor.
     operators
-        Operator name -> the axis of its description that each round splits; None if every worker computes it.
+        Maps the name of each operator to the axis that each round splits, or None if the round replicates the operator.
+        The operator's description names its axes.
     communication_bytes
         Bytes that workers read from each other's memory in one training step.
     step_bytes
-        `communication_bytes` by round: the bytes that each round adds, negative if a round saves more than it costs.
+        The bytes that each round adds to `communication_bytes`. Negative if a round saves more bytes than it adds.
     level_bytes
-        `communication_bytes` by level of the interconnect, the top first: level i is between workers whose first
-        different digit is that of round i. Empty for plans saved without it.
+        Splits `communication_bytes` by the level of the interconnect that the bytes cross, the top level first. Bytes
+        between two workers cross level i if round i separates these workers and no earlier round does. Empty for plans
+        saved without it.
     bandwidths
-        Bytes per second of each level, if the plan was searched for them.
+        Bytes per second of each level, if the search took them into account.
     latencies
-        Latency of a fetch across each level in microseconds, if the plan was searched for them.
+        Microseconds before a fetch across each level begins, if the search took them into account. A fetch is a read
+        from other workers.
     level_waits
         Number of fetches across each level in a training step, counted once for all workers. Empty without latencies.
     kept
-        Tensors whose fetched regions stay on a worker for all of their readers, from the forward to the backward pass,
-        too. Each operator fetches other tensors again. Only plans under a memory limit keep any.
+        Tensors whose fetched regions a worker keeps until the last operator has read them, also from the forward to the
+        backward pass. Regions of other tensors are fetched again for each operator. Empty without a memory limit.
     reread
-        Tensors whose fetched regions no operators share, so that none outlives its reader. Of others, operators of one
-        group (such as the time steps of a recurrence) fetch a region once. Only plans under a memory limit have any.
+        Tensors whose regions are fetched again even for each operator of a group, such as the time steps of a
+        recurrence. Without this, the operators of a group share a fetched region. Empty without a memory limit.
     worker_bytes, measured
-        Bytes of each worker, and a word for what they are: all planned "memory", without temporary workspace of kernels, or
-        "arguments" alone.
+        Bytes that each worker needs. If `measured` is "memory", these are all buffers, without the temporary workspace
+        of kernels. If it is "arguments", these are the arguments of the step alone.
     algorithm, optimality
-        How the plan was found, and how good it is known to be.
+        The algorithm that found the plan, and a sentence about what is proved of its cost.
     search_seconds
-        Time of the search; 0 for a loaded plan. Neither saved nor compared.
+        Duration of the search; 0 for a loaded plan. Neither saved nor compared.
     search_bytes
         Peak memory of the exact search's tables. Neither saved nor compared.
     fingerprint
-        Digest of the plan's graph.
+        Digest of the graph that the plan belongs to.
     inputs
-        Input name -> the shape that the plan was made for. Empty for plans saved without it.
+        Maps the name of each input to the shape that the plan was made for. Empty for plans saved without it.
     digest
-        Digest of everything else that is saved, computed when the plan was found. If it differs, somebody edited the
-        plan, and `optimality` no longer holds. Empty for plans that Tofu did not find, or saved without it.
+        Digest of all other saved attributes, computed when the plan was found. If it does not match them, somebody
+        edited the plan, and `optimality` no longer holds. Empty for plans that Tofu did not find, or saved without it.
     undescribed
-        Operator name -> the cost of its missing description (`undescribed="replicate"`).
+        Maps operators without a description to the cost of replicating them (`undescribed="replicate"`).
     lines
-        Operator name -> its line of the user's program as `file:line`, if the engine knows it. Not saved.
+        Maps each operator to its line of the user's program as `file:line`, if the engine knows the line. Not saved.
     """
 
     workers: int
@@ -160,7 +168,7 @@ class Plan:
 
     @property
     def communication_seconds(self) -> float | None:
-        """Seconds of a training step's communication at the levels' bandwidths and latencies, without overlap; None without bandwidths."""
+        """Seconds that the communication of a training step takes if nothing overlaps it; None without `bandwidths`."""
         if not self.bandwidths:
             return None
         moving = sum(count / bandwidth for count, bandwidth in zip(self.level_bytes, self.bandwidths, strict=True))
@@ -173,12 +181,12 @@ class Plan:
         return Plan.from_json, (self.to_json(),)
 
     def sealed(self) -> Plan:
-        """Return the plan with the digest of its present content."""
+        """Return the plan with a digest of its content, so that later changes are noticed."""
         return replace(self, digest=self._compute_digest())
 
     @property
     def is_as_found(self) -> bool:
-        """True if nothing has changed since the plan was found, so that its claims hold."""
+        """True if the plan has not been edited since Tofu found it, so that `optimality` holds."""
         return self.digest == self._compute_digest()
 
     def _compute_digest(self) -> str:
@@ -196,15 +204,16 @@ class Plan:
         return {"format": "tofu-plan", "version": FORMAT_VERSION, **content}
 
     def to_json(self) -> str:
-        """Return the plan as JSON with sorted keys: equal texts for equal plans."""
+        """Return the plan as JSON. Equal plans have equal texts, because keys are sorted."""
         digest = {"digest": self.digest} if self.is_as_found else {}
         return json.dumps({**self._content(), **digest}, indent=1, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Read a plan. Raises PlanError for text that is truncated, of another kind or of another version.
+        """Read a plan from the text of `to_json`.
 
-        Warns if the plan was edited after it was saved. Whoever edits one on purpose deletes the line of its "digest".
+        Raises PlanError if the text is truncated, is not a plan, or has another version. Warns if the plan was edited
+        after it was saved. To edit a plan on purpose, delete the line of its "digest".
         """
         if isinstance(text, str) and not text.lstrip().startswith(("{", "[")):
             raise PlanError(
@@ -223,8 +232,8 @@ class Plan:
             raise PlanError(
                 f"The plan has version {show(value.get('version'))}, this Tofu reads version {FORMAT_VERSION}. Search again with this Tofu."
             )
-        lacking = sorted(name for name in _REQUIRED if name not in value)
-        raise_together(PlanError, "The plan is incomplete. It lacks:", lacking)
+        missing_fields = sorted(name for name in _REQUIRED if name not in value)
+        raise_together(PlanError, "The plan is incomplete. It lacks:", missing_fields)
         try:
             plan = cls(**{name: read(value[name], name) for name, read in _READERS.items() if name in value})
             plan._check()
@@ -232,10 +241,10 @@ class Plan:
             if isinstance(error, PlanError):
                 raise
             raise PlanError(f"The plan has an invalid value: {error}. Plans are written by plan.to_json().") from error
-        return plan._noticing_changes()
+        return plan._warn_if_edited()
 
-    def _noticing_changes(self) -> Plan:
-        """Return the plan, with a warning and without its claim if its digest differs."""
+    def _warn_if_edited(self) -> Plan:
+        """Return the plan. If it was edited, warn and replace its `optimality`."""
         if not self.digest or self.is_as_found:
             return self
         warnings.warn(
@@ -269,7 +278,7 @@ class Plan:
             )
 
     def __str__(self) -> str:
-        """Return an aligned table: a heading, then operators and tensors with their choice in each round."""
+        """Return a heading, and tables of operators and tensors with the axis or dimension of each round."""
         rounds = f" ({' + '.join(map(format_bytes, self.step_bytes))})" if self.step_bytes else ""
         lines = [
             f"{format_workers(self.factors)}, {format_bytes(self.communication_bytes)} moved per training step{rounds}, "
@@ -280,11 +289,11 @@ class Plan:
         if self.worker_bytes:
             bounds = map(format_bytes, (min(self.worker_bytes), max(self.worker_bytes)))
             lines[0] += f"; {self.measured} per worker {' to '.join(dict.fromkeys(bounds))}"
-        found = {name: shorten_line(self.lines.get(name, "")) for name in self.operators} if self.lines else {}
-        for kind, choices, last in (("operator", self.operators, found), ("tensor", self.tensors, {})):
-            rows = [(kind, *(f"round {i + 1}" for i in range(len(self.factors))), "line" if last else "")]
+        source_lines = {name: shorten_line(self.lines.get(name, "")) for name in self.operators} if self.lines else {}
+        for kind, choices, lines_by_name in (("operator", self.operators, source_lines), ("tensor", self.tensors, {})):
+            rows = [(kind, *(f"round {i + 1}" for i in range(len(self.factors))), "line" if lines_by_name else "")]
             rows += [
-                (name, *("-" if split is None else str(split) for split in choice), last.get(name, ""))
+                (name, *("-" if split is None else str(split) for split in choice), lines_by_name.get(name, ""))
                 for name, choice in choices.items()
             ]
             lines += ["", *align(rows)]
@@ -297,7 +306,7 @@ class Plan:
         return "\n".join(lines)
 
     def describe_undescribed(self) -> str:
-        """Return a line with the operators without a description and their cost, or ""."""
+        """Return a line about the operators without a description, and their cost; "" if all have one."""
         if not self.undescribed:
             return ""
         names = [f"{name} ({cost.reason})" for name, cost in self.undescribed.items()]
@@ -317,7 +326,7 @@ def shorten_line(line: str) -> str:
 
 
 def format_count(count: int, noun: str) -> str:
-    """Return a count with its noun: 8 workers, 1 worker."""
+    """Return a count and its noun: 8 workers, 1 worker."""
     return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
@@ -328,7 +337,7 @@ def format_workers(factors: Sequence[int]) -> str:
 
 
 def format_bytes(count: float, digits: int = 1) -> str:
-    """Return a count of bytes with a unit: 1,023 B, 1.5 KiB, 2.3 GiB."""
+    """Return a count of bytes with a unit: 1023 B, 1.5 KiB, 2.3 GiB."""
     if count < 0:
         return f"-{format_bytes(-count, digits)}"
     if count < 1024:
@@ -364,7 +373,7 @@ def _read_axis(value: Any, what: str) -> str | None:
 
 
 def align(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return rows of cells as lines with aligned columns."""
+    """Return rows of a table as lines with aligned columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
@@ -392,5 +401,5 @@ _READERS: Mapping[str, Callable[[Any, str], Any]] = {
     "undescribed": partial(read_mapping, read=Undescribed.read),
     "measured": read_string,
 }
-"""Fields that are saved, with functions that validate their JSON values."""
+"""Maps each saved field to the function that validates its JSON value."""
 _REQUIRED = [each.name for each in fields(Plan) if each.default is MISSING and each.default_factory is MISSING]

@@ -1,7 +1,7 @@
-"""Validation of outside values: files of bounded size, JSON of bounded depth, and values of the expected type.
+"""Validation of values from files and from users: the size of a file, the depth of JSON, and the type of a value.
 
-All functions raise ValueError (or OSError for a file) with the problem. Callers turn it into a TofuError with the
-remedy.
+All functions raise ValueError with the problem, or OSError for a file. Callers turn the error into a TofuError that
+also explains what to do. `what` is the name of the value in the message.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tofu.errors import suggest
 
 T = TypeVar("T")
 
-LONGEST_FILE = 2**30  # bytes; the plan of a graph of a million operators has a tenth of that
-LARGEST_COUNT = 2**62  # bytes; sums and doubles of these still fit into 64 bits
+LONGEST_FILE = 2**30  # bytes; the plan of a graph of a million operators has a tenth of this size
+LARGEST_COUNT = 2**62  # bytes; leaves room for sums in 64 bits
 MOST_WORKERS = 65536  # of a plan
 MOST_DIMENSIONS = 32  # of a tensor
 LONGEST_VALUE = 60  # in a message
@@ -29,7 +29,7 @@ SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_text(path: str | Path) -> str:
-    """Return the text of a regular file. Raises OSError or ValueError for other files, and for files that are too long."""
+    """Return the text of a file. Raises OSError or ValueError if it is too long, not text, or a pipe or device."""
     with open(path, "rb", opener=_open_without_waiting) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -43,12 +43,12 @@ def read_text(path: str | Path) -> str:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file. A pipe without a writer would otherwise block the reader forever."""
+    """Open a file without blocking. Opening a pipe that nobody writes to would otherwise wait forever."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def parse_json(text: str) -> Any:
-    """Return the value of a JSON text. Raises ValueError for invalid JSON, with line and column if known, and for repeated keys."""
+    """Parse a JSON text. Raises ValueError for repeated keys and for invalid JSON, with line and column if known."""
     try:
         text.encode()
         value = json.loads(text, object_pairs_hook=_make_unique, parse_constant=_refuse_constant)
@@ -133,7 +133,7 @@ def read_mapping(value: Any, what: str, read: Callable[[Any, str], T]) -> dict[s
 
 
 def read_object(value: Any, what: str, known: Collection[str]) -> Mapping[str, Any]:
-    """Return an object that only has known fields, because a misspelt field would be ignored silently."""
+    """Return an object if all its fields are known. A misspelt field would otherwise be ignored silently."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{what} is {show(value)}, not an object with fields")
     for name in value:
@@ -143,7 +143,7 @@ def read_object(value: Any, what: str, known: Collection[str]) -> Mapping[str, A
 
 
 def show(value: Any) -> str:
-    """Return a value as text for a message, never longer than `LONGEST_VALUE` characters and its type."""
+    """Return a value as text for a message. Text beyond `LONGEST_VALUE` characters is replaced by the value's type."""
     if is_integer(value) and value.bit_length() > 4 * LONGEST_VALUE:
         return f"a number of {value.bit_length()} bits"
     try:

@@ -3,10 +3,10 @@
     python -m benchmarks.evaluation
     python -m benchmarks.evaluation --models wresnet-50-4,rnn-6-4k --no-sensitivity --output /tmp/evaluation
 
-Writes Figures 8 to 10, Tables 2 and 3 and the claims of section 7 as Markdown, CSV and pictures. Table 1 and Figure 11 are taken from the
-files that `search_table` and `partition_picture` wrote, which `make reproduce` runs first. The machine's numbers are published
-specifications (see `tofu/simulation/machines/p2.8xlarge.json`). None is fitted to the paper's figures. The claims are checked again
-with each of the machine's numbers 30 % up and down.
+Writes Figures 8 to 10, Tables 2 and 3 and the claims of section 7 as Markdown, CSV and pictures. `make reproduce` first runs
+`search_table` and `partition_picture`, whose files Table 1 and Figure 11 are taken from. The numbers of the machine are published
+specifications (`tofu/simulation/machines/p2.8xlarge.json`), and are not fitted to the paper's figures. The claims are also checked with
+each of these numbers increased and decreased by 30 %.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def _list_ratios(outcomes: OutcomeTable, names: Sequence[str], policy: str, base
 
 
 def _check_range(claim: str, ratios: Sequence[float], low: float, high: float) -> Claim:
-    """Compare the least and the largest ratio with the paper's. Differences up to 5 points agree."""
+    """Compare the smallest and the largest ratio with the paper's. Differences up to 5 percentage points agree."""
     shown = f"{min(ratios):.0%} to {max(ratios):.0%}" if ratios else NO_MODELS
     holds = bool(ratios) and min(ratios) >= low - 0.05 and max(ratios) <= high + 0.05
     return Claim(claim, f"{low:.0%} to {high:.0%}", shown, holds)

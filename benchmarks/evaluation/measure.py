@@ -30,12 +30,10 @@ FIGURE_10 = (("rnn-4-8k", 512), ("wresnet-152-10", 8))
 
 
 def read_model(name: str) -> Programs:
-    """Return the programs of a model of the paper."""
     return Programs(name, lambda batch: build_model(name, batch))
 
 
 def measure_model(name: str, machines: Sequence[Machine]) -> list[list[PolicyOutcome]]:
-    """Simulate all ways to train a model, on each machine."""
     programs, family = read_model(name), name.split("-")[0]
     batches, small_batches = BATCHES[family], SMALL_BATCHES[family]
     outcomes = []
@@ -65,7 +63,6 @@ class AlgorithmResult:
 
     @property
     def overhead(self) -> float:
-        """Share of a step that is communication."""
         return 1 - self.computing / self.seconds if self.seconds else 0.0
 
 

@@ -52,7 +52,6 @@ class Tables:
 
     @property
     def by_model(self) -> dict[str, dict[str, PolicyOutcome]]:
-        """Outcomes by model and policy."""
         models: dict[str, dict[str, PolicyOutcome]] = {}
         for outcome in self.outcomes:
             models.setdefault(outcome.model, {})[outcome.policy] = outcome
@@ -63,12 +62,10 @@ CSV = {"throughput.csv": PolicyOutcome, "algorithms.csv": AlgorithmResult, "sens
 
 
 def read_tables(folder: Path) -> Tables:
-    """Return the results in a folder."""
     return Tables(*(read_table(folder / name, kind) for name, kind in CSV.items()))
 
 
 def list_lines(machine: Machine, tables: Tables, folder: Path) -> Iterator[str]:
-    """Yield the lines of the page."""
     yield "# The paper's evaluation, simulated"
     yield ""
     yield "Written by `make reproduce`. Nothing here was run on GPUs: throughputs and times are predictions of the"
@@ -89,7 +86,6 @@ def list_lines(machine: Machine, tables: Tables, folder: Path) -> Iterator[str]:
 
 
 def _start_table(title: str, columns: str, picture: str = "") -> Iterator[str]:
-    """Yield a heading, a picture if one is named, and the first lines of a table."""
     yield from ("", f"## {title}", "")
     if picture:
         yield from (f"![{Path(picture).stem}]({picture})", "")

@@ -2,8 +2,8 @@
 
     python -m benchmarks.evaluation.partition_picture
 
-Also counts what section 7.4 observes: batch and channels are both split; convolutions of one block are split differently; the lower groups,
-whose activations are large, fetch weights, and the higher ones activations. Writes docs/evaluation/partition.png and partition.csv.
+Also counts what section 7.4 observes. Batch and channels are both split. Convolutions of one block are split differently. The lower groups,
+whose activations are large, fetch weights, and the higher groups fetch activations. Writes docs/evaluation/partition.png and partition.csv.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ class GroupRow:
 
 
 def list_group_rows(problem: Problem, choices: Choices) -> Iterator[GroupRow]:
-    """Yield a row for each group."""
     graph, axes = problem.graph, name_choices(choices).operators
     blocks: dict[int, dict[int, list[tuple[str | None, ...]]]] = defaultdict(lambda: defaultdict(list))
     for operator in graph.operators:
@@ -131,7 +130,6 @@ def list_tiles(problem: Problem, choices: Choices, tensor: int) -> Iterator[tupl
 
 
 def draw(problem: Problem, choices: Choices, path: Path) -> None:
-    """Draw the picture into a file."""
     blocks = list(list_blocks(problem, choices))
     figure = new_figure(path, 3.6 * len(blocks), 2.8)
     for place, block in enumerate(blocks):

@@ -1,4 +1,4 @@
-"""The ways to train of section 7.1, simulated on one machine: samples per second, and whether the model fits."""
+"""The ways to train that section 7.1 of the paper compares, simulated on one machine."""
 
 from __future__ import annotations
 
@@ -38,12 +38,10 @@ class Programs:
         self.partition = cache(self._partition)
 
     def _emit_one_device(self, batch: int) -> tuple[PlannedProgram, int]:
-        """Return the program of a single device and the bytes that it needs."""
         task = self._build(batch).read(Settings(workers=2, cache=False))
         return emit_one_device(task), measure_one_device(task, STATES)
 
     def _partition(self, batch: int, algorithm: str) -> Plan:
-        """Return the program of an algorithm's plan and the bytes of each worker, or the error if there is no plan."""
         settings = Settings(workers=DEVICES, algorithm=algorithm, cache=False)
         try:
             partition = plan_task(self._build(batch).read(settings))
@@ -68,7 +66,6 @@ class PolicyOutcome:
 
     @property
     def fits(self) -> bool:
-        """True if some batch fits into memory."""
         return self.throughput > 0
 
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.evaluation.search_table
 
-The paper's dynamic program tries all partitions of all tensors of a group of operators. Its states are counted, for all three rounds at
-once and for one round after the other; each is taken to cost the same time as a state of the recursion, which is run. Seconds are medians
-of runs in separate processes, without reading the model. Writes docs/evaluation/search.csv.
+The paper's dynamic program tries all partitions of all tensors of a group of operators. It is not run here. Instead its states are counted,
+for all three rounds at once and for one round after the other, and the time of a state is taken from Tofu's recursive search. Seconds are
+medians of runs in separate processes, without reading the model. Writes docs/evaluation/search.csv.
 """
 
 from __future__ import annotations
@@ -91,7 +91,6 @@ def count_states(name: str) -> tuple[float, float]:
 
 
 def list_layouts(coarse: _core.Graph, tensor: int, factors: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return all sequences of splits of a tensor over the rounds."""
     layouts: list[tuple[int, ...]] = [()]
     for _ in factors:
         layouts = [
@@ -103,7 +102,6 @@ def list_layouts(coarse: _core.Graph, tensor: int, factors: Sequence[int]) -> li
 
 
 def measure(name: str, runs: int) -> Iterator[SearchTime]:
-    """Yield the rows of one model."""
     at_once, by_round = run_cold(count_states, name)
     results = {
         algorithm: [run_cold(time_search, name, algorithm) for _ in range(runs)] for algorithm in ("recursive", "exact")

@@ -40,7 +40,6 @@ def swap(program: PlannedProgram, tasks: Tasks, memory_bytes: int, bandwidth: fl
 
 
 def _list_lasting(program: PlannedProgram) -> set[Item]:
-    """Return the variables and optimizer states, which outlive a step."""
     tables = program.tables
     variables = np.flatnonzero(tables.node_kind[tables.entry_node] == NodeKind.VARIABLE).tolist()
     return {("entry", entry) for entry in variables} | {("state", weight) for weight in program.graph.updated}

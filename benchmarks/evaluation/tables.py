@@ -24,7 +24,6 @@ def write_table(path: Path, rows: Iterable[Any]) -> None:
 
 
 def read_table(path: Path, kind: type[Row]) -> list[Row]:
-    """Return the rows that `write_table` wrote."""
     with open(path, newline="") as file:
         return [kind(**dict(_parse(kind, line))) for line in csv.DictReader(file)]
 
@@ -41,12 +40,10 @@ def _parse(kind: type[Any], line: Mapping[str, str]) -> Iterator[tuple[str, Any]
 
 
 def read_commits(folder: Path) -> dict[str, str]:
-    """Return the commit that each part of the evaluation was measured with."""
     path = folder / COMMITS
     return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
 def write_commit(folder: Path, part: str, commit: str) -> None:
-    """Record the commit that a part was measured with."""
     commits = {**read_commits(folder), part: commit}
     (folder / COMMITS).write_text(json.dumps(dict(sorted(commits.items())), indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Peers: shardings of a step's arguments by Megatron, by the names of its weights, and by XLA."""
+"""Peers, which are shardings of a step's arguments: Megatron's, chosen by the names of weights, and XLA's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Generate tokens with a Llama-like model whose key-value cache is split along the sequence.
 
-A long context needs a large cache: each device holds the keys and values of a range of positions. A step takes one
-token, writes its keys and values into the cache, attends to all of the cache, and draws the next token.
+A long context needs a large cache, so each device holds the keys and values of a range of positions. A step takes one
+token, writes its keys and values into the cache, attends to the whole cache, and draws the next token.
 
 python examples/jax/decode.py --workers 8
 """
@@ -62,7 +62,7 @@ def rotate(x, position):
 
 
 def attend(layer, cache, x, position):
-    """Attend to all positions up to this one, whose keys and values are added to the cache."""
+    """Add the keys and values of this position to the cache, and attend to all positions up to this one."""
     query = rotate((x @ layer["query"]).reshape(BATCH, GROUPS, HEADS // GROUPS, HEAD_WIDTH), position)
     new = {
         "keys": rotate((x @ layer["key"]).reshape(BATCH, 1, GROUPS, HEAD_WIDTH), position),
@@ -76,7 +76,7 @@ def attend(layer, cache, x, position):
 
 
 def step(state, weights):
-    """Return the state after the next token, and that token."""
+    """Draw the next token. Return the new state and the token."""
     x, position, caches = weights["embedding"][state["token"]], state["position"], []
     for layer, cache in zip(weights["layers"], state["cache"], strict=True):
         mixed, cache = attend(layer, cache, normalize(x), position)

@@ -1,4 +1,4 @@
-"""Train an LSTM over 64 time steps, with `lax.scan`, to add the two marked numbers of a sequence.
+"""Train an LSTM over 64 time steps with `lax.scan`. It learns to add the two marked numbers of a sequence.
 
 python examples/jax/lstm.py
 python -m tofu plan examples/jax/lstm.py:step --workers 8
@@ -84,7 +84,7 @@ def example_args():
 def main():
     """Train on one device and on several."""
     options = read_options(__doc__, steps=20)
-    parallel = tofu.jax.partition(step, options.workers, example_args())  # the one new line
+    parallel = tofu.jax.partition(step, options.workers, example_args())  # the only new line
     batches = map(draw_batch, jax.random.split(jax.random.key(1), options.steps))
     train_side_by_side(step, parallel, make_state(jax.random.key(0)), batches)
 

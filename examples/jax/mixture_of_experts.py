@@ -1,4 +1,4 @@
-"""Train a mixture of experts. A router sends each token to one expert, within that expert's capacity.
+"""Train a mixture of experts. A router sends each token to one expert. An expert takes a limited number of tokens.
 
 python examples/jax/mixture_of_experts.py
 python -m tofu plan examples/jax/mixture_of_experts.py:step --workers 8
@@ -26,7 +26,7 @@ def make_state(key):
 
 
 def route(router, tokens):
-    """Return the weights (token, expert, position in the expert's queue), and the imbalance of the experts (1 is best)."""
+    """Return a weight for each token, expert and position in the expert's queue, and the imbalance of the experts (1 is best)."""
     chances = jax.nn.softmax(tokens @ router)
     chosen = jax.nn.one_hot(jnp.argmax(chances, -1), EXPERTS, dtype=chances.dtype)
     # -1 for other experts. one_hot yields zeros for -1 and for positions beyond the capacity.
@@ -52,7 +52,7 @@ def step(params, batch):
 
 
 def draw_batch(key):
-    """Return tokens of eight kinds, and their targets: tokens with coordinates rotated by their kind."""
+    """Return tokens of eight kinds, and their targets. A target is the token with its coordinates rotated by its kind."""
     one, two = jax.random.split(key)
     kinds = jax.random.randint(one, (TOKENS,), 0, EXPERTS)
     centres = jax.random.normal(jax.random.key(0), (EXPERTS, WIDTH))
@@ -69,7 +69,7 @@ def example_args():
 def main():
     """Train on one device and on several."""
     options = read_options(__doc__, steps=20)
-    parallel = tofu.jax.partition(step, options.workers, example_args())  # the one new line
+    parallel = tofu.jax.partition(step, options.workers, example_args())  # the only new line
     batches = map(draw_batch, jax.random.split(jax.random.key(1), options.steps))
     train_side_by_side(step, parallel, make_state(jax.random.key(2)), batches)
 

@@ -1,4 +1,4 @@
-"""Train a three-layer perceptron, with Adam in plain JAX, to find the point around which a vector was drawn.
+"""Train a three-layer perceptron with Adam. It learns which of several points a vector was drawn around.
 
 python examples/jax/mlp.py
 python -m tofu plan examples/jax/mlp.py:step --workers 8
@@ -14,7 +14,7 @@ BATCH, WIDTH, CLASSES = 256, 512, 64
 
 
 def make_state(key):
-    """Return the parameters, Adam's two moments of each, and the step count."""
+    """Return the parameters, their two moments for Adam, and the number of steps."""
     extents = [(WIDTH, WIDTH), (WIDTH, WIDTH), (WIDTH, CLASSES)]
     weights = [jax.random.normal(k, e) / e[0] ** 0.5 for k, e in zip(jax.random.split(key, 3), extents, strict=True)]
     params = [{"w": w, "b": jnp.zeros(w.shape[1])} for w in weights]
@@ -43,7 +43,7 @@ def step(state, batch):
 
 
 def draw_batch(key):
-    """Return vectors, and the number of the point around which each was drawn."""
+    """Return vectors, and for each the number of the point that it was drawn around."""
     one, two = jax.random.split(key)
     labels = jax.random.randint(one, (BATCH,), 0, CLASSES)
     points = jax.random.normal(jax.random.key(0), (CLASSES, WIDTH))
@@ -59,7 +59,7 @@ def example_args():
 def main():
     """Train on one device and on several."""
     options = read_options(__doc__, steps=20)
-    parallel = tofu.jax.partition(step, options.workers, example_args())  # the one new line
+    parallel = tofu.jax.partition(step, options.workers, example_args())  # the only new line
     batches = map(draw_batch, jax.random.split(jax.random.key(1), options.steps))
     train_side_by_side(step, parallel, make_state(jax.random.key(2)), batches)
 

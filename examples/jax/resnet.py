@@ -100,7 +100,7 @@ def example_args():
 def main():
     """Train on one device and on several."""
     options = read_options(__doc__, steps=15)
-    parallel = tofu.jax.partition(step, options.workers, example_args())  # the one new line
+    parallel = tofu.jax.partition(step, options.workers, example_args())  # the only new line
     batches = map(draw_batch, jax.random.split(jax.random.key(1), options.steps))
     train_side_by_side(step, parallel, make_state(jax.random.key(0)), batches)
 

@@ -1,7 +1,7 @@
-"""Checkpoints by shard, written by any number of processes and read by any other number.
+"""Save and restore a sharded state. Any number of processes can read what another number of processes wrote.
 
-Each process writes the shards of its devices, and reads what these need. All hosts must see the directory. The last
-complete state is used. A state is a tree of numeric arrays.
+Each process writes the shards of its devices, and reads the elements that its devices need. All hosts must see the
+directory. The last complete state is used. A state is a tree of numeric arrays.
 """
 
 import shutil
@@ -41,7 +41,7 @@ def find_last(directory):
 
 
 def restore(directory, step, shapes, shardings):
-    """Return the state after a number of steps, with these shapes, types and shardings."""
+    """Return the state after `step` steps. `shapes` is a tree of its shapes and types, and `shardings` of its shardings."""
     path = Path(directory) / f"step-{step:08}"
 
     def read(number, like, sharding):

@@ -27,7 +27,7 @@ def read_options(description: str, steps: int) -> argparse.Namespace:
 
 
 def train_side_by_side(step, parallel: PartitionedStep, state, batches) -> None:
-    """Train `step` on one device and `parallel` on its devices, from the same state.
+    """Train `step` on one device and the partitioned step `parallel` on several, from the same state.
 
     Exit with status 1 if losses differ.
     """

@@ -104,7 +104,7 @@ def example_args():
 def main():
     """Train on one device and on several."""
     options = read_options(__doc__, steps=30)
-    parallel = tofu.jax.partition(step, options.workers, example_args())  # the one new line
+    parallel = tofu.jax.partition(step, options.workers, example_args())  # the only new line
     usual = tofu.jax.partition(step, options.workers, example_args(), algorithm="data-parallel")
     print(f"Data parallelism, which holds the whole state everywhere, moves {usual.plan.communication_bytes:,} bytes.")
     train_side_by_side(step, parallel, make_state(jax.random.key(0)), draw_batches(options.steps))

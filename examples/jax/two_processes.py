@@ -1,6 +1,6 @@
 """Train the perceptron of mlp.py in two processes with two devices each, as on two hosts.
 
-Each has its own rows of the batches.
+Each process only has its rows of a batch.
 
 python examples/jax/two_processes.py
 python examples/jax/two_processes.py --steps 4 --directory DIRECTORY                              # saves the state
@@ -62,7 +62,7 @@ def start_all(options):
 
 
 def train(options):
-    """Train in one process. For comparison, the same step also runs on one of its devices."""
+    """Train in one process. For comparison, also run the step on a single device."""
     jax.config.update("jax_num_cpu_devices", options.devices)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(options.address, options.processes, options.process)
@@ -95,7 +95,7 @@ def train(options):
 
 
 def main():
-    """One process, or all of them."""
+    """Run one process, or start all processes."""
     options = read_options()
     start_all(options) if options.address is None else train(options)
 

@@ -1,4 +1,4 @@
-"""BERT of GluonNLP, trained to fill in masked words: sentences of several lengths, a masked-LM head, and one line.
+"""Train BERT of GluonNLP to fill in masked words, in sentences of several lengths. One line partitions it.
 
 pip install gluonnlp==0.10.0
 python examples/mxnet/bert.py
@@ -49,7 +49,7 @@ def train(workers, steps):
     net = build()
     net.initialize(mx.init.Normal(0.02))
     net.hybridize()
-    net = tofu.gluon.partition(net, ngpus=workers)  # the line
+    net = tofu.gluon.partition(net, ngpus=workers)  # the only new line
     trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 1e-3})
     measure = gluon.loss.SoftmaxCrossEntropyLoss()
     losses = []

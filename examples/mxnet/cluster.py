@@ -1,4 +1,4 @@
-"""Two machines of two devices each: the model is partitioned within a machine, and each machine has its own part of every batch.
+"""Train on two machines of two devices each. Each machine partitions the model over its devices, and has its part of every batch.
 
 python examples/mxnet/cluster.py                # all processes on this machine: a scheduler, a server and two that train
 python examples/mxnet/cluster.py --machines 4
@@ -59,7 +59,7 @@ def build():
 
 
 def prepare(module, images, labels, kvstore):
-    """Bind the module to such batches, with parameters and an optimizer."""
+    """Bind the module to the shapes of a batch, and initialize parameters and optimizer."""
     batches = mx.io.NDArrayIter(images, labels, len(images))
     module.bind(batches.provide_data, batches.provide_label)
     mx.random.seed(1)
@@ -68,7 +68,7 @@ def prepare(module, images, labels, kvstore):
 
 
 def run(options):
-    """Train one machine's part of the batches, and the whole on one of its devices for comparison."""
+    """Train on this machine's part of the batches. For comparison, also train on whole batches with one device."""
     kvstore = mx.kv.create("dist_sync")
     images, labels = draw_images(WHOLE_BATCH * options.steps)
     part = WHOLE_BATCH // kvstore.num_workers
@@ -90,7 +90,7 @@ def run(options):
 
 
 def advance(module, images, labels):
-    """Run a step, and return the loss of each image before it."""
+    """Run a step, and return the loss of each image before the update."""
     module.forward_backward(mx.io.DataBatch([mx.nd.array(images)], [mx.nd.array(labels)]))
     module.update()
     chosen = module.get_outputs()[0].asnumpy()[np.arange(len(labels)), labels.astype(int)]

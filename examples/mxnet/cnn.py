@@ -1,4 +1,4 @@
-"""A convolutional network under MXNet's own Module: the script of one device, and one line.
+"""Train a convolutional network with MXNet's own Module. One line partitions the script for one device.
 
 python examples/mxnet/cnn.py
 python examples/mxnet/cnn.py --steps 20 --workers 8
@@ -30,7 +30,7 @@ def train(workers, steps):
     batches = mx.io.NDArrayIter(images, labels, BATCH)
     net = build()
     if workers > 1:
-        net = tofu.partition(net, ngpus=workers)  # the line
+        net = tofu.partition(net, ngpus=workers)  # the only new line
     module = mx.mod.Module(net, context=mx.cpu())
     module.bind(batches.provide_data, batches.provide_label)
     module.init_params(mx.init.Xavier())

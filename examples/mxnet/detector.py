@@ -1,4 +1,4 @@
-"""SSD of GluonCV, a detector of objects, over a small network: boxes around bright squares, and one line.
+"""Train GluonCV's object detector SSD, over a small network, to find bright squares. One line partitions it.
 
 pip install --no-deps gluoncv==0.10.5.post0
 pip install opencv-python-headless yacs autocfg portalocker tqdm pyyaml pillow matplotlib scipy
@@ -40,7 +40,7 @@ def stage(channels):
 
 
 def build():
-    """Boxes are found at two resolutions of a network of four stages."""
+    """Return SSD over a network of four stages, which finds boxes at two resolutions."""
     fine, coarse = nn.HybridSequential(), nn.HybridSequential()
     fine.add(stage(16), stage(32), stage(64))
     coarse.add(stage(128))
@@ -84,7 +84,7 @@ def train(workers, steps):
     net.hybridize()
     with autograd.train_mode():  # anchors only depend on the image size
         anchors = net(mx.nd.zeros((1, 3, SIZE, SIZE), dtype="float64"))[2].astype("float32")
-    net = tofu.gluon.partition(net, ngpus=workers)  # the line
+    net = tofu.gluon.partition(net, ngpus=workers)  # the only new line
     find_targets = SSDTargetGenerator(negative_mining_ratio=-1)
     measure = SSDMultiBoxLoss()
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.02, "momentum": 0.9})

@@ -1,4 +1,4 @@
-"""A residual network in a Gluon training loop: the loop of one device, and one line.
+"""Train a residual network in a Gluon training loop. One line partitions the loop for one device.
 
 python examples/mxnet/gluon_resnet.py
 """
@@ -29,7 +29,7 @@ class Residual(nn.HybridBlock):
 
 
 def build():
-    """Blocks at two resolutions, and a classifier."""
+    """Return residual blocks at two resolutions, and a classifier."""
     net = nn.HybridSequential()
     for channels in (32, 64):
         net.add(nn.Conv2D(channels, 3, padding=1), Residual(channels), Residual(channels), nn.MaxPool2D())
@@ -45,7 +45,7 @@ def train(workers, steps):
     net.cast("float64")  # batch normalization amplifies rounding in single precision
     net.initialize(mx.init.Xavier())
     net.hybridize()
-    net = tofu.gluon.partition(net, ngpus=workers)  # the line
+    net = tofu.gluon.partition(net, ngpus=workers)  # the only new line
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.02})
     measure = gluon.loss.SoftmaxCrossEntropyLoss()
     losses = []

@@ -1,4 +1,4 @@
-"""A recurrent language model over lines of two lengths, in MXNet's BucketingModule. Its text is the source of a Python module.
+"""Train a recurrent language model on lines of two lengths, with MXNet's BucketingModule. The text is a Python module.
 
 python examples/mxnet/language_model.py
 """
@@ -50,7 +50,7 @@ def train(workers, steps):
     """Return the loss of each step, and the last plan."""
     mx.random.seed(1)
     if workers > 1:
-        module = tofu.mod.BucketingModule(build, default_bucket_key=max(LENGTHS), ngpus=workers)  # the line
+        module = tofu.mod.BucketingModule(build, default_bucket_key=max(LENGTHS), ngpus=workers)  # the only new line
     else:
         module = mx.mod.BucketingModule(build, default_bucket_key=max(LENGTHS), context=mx.cpu())
     module.bind([("data", (BATCH, max(LENGTHS)))], [("softmax_label", (BATCH, max(LENGTHS)))])

@@ -1,4 +1,4 @@
-"""An operator that Tofu does not know, described in three lines: MXNet's quadratic function and its gradient.
+"""Describe an operator that Tofu does not know, in three lines: MXNet's quadratic function and its gradient.
 
 python examples/mxnet/own_operator.py
 """

@@ -1,4 +1,4 @@
-"""Training of an example on one device and on several, with both losses beside each other."""
+"""Train an example on one device and on several, and compare the losses. All examples use this."""
 
 import argparse
 import sys
@@ -7,7 +7,7 @@ import numpy as np
 
 import tofu  # noqa: F401  imported before MXNet, which it makes importable under newer versions of NumPy
 
-# Largest relative difference of two losses, since additions run in another order.
+# Largest relative difference of two losses that counts as rounding. Additions run in another order on several devices.
 AGREEMENT = 1e-4
 
 

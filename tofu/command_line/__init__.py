@@ -1,1 +1,1 @@
-"""`python -m tofu`, a file for each group of commands."""
+"""`python -m tofu`: a module for each group of commands."""

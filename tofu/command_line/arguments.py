@@ -1,4 +1,4 @@
-"""Arguments of the command line: shapes, hints, sizes, optimizers. TofuErrors show how to write them."""
+"""Readers of command line arguments: shapes, hints, topologies, optimizers. Their errors show the expected form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tofu.errors import TofuError
 from tofu.search.topology import Topology, read_topology
 
-MOST_DIGITS = 9  # of a dimension; longer numbers are refused as unknown axes
+MOST_DIGITS = 9  # of a dimension; a longer number is read as the name of an axis, which is then unknown
 
 
 def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -26,7 +26,7 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def read_bandwidths(text: str | None) -> Topology | None:
-    """Return a topology of two levels for `10e9,50e9`. Anything but numbers is the path of a JSON file."""
+    """Return a topology of two levels for `10e9,50e9`. Any other text is the path of a JSON file."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""`python -m tofu compare`: plans of a model compared with hand-made ones."""
+"""`python -m tofu compare`: compare Tofu's plans of a model with hand-made ones."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from tofu.report.console import make_console
     "--batch",
     type=click.IntRange(1),
     metavar="N",
-    help="JAX: extent of the batch dimension. Default: the most frequent first dimension of arguments after the first.",
+    help="JAX: size of the batch dimension. Default: the most frequent first dimension of the arguments after the first one.",
 )
-def compare(request: ModelRequest, batch: int | None) -> None:
-    """Compare plans of MODEL with hand-made ones.
+def compare(model_request: ModelRequest, batch: int | None) -> None:
+    """Compare Tofu's plans of MODEL with hand-made plans.
 
-    Prints the bytes moved in a training step, and the bytes held by each device. For an MXNet symbol the hand-made
-    plans are data parallelism and Megatron's plan. For a JAX step they are data parallelism and FSDP (ZeRO-3),
-    compiled by XLA. Nothing runs; virtual CPU devices replace missing ones.
+    Prints the bytes that each plan moves in a training step, and the bytes that each device holds. For an MXNet
+    symbol, the hand-made plans are data parallelism and Megatron's plan. For a JAX step, they are data parallelism
+    and FSDP (ZeRO-3), and XLA compiles all plans. The step is not run. If this machine has too few devices, virtual
+    CPU devices take their place.
 
-    "Tofu within" a hand-made plan is the best plan that holds no more memory. --plan adds a plan to the comparison.
+    A row "Tofu within" and the name of a hand-made plan is the best plan that needs no more memory than that plan.
+    --plan adds a row for the plan in a file.
 
     \b
     Examples:
@@ -33,5 +35,5 @@ def compare(request: ModelRequest, batch: int | None) -> None:
         python -m tofu compare train.py:step --workers 4 --batch 64
     """  # noqa: D301  click reads the escape
     with stage_progress() as report:
-        show = request.compare(batch, report)
+        show = model_request.compare(batch, report)
     show(make_console())

@@ -1,4 +1,4 @@
-"""`python -m tofu doctor`: installed packages, whether they fit together, and remedies."""
+"""`python -m tofu doctor`: check that the installed packages fit together, and suggest remedies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Finding(NamedTuple):
 
 @click.command()
 def doctor() -> None:
-    """Check the installation, and suggest remedies. The exit status is 1 if something does not fit.
+    """Check the installation, and suggest remedies. The exit status is 1 if a check fails.
 
     \b
     Example:
@@ -112,7 +112,6 @@ def _examine_gpus(gpus: int) -> Iterator[Finding]:
 
 
 def _try(check: Callable[[], object]) -> str:
-    """Return the error of a check on one line; "" if it passes."""
     try:
         check()
     except (ImportError, OSError, RuntimeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""`python -m tofu frontier`: communication against memory of each worker."""
+"""`python -m tofu frontier`: list the plans of a model that trade communication for memory."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ INSTEAD = (
 @takes_model(only=MXNET, instead=INSTEAD)
 @click.option("--plot", type=OUTPUT, help="Draw the frontier to this file (.png, .svg).")
 @click.option("--csv", "csv_path", type=OUTPUT, help="Write the frontier to this CSV file.")
-def frontier(request: Any, plot: Path | None, csv_path: Path | None) -> None:
-    """Trade communication of MODEL against memory.
+def frontier(model_request: Any, plot: Path | None, csv_path: Path | None) -> None:
+    """List plans of MODEL that trade communication for memory.
 
-    Prints plans from everything split to data parallelism, with the memory of each worker.
+    The first plan splits every tensor and needs the least memory. Later plans replicate more tensors, which needs
+    more memory and saves communication; data parallelism replicates all parameters. Prints the communication and
+    the memory of each worker.
 
-    tofu.partition(..., memory_limit="12GB") uses the plan that fits; --memory-limit shows which row it is. --plan
-    adds a plan to the comparison.
+    --memory-limit prints which row tofu.partition(..., memory_limit="12GB") would use. --plan adds the plan in a
+    file.
 
     \b
     Examples:
@@ -40,12 +42,12 @@ def frontier(request: Any, plot: Path | None, csv_path: Path | None) -> None:
     """  # noqa: D301  click reads the escape
     check_plot(plot)
     check_folder("--csv", csv_path)
-    settings = request.settings
+    settings = model_request.settings
     free = replace(settings, plan=None, memory_limit=None, cache=False)
-    found = trace_frontier(request.symbol, request.shapes, free)
+    found = trace_frontier(model_request.symbol, model_request.shapes, free)
     click.echo(str(found))
     if settings.plan is not None:
-        click.echo(f"--plan: {describe_point(request.compile().plan)}")
+        click.echo(f"--plan: {describe_point(model_request.compile().plan)}")
     if settings.memory_limit is not None:
         best = found.best_within(settings.memory_limit)
         click.echo(f"within {format_limit(settings.memory_limit)}: row {found.points.index(best) + 1}")

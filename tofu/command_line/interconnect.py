@@ -1,4 +1,4 @@
-"""`python -m tofu topology`: the bandwidth between GPUs."""
+"""`python -m tofu topology`: measure the bandwidth between GPUs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tofu.report.console import make_console
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("topology.json"),
     show_default=True,
-    help="File for the levels.",
+    help="File to write.",
 )
 def topology(path: Path) -> None:
     """Measure the bandwidth between all pairs of GPUs.
 
-    Writes the levels for --topology. Needs two GPUs or more, and CuPy. The file lists the GPUs in the order in
-    which workers should use them.
+    Writes a file for --topology with the levels of the interconnect. The file lists the GPUs in the order in which
+    workers should use them. The command needs CuPy and at least two GPUs.
 
     \b
     Examples:

@@ -1,7 +1,8 @@
-"""The command line: plans from shapes alone, and the coverage of operator descriptions.
+"""The command line: `python -m tofu COMMAND`.
 
-Commands are thin wrappers around the engines and `tofu.report`. An error that the user can correct is one message and
-exit code 1. A command's module, and with it the framework that it needs, is imported on first use.
+Each command calls an engine (`tofu.engines`) and prints the result with `tofu.report`. An error that the user can
+correct ends the command with one message and exit code 1. The module of a command, and the framework that the command
+needs, are imported when the command is called.
 """
 
 from __future__ import annotations
@@ -35,15 +36,18 @@ FILES = {
     "verify --jax": "primitives",
     "verify-model": "models",
 }
-"""Command -> its module in this folder."""
+"""Maps each command to its module in this folder."""
 NEED_MXNET = {"calibrate", "frontier", "ops", "topology", "verify"}
 
 
 class _Commands(click.Group):
-    """Commands of `FILES`. TofuErrors are shown as messages without a traceback."""
+    """Group of the commands in `FILES`. A TofuError is printed as a message without a traceback."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        """Return the commands whose native code and framework are installed. Others can be called, and report what is missing."""
+        """Return the commands that `--help` lists: those whose native code and framework are installed.
+
+        The other commands can still be called. They report what is missing.
+        """
         try:
             import_native("_core")
         except ImportError:
@@ -52,7 +56,7 @@ class _Commands(click.Group):
         return [name for name in FILES if has_mxnet or name not in NEED_MXNET]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """Return a command from its module."""
+        """Import a command from its module."""
         if name not in FILES:
             return None
         try:
@@ -67,7 +71,10 @@ class _Commands(click.Group):
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the requested command. `verify` of a model is `verify-model`; version 0.3 had `jax` before some commands."""
+        """Return the command for what the user typed.
+
+        `verify MODEL` becomes `verify-model MODEL`. The word `jax`, which version 0.3 had before some commands, is dropped.
+        """
         if arguments[:1] == ["jax"]:
             arguments = arguments[1:] or ["--help"]
             click.echo(f"python -m tofu {' '.join(arguments[:1])} is for JAX, too: leave out jax.", err=True)
@@ -83,13 +90,13 @@ class _Commands(click.Group):
         return super().resolve_command(context, arguments)
 
     def _suggest_option(self, context: click.Context, name: str) -> str:
-        """Return an addition to an error about a name that is an option of commands, such as `why` of `plan`."""
-        having = []
+        """Return a hint for an unknown command that is the name of an option, such as `why` of `plan`; otherwise ""."""
+        commands = []
         for each in self.list_commands(context):
             command = self.get_command(context, each)
             if command is not None and any(f"--{name}" in option.opts for option in command.params):
-                having.append(each)
-        return f"; --{name} is an option of {', '.join(having)}" if having else ""
+                commands.append(each)
+        return f"; --{name} is an option of {', '.join(commands)}" if commands else ""
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -108,9 +115,9 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tofu")
 def main() -> None:
-    """Tofu trains a model that was written for one device on several.
+    """Tofu trains a model on several devices, although the model was written for one.
 
-    These commands plan, compare and verify models; they train nothing. To train, add one line to your script:
+    The commands below plan, compare and verify models. They do not train. To train, add one line to your script:
 
     \b
         symbol = tofu.partition(symbol, ngpus=4)             # MXNet

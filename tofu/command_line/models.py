@@ -1,4 +1,4 @@
-"""`python -m tofu verify MODEL`: a model on several workers compared with one device."""
+"""`python -m tofu verify MODEL`: run a model on several workers and on one device, and compare the results."""
 
 from __future__ import annotations
 
@@ -23,35 +23,36 @@ TYPES = ("float64", "float32")
 @click.option(
     "--dtype",
     type=click.Choice(TYPES),
-    help="Type of the numbers. Default: float64; float32 if MXNet lacks float64 kernels; a step's own types if it rejects float64.",
+    help="Type of the numbers. Default: float64. If MXNet has no float64 kernels for the model, float32. If a JAX step rejects "
+    "float64, the types of its arguments.",
 )
 @click.option(
     "--input",
     "path",
     type=FILE,
-    help="MXNet: .npz file with inputs, parameters or states by name. Others are drawn at random.",
+    help="MXNet: .npz file with inputs, parameters or states by name. All others get random numbers.",
 )
 @click.option(
     "--grad-req",
     type=click.Choice(("write", "add")),
     default="write",
     show_default=True,
-    help="MXNet: gradient request of all parameters.",
+    help="MXNet: whether gradients of parameters overwrite their arrays or are added to them, like grad_req= of bind.",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of random numbers.")
 def verify_model(
-    request: ModelRequest, inference: bool, dtype: str | None, path: Path | None, grad_req: str, seed: int
+    model_request: ModelRequest, inference: bool, dtype: str | None, path: Path | None, grad_req: str, seed: int
 ) -> None:
-    """Compare MODEL on several workers with one device.
+    """Run MODEL on several workers and on one device, and compare.
 
-    For an MXNet symbol every output, gradient and auxiliary state is compared. Inputs that --input lacks are drawn
-    at random; labels and tokens stay within the bounds of their readers. A batch that exceeds this machine's memory
-    is halved until it fits.
+    For an MXNet symbol, every output, gradient and auxiliary state is compared. Inputs that are not in the file
+    of --input get random numbers. Random labels and tokens are valid for the operators that read them. If the batch
+    exceeds the memory of this machine, it is halved until it fits.
 
-    For a JAX step every result is compared. Arguments that are shapes get random numbers; integers are from 0 to 7.
-    Virtual CPU devices replace missing ones.
+    For a JAX step, every result is compared. Arguments that are only shapes get random numbers, and integers are
+    from 0 to 7. If this machine has too few devices, virtual CPU devices take their place.
 
-    The exit status is 1 if a number or the bytes of a fetch differ.
+    The exit status is 1 if results differ, or if workers read other bytes from each other than planned.
 
     \b
     Examples:
@@ -61,7 +62,7 @@ def verify_model(
         python -m tofu verify train.py:step --args small_args --workers 4
     """  # noqa: D301  click reads the escape
     values = {} if path is None else _read_values(path)
-    agreement = request.verify(dtype, seed, inference=inference, values=values, grad_req=grad_req)
+    agreement = model_request.verify(dtype, seed, inference=inference, values=values, grad_req=grad_req)
     click.echo(str(agreement))
     if not agreement.agrees:
         raise SystemExit(1)

@@ -1,4 +1,4 @@
-"""`python -m tofu ops` and `python -m tofu verify`: coverage of the descriptions, and their verification."""
+"""`python -m tofu ops` and `python -m tofu verify`: list the described MXNet operators, and verify descriptions."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from tofu.report.console import make_console
 @click.argument("names", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print the table and the totals as JSON.")
 def ops(names: tuple[str, ...], as_json: bool) -> None:
-    """List the operators that can be split.
+    """List the MXNet operators that Tofu can split.
 
-    NAMES select those whose names contain one of them, or match a pattern such as "conv*".
+    With NAMES, only lists operators whose name contains one of NAMES, or matches a pattern such as "conv*".
 
-    The column "verified" shows what `python -m tofu verify --record` compared with MXNet's kernels, for
-    descriptions that have not changed since: numbers; a relation between inputs and outputs of a random operator;
-    parts with the whole, if the description has no numbers; or outputs that stay unwritten. "no" means that nothing
-    was compared.
+    The column "verified" shows what `python -m tofu verify --record` compared with MXNet's kernels: the numbers of
+    the output; for random operators, a relation between inputs and outputs; for descriptions that compute no
+    numbers, the parts with the whole; or that outputs stay unwritten. "no" means that nothing was compared, or that
+    the description has changed since.
 
     \b
     Examples:
@@ -97,26 +97,33 @@ def _matches(name: str, asked: str) -> bool:
     type=click.IntRange(0),
     default=10,
     show_default=True,
-    help="Number of random sizes and attributes for each built-in case.",
+    help="Number of random variations of sizes and attributes for each built-in case.",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of random numbers.")
 @click.option(
-    "--missing/--no-missing", default=True, show_default=True, help="Search for strategies that the analysis missed."
+    "--missing/--no-missing",
+    default=True,
+    show_default=True,
+    help="Also search for possible splits that Tofu does not offer.",
 )
 @click.option(
-    "--shape", "shapes", multiple=True, metavar="D0,D1,...", help="Verify one signature: shape of each input in turn."
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="D0,D1,...",
+    help="Verify OPERATOR for one shape of each input, in their order.",
 )
 @click.option(
     "--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="With --shape: an attribute of the operator."
 )
-@click.option("--parts", default="2,3,4", show_default=True, help="With --shape: numbers of parts.")
-@click.option("--module", "modules", multiple=True, help="Module with your own descriptions and their CASES.")
+@click.option("--parts", default="2,3,4", show_default=True, help="With --shape: numbers of parts to split into.")
+@click.option("--module", "modules", multiple=True, help="Python module with your own descriptions and their CASES.")
 @click.option(
     "--record",
     is_flag=True,
-    help="Record the verification for `python -m tofu ops`; without OPERATOR, of changed descriptions.",
+    help="Record the results for `python -m tofu ops`. Without OPERATOR, verify the descriptions that have changed.",
 )
-@click.option("--all", "everything", is_flag=True, help="With --record: all descriptions.")
+@click.option("--all", "everything", is_flag=True, help="With --record: verify all descriptions.")
 @click.option(
     "--jobs",
     type=click.IntRange(1),
@@ -143,23 +150,24 @@ def verify(
     as_json: bool,
     _jax: bool,
 ) -> None:
-    """Compare descriptions with MXNet's own kernels.
+    """Compare Tofu's descriptions with MXNet's own kernels.
 
-    This verifies all descriptions, or those of each OPERATOR and its gradient, in float64.
+    A description tells Tofu what an operator computes, and so how it can be split; a strategy is one way to split
+    it. All descriptions are verified, or only those of each OPERATOR and its gradient, in float64.
 
-    For a model, `python -m tofu verify model-symbol.json` or `train.py:step` compares several workers with one
-    device; see `python -m tofu verify-model --help`.
+    To verify a model, write `python -m tofu verify model-symbol.json` or `train.py:step`. `python -m tofu
+    verify-model --help` describes this.
 
     \b
-    Three things are checked:
-      (a) The description, computed with NumPy, has the kernel's numbers.
-      (b) The operator split by each strategy, in 2, 3 and 4 uneven parts, has the
-          numbers of the whole.
-      (c) No way to split the kernel is missing.
+    Three checks are made:
+      (a) NumPy computes the description, and the result must equal the kernel's.
+      (b) The operator is split by each strategy into 2, 3 and 4 uneven parts.
+          Together they must equal the whole result.
+      (c) Other splits are tried. A split that works must be a strategy.
 
-    Built-in cases come first, then other sizes and attributes are drawn at random. A failure is shrunk to the
-    smallest signature, and printed with Python code that reproduces it; the exit status is then 1. Signatures that
-    MXNet or a description refuses are counted.
+    Each check first runs on built-in cases, then on random variations of their sizes and attributes. A failure is
+    reduced to the smallest sizes that still fail, and printed with Python code that reproduces it. The exit status
+    is then 1. Variations that MXNet or a description refuses are counted.
 
     \b
     Examples:
@@ -175,7 +183,7 @@ def verify(
     began = time.monotonic()
     if record and modules:
         raise TofuError("--record is for the built-in descriptions. Leave --module out.")
-    own = [case for module in modules for case in _import_cases(module)]
+    cases_of_modules = [case for module in modules for case in _import_cases(module)]
     if attributes and not shapes:
         raise TofuError("--attribute belongs to one signature. Add --shape for each input.")
     if shapes:
@@ -184,7 +192,7 @@ def verify(
     known = read_record()
     changed = DESCRIPTIONS.keys() - ({} if everything else known).keys()
     targets = set(names) or (changed if record else set())
-    available = [*load_cases(), *own]
+    available = [*load_cases(), *cases_of_modules]
     if record or not targets <= {case.op for case in available}:
         cases = _find_cases(targets, available)
     else:
@@ -211,7 +219,6 @@ def verify(
 
 
 def _record(entries: Mapping[str, RecordEntry], targets: Collection[str], known: Mapping[str, RecordEntry]) -> None:
-    """Replace the entries of `targets` in the record."""
     found = {name: entry for name, entry in entries.items() if name in targets}
     kept = {name: entry for name, entry in known.items() if name in DESCRIPTIONS and name not in targets}
     write_record(kept | found)
@@ -220,7 +227,7 @@ def _record(entries: Mapping[str, RecordEntry], targets: Collection[str], known:
 def _record_finished(
     results: Sequence[CaseResult], cases: Sequence[Case], targets: Collection[str], known: Mapping[str, RecordEntry]
 ) -> str:
-    """Record the operators whose cases were all verified before an interrupt. Return a sentence about them."""
+    """Record the operators whose cases were all verified before an interrupt. Return a sentence with their number."""
     unfinished = set[str]().union(*map(_list_operators, cases[len(results) :]))
     finished = set(targets) - unfinished
     _record(make_entries(results), finished, known)
@@ -315,7 +322,7 @@ def _verify_signature(names: Sequence[str], shapes: Sequence[str], attributes: S
 def complete_shapes(
     operator: str, attributes: Mapping[str, str], given: Sequence[tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
-    """Return the shapes of all inputs of an operator, states included, inferred by MXNet from the first ones."""
+    """Infer the shapes of all inputs of an operator, including auxiliary states, from the shapes of the first inputs."""
     try:
         symbol = compose(operator, attributes, len(given))
         with redirect_stdout(StringIO()):  # MXNet prints its arguments

@@ -1,4 +1,4 @@
-"""`python -m tofu diff`: differences of two saved plans."""
+"""`python -m tofu diff`: show the differences between two saved plans."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ NAMED = ("inputs", "operators", "tensors")
 @click.argument("first", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("second", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def diff(first: Path, second: Path) -> None:
-    """Show the differences of two saved plans.
+    """Show the differences between two saved plans.
 
-    Prints bytes moved, memory, and the split of each operator and tensor. The files are from --save of `python -m
-    tofu plan`, or from Plan.to_json(). The exit status is 1 if the plans differ.
+    Prints differences in bytes moved, in memory, and in the split of each operator and tensor. FIRST and SECOND are
+    files from `python -m tofu plan --save`, or with the text of Plan.to_json(). The exit status is 1 if the plans
+    differ.
 
     \b
     Example:

@@ -28,28 +28,28 @@ SHOWN: tuple[Decorator, ...] = (
         type=click.IntRange(0),
         default=60,
         show_default=True,
-        help="Most rows of the table of layers; 0 for all.",
+        help="Maximum number of rows in the table of layers; 0 for all.",
     ),
     click.option(
         "--why",
         multiple=True,
         metavar="LAYER",
-        help="Show what the plan would move if LAYER were split along each of its axes. May be repeated.",
+        help="For each axis of LAYER, show the bytes that the plan would move if LAYER were split along it. May be repeated.",
     ),
     click.option(
         "--report",
         "page",
         type=OUTPUT,
-        help="Write an HTML page for a browser: splits, transfers, and alternatives.",
+        help="Write an HTML page with the splits, the transfers and the alternatives of each layer.",
     ),
     click.option("--save", "--json", "saved", type=OUTPUT, help="Write the plan to this JSON file."),
-    click.option("--timings", is_flag=True, help="Print the time of each pass."),
+    click.option("--timings", is_flag=True, help="Print the time of each pass of the planner."),
 )
 
 
 @dataclass
 class _CheckingLayers(Observer):
-    """Observer that rejects unknown `layers` once the model is read, before a search that may take long."""
+    """Observer that raises an error for unknown `layers` as soon as the model is read, before a long search."""
 
     layers: tuple[str, ...] = ()
 
@@ -71,7 +71,7 @@ def show_plan(
     timings: bool,
     lines: bool = False,
 ) -> None:
-    """Make a partition and show it, by the options of `SHOWN`."""
+    """Call `make` for a partition, and print or write what the options of `SHOWN` request."""
     check_folder("--save", saved)
     check_folder("--report", page)
     observe = _CheckingLayers(observe_by_environment().shown, layers=tuple(why))

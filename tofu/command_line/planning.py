@@ -1,4 +1,4 @@
-"""`python -m tofu plan` and `memory`: plans and memory of a model, an MXNet symbol or a JAX step. Needs no devices."""
+"""`python -m tofu plan` and `memory`: show how a model is split, and the memory that it needs. No devices are used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tofu.report.console import make_console
 from tofu.report.memory import MemoryComparison, print_report
 from tofu.sizes import read_bytes
 
-LEAST_DEVICE_BYTES = 1 << 20  # less is taken for a number without its unit
+LEAST_DEVICE_BYTES = 1 << 20  # a smaller number probably lacks its unit
 
 
 @click.command()
@@ -29,17 +29,18 @@ LEAST_DEVICE_BYTES = 1 << 20  # less is taken for a number without its unit
 @click.option("--inference", is_flag=True, help="MXNet: plan only the forward graph.")
 @takes(SHOWN)
 @click.option("--lines", is_flag=True, help="JAX: show each layer's line of the program.")
-def plan(request: Any, inference: bool, **shown: Any) -> None:
-    """Plan how MODEL is split over several devices.
+def plan(model_request: Any, inference: bool, **output_options: Any) -> None:
+    """Plan how to split MODEL over several devices.
 
-    Prints the split of each layer, the bytes that it moves, and the memory of each worker.
+    Prints how each layer is split, the bytes that it moves between devices, and the memory of each worker. A worker
+    is one device.
 
-    MODEL is a symbol saved by MXNet, or FILE.py:STEP, a training step for JAX. STEP is a function of (state,
-    batch), or of other trees of arrays, with gradients and optimizer inside. Its first result is the state of the
-    next step. A function example_args() in the same file returns its arguments: arrays, or jax.ShapeDtypeStructs
-    from jax.eval_shape.
+    MODEL is a symbol saved by MXNet, or FILE.py:STEP, a training step for JAX. STEP is a function that takes the
+    training state and a batch, or other pytrees of arrays. It computes the gradients and updates the parameters.
+    Its first result is the next state. The file also defines a function example_args(), which returns the
+    arguments of STEP as arrays, or as jax.ShapeDtypeStructs from jax.eval_shape.
 
-    Shapes are enough: no parameters are read, and no memory for the model is allocated.
+    The command reads shapes only. It neither reads parameters nor allocates memory for the model.
 
     \b
     Examples:
@@ -49,11 +50,13 @@ def plan(request: Any, inference: bool, **shown: Any) -> None:
         python -m tofu plan train.py:step --workers 8 --save plan.json
         python -m tofu plan train.py --args tiny_args --hint params/w1=0 --why "jvp()/dot_general"
 
-    tofu.partition(..., plan="plan.json") and --plan apply the file of --save. TOFU_PRINT=lowered,program prints the
-    values of these passes; --timings lists all passes.
+    --save writes the plan to a file. tofu.partition(..., plan="plan.json") and --plan of other commands apply it.
+
+    Planning is a sequence of passes, which --timings lists. To print the results of some passes, set the
+    environment variable TOFU_PRINT to their names, such as TOFU_PRINT=lowered,program.
     """  # noqa: D301  click reads the escape
-    asked = replace(request, settings=replace(request.settings, for_training=not inference))
-    show_plan(request.name, asked.compile, **shown)
+    requested = replace(model_request, settings=replace(model_request.settings, for_training=not inference))
+    show_plan(model_request.name, requested.compile, **output_options)
 
 
 @click.command()
@@ -61,25 +64,26 @@ def plan(request: Any, inference: bool, **shown: Any) -> None:
 @click.option(
     "--device-memory",
     metavar="SIZE",
-    help="Memory of a device, such as 12GB or 16GiB. Shows whether the step fits and, if not, the workers that it needs.",
+    help="Memory of one device, such as 12GB or 16GiB. Prints whether the step fits and, if not, how many workers it needs.",
 )
 @click.option(
     "--optimizer",
     default="sgd,momentum=0.9",
     show_default=True,
     metavar="NAME[,PARAMETER=VALUE...]",
-    help="MXNet: optimizer whose states are counted, or none.",
+    help='MXNet: optimizer whose states count as memory, or "none".',
 )
 @click.option(
-    "--plot", "memory_plot", type=OUTPUT, help="MXNet: draw memory in use over a step to this file (.png, .svg)."
+    "--plot", "memory_plot", type=OUTPUT, help="MXNet: plot the memory in use during a step to this file (.png, .svg)."
 )
-def memory(request: ModelRequest, device_memory: str | None, optimizer: str, memory_plot: Path | None) -> None:
+def memory(model_request: ModelRequest, device_memory: str | None, optimizer: str, memory_plot: Path | None) -> None:
     """Show the memory of a training step of MODEL.
 
-    Prints the memory of one device and of every worker. Shapes are enough: no parameters are read, and no memory
-    for the model is allocated. For an MXNet symbol, sizes are exact to the byte, except the estimated workspace of
-    convolutions. For a JAX step, arguments and results are exact, and temporaries are predicted. --workers 1 shows
-    one device only.
+    Prints the memory that the step needs on one device alone, and on every worker of a plan. --workers 1 prints
+    one device only. The command reads shapes only. It neither reads parameters nor allocates memory for the model.
+
+    For an MXNet symbol, sizes are exact to the byte, except the workspace of convolutions, which is estimated. For
+    a JAX step, the sizes of arguments and results are exact, and the memory of temporary arrays is predicted.
 
     \b
     Examples:
@@ -90,7 +94,7 @@ def memory(request: ModelRequest, device_memory: str | None, optimizer: str, mem
     device_bytes = None if device_memory is None else _read_device_memory(device_memory)
     check_plot(memory_plot)
     states = read_optimizer(optimizer)
-    report, console = request.report_memory(optimizer=states), make_console()
+    report, console = model_request.report_memory(optimizer=states), make_console()
     print_report(console, report)
     if memory_plot is not None:
         MXNET.load("memory.plot").plot_memory(report, memory_plot)
@@ -99,11 +103,11 @@ def memory(request: ModelRequest, device_memory: str | None, optimizer: str, mem
         return
     click.echo(report.describe_fit(device_bytes))
     if not report.fits(device_bytes):
-        click.echo(_find_fewest(request, report, device_bytes, optimizer=states))
+        click.echo(_find_fewest(model_request, report, device_bytes, optimizer=states))
 
 
 def _read_device_memory(text: str) -> int:
-    """Return a size in bytes. Raises TofuError for a number without a unit that is too small to be one."""
+    """Return a size in bytes. Raises TofuError for a number without a unit that is too small for a device."""
     count = read_bytes(text, "--device-memory")
     if text.strip().isdecimal() and count < LEAST_DEVICE_BYTES:
         raise TofuError(
@@ -112,17 +116,20 @@ def _read_device_memory(text: str) -> int:
     return count
 
 
-def _find_fewest(request: ModelRequest, report: MemoryComparison, device_bytes: int, **options: Any) -> str:
-    """Return the fewest workers that fit, starting where an even share does, or why there are none."""
+def _find_fewest(model_request: ModelRequest, report: MemoryComparison, device_bytes: int, **options: Any) -> str:
+    """Return a sentence with the fewest workers that fit, or the reason why none do.
+
+    The first number tried is the memory of one device divided by `device_bytes`.
+    """
     whole = report.columns[0][1]
     least = max(1, ceil(whole.total[1] / device_bytes))
 
     def make(workers: int) -> tuple[int, MemoryComparison]:
-        return workers, request.over(workers).report_memory(**options)
+        return workers, model_request.over(workers).report_memory(**options)
 
     found = find_fitting(least, device_bytes, make, lambda made: made[1].largest.needed_bytes)
     if found is None:
-        return explain_none(request.over(2).read().problem, device_bytes, least)
+        return explain_none(model_request.over(2).read().problem, device_bytes, least)
     workers, fitting = found
     needs = format_bytes(fitting.largest.needed_bytes)
     return (

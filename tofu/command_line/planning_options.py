@@ -1,4 +1,4 @@
-"""Options of planning for all engines: those of `partition`, in the spelling of the command line."""
+"""Planning options of all commands: the options of `tofu.partition`, in the spelling of the command line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def _spell(name: str) -> str:
 
 
 def _make_option(name: str, option: Option) -> Decorator:
-    """Return an option of `tofu.partition` as an option of the command line."""
     return click.option(
         _spell(name),
         type=click.Choice(option.choices) if option.choices else None,
@@ -43,21 +42,21 @@ PLANNING: tuple[Decorator, ...] = (
         "--ngpus",
         "workers",
         type=click.IntRange(1),
-        help=f"Number of workers, one for each device. Default: the number of --plan, or {DEFAULT_WORKERS}.",
+        help=f"Number of workers. Each worker is one device. Default: as many as --plan has, or {DEFAULT_WORKERS}.",
     ),
     click.option(
         "--hint",
         "hints",
         multiple=True,
         metavar="NAME=CHOICE",
-        help="Fix a part of the plan: a tensor's dimension, or an axis of an operator or layer; or one for each round, separated by "
-        "commas. '-' is replicated, '...' is free. May be repeated.",
+        help="Choose how NAME is split: along a dimension of a tensor, or along an axis of an operator or layer. A plan splits in "
+        "rounds, one for each factor of the number of workers; commas separate choices for the rounds. '-' replicates, and "
+        "'...' leaves a round to the search. May be repeated.",
     ),
-    click.option("--plan", type=FILE, help="Apply the plan in this file, written by --save of the command plan."),
+    click.option("--plan", type=FILE, help="Apply the plan in this file, which `python -m tofu plan --save` wrote."),
     *(_make_option(name, option) for name, option in OPTIONS.items() if option.help),
 )
-"""The options of planning, for all engines."""
-# Options of `tofu.partition` -> those of the command line.
+# Maps arguments of `tofu.partition` to options of the command line.
 SPELLED = {
     "ngpus": "--workers",
     "workers": "--workers",
@@ -67,7 +66,7 @@ SPELLED = {
     "unroll": "--unroll",
     **{name: _spell(name) for name, option in OPTIONS.items() if option.help},
 }
-# Conversions of command line texts to arguments of `tofu.partition`.
+# Functions that convert a text of the command line to an argument of `tofu.partition`.
 READERS: dict[str, Callable[[Any], Any]] = {
     "hints": lambda texts: read_hints(texts) or None,
     "topology": read_bandwidths,
@@ -75,7 +74,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def takes(options: tuple[Decorator, ...]) -> Decorator:
-    """Return a decorator that gives a command these options, in their order."""
+    """Return a decorator that adds options to a command, in their order."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         return reduce(lambda decorated, option: option(decorated), reversed(options), command)
@@ -83,31 +82,31 @@ def takes(options: tuple[Decorator, ...]) -> Decorator:
     return decorate
 
 
-def pop_planning(given: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
-    """Take the options of planning out of a command's arguments.
+def pop_planning(command_options: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
+    """Remove the planning options from the options of a command, and return them for `tofu.partition`.
 
-    Returns the number of workers, or None for the plan's own, and the other options as arguments of `partition`.
+    Returns the number of workers, and the other options as keyword arguments. The number is None if `--plan` decides it.
     """
-    workers = given.pop("workers")
-    asked = {name: given.pop(name) for name in OPTIONS if name in given}
-    read = {name: READERS[name](value) if name in READERS else value for name, value in asked.items()}
-    return (DEFAULT_WORKERS if workers is None and read["plan"] is None else workers), read
+    workers = command_options.pop("workers")
+    texts = {name: command_options.pop(name) for name in OPTIONS if name in command_options}
+    options = {name: READERS[name](text) if name in READERS else text for name, text in texts.items()}
+    return (DEFAULT_WORKERS if workers is None and options["plan"] is None else workers), options
 
 
 def check_folder(option: str, path: Path | None) -> None:
-    """Raise TofuError if a file cannot be written, before any search."""
+    """Raise TofuError if the folder of an output file does not exist. Commands call this before a long search."""
     if path is not None and not path.absolute().parent.is_dir():
         raise TofuError(f"{option} {path}: there is no folder {path.absolute().parent}. Make it first.")
 
 
 def check_plot(path: Path | None) -> None:
-    """Raise TofuError if a picture cannot be written, before any search."""
+    """Raise TofuError if a picture cannot be written. Commands call this before a long search."""
     check_folder("--plot", path)
     if path is not None:
         check_picture(path)
 
 
-BARE = [name for name in SPELLED if "_" in name]  # not English words, so they are replaced without a value, too
+BARE = [name for name in SPELLED if "_" in name]  # no English words, so messages that name them mean the argument
 ARGUMENT = re.compile(
     rf"\b({'|'.join(SPELLED)})=(?:['\"]([^'\"]+)['\"]|\[([^\]]+)\]|([\w.]*\w))?"  # with a value, or without
     rf"|\b(ngpus|{'|'.join(BARE)}|plan(?= says))\b"
@@ -115,7 +114,7 @@ ARGUMENT = re.compile(
 
 
 def spell_as_options(message: str) -> str:
-    """Return an error message of the library with Python arguments spelled as options.
+    """Return an error message of the library in which options of the command line replace Python arguments.
 
     >>> spell_as_options("describe it, or undescribed='replicate'; leave plan= out")
     'describe it, or --undescribed replicate; leave --plan out'

@@ -1,4 +1,4 @@
-"""`python -m tofu verify --jax`: verification of the descriptions of JAX's primitives. MXNet is not needed."""
+"""`python -m tofu verify --jax`: verify the descriptions of JAX's primitives. MXNet is not needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from tofu.report.console import make_console
 @click.argument("names", nargs=-1, metavar="[PRIMITIVE]...")
 @click.option("--seed", default=0, show_default=True, help="Seed of random numbers.")
 @click.option(
-    "--missing/--no-missing", default=True, show_default=True, help="Search for strategies that the analysis missed."
+    "--missing/--no-missing",
+    default=True,
+    show_default=True,
+    help="Also search for possible splits that Tofu does not offer: check (d).",
 )
 @click.option(
     "--jobs",
@@ -30,26 +33,27 @@ from tofu.report.console import make_console
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_json: bool) -> None:
-    """Compare descriptions with JAX's own primitives.
+    """Compare Tofu's descriptions with JAX's own primitives.
 
-    This verifies all descriptions, or those of each PRIMITIVE, on the CPU.
+    A description tells Tofu what a primitive computes, and so how it can be split; a strategy is one way to split
+    it. All descriptions are verified, or only those of each PRIMITIVE. This runs on the CPU.
 
     \b
-    Four things are checked for every equation of the built-in cases and of their
+    Four checks are made for every equation of the built-in cases and of their
     gradients:
-      (a) The description, computed with NumPy, has the primitive's numbers:
-          floating-point numbers to 1e-10 of the largest, others exactly. A
-          description of the splits alone, as of an eigenvalue decomposition, is
-          compared by its parts.
-      (b) The primitive split by each strategy, in 2 and 3 parts, has the numbers
-          of the whole. Each part runs as on a worker.
-      (c) So has the primitive split by each pair of strategies, 2 by 2.
-      (d) No way to split the primitive is missing. All combinations of dimensions
-          are tried, with overlapping borders, too.
+      (a) NumPy computes the description, and the result must equal that of the
+          primitive: floating-point numbers to 1e-10 of the largest, others
+          exactly. Some descriptions only give the splits, such as that of an
+          eigenvalue decomposition. Check (b) covers them.
+      (b) The primitive is split by each strategy into 2 and 3 parts, which run as
+          on a worker. Together they must equal the whole result.
+      (c) The same is checked for each pair of strategies, in 2 by 2 parts.
+      (d) All combinations of dimensions are tried as splits, also with overlapping
+          borders. A split that works must be a strategy.
 
-    XLA compiles without optimization unless XLA_FLAGS is set, because compilation takes nearly all of the time.
+    Compilation takes nearly all of the time, so XLA compiles without optimization unless XLA_FLAGS is set.
 
-    The exit status is 1 if something disagrees, or a described primitive was compared with nothing.
+    The exit status is 1 if a check fails, or if a described primitive was not compared with anything.
 
     \b
     Examples:

@@ -1,4 +1,7 @@
-"""Requests of commands: a model in a file, and the user's options for its plan. The file determines the engine."""
+"""The model and the planning options that commands take. The name of the model's file determines the engine.
+
+A command decorated with `takes_model` receives both as one `ModelRequest`.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,10 @@ from tofu.simulation.advise import Advice
 from tofu.simulation.machine import Machine
 
 OF_ONE_ENGINE = {
-    MXNET: ("shapes", "unroll", "inference", "optimizer", "memory_plot", "states", "path", "grad_req"),
+    MXNET: ("shapes", "unroll", "inference", "optimizer", "memory_plot", "states_per_weight", "path", "grad_req"),
     JAX: ("arguments", "uneven", "donated", "lines", "batch"),
 }
-"""Options for models of one engine only, by the names of their parameters."""
+"""Parameters of commands that only apply to models of one engine."""
 
 MODEL: Decorator = click.argument("model", metavar="MODEL")
 SHAPE: Decorator = click.option(
@@ -41,7 +44,8 @@ UNROLL: Decorator = click.option(
     type=click.Choice(("never", "cheaper", "always")),
     default="never",
     show_default=True,
-    help="MXNet: when to run an RNN operator as cells, which can be split by hidden units: cheaper, if that moves fewer bytes.",
+    help="MXNet: when to run an RNN operator as separate cells, which can be split by hidden units. "
+    '"cheaper" does so if it moves fewer bytes.',
 )
 ARGS: Decorator = click.option(
     "--args",
@@ -49,7 +53,7 @@ ARGS: Decorator = click.option(
     default="example_args",
     show_default=True,
     metavar="NAME",
-    help="JAX: function in FILE.py that returns example arguments of the step, or a tuple of them.",
+    help="JAX: name in FILE.py of the step's example arguments: a tuple, or a function that returns them.",
 )
 STORING: tuple[Decorator, ...] = (
     click.option(
@@ -57,8 +61,8 @@ STORING: tuple[Decorator, ...] = (
         type=click.Choice(UNEVEN),
         default="needed",
         show_default=True,
-        help="JAX: arguments that may be stored in overlapping shards if they cannot be split equally: none, those that would "
-        "otherwise be replicated, or all.",
+        help="JAX: arguments that may be stored in overlapping shards if they cannot be split equally: none, only those that would "
+        'otherwise be replicated ("needed"), or all ("free").',
     ),
     click.option(
         "--donate",
@@ -66,55 +70,62 @@ STORING: tuple[Decorator, ...] = (
         multiple=True,
         type=click.IntRange(0),
         metavar="N",
-        help="JAX: donate argument N, like donate_argnums= of tofu.jax.partition. May be repeated.",
+        help="JAX: let the step reuse the memory of argument N, like donate_argnums= of tofu.jax.partition. May be repeated.",
     ),
 )
 
 
 class ModelRequest(Protocol):
-    """Model from a file, and the settings for its plan. Each engine's `commands.py` implements it."""
+    """Model from a file, and the settings for its plan. The `commands.py` of each engine implements it."""
 
     @property
     def name(self) -> str:
-        """The name of the file, and of the step in it."""
+        """The name of the file and, for JAX, of the step in the file."""
 
     @property
     def settings(self) -> Settings:
-        """The options of planning."""
+        """The planning options."""
 
     @property
     def states(self) -> int:
-        """The default number of arrays that an optimizer keeps for each weight."""
+        """The number of arrays that an optimizer keeps for each weight, unless `--states` sets it."""
 
     def read(self) -> Task:
-        """Return the model without a plan."""
+        """Return the model, analysed but without a plan."""
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Return the partition. `observe` is called with every pass."""
+        """Return the partition. Each pass of the planner calls `observe`."""
 
     def over(self, workers: int) -> ModelRequest:
         """Return the request for another number of workers."""
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Return the options for training on a machine. `report` is called with each before it is planned."""
+        """Return the ways to train on a machine, with `counts` numbers of workers and `states` arrays for each weight.
+
+        Before each way is planned, `report` is called with its name.
+        """
 
     def verify(self, dtype: str | None, seed: int, **own: Any) -> Agreement:
-        """Run the model on one device and on all, and compare. `own` are options of the engine."""
+        """Run the model on one device and on all workers, and compare. `own` holds the options of one engine."""
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return a function that prints plans beside hand-made ones. `report` is called with each before it is made."""
+        """Return a function that prints Tofu's plans beside hand-made ones.
+
+        Before each plan is made, `report` is called with its name.
+        """
 
     def report_memory(self, **options: Any) -> MemoryComparison:
-        """Return the memory of a step on one device and on every worker. `options` are the engine's."""
+        """Return the memory of a step on one device and on every worker. `options` are those of one engine."""
 
 
 def takes_model(
     *, only: Registration | None = None, instead: str = "", stores: bool = True, **context: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that passes a command a `ModelRequest` for the argument MODEL and the options of planning.
+    """Return a decorator that adds the argument MODEL and the planning options to a command.
 
-    `only` is the engine of the command, by default any; `instead` names the commands for other engines. Without `stores`,
-    options for the storage of a step's arguments are left out. `context` is passed to the reader of the model.
+    The command receives a `ModelRequest` instead of them. If it supports one engine only, pass the engine as `only`, and
+    advice for users of other engines as `instead`. `stores=False` leaves out `--uneven` and `--donate`, which decide how
+    the arguments of a JAX step are stored. `context` is passed to the engine's `read_request`.
     """
     options: tuple[Decorator, ...] = (MODEL, *PLANNING) if only == JAX else (MODEL, SHAPE, *PLANNING, UNROLL)
     if only != MXNET:
@@ -122,25 +133,33 @@ def takes_model(
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def call(model: str, **given: Any) -> None:
+        def call(model: str, **command_options: Any) -> None:
             engine = find_engine_of_file(model)
             if only is not None and only != engine:
                 name = click.get_current_context().info_name
                 raise TofuError(f"{name} is for {only.model}, and {model} is {engine.model}. {instead}")
-            _refuse_others(model, engine)
-            workers, planning = pop_planning(given)
-            own: dict[str, Any] = {"shapes": read_shapes(given.pop("shapes", ()))}
-            own |= {name: given.pop(name) for name in ("unroll", "arguments", "uneven", "donated") if name in given}
+            _refuse_options_of_other_engines(model, engine)
+            workers, planning = pop_planning(command_options)
+            model_options: dict[str, Any] = {"shapes": read_shapes(command_options.pop("shapes", ()))}
+            for name in ("unroll", "arguments", "uneven", "donated"):
+                if name in command_options:
+                    model_options[name] = command_options.pop(name)
             read = engine.load("commands").read_request
-            read(model, workers, planning, lambda request: command(request, **given), **own, **context)
+            read(
+                model,
+                workers,
+                planning,
+                lambda request: command(request, **command_options),
+                **model_options,
+                **context,
+            )
 
         return takes(options)(call)
 
     return decorate
 
 
-def _refuse_others(model: str, engine: Registration) -> None:
-    """Raise TofuError for options that only apply to models of another engine."""
+def _refuse_options_of_other_engines(model: str, engine: Registration) -> None:
     context = click.get_current_context()
     spelled = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     for allowed, names in OF_ONE_ENGINE.items():

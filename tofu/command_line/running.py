@@ -1,4 +1,4 @@
-"""Long runs over many cases: progress, problems when they are found, and resources used."""
+"""Long verifications of many cases: show progress and problems, and measure time and memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tofu.planning.progress import track_progress
 
 
 class HasProblems(Protocol):
-    """Result of one case."""
+    """Result of verifying one case."""
 
     @property
     def case(self) -> Any:
@@ -23,16 +23,16 @@ class HasProblems(Protocol):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that has to be fixed."""
+        """A sentence for each problem found; empty if the case passed."""
 
 
 Result = TypeVar("Result", bound=HasProblems)
 
 
 def collect(running: Generator[Result, None, None], count: int, results: list[Result]) -> None:
-    """Append the results of `count` cases to `results`, and show on stderr the progress and a line for each problem.
+    """Append the results of `count` cases to `results`, and print progress and the first problem of each case on stderr.
 
-    After an interrupt, `results` has those found so far.
+    After an interrupt, `results` holds the cases finished so far.
     """
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
@@ -45,6 +45,9 @@ def collect(running: Generator[Result, None, None], count: int, results: list[Re
 
 
 def measure_resources(began: float) -> dict[str, float]:
-    """Return the seconds since `began` on the monotonic clock, and the memory of the largest process: this one, or a finished child."""
+    """Return the seconds since `began` on the monotonic clock, and the peak memory of the largest process.
+
+    The largest process is this one or a child that has ended.
+    """
     largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {"seconds": round(time.monotonic() - began, 1), "peak_memory_gib": round(largest / 2**20, 2)}

@@ -1,4 +1,4 @@
-"""`python -m tofu simulate`, `advise` and `calibrate`: predicted time of a training step, and advice on devices."""
+"""`python -m tofu simulate`, `advise` and `calibrate`: predict the time of a training step, and recommend devices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from tofu.simulation.simulate import simulate_one_device, simulate_partition
 
 
 def _read_machine(_context: click.Context, _option: click.Parameter, given: str | None) -> Machine:
-    """Return the machine, before the model is read. Raises TofuError for a missing or unknown one."""
     if given is None:
         raise TofuError(f"--machine is missing: the machine to simulate, for example --machine 8xH100. {list_known()}")
     return read_machine(given)
@@ -30,14 +29,15 @@ takes_machine = click.option(
     "--machine",
     callback=_read_machine,
     metavar="NAME|FILE",
-    help=f"One of {', '.join(list_machines())}, or a file written by `python -m tofu calibrate`.",
+    help=f"Machine to simulate: {', '.join(list_machines())}, or a file that `python -m tofu calibrate` wrote.",
 )
 takes_states = click.option(
     "--states",
+    "states_per_weight",
     type=click.IntRange(0),
     default=None,
     show_default="1",
-    help="MXNet: tensors that the optimizer keeps for each weight (1 for a momentum, 2 for Adam).",
+    help="MXNet: number of tensors that the optimizer keeps for each weight (1 for momentum, 2 for Adam).",
 )
 
 
@@ -48,13 +48,13 @@ takes_states = click.option(
 @click.option("--trace", type=OUTPUT, help="Write the timeline to this JSON file, for chrome://tracing or Perfetto.")
 @click.option("--plot", type=OUTPUT, help="Draw the timeline to this file (.png, .svg).")
 def simulate(
-    request: ModelRequest, machine: Machine, states: int | None, trace: Path | None, plot: Path | None
+    model_request: ModelRequest, machine: Machine, states_per_weight: int | None, trace: Path | None, plot: Path | None
 ) -> None:
     """Predict the time of a training step on a machine.
 
-    Prints seconds, samples per second, and what workers wait for. The simulation runs the program of all workers,
-    kernel by kernel and fetch by fetch. --workers 1 simulates one device. docs/simulation.md describes the model
-    and its accuracy.
+    Prints the seconds of a step, samples per second, and what the workers wait for. The simulation goes through the
+    program of every worker: each kernel, and each transfer between workers. --workers 1 simulates one device.
+    docs/simulation.md explains the simulation and how accurate it is.
 
     \b
     Examples:
@@ -67,11 +67,11 @@ def simulate(
     """  # noqa: D301  click reads the escape
     check_folder("--trace", trace)
     check_plot(plot)
-    states = request.states if states is None else states
-    if request.settings.workers == 1:
-        found = simulate_one_device(request.over(2).read(), machine, states)
+    states_per_weight = model_request.states if states_per_weight is None else states_per_weight
+    if model_request.settings.workers == 1:
+        found = simulate_one_device(model_request.over(2).read(), machine, states_per_weight)
     else:
-        found = simulate_partition(request.compile(), machine, states)
+        found = simulate_partition(model_request.compile(), machine, states_per_weight)
     click.echo(str(found))
     if trace is not None:
         write_atomically(str(trace), found.to_trace())
@@ -87,26 +87,32 @@ def simulate(
 @takes_states
 @click.option(
     "--over",
-    "counts",
+    "worker_counts",
     multiple=True,
     type=click.IntRange(2),
     metavar="K",
-    help="Number of workers to try. May be repeated. Default: the powers of 2 that the machine has.",
+    help="Number of workers to try. May be repeated. Default: 2, 4, 8, ... up to the devices of the machine.",
 )
 @click.option(
     "--save",
     type=OUTPUT,
-    help="Write the plan of the fastest option that fits to this file, for tofu.partition(plan=...).",
+    help="Write the plan of the fastest way that fits to this file, for tofu.partition(plan=...).",
 )
 def advise(
-    request: ModelRequest, machine: Machine, states: int | None, counts: tuple[int, ...], save: Path | None
+    model_request: ModelRequest,
+    machine: Machine,
+    states_per_weight: int | None,
+    worker_counts: tuple[int, ...],
+    save: Path | None,
 ) -> None:
     """Recommend a number of devices and a plan for MODEL.
 
-    All options on a machine are simulated, and the fastest that fits comes first: the default plan, the plan that
-    replicates as much as memory allows, data parallelism, and one device. Fewer devices are recommended if more
-    gain less than 5 %. The range of a time assumes a machine that computes 30 % faster and moves data 30 % slower
-    than its file says, and the reverse.
+    Simulates several ways to train on a machine: the default plan, the plan that replicates as much as memory
+    allows, and data parallelism, each on several numbers of devices, and one device alone. Prints them as a table,
+    the fastest that fits first. If more devices gain less than 5 %, fewer are recommended.
+
+    Each time has a range. One end assumes that the machine computes 30 % faster and moves data 30 % slower than its
+    file describes. The other end assumes the reverse.
 
     \b
     Examples:
@@ -115,10 +121,12 @@ def advise(
         plan.json
         python -m tofu advise train.py:step --machine 8xH100
     """  # noqa: D301  click reads the escape
-    _refuse_decided(request)
+    _refuse_decided(model_request)
     check_folder("--save", save)
     with stage_progress() as report:
-        advice = request.advise(machine, counts, request.states if states is None else states, report)
+        advice = model_request.advise(
+            machine, worker_counts, model_request.states if states_per_weight is None else states_per_weight, report
+        )
     click.echo(spell_as_options(str(advice)))
     if save is None:
         return
@@ -130,17 +138,17 @@ def advise(
 
 
 DECIDED = ("workers", "plan", "topology", "memory_limit")
-"""Options of planning that `advise` chooses itself."""
+"""Planning options whose values `advise` chooses itself."""
 for decided in advise.params:
     if isinstance(decided, click.Option):
         decided.hidden = decided.name in DECIDED
 
 
-def _refuse_decided(request: ModelRequest) -> None:
-    """Raise TofuError for options that `advise` chooses itself."""
+def _refuse_decided(model_request: ModelRequest) -> None:
+    """Raise TofuError if the user set an option in `DECIDED`, or a hint for single rounds."""
     context = click.get_current_context()
     given = [SPELLED[name] for name in DECIDED if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-    hints = request.settings.hints or {}
+    hints = model_request.settings.hints or {}
     given += [f"--hint {name}=.. for single rounds" for name, hint in hints.items() if isinstance(hint, tuple)]
     if given:
         raise TofuError(
@@ -150,13 +158,14 @@ def _refuse_decided(request: ModelRequest) -> None:
 
 
 @click.command()
-@click.option("--output", "-o", type=OUTPUT, default="machine.json", show_default=True, help="File for the machine.")
+@click.option("--output", "-o", type=OUTPUT, default="machine.json", show_default=True, help="File to write.")
 @click.option("--name", default="this machine", show_default=True, help="Name of the machine.")
 def calibrate(output: Path, name: str) -> None:
     """Measure this machine for simulations.
 
-    This takes a minute, in which nothing else should run. Small models run with one thread, and the time of each
-    kind of kernel is fitted to its arithmetic and bytes.
+    Runs small models with one thread, and measures how the time of each kind of kernel depends on its arithmetic
+    and its bytes. This takes a minute, in which nothing else should run. Pass the file to --machine of the commands
+    simulate and advise.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Comparison of two sets of numbers."""
+"""Comparison of the results of two runs, such as on several workers and on one device."""
 
 from tofu.compare.numbers import Arrays, Difference, RunNumbers, compare_numbers, relative_error
 

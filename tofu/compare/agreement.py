@@ -1,4 +1,4 @@
-"""Result of comparing a model on several workers with one device: a frozen value that prints as a table."""
+"""`Agreement`, which `python -m tofu verify MODEL` prints: results on several workers compared with one device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ WIDER = "in float64, to tell errors from rounding; with the model's own types, f
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes between workers in one run: planned (if the plan has them), in the execution graph, and read by the kernels."""
+    """Bytes that workers read from each other in one run, counted three times.
+
+    `planned` is the count of the plan, or None if the plan was not made for this run. `emitted` is counted in the
+    execution graph, which the framework runs. `read` is counted by the kernels while they run.
+    """
 
     planned: int | None
     emitted: int
@@ -30,7 +34,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Comparison of a model on several workers with one device.
+    """Results of a model on several workers, compared with one device.
 
     Attributes
     ----------
@@ -39,16 +43,16 @@ class Agreement:
     training, inference
         The difference of each compared tensor, in a training step and in inference.
     tolerance
-        The largest difference that rounding explains.
+        The largest difference that counts as rounding.
     traffic
-        "training", "inference" -> bytes.
+        Maps "training" and "inference" to the bytes that workers read from each other.
     excused
-        Tensor -> the reason why it is not compared: it depends on random numbers, or the framework itself computes it
-        wrongly.
+        Maps tensors that were not compared to the reason. Such a tensor depends on random numbers, or the framework
+        itself computes it wrongly.
     notes
-        Changes that the comparison made: shapes, types, dropout.
+        Changes that were made to the model for the comparison: shapes, types, dropout.
     seconds
-        Stage -> its time.
+        Maps each stage of the comparison to its time.
     """
 
     workers: int
@@ -75,7 +79,7 @@ class Agreement:
 
     @property
     def agrees(self) -> bool:
-        """True if something was compared and all of it agrees, numbers and bytes."""
+        """True if something was compared, and all compared numbers and bytes agree."""
         return (
             self.worst is not None and not self.differing and all(traffic.agrees for traffic in self.traffic.values())
         )
@@ -104,7 +108,6 @@ class Agreement:
         )
 
     def __str__(self) -> str:
-        """Return the verdict, the compared tensors, the bytes, and the tensors that were not compared."""
         shapes = ", ".join(f"{name}: {shape}" for name, shape in self.shapes.items())
         lines = [self.verdict, "", f"{self.workers} workers, {self.dtype}, {shapes}"]
         lines += [f"  {note}" for note in self.notes]

@@ -1,4 +1,4 @@
-"""Difference of two runs: the largest difference of each tensor, relative to its largest magnitude."""
+"""Difference of two runs: the largest difference of each tensor, divided by the tensor's largest magnitude."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Array = npt.NDArray[np.generic]
 Arrays = Mapping[str, Array]
 TINIEST = 1e-300
 CANCELLED = 1e-12
-"""A float64 gradient below this share of the model's largest one is a rounding error of terms that cancel."""
+"""A float64 gradient below this share of the model's largest gradient counts as a rounding error."""
 CANCELLED_IN_FLOAT32 = 1e-5
 
 
 @dataclass(frozen=True)
 class RunNumbers:
-    """Whole tensors of one run, by name: outputs, gradients, and auxiliary states after it."""
+    """Whole tensors of one run, by name. `states` are the auxiliary states after the run."""
 
     outputs: Arrays
     gradients: Arrays = field(default_factory=dict)
@@ -27,13 +27,13 @@ class RunNumbers:
 
     @property
     def by_kind(self) -> dict[str, Arrays]:
-        """The kind of a tensor -> name -> its numbers."""
+        """Maps "output", "gradient" and "state" to the tensors."""
         return {"output": self.outputs, "gradient": self.gradients, "state": self.states}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Largest difference of one tensor of two runs, relative to its largest magnitude; infinite if a number is missing."""
+    """Largest difference between two runs of one tensor, relative to the largest magnitude. See `relative_error`."""
 
     kind: str
     name: str
@@ -41,14 +41,17 @@ class Difference:
 
     @property
     def digits(self) -> float:
-        """The number of decimal digits to which both agree; at most 16."""
+        """The number of decimal digits to which both runs agree; at most 16."""
         if self.error == 0:
             return 16.0
         return 0.0 if self.error == inf else min(max(-log10(self.error), 0.0), 16.0)
 
 
 def relative_error(found: Array, expected: Array, least: float = TINIEST) -> float:
-    """Return the largest difference, relative to the tensor's largest magnitude or `least`; infinite if a number is missing."""
+    """Return the largest difference, relative to the largest magnitude of `expected` or to `least`, if that is more.
+
+    Infinite if `found` has another shape, or a number that is not finite.
+    """
     if found.shape != expected.shape:
         return inf
     wide, wanted = found.astype(np.float64), expected.astype(np.float64)
@@ -60,8 +63,8 @@ def relative_error(found: Array, expected: Array, least: float = TINIEST) -> flo
 def compare_numbers(found: RunNumbers, expected: RunNumbers, cancelled: float = CANCELLED) -> tuple[Difference, ...]:
     """Return the difference of every tensor in `expected`.
 
-    Some gradients are rounding errors, such as the gradient of a bias before a batch normalisation. A gradient below the
-    share `cancelled` of the model's largest one is compared relative to that one.
+    Some gradients are only rounding errors, such as the gradient of a bias before a batch normalisation. So a gradient
+    smaller than `cancelled` times the model's largest gradient is compared relative to the largest gradient.
     """
     magnitudes = {name: float(np.abs(gradient).max()) for name, gradient in expected.gradients.items()}
     largest = max(magnitudes.values(), default=0.0)

@@ -1,1 +1,1 @@
-"""The host of the process: files, other processes, Ctrl-C, memory, garbage collection."""
+"""The operating system and the Python process: files, other processes, Ctrl-C, memory, garbage collection."""

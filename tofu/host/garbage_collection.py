@@ -1,4 +1,4 @@
-"""Rare garbage collection while planning, which creates millions of objects that live until its end."""
+"""Collect garbage less often during planning, which creates millions of objects and needs them until its end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ OBJECTS = 50_000
 
 @contextmanager
 def collect_rarely() -> Iterator[None]:
-    """Collect garbage after every `OBJECTS` new objects at most. Keeps a rarer setting, or none. Also a decorator."""
+    """Collect garbage only after `OBJECTS` new objects, in a block or, as a decorator, in a function.
+
+    Does nothing if the user has turned collection off or made it rarer.
+    """
     before = gc.get_threshold()
     if not 0 < before[0] < OBJECTS:
         yield

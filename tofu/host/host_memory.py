@@ -1,4 +1,4 @@
-"""Memory of the host that the machine, the control group and the address space limit leave to a process."""
+"""Memory that this process may use: within the machine, its control group, and its limit of address space."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import resource
 from pathlib import Path
 
 CGROUP = Path("/sys/fs/cgroup")
-LIMITS = ("memory.max", "memory/memory.limit_in_bytes")  # of version 2 and of version 1
+LIMITS = ("memory.max", "memory/memory.limit_in_bytes")  # of control groups version 2 and version 1
 IN_USE = ("memory.current", "memory/memory.usage_in_bytes")
 
 
@@ -27,7 +27,7 @@ def read_total_bytes() -> float:
 
 
 def read_address_bytes() -> int:
-    """Return the bytes of address space in use, with or without memory behind them."""
+    """Return the bytes of address space in use, including pages that occupy no memory."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     return pages * resource.getpagesize()
 

@@ -1,4 +1,4 @@
-"""Ctrl-C that waits until steps that belong together are done, and SIGTERM that unwinds the stack like it."""
+"""Delay Ctrl-C while a block completes, and let SIGTERM unwind the stack like Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Raise Terminated if SIGTERM arrives in the block, unless the process ignores or handles it. Only for the main thread."""
+    """Raise Terminated in the main thread if SIGTERM arrives in the block, unless the process ignores or handles SIGTERM."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
@@ -33,10 +33,10 @@ def _raise_terminated(_number: int, _frame: Any) -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Complete the block, and deliver an interrupt that arrives meanwhile at its end.
+    """Delay a Ctrl-C that arrives in the block until the block is complete.
 
-    For blocks of milliseconds: issuing work to a framework, replacing one state by another. Only the main thread is
-    interrupted.
+    Use this for blocks of milliseconds that must not stop halfway, such as issuing work to a framework. In other threads
+    it does nothing, because Python interrupts only the main thread.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):

@@ -1,4 +1,4 @@
-"""Work in other processes, which end with the work."""
+"""Run a function in parallel processes, and end them with the work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def map_in_processes(
     start: Callable[..., None] | None = None,
     start_arguments: tuple[Any, ...] = (),
 ) -> Iterator[T]:
-    """Yield the results of `function` in order. `jobs` new processes compute them, each after `start(*start_arguments)`.
+    """Yield the results of `function` in order. `jobs` new processes compute them, after they call `start`.
 
     If the iteration ends early, by an error, an interrupt or `close()`, the processes are ended at once.
     """
@@ -39,7 +39,7 @@ def map_in_processes(
 
 @contextmanager
 def hidden_from_interrupts() -> Iterator[None]:
-    """Block Ctrl-C for processes that are started in the block: it is for this process, which ends them."""
+    """Block Ctrl-C in processes that are started in the block. This process receives it, and ends them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         yield

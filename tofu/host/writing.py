@@ -1,4 +1,4 @@
-"""Atomic file writes, and removal of the temporary files of dead processes."""
+"""Write files atomically, and remove temporary files that dead processes left behind."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def replace_atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Yield a file that replaces `path` once it is complete and on the disk. After an error, `path` is unchanged.
+    """Yield a temporary file that replaces `path` once it is complete and on the disk. After an error, `path` is unchanged.
 
-    Removes the temporary files of processes that died while writing to the same folder. Raises FileError, which names
-    `path`.
+    Also removes temporary files that dead processes left in the folder. Raises FileError if writing fails.
     """
     target, temporary = os.fspath(path), ""
     try:
@@ -43,13 +42,13 @@ def replace_atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def write_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file so that a reader sees the old text or the whole new one."""
+    """Write a text file. Readers see either the old text or the complete new text."""
     with replace_atomically(path) as file:
         file.write(text.encode())
 
 
 def remove_left_behind(target: str) -> None:
-    """Remove temporary files beside `target` whose writers are dead. A living writer holds a lock on its file."""
+    """Remove temporary files in the folder of `target` whose writers are dead. Living writers hold a lock on their file."""
     folder, base = os.path.split(target)
     with suppress(OSError):
         for name in os.listdir(folder or "."):
@@ -60,9 +59,10 @@ def remove_left_behind(target: str) -> None:
 
 
 def _open_temporary(target: str) -> tuple[str, IO[bytes]]:
-    """Return a new, locked file beside `target`.
+    """Return a new, locked file in the folder of `target`.
 
-    Another process may remove it before it is locked, as a file of a dead process; then a new one is opened.
+    Until the file is locked, another process may take it for a file of a dead process and remove it. If this happens,
+    another file is opened.
     """
     while True:
         temporary = f"{target}.{os.getpid()}-{secrets.token_hex(4)}{ENDING}"

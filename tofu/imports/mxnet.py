@@ -1,7 +1,8 @@
-"""Makes MXNet 1.9.1 importable, and checks that it is the MXNet that Tofu was built against.
+"""Make MXNet 1.9.1 importable, and check that Tofu was built for the installed MXNet.
 
-After `import tofu`, `import mxnet` works under every NumPy from 1.21 to 1.26. An import finder restores NumPy's old
-names before MXNet is loaded, and installs Tofu's extensions of MXNet (its loaders of files) afterwards.
+After `import tofu`, `import mxnet` works with every NumPy from 1.21 to 1.26. To this end, Tofu installs an import
+finder. Before MXNet is loaded, it restores names that NumPy has removed. Afterwards, it extends MXNet's functions that
+load files, so that they also load partitioned models.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ REMEDY = (
     else "MXNet 1.9.1 needs Python 3.10 to 3.12"
 )
 
-# Names that MXNet 1.9.1 uses and NumPy 1.24 removed -> their meaning.
+# Names that MXNet 1.9.1 uses and NumPy 1.24 removed, and the types that they stood for.
 REMOVED_NUMPY_NAMES = {"bool": bool, "int": int, "float": float, "complex": complex, "object": object, "str": str}
 
 
 def restore_numpy_names() -> None:
-    """Restore the old names that this NumPy no longer has."""
+    """Define the names that this NumPy has removed."""
     for name, builtin in REMOVED_NUMPY_NAMES.items():
         if name not in vars(np) and not _numpy_still_answers(name):
             setattr(np, name, builtin)
 
 
 def _numpy_still_answers(name: str) -> bool:
-    """Return True for NumPy 1.20 to 1.23, which returns the name with a warning."""
+    """Return True for NumPy 1.20 to 1.23, which still has the name, and warns."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return hasattr(np, name)
 
 
 def check_flavours() -> None:
-    """Raise ImportError if MXNet is installed for CPUs and for CUDA: both have the same folder, and overwrite each other's files."""
+    """Raise ImportError if MXNet for CPUs and MXNet for CUDA are both installed, because they overwrite each other's files."""
     if _is_installed("mxnet") and _is_installed("mxnet-cu112"):
         raise ImportError(
             "mxnet and mxnet-cu112 are both installed, and have overwritten each other's files: pip uninstall mxnet mxnet-cu112, then "
@@ -67,13 +68,13 @@ def _is_installed(package: str) -> bool:
 
 
 def load_cuda_libraries() -> None:
-    """Load the libraries of MXNet for CUDA from the nvidia-*-cu11 packages, which the dynamic loader does not search."""
+    """Load the CUDA libraries of the nvidia-*-cu11 packages, because the dynamic loader does not find them."""
     if not _is_installed("mxnet-cu112"):
         return
     packages = importlib.util.find_spec("nvidia")
     folders = packages.submodule_search_locations if packages is not None else None
     waiting = [path for folder in folders or () for path in sorted(Path(folder).glob("*/lib/lib*.so.*"))]
-    while waiting:  # libraries depend on each other: repeat until no more can be loaded
+    while waiting:  # libraries depend on each other, so repeat until no more can be loaded
         left = [path for path in waiting if not _try_load(path)]
         if len(left) == len(waiting):
             return  # importing MXNet reports what is missing
@@ -101,7 +102,7 @@ def import_mxnet() -> None:
 
 
 def import_native_layer() -> None:
-    """Import `tofu._mxnet`, which must be built for the flavour of the loaded libmxnet.so."""
+    """Import `tofu._mxnet`. Raises ImportError if it was built for CPUs and MXNet for CUDA is installed, or the reverse."""
     import mxnet
 
     _mxnet = import_native("_mxnet")
@@ -115,14 +116,14 @@ def import_native_layer() -> None:
 
 
 def prepare() -> None:
-    """Do what is necessary before MXNet is imported."""
+    """Make MXNet importable."""
     restore_numpy_names()
     check_flavours()
     load_cuda_libraries()
 
 
 def load() -> None:
-    """Import MXNet and Tofu's native layer for it. Raise an ImportError of one line."""
+    """Import MXNet, and Tofu's native code for it. Raises an ImportError of one line."""
     prepare()
     import_mxnet()
     import_native_layer()
@@ -134,7 +135,7 @@ class MXNetHook(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return MXNet's usual spec with a loader that prepares and extends it."""
+        """Return the usual spec of MXNet, with a loader that prepares the import and extends MXNet."""
         if fullname != "mxnet":
             return None
         spec = PathFinder.find_spec(fullname, path, target)
@@ -144,7 +145,7 @@ class MXNetHook(MetaPathFinder):
 
 
 class _PreparingLoader(Loader):
-    """MXNet's own loader, with preparation before and extensions after."""
+    """Loader of MXNet that prepares the import and afterwards extends MXNet."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -166,7 +167,7 @@ class _PreparingLoader(Loader):
 
 
 def set_up() -> None:
-    """Install Tofu's extensions of MXNet if possible; problems are reported when Tofu is used."""
+    """Extend MXNet if possible. Problems are reported when Tofu is used."""
     with suppress(ImportError):
         import_module("tofu.mxnet")
 

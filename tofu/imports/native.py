@@ -1,4 +1,4 @@
-"""Import of Tofu's extension modules, compared with their stubs."""
+"""Import Tofu's native code: the extension modules `tofu._core` and `tofu._mxnet`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DISTRIBUTION = "tofu-partitioner"
 def import_native(name: str) -> ModuleType:
     """Import `tofu._core` or `tofu._mxnet`.
 
-    Raises an ImportError of one line if it cannot be loaded, or lacks a function of its stub.
+    Raises an ImportError of one line if the module cannot be loaded, or lacks a function that its stub (.pyi) declares.
     """
     try:
         module = import_module(f"tofu.{name}")
@@ -42,7 +42,7 @@ def import_native(name: str) -> ModuleType:
 
 
 def _explain_missing(name: str) -> str:
-    """Return the remedy for a missing module. The one for MXNet is compiled if MXNet is installed before Tofu."""
+    """Return the remedy for a missing module. `_mxnet` is only compiled if MXNet was installed before Tofu."""
     if name == "_mxnet" and any(FOLDER.glob("_core.*.so")):
         again = f"pip install --force-reinstall --no-deps --no-binary :all: {DISTRIBUTION}"
         return f"Tofu is compiled for MXNet only if MXNet is installed first: make build in a clone, or {again}"

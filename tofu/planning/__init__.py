@@ -1,1 +1,1 @@
-"""Plans from users' requests: passed, remembered or searched, and within a memory limit."""
+"""Planning: read the user's settings, and select a plan that the user passed, that is remembered, or that is searched."""

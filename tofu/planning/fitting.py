@@ -1,4 +1,4 @@
-"""Fit of a training step into a given memory: the number of workers that it needs, and the tensors that stay replicated."""
+"""Find how many workers a training step needs to fit into a device's memory, or explain why no number fits."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tofu.sizes import format_limit
 
 T = TypeVar("T")
 
-MOST_COUNTS = 12  # numbers of workers to try; each is a search
-MOST_WORKERS = 64  # largest number to try
+MOST_COUNTS = 12  # numbers of workers to try; each takes a search
+MOST_WORKERS = 64  # largest number of workers to try
 MOST_NAMES = 3  # in a message
 GENERAL_ADVICE = "Make these smaller, or describe the operator with axes that split them."
 
 
 def find_fitting(least: int, limit_bytes: int, make: Callable[[int], T], needed: Callable[[T], int]) -> T | None:
-    """Return the result of `make` for the fewest workers, from `least` on, that need at most `limit_bytes` each.
+    """Return `make(workers)` for the smallest number of workers that fits into `limit_bytes` on each worker.
 
-    `needed` returns the bytes that a result needs. Numbers without a plan are skipped. Returns None if none of the
-    first `MOST_COUNTS` up to `MOST_WORKERS` fits.
+    The numbers from `least` on are tried, at most `MOST_COUNTS` of them, up to `MOST_WORKERS`. Numbers without a plan
+    are skipped. `needed` returns the bytes that a result needs on a worker. Returns None if no number fits.
     """
     for workers in _counts_tried(least):
         try:
@@ -42,7 +42,8 @@ def _counts_tried(least: int) -> range:
 def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
     """Explain why no number of workers from `least` on fits, and what to do.
 
-    The cause is the operator that fills most of the limit with tensors that none of its axes splits, or else the batch.
+    Every worker holds the tensors that no axis of an operator splits. If the largest sum of such tensors of an operator
+    takes half of the limit or more, that operator is named. Otherwise a smaller batch is advised.
     """
     graph = problem.graph
     whole = [_list_whole(problem, position) for position in range(len(graph.operators))]
@@ -69,7 +70,7 @@ def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
 
 
 def _list_whole(problem: Problem, position: int) -> list[int]:
-    """Return the tensors that an operator reads or writes whole along any of its axes."""
+    """Return the inputs and outputs of an operator that stay whole, whichever of its axes is split."""
     operator, access = problem.graph.operators[position], problem.accesses[position]
     found = [t for t, read in zip(operator.inputs, access.inputs, strict=True) if read.is_read and not _is_cut(read)]
     found += [t for t, out in zip(operator.outputs, access.outputs, strict=True) if out.is_written and not _is_cut(out)]

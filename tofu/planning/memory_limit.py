@@ -1,16 +1,17 @@
-"""Memory against communication: the plan of fewest bytes moved that fits into a worker's memory (`memory_limit=`).
+"""Find the plan that moves the fewest bytes and fits into the memory of a worker (`memory_limit=`).
 
-A search that may replicate every tensor in every round, and pays a price for each held byte, minimises
-    bytes moved + price * bytes held                                                        (a Lagrangian of the memory
-    limit)
-Without a price it holds whatever saves communication; at a high price it splits everything, as the paper does. In
-between, memory falls as the price rises, so the price is bisected.
+Replicating a tensor saves communication and costs memory. So the search may replicate every tensor in every round, and
+pays a price for each byte that a worker holds (a Lagrangian of the memory limit). It minimises
+    bytes moved + price * bytes held
+At price 0, it replicates whatever saves communication. At a high price, it splits everything, as the paper does. Memory
+falls as the price rises, so bisection finds the lowest price at which the plan fits:
 
-The sum ignores that buffers are reused. So each plan is emitted, and the backend plans its buffers or predicts its
-peak. Then the tensors that the next larger plan replicates are replicated one after the other, as far as they fit.
-Finally the best of these plans keep fetched regions, from the forward to the backward pass, too, as far as there is
-room. If no plan fits, operators that share regions (the time steps of a recurrence) fetch them again, for as few
-tensors as necessary.
+1. Plan at each price. The sum above ignores that buffers are reused, so each plan's program is built, and the backend
+   plans its buffers or predicts its peak.
+2. The next larger plan replicates more tensors. Replicate as many of them as fit, the smallest first.
+3. Use the memory that is left to keep fetched regions for later readers, also from the forward to the backward pass.
+4. If no plan fits, let operators that share fetched regions (the time steps of a recurrence) fetch them again, for as
+   few tensors as necessary.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ from tofu.sizes import format_limit
 
 Measure = Callable[[Choices], Measured]
 
-HIGHEST_PRICE = 4.0  # of a held byte, in moved bytes: above it, everything is split
+HIGHEST_PRICE = 4.0  # of a held byte, in moved bytes; high enough to split everything
 LOWEST_PRICE = 2.0**-9
 BISECTIONS = 8
 REFINEMENTS = 5
 SEARCHES_OF_A_TRADEOFF = 1 + BISECTIONS + REFINEMENTS  # at most, between its two end points
-NEARLY = 1.1  # if the limit is exceeded by less, all plans of the frontier are tried
-KEEPING_PLANS = 3  # number of cheapest plans that then keep fetched regions
+NEARLY = 1.1  # if plans exceed the limit by less than this factor, more prices are tried
+KEEPING_PLANS = 3  # number of plans that step 3 tries, the cheapest first
 
 
 @dataclass(frozen=True)
 class Point:
-    """Plan with its cost, in bytes (or nanoseconds, with a topology), and the memory of each worker."""
+    """Plan with its cost and the memory of each worker. The cost is in bytes or, with a topology, in nanoseconds."""
 
     choices: Choices
     cost: int
@@ -71,9 +72,9 @@ def price_plan(choices: Choices, measure: Measure) -> Point:
 
 @dataclass
 class Tradeoff:
-    """Plans of one problem at all prices of memory, collected in `points`.
+    """Plans of one search problem at several prices of memory, collected in `points`.
 
-    `effort` is for one search; `whole_effort` is for the two end points, which are searched like plans without a limit.
+    `effort` is the effort of one search. The searches for the two end points have `whole_effort`, as without a limit.
     """
 
     problem: Problem
@@ -84,24 +85,24 @@ class Tradeoff:
     whole_effort: Effort
     points: list[Point] = field(default_factory=list)
     unlimited: Solution | None = None
-    """Solution for free memory, whose bound holds within every limit."""
+    """The solution at price 0. Its lower bound holds for every memory limit."""
 
     def split_all(self) -> Point:
-        """Add the plan that splits everything but small tensors that are cheaper whole."""
+        """Add the plan that splits everything, except small tensors if replicating them is cheaper."""
         return self._add(self._solve_with_all(lambda problem: problem).choices)
 
     def free(self) -> Point:
-        """Add the plan for which memory costs nothing."""
+        """Add the plan at price 0."""
         self.unlimited = self._solve_with_all(lambda problem: problem.hold(price=0.0))
         return self._add(self.unlimited.choices)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
-        """Add the plan at a price of a held byte, in moved bytes, with the tensors in `split` split."""
+        """Add the plan for `held_price` moved bytes as the price of a held byte. Tensors in `split` are split."""
         unit = max(self.problem.arrangement.nanoseconds["prices"], default=1.0)
         return self._add(self._solve(self.problem.hold(held_price * unit, split), self.effort).choices)
 
     def _solve_with_all(self, restrict: Callable[[Problem], Problem]) -> Solution:
-        """Solve with the whole effort, after a plan without avoidable overlaps, in case the search runs out of time."""
+        """Solve with `whole_effort`. First add a plan without needless overlaps, in case this search runs out of time."""
         even = self.problem.split_evenly()
         if even is not None:
             self._add(self._solve(restrict(even), self.whole_effort).choices)
@@ -117,19 +118,19 @@ class Tradeoff:
         return point
 
     def keep(self, point: Point, tensors: Sequence[int]) -> Point:
-        """Add the same plan with fetched regions of `tensors` kept for all readers."""
+        """Add the plan `point`, changed so that fetched regions of `tensors` are kept for all readers."""
         return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
 
     def sweep(self) -> None:
-        """Add the plans of all prices."""
+        """Add plans at more prices."""
         for held_price in (HIGHEST_PRICE, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.03, LOWEST_PRICE, 0.0):
             point = self.at_price(held_price)
-            worth = list_worth_keeping(point.choices)
-            for count in {len(worth), (len(worth) + 1) // 2} - {0}:
-                self.keep(point, worth[:count])
+            candidates = list_worth_keeping(point.choices)
+            for count in {len(candidates), (len(candidates) + 1) // 2} - {0}:
+                self.keep(point, candidates[:count])
 
     def find_fitting(self, limit: int) -> Point | None:
-        """Return the cheapest plan found that needs no more than `limit` bytes on any worker; None if none fits."""
+        """Return the plan with the least cost that needs at most `limit` bytes on every worker, or None."""
         free = self.free()
         self.split_all()  # may move less if the search above ran out of time
         if free.most_bytes > limit:
@@ -147,14 +148,14 @@ class Tradeoff:
         return min(point.most_bytes for point in self.points)
 
     def _keep_fitting(self, point: Point, limit: int) -> list[Point]:
-        """Return plans that keep fetched regions of as many tensors as fit, by bisection, and others tried that fit."""
-        worth = list_worth_keeping(point.choices)
-        low, high, count = 0, len(worth) + 1, len(worth)  # so many fit, so many do not
+        """Bisect for the number of tensors whose fetched regions can be kept. Return all plans tried that fit."""
+        candidates = list_worth_keeping(point.choices)
+        low, high, count = 0, len(candidates) + 1, len(candidates)  # `low` tensors fit, `high` do not
         fitting = []
         for _ in range(REFINEMENTS):
             if high - low < 2:
                 break
-            kept = self.keep(point, worth[:count])
+            kept = self.keep(point, candidates[:count])
             if kept.most_bytes <= limit:
                 fitting.append(kept)
                 low = count
@@ -164,18 +165,18 @@ class Tradeoff:
         return fitting
 
     def _reread_fitting(self, point: Point, limit: int) -> list[Point]:
-        """Return plans that fetch again for as few tensors as makes them fit, by bisection, and others tried that fit."""
-        worth = list_worth_rereading(point.choices)
-        low, high, count = 0, len(worth) + 1, len(worth)  # so many do not fit, so many might
+        """Bisect for the fewest tensors to fetch again. Return all plans tried that fit."""
+        candidates = list_worth_rereading(point.choices)
+        low, high, count = 0, len(candidates) + 1, len(candidates)  # `low` tensors are too few, `high` may be enough
         fitting = []
         for _ in range(REFINEMENTS):
             if count in (low, high):
                 break
-            again = self._add(replace(point.choices, reread=tuple(sorted(worth[:count]))))
+            again = self._add(replace(point.choices, reread=tuple(sorted(candidates[:count]))))
             if again.most_bytes <= limit:
                 fitting.append(again)
                 high = count
-            elif count == len(worth):
+            elif count == len(candidates):
                 break
             else:
                 low = count
@@ -200,11 +201,11 @@ class Tradeoff:
         self._refine(limit, fits, too_large, price_too_large)
 
     def _refine(self, limit: int, fits: Point, too_large: Point, held_price: float) -> None:
-        """Replicate the smallest of the tensors that only the larger plan replicates, as many as fit, by bisection."""
+        """Bisect for how many tensors of the too large plan can stay replicated, the smallest first. Add the plans tried."""
         copied, spared = ((point.choices.tensors == REPLICATED).sum(axis=1) for point in (too_large, fits))
         sizes = [tensor.size_bytes for tensor in self.problem.graph.tensors]
         larger = sorted(np.flatnonzero(copied > spared), key=lambda t: (sizes[t], t))
-        low, high = 0, len(larger)  # so many fit, so many do not
+        low, high = 0, len(larger)  # `low` tensors fit, `high` do not
         for _ in range(REFINEMENTS):
             if high - low < 2:
                 break
@@ -219,7 +220,7 @@ def have_same_layouts(first: Point, second: Point) -> bool:
 
 
 def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
-    """Explain what does not fit, by how much, and the smallest number of workers that would."""
+    """Explain what does not fit, by how much, and how many workers would be enough."""
     point = min(tradeoff.points, key=lambda each: each.most_bytes)
     worker = point.memory.peak_bytes.index(point.most_bytes)
     problem, workers = point.choices.problem, len(point.memory.peak_bytes)
@@ -237,7 +238,6 @@ def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
 
 
 def _variable_bytes(choices: Choices) -> Iterator[tuple[str, int]]:
-    """Yield the most bytes that a worker holds of each variable."""
     for position, tensor in enumerate(choices.problem.graph.tensors):
         if tensor.is_given:
             shards = find_shards(choices.problem, position, choices.layout(position))

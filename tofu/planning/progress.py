@@ -1,4 +1,4 @@
-"""Progress of a search, on a terminal only, and of commands, on stderr."""
+"""Show the progress of searches and commands on stderr."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.progress import track
 
 from tofu.plan import format_bytes
 
-SILENT_SECONDS = 1.0
+SILENT_SECONDS = 1.0  # between two lines on a terminal
 SECONDS_OF_A_LINE = 10.0  # between two lines if stderr is no terminal
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @contextmanager
 def search_progress(workers: int) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield `report(stage, best_bytes, bound_bytes)`, which prints a line for every second of a search."""
+    """Yield `report(stage, best_bytes, bound_bytes)`, which prints a line on a terminal at most once a second."""
     started = written = time.perf_counter()
     console = Console(stderr=True)
 
@@ -42,7 +42,7 @@ def search_progress(workers: int) -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def stage_progress() -> Iterator[Callable[[str], None]]:
-    """Yield `report(stage)`, which shows the current stage on stderr: in place on a terminal, else in a line now and then."""
+    """Yield `report(stage)`, which shows the current stage. Without a terminal, it prints a line every ten seconds."""
     if sys.stderr.isatty():
         with Console(stderr=True).status("tofu") as status:
             yield lambda stage: status.update(f"tofu: {stage}")
@@ -62,9 +62,9 @@ def stage_progress() -> Iterator[Callable[[str], None]]:
 def track_progress(
     items: Iterable[T], what: str, count: int | None = None, console: Console | None = None
 ) -> Iterator[T]:
-    """Yield the same items, and show on stderr how many are done: as a bar on a terminal, else as lines.
+    """Yield `items`, and show how many are done: as a bar on a terminal, otherwise as lines.
 
-    `count` is their number, if they have no length. `console` prints other lines meanwhile.
+    Pass `count` if `items` has no length. Pass the `console` that prints other lines at the same time.
     """
     count = len(items) if isinstance(items, Sized) else count
     if sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""Selection of a plan: passed by the user, remembered, or searched."""
+"""Select a plan: the plan that the user passed, the plan remembered for this graph, or the result of a search."""
 
 from __future__ import annotations
 
@@ -32,27 +32,30 @@ NO_PART_OF_THE_KEY = (
     "strict_plan",
     "cache",
     "saved",
-)  # settings: only results of searches are remembered
+)  # settings that do not change what a search finds
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The choices selected for a graph, and how good they are known to be.
+    """Choices selected for a graph, and how good they are known to be.
 
     Attributes
     ----------
     choices
-        The choices for the fully lowered graph.
+        The split of each operator and tensor of the lowered graph, in which several smaller operators replace some
+        operators.
     algorithm, optimality
-        How they were found, and what is proved of them.
+        The algorithm that found the choices, and a sentence about what is proved of their cost.
     lower_bound
-        No plan costs less; 0 if nothing is proved.
+        A proven lower bound on the cost of all plans; 0 if nothing is proved.
     search_bytes
-        Memory of the exact search.
+        Peak memory of the exact search.
     claimed_bytes
-        The bytes that a plan from outside claims to move. If it moves others, its claims are dropped.
+        For a plan that was passed or remembered, the bytes that it claims to move. If it moves more or fewer,
+        `optimality` is dropped.
     is_predicted
-        True if a memory limit was checked with a prediction. Such plans are not remembered: predictions depend on more than the cache key.
+        True if a memory limit was checked with predicted memory. Such plans are not remembered, because predictions
+        depend on more than the cache key.
     """
 
     choices: Choices
@@ -64,7 +67,7 @@ class Selection:
     is_predicted: bool = False
 
     def describe_optimality(self, communication_bytes: int) -> str:
-        """Return how good the plan is known to be, given the bytes it moves."""
+        """Return a sentence about what is proved of the plan, given the bytes that it moves."""
         claim = self.optimality if self.claimed_bytes in (None, communication_bytes) else AS_GIVEN
         return describe_gap(communication_bytes, 0) or claim if UNPROVED in claim else claim
 
@@ -75,10 +78,10 @@ _plans: dict[tuple[object, ...], Plan] = {}
 def select_plan(
     graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure
 ) -> Selection:
-    """Return the choices for `graph`: of the plan passed, of the remembered plan, or of a search over all arrangements.
+    """Select the choices for `graph`: from the user's plan, from the remembered plan, or by a search.
 
-    `problem` is of the fully lowered graph, in any arrangement. `measure` returns the memory that choices need. Warns if workers repeat
-    each other's computation because nothing can be split.
+    `problem` is the search problem of the lowered graph, for any order of the rounds. `measure` returns the memory that
+    choices need. Logs a warning if workers compute the same because nothing can be split.
     """
     selection = _select(graph, problem, settings, progress, measure)
     unfed = find_unfed(selection.choices) if settings.on_infeasible == "replicate" else ""
@@ -92,15 +95,15 @@ def _select(
 ) -> Selection:
     if settings.plan is not None:
         (arrangement,) = settings.arrangements
-        return _apply(graph, problem.arrange(arrangement), settings.plan, settings)
-    remembered = _recall(graph, problem, settings) if settings.cache else None
+        return _apply_users_plan(graph, problem.arrange(arrangement), settings.plan, settings)
+    remembered = _find_remembered(graph, problem, settings) if settings.cache else None
     if remembered is not None:
-        return _take(graph, problem.arrange(arrange_as(remembered)), remembered)
+        return _make_selection(graph, problem.arrange(arrange_as(remembered)), remembered)
     problems = [problem.arrange(arrangement) for arrangement in settings.arrangements]
-    asked = [name for name in ("memory_limit", "replicate") if getattr(settings, name) != DEFAULTS[name]]
-    if asked and not ALGORITHMS[settings.algorithm].is_search:
+    requested = [name for name in ("memory_limit", "replicate") if getattr(settings, name) != DEFAULTS[name]]
+    if requested and not ALGORITHMS[settings.algorithm].is_search:
         raise PlanError(
-            f"{asked[0]}= needs a search, and algorithm={settings.algorithm!r} is a baseline. Leave one out."
+            f"{requested[0]}= needs a search, and algorithm={settings.algorithm!r} is a baseline. Leave one out."
         )
     if settings.memory_limit is None:
         return _search(problems, settings, progress)
@@ -110,7 +113,7 @@ def _select(
 def make_tradeoffs(
     problems: Sequence[Problem], settings: Settings, progress: Progress | None, measure: Measure
 ) -> list[Tradeoff]:
-    """Return the trade-off between memory and communication for each arrangement."""
+    """Return the trade-off between memory and communication for each order of the rounds."""
     algorithm = ALGORITHMS[settings.algorithm]
     seconds = settings.search_seconds / len(problems)
     whole, effort = Effort(seconds, progress), Effort(seconds / SEARCHES_OF_A_TRADEOFF, progress)
@@ -120,23 +123,25 @@ def make_tradeoffs(
 def _search_within(
     problems: Sequence[Problem], limit: int, settings: Settings, progress: Progress | None, measure: Measure
 ) -> Selection:
-    """Return the cheapest plan found that needs no more than `limit` bytes on any worker."""
     tradeoffs = make_tradeoffs(problems, settings, progress, measure)
     found = [point for tradeoff in tradeoffs if (point := tradeoff.find_fitting(limit)) is not None]
     if not found:
         return _take_smallest(tradeoffs, limit, settings)
     best = min(found, key=lambda point: (point.cost, point.most_bytes))
     tried = sum(len(tradeoff.points) for tradeoff in tradeoffs)
-    bound = _bound_all(tradeoffs) if not best.choices.kept else 0  # bounds hold for plans that keep nothing
+    bound = _find_lower_bound(tradeoffs) if not best.choices.kept else 0  # bounds hold for plans that keep nothing
     ties = next((tradeoff.unlimited.ties for tradeoff in tradeoffs if tradeoff.unlimited is not None), "")
-    proof = describe_gap(best.cost, bound, ties + _name_orders(problems)) or "nothing is proved"
+    proof = describe_gap(best.cost, bound, ties + _describe_orders(problems)) or "nothing is proved"
     predicted = ", as predicted," if best.is_predicted else ""
     optimality = f"the best within {format_limit(limit)} per worker{predicted} of {tried} plans; {proof}"
     return Selection(best.choices, settings.algorithm, optimality, bound, is_predicted=best.is_predicted)
 
 
 def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Selection:
-    """Return the plan of the smallest peak, with a warning, if only a prediction exceeds the limit. Raises InfeasibleError otherwise."""
+    """Return the plan that needs least memory, with a warning, if only its predicted memory exceeds the limit.
+
+    Raises InfeasibleError otherwise.
+    """
     points = [point for tradeoff in tradeoffs for point in tradeoff.points]
     best = min(points, key=lambda point: (point.most_bytes, point.cost))
     if not best.is_predicted or max(best.memory.worker_bytes) > limit:
@@ -154,31 +159,31 @@ def _describe_misfit(needed: int, limit: int) -> str:
     )
 
 
-def _bound_all(tradeoffs: Sequence[Tradeoff]) -> int:
-    """Return a lower bound on the cost of all plans with any memory; 0 if some order of the rounds has none."""
+def _find_lower_bound(tradeoffs: Sequence[Tradeoff]) -> int:
+    """Return a lower bound on the cost of all plans, whatever memory they need; 0 if it is unknown for some order of the rounds."""
     solutions = [tradeoff.unlimited for tradeoff in tradeoffs]
     exact = [solution.exact for solution in solutions if solution is not None]
     return min((0 if result is None else result.lower_bound for result in exact), default=0)
 
 
-def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Selection:
-    """Return the choices of a plan from outside, if it fits the graph and the hints."""
+def _apply_users_plan(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Selection:
+    """Return the choices of the user's plan. Raises PlanError if the plan does not fit the graph or the hints."""
     if settings.strict_plan and plan.fingerprint != graph.fingerprint:
         forward = _take_forward_part(plan, graph)
         if forward is None:
             raise PlanError(_describe_difference(plan, graph))
         plan = forward
-    selection = _take(graph, problem, plan)
+    selection = _make_selection(graph, problem, plan)
     choices = selection.choices
     evaluate(choices)  # raises PlanError if no execution graph can follow them
     fixed = resolve_hints(problem, settings.hints or {})
     wrong = [
         problem.graph.operators[o].full_name
-        for o, steps in fixed.operators.items()
-        if not _agrees(choices.operators[o], steps)
+        for o, splits in fixed.operators.items()
+        if not _follows(choices.operators[o], splits)
     ]
     wrong += [
-        problem.graph.tensors[t].name for t, steps in fixed.tensors.items() if not _agrees(choices.tensors[t], steps)
+        problem.graph.tensors[t].name for t, splits in fixed.tensors.items() if not _follows(choices.tensors[t], splits)
     ]
     raise_together(
         PlanError, "The plan and the hints contradict each other; leave one of them out. They differ for:", wrong
@@ -186,8 +191,8 @@ def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Se
     return selection
 
 
-def _take(graph: Graph, problem: Problem, plan: Plan) -> Selection:
-    """Return a plan's choices. Its claims hold if it is unchanged since it was found for this graph."""
+def _make_selection(graph: Graph, problem: Problem, plan: Plan) -> Selection:
+    """Return the choices of a plan. Its claim of optimality only holds for an unedited plan of this graph."""
     is_known = plan.is_as_found and plan.fingerprint == graph.fingerprint
     optimality = plan.optimality if is_known else AS_GIVEN
     return Selection(resolve_plan(problem, plan), plan.algorithm, optimality, claimed_bytes=plan.communication_bytes)
@@ -200,7 +205,7 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     found, errors = _solve(problems, settings, effort)
     proving, candidates = found, list(found)
     if settings.replicate == "free":
-        proving, _ = _solve(problems, settings, effort, _free)
+        proving, _ = _solve(problems, settings, effort, _make_memory_free)
         candidates += proving  # a plan that splits everything, in case this search runs out of time
     if not candidates:
         raise errors[0]
@@ -208,33 +213,33 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
         solution.choices.problem for solution in proving if solution.exact is None or not solution.exact.is_optimal
     ]
     if algorithm.is_search and open_ends:
-        split = _split_freely if settings.replicate == "free" else Problem.split_evenly
+        split = _split_evenly_with_free_memory if settings.replicate == "free" else Problem.split_evenly
         candidates += _solve(open_ends, settings, effort, split)[0]
     best = min(candidates, key=lambda solution: price(solution.choices))
     exact = [solution.exact for solution in proving if solution.exact is not None]
     bound = min((result.lower_bound for result in exact), default=0)
     cost = price(best.choices)
-    optimality = algorithm.describe_optimality(best, cost, bound, _name_orders(problems, len(proving)))
+    optimality = algorithm.describe_optimality(best, cost, bound, _describe_orders(problems, len(proving)))
     held = max((result.held_bytes for result in exact), default=0)
     return Selection(best.choices, algorithm.name, optimality, bound, held)
 
 
-def _name_orders(problems: Sequence[Problem], planned: int | None = None) -> str:
-    """Return the orders that a proof covers, if only some were `planned`. Levels of an interconnect fix the order between them."""
+def _describe_orders(problems: Sequence[Problem], planned: int | None = None) -> str:
+    """Return how many orders of the rounds a proof covers; "" if it covers all. Levels of an interconnect fix the order."""
     count = len(problems) if planned is None else planned
     levels_fix_order = bool(problems[0].arrangement.bandwidths) and len(problems) < MOST_ORDERS
     known = len(problems) if levels_fix_order else count_orders(problems[0].factors)
     return "" if count == known else f", of {count:,} of {known:,} orders of the rounds"
 
 
-def _free(problem: Problem) -> Problem:
+def _make_memory_free(problem: Problem) -> Problem:
     return problem.hold(price=0.0)
 
 
-def _split_freely(problem: Problem) -> Problem | None:
-    """Return the same problem without avoidable overlaps."""
+def _split_evenly_with_free_memory(problem: Problem) -> Problem | None:
+    """Return the problem without choices whose shards overlap needlessly, and with free replication."""
     even = problem.split_evenly()
-    return even and _free(even)
+    return even and _make_memory_free(even)
 
 
 def _solve(
@@ -243,7 +248,7 @@ def _solve(
     effort: Effort,
     restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
 ) -> tuple[list[Solution], list[InfeasibleError]]:
-    """Return the solutions of all problems, restricted by `restrict`, and the errors of those without one."""
+    """Solve all problems after `restrict`. Return the solutions, and the errors of problems without a solution."""
     found, errors = [], []
     for problem in problems:
         searched = restrict(problem)
@@ -261,7 +266,7 @@ def _solve(
 
 
 def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured]) -> None:
-    """Raise PlanError for a plan from outside that exceeds the memory limit. Warns if only a prediction does."""
+    """Raise PlanError if the user's plan exceeds the memory limit. If only its predicted memory does, log a warning."""
     limit, needed = settings.memory_limit, max(plan.worker_bytes)
     if limit is None:
         return
@@ -275,46 +280,46 @@ def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Measured])
 
 
 def _take_forward_part(plan: Plan, graph: Graph) -> Plan | None:
-    """Return the part of a training step's plan for the forward graph of its model; None if `graph` is not that graph."""
+    """Return the forward part of a plan that was made for training, if `graph` is the model's forward graph; otherwise None."""
     inputs = {tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT}
     has_all = plan.tensors.keys() >= graph.tensor_index.keys() and plan.operators.keys() >= graph.operator_index.keys()
     if graph.is_training or not has_all or inputs != plan.inputs:
         return None
     return replace(
         plan,
-        tensors={name: steps for name, steps in plan.tensors.items() if name in graph.tensor_index},
+        tensors={name: splits for name, splits in plan.tensors.items() if name in graph.tensor_index},
         operators={name: plan.operators[name] for name in graph.operator_index},
         kept=(),
         reread=(),
     )
 
 
-def _agrees(choice: ChoiceArray, fixed: Sequence[int]) -> bool:
+def _follows(choice: ChoiceArray, fixed: Sequence[int]) -> bool:
     return all(wanted in (FREE, int(taken)) for taken, wanted in zip(choice, fixed, strict=True))
 
 
 def remember_plan(plan: Plan, problem: Problem, settings: Settings) -> None:
-    """Remember `plan` for its graph with these settings. `problem` is the one that was searched."""
-    # Lines keep the tracebacks of a trace alive; the next partition adds its own.
+    """Remember the plan that was found for `problem` with these settings."""
+    # `lines` refers to tracebacks, which would stay in memory. The next partition adds its own lines.
     _plans[_cache_key(plan.fingerprint, problem, settings)] = replace(plan, lines={})
 
 
-def _recall(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:
-    """Return the plan saved with the settings, if it is of this graph, or the remembered one."""
+def _find_remembered(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:
+    """Return the plan saved with the settings, if it belongs to this graph, or else the remembered plan."""
     if settings.saved is not None and settings.saved.fingerprint == graph.fingerprint:
         return settings.saved
     return _plans.get(_cache_key(graph.fingerprint, problem, settings))
 
 
 def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[object, ...]:
-    """Return all that a search depends on: settings, descriptions of the operators, and the rules by which data moves."""
-    asked = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    asked["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
+    """Return everything that the result of a search depends on."""
+    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    values["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
     described = dict.fromkeys(access.description for access in problem.accesses)
     return (
         fingerprint,
         problem.moves,
-        *(asked[name] for name in asked if name not in NO_PART_OF_THE_KEY),
+        *(values[name] for name in values if name not in NO_PART_OF_THE_KEY),
         *described,
     )
 

@@ -1,8 +1,8 @@
-"""Settings of a plan: the table of options that `tofu.partition`, the command line and symbol files read.
+"""Planning options, which `tofu.partition`, the command line and symbol files share.
 
-An option is a field of `Settings` with its default, and a line of `OPTIONS`: how its value is read, and how files and
-the command line write it. To add one, add both, and an argument of `tofu.partition` (and of `tofu.frontier`, if it
-takes it). A test compares them.
+An option consists of a field of `Settings`, which has its default, and an entry of `OPTIONS`, which reads and writes its
+values. To add an option, add both, and an argument of `tofu.partition` (and of `tofu.frontier`, if it applies there).
+A test compares the three.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ PLAN_FORMS = "a tofu.Plan, the text of its to_json(), or the path of a file with
 
 @dataclass(frozen=True)
 class Option:
-    """Conversions of an option's value.
+    """Entry of `OPTIONS`: how the value of an option is read and written.
 
     Attributes
     ----------
     read
-        Converts the user's value to the setting. Raises TofuError. None stays None if it is the default.
+        Converts the user's value to the field of `Settings`, or raises TofuError. A default of None needs no
+        conversion.
     to_plain, from_plain
-        Convert the setting to its form in a JSON file, and back to a user's value. None stays None.
+        Convert the field to its form in a JSON file, and back to a user's value. Values of None stay.
     is_of_search
-        True if it controls the search, so that it contradicts plan=.
+        True if the option controls the search, so that it cannot be combined with plan=.
     help, metavar, choices
-        For the command line option of the same name with hyphens. Without `help` there is none, or a separate one.
+        Texts of the command line option. If `help` is empty, this table defines no such option.
     """
 
     read: Callable[[Any], Any]
@@ -55,7 +56,7 @@ class Option:
 
 
 def read_hints(hints: Any) -> Mapping[str, Any]:
-    """Return a mapping by name, whose values are checked with the graph. Raises PlanError for anything else."""
+    """Return hints, which map names to choices. Raises PlanError for anything else. The graph's names are checked later."""
     if not isinstance(hints, Mapping):
         raise PlanError(
             f"hints= maps names to dimensions or axes, for example hints={{'fc1_weight': 0}}; not {show_with_type(hints)}."
@@ -96,7 +97,7 @@ def _read_switch(name: str, value: Any) -> bool:
 
 
 def _plain_hints(hints: Mapping[str, Any]) -> dict[str, Any]:
-    """Return hints with free rounds as text."""
+    """Return hints for a JSON file, in which "..." replaces Ellipsis."""
     return {
         name: ["..." if step is Ellipsis else step for step in hint] if isinstance(hint, (list, tuple)) else hint
         for name, hint in hints.items()
@@ -104,7 +105,7 @@ def _plain_hints(hints: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rich_hints(plain: Any) -> Any:
-    """Return hints with free rounds as Ellipsis. Anything but a mapping is left for `read_hints` to refuse."""
+    """Return hints from a JSON file, in which Ellipsis replaces "...". `read_hints` refuses other types later."""
     if not isinstance(plain, dict):
         return plain
     return {
@@ -119,39 +120,39 @@ def _read_plain_plan(plain: Any) -> Plan:
 
 @dataclass(frozen=True)
 class Settings:
-    """A user's request for a partition, without the model.
+    """Options of a partition, as the user set them.
 
     Attributes
     ----------
     workers
         The number of devices, at least 2.
     hints
-        Name -> dimension or axis that the plan must take.
+        Maps names of tensors to dimensions, and of operators to axes, that the plan must split.
     plan
         A plan to apply instead of a search.
     for_training
         True if gradients are needed.
     undescribed
-        Treatment of operators without a description: "error", or "replicate" for a replicated computation.
+        Treatment of operators without a description: "error", or "replicate" to compute them on every worker.
     on_infeasible
-        Treatment of rounds with nothing to split: "error", or "replicate" for repeated computation with a warning.
-        "accept" is "replicate" without a warning, for plans that no user asked for.
+        Treatment of models that cannot be split over so many workers: "error", or "replicate" to let workers compute
+        the same, with a warning. "accept" does so without a warning, for plans that no user asked for.
     cache
-        True if plans are remembered by fingerprint.
+        True if plans are remembered, so that a graph is only searched once.
     algorithm, search_seconds
         One of `tofu.search.algorithms.ALGORITHMS`, and the effort of the exact search (`tofu.partition`).
     topology
-        The levels of the interconnect. Plans then minimise seconds instead of bytes.
+        The levels of the interconnect. If set, plans minimise seconds instead of bytes.
     memory_limit
-        Bytes for each worker. Tensors may then be replicated as far as they fit.
+        Bytes that each worker may use. If set, tensors may be replicated as far as they fit.
     replicate
-        Tensors that a search without a memory limit may replicate: "small" ones, below 64 KiB, or any ("free").
+        Tensors that a search without a memory limit may replicate: "small" for those below 64 KiB, or "free" for any.
     strict_plan
-        True if `plan` must be of this very graph; otherwise it is applied if it is feasible.
+        True if `plan` must belong to this graph. Otherwise it is applied if it is feasible.
     arrangement
-        Rounds that the plan must have, if it shares the workers with another plan.
+        The factors of the rounds, in their order, if the plan shares the workers with another plan.
     saved
-        A plan saved with these settings. It is used for its graph like a remembered one.
+        A plan saved with these settings, which is used instead of a search if it belongs to the graph.
     """
 
     workers: int
@@ -172,7 +173,7 @@ class Settings:
 
     @property
     def arrangements(self) -> tuple[Arrangement, ...]:
-        """The arrangements to search: the plan's, the interconnect's, or the algorithm's."""
+        """Orders of the rounds to plan for. They come from the plan, the interconnect or the algorithm."""
         if self.plan is not None:
             return (arrange_as(self.plan),)
         if self.arrangement is not None:
@@ -188,24 +189,28 @@ class Settings:
 
     @property
     def _has_hints_by_round(self) -> bool:
-        """True if a hint lists choices for single rounds, whose order is the largest factors first."""
+        """True if a hint lists choices for single rounds. These are for rounds with the largest factor first."""
         return any(isinstance(hint, (list, tuple)) for hint in (self.hints or {}).values())
 
     def searching(self) -> Settings:
-        """Return the settings without a plan, for shapes that it does not fit."""
+        """Return the settings without a plan, for shapes that the plan does not fit."""
         return replace(self, plan=None)
 
     def over(self, workers: int) -> Settings:
-        """Return the settings for another number of workers, without options for one number only: plan, levels, hints for rounds."""
+        """Return the settings for another number of workers.
+
+        Options that only apply to the present number are dropped: the plan, the topology, the memory limit, and hints for
+        single rounds.
+        """
         hints = {name: hint for name, hint in (self.hints or {}).items() if not isinstance(hint, tuple)}
         return replace(self, workers=workers, hints=hints, plan=None, topology=None, memory_limit=None)
 
     def check(self) -> None:
         """Raise PlanError if settings contradict each other, before any graph is read."""
-        given = [n for n, o in OPTIONS.items() if o.is_of_search and getattr(self, n) != DEFAULTS[n]]
-        if self.plan is not None and given:
+        set_by_user = [n for n, o in OPTIONS.items() if o.is_of_search and getattr(self, n) != DEFAULTS[n]]
+        if self.plan is not None and set_by_user:
             raise PlanError(
-                f"plan= applies a plan, and {' and '.join(f'{name}=' for name in given)} controls a search for another one. "
+                f"plan= applies a plan, and {' and '.join(f'{name}=' for name in set_by_user)} controls a search for another one. "
                 "Leave one of them out."
             )
         if self.workers > 1:
@@ -222,42 +227,48 @@ OPTIONS: Mapping[str, Option] = {
         lambda name: find_algorithm(name).name,
         is_of_search=True,
         choices=tuple(ALGORITHMS),
-        help="Search algorithm, or a baseline to compare with.",
+        help="Algorithm that finds the plan. exact and recursive search; others are baselines to compare with.",
     ),
-    "search_seconds": Option(read_seconds, is_of_search=True, help="Effort of the exact search, in seconds."),
+    "search_seconds": Option(
+        read_seconds,
+        is_of_search=True,
+        help="Effort of the exact search, in seconds of work. When it is used up, the best plan found is used.",
+    ),
     "topology": Option(
         read_topology,
         Topology.to_plain,
         is_of_search=True,
         metavar="BANDWIDTHS",
-        help="Bytes per second of each level of the interconnect, from the top, separated by commas; or a JSON file with the levels.",
+        help="Bytes per second of each level of the interconnect, from the top, separated by commas; or a JSON file with the levels. "
+        "The search then minimizes seconds instead of bytes.",
     ),
     "memory_limit": Option(
         read_bytes,
         metavar="SIZE",
-        help='Memory of each worker, in bytes or like "12GB". The search finds a plan that fits.',
+        help='Memory that each worker may use, in bytes or like "12GB". The search then finds a plan that fits.',
     ),
     "replicate": Option(
         partial(_read_word, "replicate", REPLICATE, PlanError),
         is_of_search=True,
         choices=REPLICATE,
-        help="Tensors that may be replicated: small ones, or any if that saves communication; these need the memory.",
+        help='Tensors that may be replicated: "small" for those below 64 KiB, "free" for any tensor if that saves communication. '
+        "Replicated tensors need more memory.",
     ),
     "undescribed": Option(
         partial(_read_word, "undescribed", UNDESCRIBED, UnsupportedError),
         choices=UNDESCRIBED,
-        help="Treatment of operators without a description: an error, or every worker computes them whole.",
+        help="Treatment of operators that Tofu has no description of: an error, or replicated computation on every worker.",
     ),
     "on_infeasible": Option(
         partial(_read_word, "on_infeasible", ON_INFEASIBLE, UnsupportedError),
         choices=ON_INFEASIBLE,
-        help="Treatment of more workers than the model can feed: an error, or several workers compute the same.",
+        help="Treatment of a model that cannot be split over so many workers: an error, or several workers compute the same.",
     ),
 }
 
 
 def read_options(given: Mapping[str, Any], options: Mapping[str, Option] = OPTIONS) -> dict[str, Any]:
-    """Return users' values of options as settings. Raises the TofuError of the first wrong one."""
+    """Convert the user's values of options to settings. Raises TofuError for the first wrong value."""
     return {
         name: None if value is None and DEFAULTS.get(name) is None else options[name].read(value)
         for name, value in given.items()

@@ -1,4 +1,4 @@
-"""Costs of operators without a description, which every worker computes whole on request."""
+"""The cost of operators without a description. With `undescribed="replicate"`, every worker computes them whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tofu.search.problem import Problem
 
 
 def list_undescribed(problem: Problem, cost: _core.Cost) -> dict[str, Undescribed]:
-    """Return the cost of each operator without a description, by name. `cost` is the plan's."""
+    """Return the cost of each operator without a description, by name. `cost` is the cost of the plan."""
     graph = problem.graph
     found = {n: access.undescribed for n, access in enumerate(problem.accesses) if access.undescribed}
     if not found:
@@ -28,6 +28,5 @@ def list_undescribed(problem: Problem, cost: _core.Cost) -> dict[str, Undescribe
 
 
 def _count_touched_bytes(graph: Graph, operator: Operator) -> int:
-    """Return the bytes that an operator reads and writes on one device in a training step."""
     tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
     return sum(tensor.size_bytes for tensor in tensors) * max((tensor.times for tensor in tensors), default=1)

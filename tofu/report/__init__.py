@@ -1,1 +1,1 @@
-"""Tables, pictures and pages of plans."""
+"""Reports: tables, pictures and HTML pages of plans."""

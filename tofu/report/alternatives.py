@@ -1,4 +1,4 @@
-"""Alternatives to the split of a layer: the best plans in which it is split otherwise."""
+"""Find the best plans in which a layer is split along another axis, for `--why` and the HTML page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tofu.search.solve import Effort
 from tofu.validation import show_with_type
 
 EFFORT_SECONDS = 0.5
-MOST_NAMES = 5  # operators in an error about an unknown one
+MOST_NAMES = 5  # names of operators in an error message
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class Alternative:
     Attributes
     ----------
     axis, meaning
-        The axis, and its role in the operator's result.
+        The axis, and the dimension of the operator's result that it splits, or "summed over".
     communication_bytes
-        Bytes that the plan moves in a training step; None if there is no such plan.
+        Bytes that the plan moves in a training step; None if no such plan exists.
     change
-        Relative change of the search's objective (bytes, or seconds on an interconnect of several levels): 0.05 is 5 %
-        more. Negative if the present plan is not the best of those that split whatever can be split.
+        Relative change of the cost, which is bytes, or seconds on an interconnect of several levels: 0.05 is 5 % more.
+        Negative if this plan is cheaper than the present one, which may follow hints or a memory limit.
     remark
-        How good the plan is known to be, or why no such plan exists.
+        A sentence about what is proved of the plan, or why no such plan exists.
     """
 
     axis: str
@@ -68,38 +68,38 @@ def check_layer(layer: str, graph: Graph) -> None:
 
 
 def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:
-    """Return an alternative for each axis of the operator `layer`, the best first. Each takes a search of `seconds` effort.
+    """Return an alternative for each axis of the operator `layer`, the best first. Each search has `seconds` of effort.
 
-    They keep the plan's order of rounds, and ignore its hints and memory limit. Raises PlanError if the model has no
-    such operator.
+    The searches keep the order of the plan's rounds, and ignore hints and the memory limit. Raises PlanError if the
+    model has no such operator.
     """
     check_layer(layer, partition.graph)
     problem, exact = partition.searched.problem, ALGORITHMS["exact"]
     position = problem.graph.operator_index[layer]
     operator, access = problem.graph.operators[position], problem.accesses[position]
-    paid = price(partition.searched)
-    found = []
+    present_cost = price(partition.searched)
+    alternatives = []
     for number, axis in enumerate(access.axes):
         meaning = explain_axis(access, number)
         try:
             solution = exact.solve(problem, {layer: axis}, Effort(seconds))
         except TofuError as error:
             reason = str(error).splitlines()[-1].removeprefix("  - ").removeprefix(f"{operator.full_name}: ")
-            found.append(Alternative(axis, meaning, None, None, reason))
+            alternatives.append(Alternative(axis, meaning, None, None, reason))
             continue
         cost, moved = price(solution.choices), evaluate(solution.choices).total_bytes
-        change = (cost - paid) / paid if paid else 0.0
-        found.append(Alternative(axis, meaning, moved, change, exact.describe_optimality(solution, cost)))
-    return sorted(found, key=lambda plan: (plan.change is None, plan.change or 0.0, plan.axis))
+        change = (cost - present_cost) / present_cost if present_cost else 0.0
+        alternatives.append(Alternative(axis, meaning, moved, change, exact.describe_optimality(solution, cost)))
+    return sorted(alternatives, key=lambda plan: (plan.change is None, plan.change or 0.0, plan.axis))
 
 
 def choose_layers(layers: Sequence[LayerRow], most: int) -> list[LayerRow]:
-    """Return the layers that move most, one of each kind with equal shapes and splits, in the model's order."""
-    kinds: dict[tuple[object, ...], LayerRow] = {}
+    """Return the layers that move most, in the model's order, but only one of several with equal shapes and splits."""
+    layers_by_kind: dict[tuple[object, ...], LayerRow] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):
         if layer.moved_bytes:
-            kinds.setdefault(_kind(layer), layer)
-    chosen = {layer.name for layer in list(kinds.values())[:most]}
+            layers_by_kind.setdefault(_kind(layer), layer)
+    chosen = {layer.name for layer in list(layers_by_kind.values())[:most]}
     return [layer for layer in layers if layer.name in chosen]
 
 

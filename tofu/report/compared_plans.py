@@ -1,4 +1,4 @@
-"""Comparison of plans of a model: bytes moved, and bytes held by each worker."""
+"""Comparison of Tofu's plans of a model with hand-made plans: bytes moved, and bytes held by a worker."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tofu.report.console import print_legend, print_notes
 
 NOT_THERE = "-"
 LEGEND = """
-Moved: by all workers together in a training step. Held: by the worker that holds most. "Tofu within" a plan: the best plan that holds no
-more than that plan.
+"moved" counts the bytes between all workers in a training step, and "held" the bytes of the worker that holds most. "Tofu within" a plan is
+the best plan that holds no more than that plan.
 """
 
 
 @dataclass(frozen=True)
 class ComparedPlan:
-    """Plan with its name, or the reason for its absence."""
+    """Partition with the name of its plan, or `refusal`, the reason why no such plan exists."""
 
     name: str
     partition: Partition | None
@@ -38,19 +38,19 @@ class ComparedPlan:
 def compare_plans(
     settings: Settings, make: Callable[[Settings], Partition], report: Callable[[str], None] = lambda stage: None
 ) -> Iterator[ComparedPlan]:
-    """Yield the requested plan if it is not the default, and plans of the searches, data parallelism and Megatron.
+    """Yield Tofu's plans, data parallelism and Megatron's plan. The first plan follows `settings`, unless they are the default.
 
-    `make` returns the partition for settings. `report` is called with each plan's name before it is made.
+    `make` returns the partition for settings. Before each plan is made, `report` is called with its name.
     """
     base = replace(
         settings, plan=None, memory_limit=None, **{name: DEFAULTS[name] for name in ("algorithm", "replicate")}
     )
 
-    def find(name: str, asked: Settings) -> ComparedPlan:
+    def find(name: str, plan_settings: Settings) -> ComparedPlan:
         report(name)
         try:
-            return ComparedPlan(name, make(asked))
-        except ShapeError:  # a mistake in the call, and no reason why there is no such plan
+            return ComparedPlan(name, make(plan_settings))
+        except ShapeError:  # the call is wrong, whatever the plan
             raise
         except TofuError as error:
             return ComparedPlan(name, None, on_one_line(error))

@@ -1,4 +1,4 @@
-"""Consoles for tables: the terminal, a file, or a text."""
+"""Consoles for tables, which print to the terminal, to a file, or to a string."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WIDTH_OF_LEGEND = 140
 
 
 def make_console() -> Console:
-    """Return the terminal, or a console wide enough for tables if the output goes to a file."""
+    """Return a console for the terminal. If the output goes to a file, it is wide enough for tables."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=WIDTH_WITHOUT_TERMINAL)
 

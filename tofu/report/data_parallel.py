@@ -1,4 +1,4 @@
-"""Data parallelism as an alternative to a plan: whether it moves less, and its memory."""
+"""Advice to use data parallelism if it moves less than the plan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate
 
-LEAST_SHARE = 0.01
+LEAST_SHARE = 0.01  # of the plan's communication; advice that saves less is left out
 
 
 def plan_data_parallel(problem: Problem) -> Choices:

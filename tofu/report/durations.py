@@ -1,4 +1,4 @@
-"""Simulated step times of a partition on the machines that come with Tofu."""
+"""Simulated step times of a partition on the machines that come with Tofu, for the HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers of a partition: the split of each, and the bytes that it transfers."""
+"""Layers of a partition, for tables: how each layer is split, and the bytes that it transfers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tofu.search.cost import evaluate
 class LayerTransfer(NamedTuple):
     """Bytes of a tensor that workers read from each other in one phase of a training step.
 
-    `is_result` is True if parts of a layer's result are stored or reduced, False if a layer reads the tensor.
+    If `is_result` is True, the tensor is a result of the layer, whose parts are gathered or reduced. Otherwise the layer
+    reads the tensor.
     """
 
     phase: Phase
@@ -27,7 +28,7 @@ class LayerTransfer(NamedTuple):
 
 
 class LaidTensor(NamedTuple):
-    """Tensor with its shape, and the dimension that each round splits; None for a round in which it is replicated."""
+    """Tensor with its shape, and the dimension that each round splits, or None if the round replicates it."""
 
     name: str
     shape: tuple[int, ...]
@@ -41,20 +42,20 @@ class LayerRow:
     Attributes
     ----------
     name
-        The name of the operator, or the part of the model and the line: `block_0 train.py:60`.
+        The name of the operator, or the part of the model with the line of the program: `block_0 train.py:60`.
     operator, gradient
-        The operators that represent the layer: the forward operator that computes most, and the backward operator that
-        computes most, or the first one. `gradient` is `operator` in a layer without backward operators.
+        The forward operator and the backward operator that represent the layer, because they compute most. In a layer
+        without backward operators, both are the same.
     line
         The line of the program, or "".
     result
-        The first output of that operator.
+        The first output of `operator`.
     forward, backward
-        The axis that each round splits, of these operators.
+        The axis of `operator` and of `gradient` that each round splits.
     parameters
-        Parameters that the layer is the first to read.
+        The parameters that no earlier layer reads.
     transfers
-        Reads from other workers in a training step, by its operators and the updates of its parameters.
+        Bytes that the layer's operators, and the updates of its parameters, read from other workers.
     """
 
     name: str
@@ -74,28 +75,27 @@ class LayerRow:
 
 
 def list_layers(partition: Partition) -> list[LayerRow]:
-    """Return the layers of a partition in the model's order. Their `moved_bytes` sum to the plan's communication_bytes.
+    """Return the layers of a partition in the model's order. The sum of their `moved_bytes` is the plan's communication.
 
-    Operators that the model lacks (sums of several gradients, zeros that no kernel writes) are listed only if they move
-    bytes.
+    Operators that are not in the user's model, such as sums of several gradients, are only listed if they move bytes.
     """
     graph, plan = partition.graph, partition.plan
     parts = find_layers(graph)
-    members: dict[int, list[Operator]] = {}
+    operators_by_part: dict[int, list[Operator]] = {}
     for position, operator in enumerate(graph.operators):
-        members.setdefault(parts[position], []).append(operator)
+        operators_by_part.setdefault(parts[position], []).append(operator)
 
-    def lay(tensor: int) -> LaidTensor:
+    def describe_tensor(tensor: int) -> LaidTensor:
         name = graph.tensors[tensor].name
         return LaidTensor(name, graph.tensors[tensor].shape, plan.tensors[name])
 
     count_points = partition.searched.problem.count_points
     parameters, transfers = _first_readers(partition), _find_transfers(partition, parts)
-    read: dict[int, list[int]] = {}
+    parameters_by_part: dict[int, list[int]] = {}
     for position, tensors in parameters.items():
-        read.setdefault(parts[position], []).extend(tensors)
+        parameters_by_part.setdefault(parts[position], []).extend(tensors)
     names, layers = name_layers(graph), []
-    for part, operators in members.items():
+    for part, operators in operators_by_part.items():
         if part not in transfers and (
             graph.operators[part].phase is not Phase.FORWARD or graph.operators[part].is_added
         ):
@@ -111,10 +111,10 @@ def list_layers(partition: Partition) -> list[LayerRow]:
                 main.name,
                 gradient.name,
                 main.line,
-                lay(main.outputs[0]),
+                describe_tensor(main.outputs[0]),
                 plan.operators[main.name],
                 None if gradient is main else plan.operators[gradient.name],
-                tuple(map(lay, read.get(part, ()))),
+                tuple(map(describe_tensor, parameters_by_part.get(part, ()))),
                 transfers.get(part, ()),
             )
         )
@@ -122,14 +122,14 @@ def list_layers(partition: Partition) -> list[LayerRow]:
 
 
 def find_operator(partition: Partition, name: str) -> str:
-    """Return the operator of a name, or the operator that represents the layer of this name."""
+    """Return `name` if it is an operator's, or else the operator that represents the layer with this name."""
     if name in partition.graph.operator_index:
         return name
     return next(layer.operator for layer in list_layers(partition) if layer.name == name)
 
 
 def _find_transfers(partition: Partition, parts: Sequence[int]) -> dict[int, tuple[LayerTransfer, ...]]:
-    """Return the transfers of each layer, by its first operator, in order of phase and size."""
+    """Return the transfers of each layer in order of phase and size. Keys are the layers' first operators."""
     owners, tensors = _find_owners(partition), partition.problem.graph.tensors
     moved: dict[int, Counter[tuple[Phase, str, bool]]] = {}
     for group, tensor, phase, count, is_output in evaluate(partition.choices).items:
@@ -143,20 +143,20 @@ def _find_transfers(partition: Partition, parts: Sequence[int]) -> dict[int, tup
 
 
 def _first_readers(partition: Partition) -> dict[int, list[int]]:
-    """Return operators -> the parameters that each is the first to read."""
+    """Map each operator to the parameters that no earlier operator reads."""
     graph = partition.graph
-    seen: set[int] = set()
+    parameters_seen: set[int] = set()
     readers: dict[int, list[int]] = {}
     for position, operator in enumerate(graph.operators):
         for tensor in operator.inputs:
-            if graph.tensors[tensor].kind is TensorKind.PARAMETER and tensor not in seen:
-                seen.add(tensor)
+            if graph.tensors[tensor].kind is TensorKind.PARAMETER and tensor not in parameters_seen:
+                parameters_seen.add(tensor)
                 readers.setdefault(position, []).append(tensor)
     return readers
 
 
 def _find_owners(partition: Partition) -> dict[int, int]:
-    """Return cost groups of the emitted graph -> the model's operator that each is counted with."""
+    """Map each group of the native cost to the operator of the model that its bytes are counted with."""
     graph, emitted = partition.graph, partition.problem.graph
     owners = {}
     for position, named in enumerate(emitted.named_parts):
@@ -167,14 +167,14 @@ def _find_owners(partition: Partition) -> dict[int, int]:
             owners[len(emitted.operators) + tensor] = owner
     for variable, tensor in graph.updates:
         group = len(emitted.operators) + emitted.tensor_index[graph.tensors[variable].name]
-        if group not in owners:  # a state of the step: count it where it is read or written
+        if group not in owners:  # a state of the step: count it for an operator that reads or writes it
             users = (n for n, o in enumerate(graph.operators) if variable in o.inputs or tensor in o.outputs)
             owners[group] = next(users, 0)
     return owners
 
 
 def explain_axes(partition: Partition, layers: Sequence[LayerRow]) -> str:
-    """Return the meaning of the axes that layers are split along, in their results: `b: dimension 0; co, h: dimension 1`."""
+    """Explain the axes that layers are split along: `b: dimension 0; co, h: dimension 1` of the layers' results."""
     problem, meanings = partition.problem, dict[str, dict[str, None]]()
     for layer in layers:
         known: set[str] = (

@@ -1,4 +1,4 @@
-"""Memory of a training step as a table: parts as rows, devices as columns; and whether it fits into a device."""
+"""The memory table of a training step, with a column for each device. Each engine fills in the rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Device(Protocol):
-    """Memory of one device for a step, as each engine counts it."""
+    """Memory that one device needs for a step."""
 
     @property
     def name(self) -> str:
@@ -26,23 +26,23 @@ class Device(Protocol):
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """The bytes of each part, by its title. Rows of zeros are not shown."""
+        """Maps the title of each row to its bytes. Rows of zeros are not shown."""
 
     @property
     def total(self) -> tuple[str, int]:
-        """The title and the bytes of the sum of the parts."""
+        """The title and the bytes of the row with the sum."""
 
     @property
     def facts(self) -> Mapping[str, int | str]:
-        """Further rows, bytes or text, by title."""
+        """Maps the titles of rows below the sum to bytes or text."""
 
     @property
     def needed_bytes(self) -> int:
-        """The bytes that the device must have."""
+        """The bytes of memory that the device must have."""
 
 
 class MemoryComparison(ABC):
-    """Memory of one device that runs the whole step, and of the workers."""
+    """Memory of the workers, compared with one device that runs the whole step."""
 
     @property
     @abstractmethod
@@ -57,24 +57,24 @@ class MemoryComparison(ABC):
     @property
     @abstractmethod
     def legend(self) -> Mapping[str, str]:
-        """Explanation of each row, by its title, for rows that are shown; of the whole table by ""."""
+        """Maps titles of rows to explanations, which are printed if the row is. "" is for the whole table."""
 
     @property
     @abstractmethod
     def columns(self) -> Sequence[tuple[str, Device]]:
-        """The devices of the table, each with its title. The first runs the whole step."""
+        """The titles and devices of the columns. The first column is the device that runs the whole step."""
 
     @property
     @abstractmethod
     def largest(self) -> Device:
-        """The worker that needs most, or the one device."""
+        """The worker that needs most memory; without workers, the one device."""
 
     def fits(self, device_bytes: float | str) -> bool:
-        """Return True if every worker fits into that many bytes, or a size like "12GB". Raises PlanError for anything else."""
+        """Return True if every worker fits into `device_bytes`, a number or a size like "12GB"."""
         return self.largest.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def describe_fit(self, device_bytes: int) -> str:
-        """Return sentences on whether one device and the workers fit into that many bytes each."""
+        """Return sentences about whether one device, and the worker that needs most, fit into `device_bytes`."""
         devices = {device.name: device for device in (self.columns[0][1], self.largest)}
         return "\n".join(
             f"{name} needs {format_bytes(device.needed_bytes)}: it "
@@ -87,7 +87,7 @@ class MemoryComparison(ABC):
 
 
 def make_table(report: MemoryComparison) -> tuple[Table, str]:
-    """Return the table, with parts as rows and devices as columns, and the legend of its rows."""
+    """Return the table and its legend."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column(report.heading)
     for title, _ in report.columns:
@@ -131,7 +131,7 @@ def name_workers(numbers: Sequence[int]) -> str:
 
 
 def group_workers(values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return the distinct values of workers, each with a title of its workers."""
+    """Return each distinct value, with a title that lists the workers that have it."""
     found: dict[T, list[int]] = {}
     for number, value in enumerate(values):
         found.setdefault(value, []).append(number)

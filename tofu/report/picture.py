@@ -1,4 +1,4 @@
-"""Figures of byte counts. matplotlib is imported on first use."""
+"""Pictures by matplotlib, which is imported on first use."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def new_figure(path: str | Path, width: float, height: float) -> Any:
-    """Return an empty matplotlib Figure for a picture in `path`, of this size in inches.
+    """Return an empty matplotlib Figure for a picture in `path`. `width` and `height` are in inches.
 
-    Raises TofuError without matplotlib, or for an unknown file ending.
+    Raises TofuError if matplotlib is missing, or if the ending of `path` is unknown.
     """
     try:
         from matplotlib.figure import Figure
@@ -29,12 +29,12 @@ def new_figure(path: str | Path, width: float, height: float) -> Any:
 
 
 def check_picture(path: str | Path) -> None:
-    """Raise the TofuError that drawing to `path` would raise, before any computation."""
+    """Raise TofuError if a picture cannot be drawn to `path`. Commands call this before a long computation."""
     new_figure(path, 1, 1)
 
 
 def choose_unit(counts: Iterable[float]) -> tuple[str, int]:
-    """Return the unit, and its bytes, in which the largest of some byte counts is shown: for the scale of an axis.
+    """Return a unit for the scale of an axis of byte counts, and the bytes of the unit.
 
     >>> choose_unit([3, 5000])
     ('KiB', 1024)

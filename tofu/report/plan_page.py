@@ -1,4 +1,4 @@
-"""Page of a partition for a browser: the split of each tensor, the transfers of each layer, and the cost of other splits.
+"""The HTML page of a plan: the split of each tensor, the transfers of each layer, and the cost of other splits.
 
 The page is one file without external resources.
 """
@@ -33,7 +33,7 @@ WIDTH, HEIGHT, GAP = 64.0, 32.0, 1.5
 MOVES = {False: "is read", True: "is gathered or reduced"}
 
 Track = Callable[[Sequence[Any], str], Iterable[Any]]
-"""Returns the items of a sequence, and shows the progress over them under a title."""
+"""Iterates over a sequence, and shows the progress under a title."""
 
 
 def untracked(items: Sequence[Any], _: str) -> Iterable[Any]:
@@ -42,7 +42,7 @@ def untracked(items: Sequence[Any], _: str) -> Iterable[Any]:
 
 
 def render_page(partition: Partition, title: str, track: Track = untracked) -> str:
-    """Return the page as HTML, with alternatives for the `EXPLAINED_LAYERS` that move most. Each axis takes a short search."""
+    """Return the page as HTML. It shows other splits of the layers that move most, each found by a short search."""
     environment = Environment(
         loader=PackageLoader("tofu", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -126,7 +126,7 @@ def _list_facts(partition: Partition) -> list[tuple[str, str]]:
 
 
 def _compare(partition: Partition) -> list[dict[str, Any]]:
-    """Return rows for this plan and plans that are found quickly: the paper's recursion and data parallelism, if they apply."""
+    """Return rows for this plan, the paper's recursion and data parallelism, without plans that do not apply to the model."""
     moved = partition.plan.communication_bytes
     rows = [("this plan", moved, "")]
     for name, find, remark in COMPARED:
@@ -150,7 +150,6 @@ COMPARED = (
 
 
 def _describe_memory(partition: Partition) -> list[dict[str, Any]]:
-    """Return rows for one device, and for each group of workers with equal memory."""
     single, workers = partition.measure_whole(), partition.plan.worker_bytes
     rows = [("one device", single, "")]
     for name, count in group_workers(workers):
@@ -167,7 +166,7 @@ def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
 
 
 def _describe_layer(layer: LayerRow, most: int, drawings: _Drawings) -> dict[str, Any]:
-    """Return a layer as text; `most` bytes fill a bar."""
+    """Return the texts of a layer. A bar of full length is `most` bytes."""
     largest = max(layer.parameters, key=lambda parameter: prod(parameter.shape), default=None)
     by_phase = {phase: sum(t.num_bytes for t in layer.transfers if t.phase is phase) for phase in Phase}
     return {
@@ -205,7 +204,7 @@ def _describe_tensor(tensor: LaidTensor, drawings: _Drawings) -> dict[str, str]:
 
 
 class _Drawings:
-    """Pictures of split tensors, one for each way to split: dimension 0 from top to bottom, all others from left to right."""
+    """Pictures of split tensors, one for each way to split. Dimension 0 runs downwards, all others from left to right."""
 
     def __init__(self, factors: Sequence[int]) -> None:
         self.factors = factors
@@ -213,7 +212,7 @@ class _Drawings:
         self._names: dict[DimensionChoice, str] = {}
 
     def draw(self, steps: DimensionChoice) -> str:
-        """Return the name of the picture of a tensor with these splits; "" if there are too many workers to distinguish."""
+        """Return the name of the picture of a split tensor; "" if the workers are too many to distinguish."""
         if prod(self.factors) > MOST_COLOURS:
             return ""
         if steps not in self._names:
@@ -222,7 +221,6 @@ class _Drawings:
         return self._names[steps]
 
     def _draw_cells(self, steps: DimensionChoice) -> list[dict[str, Any]]:
-        """Return rectangles: the shards of the tensor, each striped by the workers that hold it."""
         down = prod(factor for factor, dimension in zip(self.factors, steps, strict=True) if dimension == 0)
         across = prod(
             factor for factor, dimension in zip(self.factors, steps, strict=True) if dimension not in (0, None)
@@ -244,7 +242,7 @@ class _Drawings:
         ]
 
     def _find_part(self, digits: Sequence[int], steps: DimensionChoice) -> tuple[int, int]:
-        """Return row and column of a worker's shard. Earlier rounds cut into larger parts."""
+        """Return the row and the column of a worker's shard. Earlier rounds split into larger parts."""
         part, dimensions = [0, 0], sorted({dimension for dimension in steps if dimension is not None})
         for dimension in dimensions:
             side = 0 if dimension == 0 else 1

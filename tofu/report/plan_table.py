@@ -1,7 +1,7 @@
-"""Tables of a partition: the split of each layer, the bytes that it moves, and the memory of every worker.
+"""Tables that `python -m tofu plan` prints: the split of each layer, the bytes it moves, and the memory of each worker.
 
-`str(plan)` lists everything. These tables show the model's own layers, each with its backward operators and its
-parameters.
+`str(plan)` lists every operator and tensor. These tables have one row for each layer of the model, which includes the
+layer's backward operators and parameters.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tofu.report.layers import LayerRow, explain_axes, find_operator, list_layer
 from tofu.report.memory import group_workers
 
 REPLICATED, NO_PLAN = "-", "no plan"
-COLUMNS, BACKWARD = 7, 3  # number of columns, and position of the one with backward operators
+COLUMNS, BACKWARD = 7, 3  # number of columns, and position of the column "backward"
 LEGEND = (
-    "Each round splits over one factor of the number of workers: operators along the axis listed, parameters along the dimension listed. "
-    '"-": replicated. Moved: by all workers together, in forward, backward and update.'
+    "A round splits over one factor of the number of workers. It splits operators along the axis listed, and parameters along the "
+    'dimension listed; "-" is replicated. "moved" counts the bytes between all workers, in forward, backward and update.'
 )
-CAPTION = "All other choices are the best for this split. These plans ignore hints and the memory limit."
+CAPTION = "Each plan splits all other layers as is best for this split. These plans ignore hints and the memory limit."
 
 
 def choose_rows(layers: list[LayerRow], most: int | None) -> tuple[list[LayerRow], list[LayerRow]]:
-    """Return the layers to show at the top and at the end of a table, at most `most` together.
+    """Choose at most `most` layers for a table. Return the layers at its top and the layers at its end.
 
-    Layers that neither move bytes nor have parameters are dropped first, then the middle.
+    Layers that neither move bytes nor have parameters are dropped first, then layers in the middle.
     """
     if most is None or len(layers) <= most:
         return layers, []
@@ -45,16 +45,17 @@ def choose_rows(layers: list[LayerRow], most: int | None) -> tuple[list[LayerRow
 def layer_table(
     head: Sequence[LayerRow], tail: Sequence[LayerRow], left_out: int, factors: Sequence[int], has_lines: bool = False
 ) -> Table:
-    """Return a table with a row for each layer, without empty columns. `left_out` layers between head and tail are counted.
+    """Return a table with a row for each layer, without empty columns.
 
-    With `has_lines`, the last column is the line of the program.
+    Between head and tail, a row has the number of layers that were `left_out`. With `has_lines`, the last column is the
+    line of the program.
     """
     rounds = " x ".join(map(str, factors))
     rows = [_cells(layer, has_lines) for layer in (*head, *tail)]
     is_shown = [n == 0 or any(row[n] for row in rows) for n in range(COLUMNS)]
     forward = "forward" if is_shown[BACKWARD] else "split"
     columns: list[dict[str, Any]] = [
-        {"header": "layer", "overflow": "fold"},  # shrinks first, with the parameters
+        {"header": "layer", "overflow": "fold"},  # on a narrow terminal, this column and the parameters shrink first
         {"header": "result", "style": "dim", "no_wrap": True},
         {"header": f"{forward}\n{rounds}", "no_wrap": True},
         {"header": "backward", "no_wrap": True},
@@ -95,17 +96,17 @@ def _describe_parameters(layer: LayerRow) -> str:
 
 
 def format_shape(shape: Sequence[int]) -> str:
-    """64 x 3 x 7 x 7."""
+    """Return a shape as text: 64 x 3 x 7 x 7."""
     return " x ".join(map(str, shape))
 
 
 def format_steps(steps: Sequence[object]) -> str:
-    """Return the choice of each round, "-" if replicated: b, -, co."""
+    """Return the splits of all rounds as text, with "-" for replicated rounds: b, -, co."""
     return ", ".join(REPLICATED if step is None else str(step) for step in steps)
 
 
 def alternatives_table(partition: Partition, layer: str) -> Table:
-    """Return a table of plans that split one layer otherwise, each found by a short search."""
+    """Return a table of the best plans that split `layer` along each of its axes. Each plan takes a short search."""
     check_layer(layer, partition.graph)
     layer = find_operator(partition, layer)
     alternatives, plan = find_alternatives(partition, layer), partition.plan
@@ -150,7 +151,7 @@ def format_change(change: float) -> str:
 
 
 def print_memory(console: Console, partition: Partition) -> None:
-    """Print the planned memory of the workers and of one device for the same model, and what it leaves out."""
+    """Print the planned memory of each worker, compared with one device that runs the whole model."""
     single, backend = partition.measure_whole(), partition.task.engine.backend
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column(f"{backend.measured} of")
@@ -165,7 +166,7 @@ def print_memory(console: Console, partition: Partition) -> None:
 
 
 def describe_unmeasured(backend: Backend) -> str:
-    """Return a sentence on the memory that a plan does not count, or ""."""
+    """Return a sentence about memory that plans of this backend do not count; "" if they count everything."""
     if not backend.unmeasured:
         return ""
     return f"Not counted: {backend.unmeasured}; `python -m tofu memory` adds them."

@@ -15,7 +15,7 @@ ROWS = {"kernels": ("#2e7d8c", 0.0), "updates": ("#e9a23b", 0.0), "fetches": ("#
 
 
 def plot_timeline(found: Simulation, path: str | Path) -> None:
-    """Write the picture in the format of the ending of `path`. Raises TofuError without matplotlib, or for an unknown ending."""
+    """Draw a picture. The ending of `path` is its format. Raises TofuError if matplotlib is missing or the ending unknown."""
     figure = new_figure(path, 11, 1.2 + 0.5 * found.workers)
     axes = figure.add_subplot()
     updates = is_update(found.tasks.work)

@@ -1,4 +1,4 @@
-"""Predicted time of a training step: discrete-event simulation of the workers' program on a machine that need not exist."""
+"""Predict the time of a training step, by a discrete-event simulation of all workers on a machine described by a file."""
 
 from tofu.simulation.machine import Machine, list_machines, read_machine
 from tofu.simulation.simulate import simulate

@@ -1,4 +1,4 @@
-"""Advice on the number of devices and the plan for a model: every way to train, simulated, the fastest that fits first."""
+"""Recommend a number of devices and a plan for a model: simulate several ways to train it, and sort them by speed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tofu.simulation.simulate import DEFAULT_STATES, check_devices, simulate, si
 from tofu.simulation.timeline import Simulation
 from tofu.validation import read_integer, read_list
 
-UNCERTAINTY = 1.3  # factor between a machine's numbers, for the range of a predicted time
+UNCERTAINTY = 1.3  # factor by which the numbers of a machine are changed, for the range of a predicted time
 LEAST_GAIN = 1.05  # smallest gain in throughput that is worth more devices
 ONE_DEVICE, DEFAULT, WITHIN_MEMORY, DATA_PARALLEL, FREE = (
     "one device",
@@ -33,17 +33,17 @@ BASELINE = "data-parallel"
 
 @dataclass(frozen=True)
 class TrainingOption:
-    """Number of workers and kind of plan to train with.
+    """One way to train: a number of workers and a kind of plan.
 
     Attributes
     ----------
     low, high
-        Range of the step time in seconds: the machine computes faster than described and moves data slower, or the
-        other way.
+        Range of the step time in seconds, if the machine computes faster than described and moves data slower, or the
+        reverse.
     plan
         The plan for `tofu.partition(plan=...)`; None for one device.
     refusal
-        The reason why there is no such plan. Nothing was simulated then.
+        The error if no such plan exists. `simulation` is None then.
     """
 
     workers: int
@@ -56,25 +56,25 @@ class TrainingOption:
 
     @property
     def fits(self) -> bool:
-        """True if it can run."""
+        """True if the plan exists and fits into the memory of the devices."""
         return self.simulation is not None and self.simulation.fits
 
     @property
     def throughput(self) -> float:
-        """Samples per second; 0 if it cannot run."""
+        """Samples per second; 0 if it does not fit."""
         return self.simulation.throughput if self.simulation is not None and self.fits else 0.0
 
 
 @dataclass(frozen=True)
 class Advice:
-    """All options, those that fit first, by throughput."""
+    """All ways to train that were tried. Those that fit come first, the fastest first."""
 
     machine: Machine
     options: tuple[TrainingOption, ...]
 
     @property
     def best(self) -> TrainingOption | None:
-        """The fastest option that fits, or one with fewer workers that is nearly as fast; None if nothing fits."""
+        """The fastest option that fits, or an option with fewer workers that is nearly as fast; None if nothing fits."""
         fitting = [option for option in self.options if option.fits]
         if not fitting:
             return None
@@ -92,30 +92,31 @@ class Advice:
         return "\n".join([*align(rows), "", *self._explain(), "", self.verdict])
 
     def _explain(self) -> Iterator[str]:
-        """Yield the reasons of options that were refused, and what the table means."""
+        """Yield the reasons why plans do not exist, and explanations of the table."""
         for option in self.options:
             if option.refusal is not None:
                 yield f"{option.workers} workers, {option.name}, does not apply: {on_one_line(option.refusal)}"
         yield (
-            f"Range: if the machine computes {UNCERTAINTY - 1:.0%} faster and moves data {UNCERTAINTY - 1:.0%} slower, and the reverse."
+            f"Range: the time if the machine computes {UNCERTAINTY - 1:.0%} faster and moves data {UNCERTAINTY - 1:.0%} slower, "
+            "or the reverse."
         )
         if any(option.name == WITHIN_MEMORY and option.plan is not None for option in self.options):
-            yield f"{WITHIN_MEMORY.capitalize()}: tensors replicated, where that moves less, as far as memory allows (memory_limit=)."
+            yield f"{WITHIN_MEMORY.capitalize()}: tensors are replicated if that moves less, as far as memory allows (memory_limit=)."
 
     def _describe(self, option: TrainingOption) -> tuple[str, ...]:
-        made = option.simulation
-        if made is None:
+        simulation = option.simulation
+        if simulation is None:
             return str(option.workers), option.name, "-", "", "", "", "", "does not apply: see below"
-        needed = f"{format_bytes(max(made.worker_bytes))} of {format_bytes(made.machine.usable_bytes)}"
+        needed = f"{format_bytes(max(simulation.worker_bytes))} of {format_bytes(simulation.machine.usable_bytes)}"
         return (
             str(option.workers),
             option.name,
-            format_seconds(made.seconds),
+            format_seconds(simulation.seconds),
             f"{format_seconds(option.low)} to {format_seconds(option.high)}",
-            format_rate(made.throughput),
-            format_bytes(made.program.remote_bytes),
+            format_rate(simulation.throughput),
+            format_bytes(simulation.program.remote_bytes),
             needed,
-            "" if made.fits else "does not fit",
+            "" if simulation.fits else "does not fit",
         )
 
     @property
@@ -152,13 +153,14 @@ def advise(
     report: Callable[[str], None] = lambda stage: None,
     make: Callable[[Task], Partition] = lambda task: make_partition(task, Observer()),
 ) -> Advice:
-    """Simulate a training step on one device and on these numbers of workers, by default the powers of 2 that the machine has.
+    """Simulate a training step on one device and on several numbers of workers.
 
-    For each number there are the task's own plan, the plan that replicates as much as memory allows, and data
-    parallelism. `report` is called with each option's name before `make` plans it.
+    `workers` lists the numbers; the default is 2, 4, 8, ... up to the devices of the machine. For each number, three
+    plans are simulated: the plan by the task's settings, the plan that replicates as much as memory allows, and data
+    parallelism. Before `make` plans an option, `report` is called with its name.
 
-    Raises TofuError for more workers than devices. Raises the error that refused all plans if the user has to correct
-    something, such as a hint that matches nothing. A model that cannot be split stays on one device.
+    Raises TofuError for more workers than devices. If no plan exists because the user has to correct something, such as
+    a hint that matches nothing, raises that error. A model that cannot be split stays on one device.
     """
     powers = (1 << power for power in range(1, machine.devices.bit_length()))
     counts = read_counts(workers) or [count for count in powers if count <= machine.devices]
@@ -173,7 +175,7 @@ def advise(
 
 
 def read_counts(workers: Any) -> tuple[int, ...]:
-    """Return numbers of workers to try, without repetitions. Raises TofuError for anything but a list of such numbers."""
+    """Return numbers of workers to try, without repetitions. Raises TofuError if `workers` is not a list of numbers from 2 on."""
     if isinstance(workers, Iterable) and not isinstance(workers, str):
         workers = [int(count) if isinstance(count, np.integer) else count for count in workers]
     try:
@@ -186,11 +188,11 @@ def read_counts(workers: Any) -> tuple[int, ...]:
 
 
 def _check_planned(options: Sequence[TrainingOption]) -> None:
-    """Raise the error that refused the requested plans if all were refused. Data parallelism was not requested."""
-    asked = [option for option in options if option.name not in (ONE_DEVICE, DATA_PARALLEL)]
-    refusals = [option.refusal for option in asked if option.refusal is not None]
+    """Raise the first error that the user has to correct, if no plan exists except perhaps data parallelism."""
+    requested = [option for option in options if option.name not in (ONE_DEVICE, DATA_PARALLEL)]
+    refusals = [option.refusal for option in requested if option.refusal is not None]
     wrong = [refusal for refusal in refusals if not isinstance(refusal, InfeasibleError)]
-    if wrong and not any(option.plan for option in asked):
+    if wrong and not any(option.plan for option in requested):
         raise wrong[0]
 
 
@@ -204,8 +206,8 @@ def _list_options(
 ) -> Iterator[TrainingOption]:
     if workers == 1:
         report("one device")
-        found = simulate_one_device(task, machine, states)
-        yield TrainingOption(1, ONE_DEVICE, found, *_find_range(found, machine, states))
+        simulation = simulate_one_device(task, machine, states)
+        yield TrainingOption(1, ONE_DEVICE, simulation, *_find_range(simulation, machine, states))
         return
     for name, settings in _list_settings(replace(task.settings.over(workers), cache=False), machine).items():
         report(f"{workers} workers, {name}")
@@ -213,9 +215,9 @@ def _list_options(
 
 
 def _list_settings(base: Settings, machine: Machine) -> dict[str, Settings]:
-    """Return the settings to plan for a number of workers, by name.
+    """Return the settings of each plan to simulate, by name.
 
-    Baselines have no choice under a memory limit. Data parallelism ignores the user's hints and replicas.
+    Only searches can plan within the memory of the machine. Data parallelism ignores `hints` and `replicate`.
     """
     name = FREE if base.replicate == "free" else DEFAULT if base.algorithm == DEFAULT_ALGORITHM else base.algorithm
     within = {WITHIN_MEMORY: replace(base, memory_limit=machine.usable_bytes)} if base.algorithm in SEARCHES else {}
@@ -227,16 +229,16 @@ def _simulate_option(name: str, task: Task, machine: Machine, make: Callable[[Ta
     workers = task.settings.workers
     try:
         partition = make(task)
-        found = simulate_partition(partition, machine, task.states)
+        simulation = simulate_partition(partition, machine, task.states)
     except TofuError as error:
         return TrainingOption(workers, name, refusal=error)
-    return TrainingOption(workers, name, found, *_find_range(found, machine, task.states), partition.plan)
+    return TrainingOption(workers, name, simulation, *_find_range(simulation, machine, task.states), partition.plan)
 
 
-def _find_range(found: Simulation, machine: Machine, states: int) -> tuple[float, float]:
+def _find_range(simulation: Simulation, machine: Machine, states: int) -> tuple[float, float]:
     faster, slower = UNCERTAINTY, 1 / UNCERTAINTY
-    seconds = [found.seconds]
+    seconds = [simulation.seconds]
     for compute, move in ((faster, slower), (slower, faster)):
         changed = machine.scale("arithmetic", compute).scale("memory", compute).scale("links", move)
-        seconds.append(simulate(found.program, changed, states=states).seconds)
+        seconds.append(simulate(simulation.program, changed, states=states).seconds)
     return min(seconds), max(seconds)

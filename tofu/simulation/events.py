@@ -1,8 +1,9 @@
-"""Discrete events: a task starts when its inputs are ready and its stream is free, first ready, first served.
+"""The discrete-event simulation: compute when each task starts and ends.
 
-A stream runs one task at a time. A task runs as fast as the most crowded of its resources allows: if the demand for a
-resource exceeds its capacity, all of its tasks slow down alike. The ends of tasks that share resources are recomputed
-whenever one of them starts or ends. All other ends are known at the start, and wait in a heap.
+A task starts when its inputs are ready and its stream is free. A stream runs one task at a time, first ready, first
+served. If the demand for a resource exceeds its capacity, all tasks that use it slow down by the same factor; the
+slowest resource of a task decides. So the ends of tasks that share resources are recomputed whenever such a task starts
+or ends. The end of any other task is known when it starts, and waits in a heap.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ NEVER = float("inf")
 
 
 def run_tasks(tasks: Tasks) -> tuple[Floats, Floats]:
-    """Return when each task starts and ends, in seconds from the first.
+    """Return the start and the end of each task, in seconds from the first start.
 
     Takes O((n + dependencies) log n) time, and O(streams) more for each task that shares resources.
     """
@@ -42,7 +43,7 @@ class _Events:
         self._queues: list[list[tuple[float, int]]] = [[] for _ in range(streams)]
         self._is_free = [True] * streams
         self._ends: list[tuple[float, int]] = []
-        self._crowd = _Crowd(tasks.capacity)
+        self._sharing_tasks = _SharingTasks(tasks.capacity)
         self.start = [0.0] * len(tasks)
         self.end = [0.0] * len(tasks)
 
@@ -51,12 +52,12 @@ class _Events:
         for task in [task for task, count in enumerate(self._waiting) if count == 0]:
             self._make_ready(task, 0.0)
         self._start_all(0.0, range(len(self._queues)))
-        while self._ends or self._crowd.running:
-            known, worked_out = (self._ends[0][0] if self._ends else NEVER), self._crowd.next_end
+        while self._ends or self._sharing_tasks.running:
+            known, worked_out = (self._ends[0][0] if self._ends else NEVER), self._sharing_tasks.next_end
             now = min(known, worked_out)
             freed = []
             if worked_out <= known:
-                freed += self._crowd.pop_ended(now)
+                freed += self._sharing_tasks.pop_ended(now)
             while self._ends and self._ends[0][0] <= now:
                 freed.append(heapq.heappop(self._ends)[1])
             touched = set()
@@ -93,10 +94,10 @@ class _Events:
                 if shares is None:
                     heapq.heappush(self._ends, (now + self._seconds[task], task))
                 else:
-                    self._crowd.add(task, self._seconds[task], shares, now)
+                    self._sharing_tasks.add(task, self._seconds[task], shares, now)
 
 
-class _Crowd:
+class _SharingTasks:
     """Running tasks that share resources: the remaining work and the pace of each."""
 
     def __init__(self, capacity: Sequence[float]) -> None:
@@ -110,7 +111,6 @@ class _Crowd:
         self._next = NEVER
 
     def add(self, task: int, seconds: float, shares: tuple[Share, ...], now: float) -> None:
-        """Start a task."""
         self._advance(now)
         self.running[task] = shares
         self._left[task] = seconds
@@ -120,7 +120,7 @@ class _Crowd:
 
     @property
     def next_end(self) -> float:
-        """The time at which the next task ends, if no other starts before."""
+        """The time at which the next task ends, if no task starts before."""
         if not self._is_current:
             slow = [max(1.0, asked / capacity) for asked, capacity in zip(self._asked, self._capacity, strict=True)]
             self._pace = {
@@ -132,7 +132,7 @@ class _Crowd:
         return self._next
 
     def pop_ended(self, now: float) -> list[int]:
-        """Return the tasks that have ended by then."""
+        """Remove and return the tasks that have ended at the time `now`."""
         self._advance(now)
         least = min(self._left[task] / self._pace[task] for task in self.running)
         ended = [task for task in self.running if self._left[task] / self._pace[task] <= least + 1e-12]

@@ -1,7 +1,7 @@
-"""Rates of measured kernels, fitted by least squares without negative rates.
+"""Fit the speed of kernels to measurements, by least squares without negative rates.
 
-Squared errors are weighted by 1 / seconds of the kernel. This is between absolute errors, which would only fit the
-longest kernels, and relative errors, which would only fit the many short ones.
+The squared error of a kernel is divided by its seconds. Without this, only the longest kernels would count; with
+relative errors, only the many short kernels would.
 """
 
 from __future__ import annotations
@@ -17,14 +17,22 @@ import numpy.typing as npt
 
 from tofu.simulation.kernels import KernelRates
 
-OUTLIER = 4.0
+OUTLIER = 4.0  # a sample that takes this many times longer or shorter than predicted
 Floats = npt.NDArray[np.float64]
 
 
 class Sample(NamedTuple):
-    """Measured kernel: its kind, contracted operations, other operations, bytes, and seconds.
+    """One measurement of a kernel.
 
-    For a fetch these are the bytes that it adds to others, and its runs of contiguous elements.
+    Attributes
+    ----------
+    kind
+        The kind of the kernel (`tofu.simulation.kernels.name_kind`).
+    contracted, other
+        Operations of sums of products, such as matrix products, and all other operations. For a fetch instead, the
+        bytes that it adds to other bytes, and the number of contiguous runs of elements that it copies.
+    size
+        Bytes that it reads and writes.
     """
 
     kind: str
@@ -35,7 +43,7 @@ class Sample(NamedTuple):
 
 
 def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRates]:
-    """Return the rates of each kind. `cache` is the size in bytes of the cache near a processor.
+    """Return the rates of each kind of kernel. `cache` is the size in bytes of the cache near a processor.
 
     >>> made = [Sample("add", 0, n, 12 * n, 1e-6 + 12e-9 * n) for n in (10, 1000, 5000)]
     >>> fit_kernels(made, 1 << 20)["add"].error < 1e-6
@@ -48,9 +56,9 @@ def fit_kernels(samples: Iterable[Sample], cache: int) -> Mapping[str, KernelRat
 
 
 def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
-    """Return the best rates for the samples of one kind, without outliers.
+    """Return the best rates for the samples of one kind of kernel, without outliers.
 
-    An outlier takes several times as long as predicted: usually another kernel, for odd sizes or numbers near zero.
+    Outliers usually are numbers near zero, or odd sizes that make the framework run another kernel.
     """
     features = np.array([[1, *sample[1:4], max(0, sample.size - cache)] for sample in samples], np.float64)
     seconds = np.array([max(sample.seconds, 1e-7) for sample in samples])
@@ -65,7 +73,7 @@ def fit(samples: Sequence[Sample], cache: int) -> KernelRates:
 
 
 def _solve(features: Floats, seconds: Floats) -> Floats:
-    """Return the least squares solution without negative numbers: the best one that sets some numbers to zero."""
+    """Return the least squares solution without negative numbers. All ways to set some numbers to zero are tried."""
     weights = np.sqrt(seconds)
     features, wanted = features / weights[:, None], seconds / weights
     scale = np.maximum(np.abs(features).max(axis=0), 1e-300)

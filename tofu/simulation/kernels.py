@@ -1,10 +1,13 @@
-"""Cost model of kernels: seconds from arithmetic, bytes and the number of calls.
+"""Predict the time of a kernel from its operations, its bytes and the time of a call.
 
-An unmeasured kernel takes the longer of its arithmetic and its memory traffic (the roofline), after its call. A
-contraction only uses all arithmetic units if it has enough tiles for them and enough depth to fill their pipelines:
+A kernel takes the time of its call, and then the time of its arithmetic or of its memory traffic, whichever is longer
+(the roofline). A contraction, such as a matrix product, only uses all arithmetic units if it has enough tiles for them,
+and enough depth (products per element of the result) to fill their pipelines:
     efficiency = tiles / (units * ceil(tiles / units)) * depth / (depth + half_depth)
-A tile is a number of elements of the result, with `LONGEST_DEPTH` products each: libraries divide long sums if a result
-has few elements. A measured kind of kernel takes what was fitted to it:
+A tile is a block of elements of the result, with `LONGEST_DEPTH` products each, because libraries divide longer sums if
+the result has few elements.
+
+If a machine's file has measurements of a kind of kernel, the time is fitted to them instead:
     seconds = call + a * contracted operations + b * other operations + c * bytes + d * bytes beyond the cache
 """
 
@@ -16,15 +19,15 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-LONGEST_DEPTH = 1024  # longest sum of one arithmetic unit while others would idle
-FETCH, UPDATE = "fetch", "update"  # kinds beside the names of operators
+LONGEST_DEPTH = 1024  # longest sum that one arithmetic unit computes while other units are idle
+FETCH, UPDATE = "fetch", "update"  # kinds of work beside operators
 
 THIN = " of one column"  # suffix of kinds, see `Computed.is_thin`
 WORD = re.compile(r"[a-z_]+")
 
 
 def name_kind(op: str, attributes: Mapping[str, Any]) -> str:
-    """Return the kind of a kernel: its operator, with attributes that are words ("tanh"), because these select functions.
+    """Return the kind of a kernel: the operator, and attributes that are words, because they select functions.
 
     >>> name_kind("Activation", {"act_type": "tanh", "num_args": "1"})
     'Activation(tanh)'
@@ -35,9 +38,9 @@ def name_kind(op: str, attributes: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class KernelRates:
-    """Fitted seconds of one kind of kernel, by call, contracted operation, other operation, byte, and byte beyond the cache.
+    """Fitted seconds of one kind of kernel, for each call, contracted operation, other operation, byte, and byte beyond the cache.
 
-    `error` is the median relative error of the fit on its own samples.
+    `error` is the median relative error of the fit on the samples that it was fitted to.
     """
 
     call: float
@@ -55,18 +58,19 @@ class Rates:
     Attributes
     ----------
     contracted, other
-        Operations per second of contractions and of other arithmetic, by result type. Missing types are like "float32".
+        Operations per second of contractions and of other arithmetic, by type of the result. Other types are as fast as
+        "float32".
     memory
-        Bytes per second of the device's own memory.
+        Bytes per second of the device's memory.
     call, call_of_several
-        Seconds between kernels on a busy device, and between kernels when several devices wait for each other.
+        Seconds from one kernel to the next, on one device and on several devices that wait for each other.
     units, tile, half_depth
-        Efficiency of contractions: arithmetic units, elements of a result per tile, and the depth at which they reach
-        half their speed. With 0 `units` it is not modelled.
+        The number of arithmetic units, the elements of a tile, and the depth at which contractions reach half their
+        speed. If `units` is 0, all contractions run at full speed.
     cache
-        Bytes of cache near a processor. More bytes take longer.
+        Bytes of the cache near a processor. Bytes beyond the cache take longer.
     measured
-        Fitted rates by kind of kernel (`name_kind`).
+        Fitted rates for kinds of kernels (`name_kind`).
     """
 
     contracted: Mapping[str, float]
@@ -81,7 +85,7 @@ class Rates:
     measured: Mapping[str, KernelRates] = field(default_factory=dict)
 
     def contract(self, operations: int, cells: int, depth: int, dtype: str) -> float:
-        """Return the seconds of a contraction's arithmetic, with `cells` elements of a result and `depth` products in each."""
+        """Return the seconds of a contraction's arithmetic. Each of `cells` elements of the result sums `depth` products."""
         peak = self.contracted.get(dtype, self.contracted["float32"])
         return operations / (peak * self._find_efficiency(cells, depth))
 
@@ -93,6 +97,6 @@ class Rates:
         if not self.units or not cells:
             return 1.0
         tiles = cells / self.tile * max(1.0, depth / LONGEST_DEPTH)
-        # Less than a tile keeps one unit partly busy.
+        # A result smaller than one tile keeps one unit partly busy.
         busy = max(tiles, min(1.0, cells / self.tile)) / (self.units * ceil(tiles / self.units))
         return busy * depth / (depth + self.half_depth)

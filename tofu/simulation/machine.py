@@ -1,8 +1,8 @@
-"""Machines as data: devices, their interconnect, and the sources of the numbers.
+"""Descriptions of machines: their devices, and the interconnect between them.
 
-A machine is a JSON file in `machines/`, or one that `python -m tofu calibrate` wrote. Devices are numbered from 0. The
-levels of the interconnect, from the top, divide them as the rounds of a plan divide workers, and worker w runs on
-device w.
+A machine is a JSON file in `machines/`, or a file that `python -m tofu calibrate` wrote. Worker w of a plan runs on
+device w, counted from 0. The top level of the interconnect divides the devices into parts, and each further level
+divides these parts, as the rounds of a plan divide workers.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ NO_LIMIT = 1 << 62
 
 @dataclass(frozen=True)
 class Link:
-    """Level of the interconnect, which divides the level above into `parts`.
+    """Level of the interconnect. It divides each part of the level above into `parts`.
 
     Attributes
     ----------
     bytes_per_second
-        Bandwidth at which one part reads across the level, and at which the others read from it at the same time.
+        Bandwidth at which a part reads from the other parts. They can read from it as fast at the same time.
     seconds
         Latency before the first byte of a fetch.
     shared
-        Bandwidth of all parts together, if it is lower.
+        Bandwidth of all parts together, if it is lower than the sum of their bandwidths.
     """
 
     parts: int
@@ -63,25 +63,23 @@ class Machine:
     devices
         The number of devices.
     memory_bytes, reserved_bytes
-        Memory of a device, and its share that the framework and its kernels use before a model does.
+        Memory of a device, and the bytes of it that the framework and its kernels need besides a model.
     rates
         The speed of a device.
     links
-        The levels of the interconnect, from the top; empty if devices read each other's memory as their own.
+        The levels of the interconnect, from the top. Empty if devices read each other's memory as fast as theirs.
     host
-        Bytes per second between all devices and the host's memory, together; 0 if devices are the host.
+        Bytes per second between the host's memory and all devices together; 0 if the devices are the host.
     fetches_overlap
         True if a device computes while it fetches.
     processors
-        The number of processors that run the devices, if there are fewer; a device uses one at a time. With 0 each has
-        its own.
+        For virtual devices, the number of processors that they share. With 0, each device has a processor.
     step
         Seconds of a step before its first kernel.
     slowdown, slowdown_of_several
-        Factor by which kernels are slower in a training step than measured alone: on one device, and beside other
-        devices.
+        Factors by which kernels in a training step are slower than measured alone, on one device and on several.
     sources
-        The sources of the numbers.
+        References for these numbers.
     """
 
     name: str
@@ -100,11 +98,11 @@ class Machine:
 
     @property
     def usable_bytes(self) -> int:
-        """Memory of a device for a model."""
+        """Bytes of a device that a model can use."""
         return self.memory_bytes - self.reserved_bytes
 
     def level_of(self, a: int, b: int) -> int:
-        """Return the level between two devices: the first at which they are in different parts."""
+        """Return the highest level at which two devices are in different parts. They communicate across it."""
         below = self.devices
         for level, link in enumerate(self.links):
             below //= link.parts
@@ -113,11 +111,11 @@ class Machine:
         return len(self.links) - 1
 
     def part_of(self, device: int, level: int) -> int:
-        """Return the part of a level that a device is in, counted over the whole machine."""
+        """Return the number of the part in which a device is, counting all parts of a level from 0."""
         return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
 
     def scale(self, name: str, factor: float) -> Machine:
-        """Return the machine with one rate scaled: "arithmetic", "memory", "call", "links", "latency" or "host"."""
+        """Return the machine with a number scaled. `name` is "arithmetic", "memory", "call", "links", "latency" or "host"."""
         rates = self.rates
         if name == "arithmetic":
             rates = replace(
@@ -183,7 +181,7 @@ def list_known() -> str:
     return f"Known machines are {', '.join(list_machines())}; `python -m tofu calibrate` measures this one."
 
 
-FIELDS = {"format", "name", "devices", "memory_bytes", "rates"} | {  # required, and optional
+FIELDS = {"format", "name", "devices", "memory_bytes", "rates"} | {  # required fields | optional fields
     *("reserved_bytes", "links", "host_bytes_per_second", "fetches_overlap", "processors"),
     *("slowdown", "slowdown_of_several", "step_microseconds", "sources"),
 }

@@ -1,8 +1,7 @@
-"""Order of tasks that the memory plan adds: a task that writes to a buffer waits for all readers of its previous content.
+"""Dependencies through reused buffers: a task that writes to a buffer waits until its previous content has been read.
 
-Backends pack results into buffers by lifetimes in the program's order (section 6). Here each entry takes the smallest
-free buffer of its worker that is large enough, or a new one. So a fetch cannot run as early as its sources allow,
-because its buffer is still in use.
+Backends reuse buffers in the order of the program (section 6), so a fetch may have to wait for its buffer although its
+sources are ready. Here each result takes the smallest free buffer of its worker that is large enough, or a new one.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
 
 
 def order_by_memory(program: Program) -> list[list[int]]:
-    """Return, for each node, the nodes whose inputs its buffer held before, in O(n log n) time."""
+    """Return, for each node, the nodes that must have read the previous content of its buffer. Takes O(n log n) time."""
     tables = program.tables
     size = program.entry_bytes
     count = len(tables.node_kind)
@@ -33,10 +32,10 @@ def order_by_memory(program: Program) -> list[list[int]]:
             written[node].append(entry)
     waits: list[list[int]] = [[] for _ in range(count)]
     free: dict[int, Free] = defaultdict(list)
-    left: list[list[int]] = []  # by buffer, the readers of its last content
+    left: list[list[int]] = []  # for each buffer, the readers of its latest content
     freed: list[list[tuple[int, int, int]]] = [
         [] for _ in range(count)
-    ]  # by node: worker, bytes and number of a buffer
+    ]  # for each node, the worker, bytes and number of each buffer that becomes free after it
     for node, worker in enumerate(tables.node_worker.tolist()):
         own = free[worker]
         for entry in written[node]:

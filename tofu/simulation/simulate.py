@@ -1,4 +1,4 @@
-"""Simulation of a partition, or of the same model on one device, on a machine."""
+"""Simulate a partition on a machine, or the same model on one device."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ def simulate(
     worker_bytes: tuple[int, ...] = (),
     with_fetches: bool = True,
 ) -> Simulation:
-    """Simulate a training step of a program on a machine, including the weight updates of an optimizer with `states` arrays per weight.
+    """Simulate a training step of a program on a machine.
 
-    Without fetches, communication takes no time, as in section 7.3 of the paper. Raises TofuError if the machine has
-    too few devices.
+    The step includes the weight updates of an optimizer that keeps `states` arrays for each weight. Without
+    `with_fetches`, communication takes no time, as in section 7.3 of the paper. Raises TofuError if the machine has too
+    few devices.
     """
     workers = program.workers
     check_devices(workers, machine)
@@ -66,25 +67,25 @@ def check_devices(workers: int, machine: Machine) -> None:
 
 
 def simulate_partition(partition: Partition, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
-    """Simulate a partition, with the memory of its workers, optimizer states included."""
+    """Simulate a partition, and compute the memory of its workers."""
     needed = measure_partition(partition, states)
     return simulate(partition.program, machine, states=states, worker_bytes=needed)
 
 
 def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tuple[int, ...]:
-    """Return the peak bytes of each worker, optimizer states included."""
+    """Return the peak bytes of each worker, including optimizer states."""
     held = count_state_bytes(partition.choices, states)
     peak = partition.task.engine.backend.predict_peak(partition.training) or partition.plan.worker_bytes
     return tuple(own + more for own, more in zip(peak, held, strict=True))
 
 
 def simulate_one_device(task: Task, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
-    """Simulate the model on one device of a machine, as its framework runs it."""
+    """Simulate the model on one device of a machine, without Tofu."""
     return simulate(emit_one_device(task), machine, states=states, worker_bytes=(measure_one_device(task, states),))
 
 
 def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
-    """Return the peak bytes of the model on one device, optimizer states included."""
+    """Return the peak bytes of the model on one device, including optimizer states."""
     graph = task.source.graph
     return task.engine.backend.predict_whole_peak(task.source) + states * sum(
         tensor.size_bytes for position, tensor in enumerate(graph.tensors) if position in graph.updated
@@ -92,7 +93,7 @@ def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
 
 
 def emit_one_device(task: Task) -> PlannedProgram:
-    """Return the program of a single worker with whole operators."""
+    """Return the program of one worker, which runs every operator whole."""
     problem = task.problem.arrange(Arrangement(()))
     graph = problem.graph
     operators, tensors = len(graph.operators) + len(graph.updates), len(graph.tensors)
@@ -101,6 +102,6 @@ def emit_one_device(task: Task) -> PlannedProgram:
 
 
 def count_samples(graph: Graph) -> int:
-    """Return the first dimension of the model's first input; 1 without one."""
+    """Return the first dimension of the model's first input; 1 if no input has a dimension."""
     inputs = [tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT]
     return next((shape[0] for shape in inputs if shape), 1)

@@ -1,4 +1,4 @@
-"""Tasks of a program on a machine: their seconds, dependencies, and shared resources."""
+"""Tasks of a program on a machine, with their duration, dependencies and shared resources. A task is a kernel or a fetch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tofu.simulation.machine import Machine
 from tofu.simulation.memory_order import order_by_memory
 from tofu.simulation.work import Column, Floats, Work, count_sources, find_work, list_updates
 
-Share = tuple[int, float]  # a resource, and the part of its capacity that a task alone would use
+Share = tuple[int, float]  # a resource, and the share of its capacity that a task would use if it ran alone
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,17 @@ class Tasks:
     Attributes
     ----------
     seconds
-        The duration of a task that shares nothing.
+        The duration of each task if it shares no resource.
     stream
-        The stream of a task, which runs one task at a time, first ready, first served.
+        The stream of each task. A stream is a queue of a device that runs one task at a time, first ready, first served.
     waits_for
-        The tasks before each task.
+        For each task, the tasks that must end before it starts.
     shares
-        The resources that a task shares, and its demand for each.
+        Maps a task to the resources that it shares, and its demand for each.
     capacity
         The capacity of each resource.
     is_fetch, worker
-        Properties of each task.
+        True for each task that is a fetch, and the worker of each task.
     work
         The work of the tasks.
     """
@@ -53,7 +53,7 @@ class Tasks:
 
 
 def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares_buffers: bool = True) -> Tasks:
-    """Return the tasks of a program on a machine. With `shares_buffers`, buffers are reused as backends do."""
+    """Return the tasks of a program on a machine. With `shares_buffers`, tasks also wait for buffers that are reused."""
     tables = program.tables
     work = find_work(program, states)
     updates = list_updates(program)
@@ -70,27 +70,27 @@ def make_tasks(program: PlannedProgram, machine: Machine, states: int, *, shares
     slowdown = machine.slowdown if program.workers == 1 else machine.slowdown_of_several
     seconds = work.take_seconds(machine.rates, program.workers) * np.where(is_fetch, 1.0, slowdown)
     stream = 2 * worker + (is_fetch if machine.fetches_overlap else 0)
-    crossing = _Crossing(machine)
+    shared_resources = _SharedResources(machine)
     if machine.links:
-        crossing.slow_down(program, seconds, work)
+        shared_resources.slow_down(program, seconds, work)
     if machine.processors:
-        crossing.share_processors(seconds, machine.processors)
+        shared_resources.share_processors(seconds, machine.processors)
     if UPDATE in machine.rates.measured:
-        crossing.issue_updates(seconds, work, machine.rates.measured[UPDATE].call)
+        shared_resources.issue_updates(seconds, work, machine.rates.measured[UPDATE].call)
     return Tasks(
         seconds,
         stream,
         tuple(map(tuple, waits)),
-        {task: tuple(shares) for task, shares in crossing.shares.items()},
-        tuple(crossing.capacity),
+        {task: tuple(shares) for task, shares in shared_resources.shares.items()},
+        tuple(shared_resources.capacity),
         is_fetch,
         worker,
         work,
     )
 
 
-class _Crossing:
-    """Resources that tasks share: links that fetches cross, and processors."""
+class _SharedResources:
+    """Resources that tasks share: links, processors, and the host that issues updates."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -99,19 +99,19 @@ class _Crossing:
         self.shares: dict[int, list[Share]] = defaultdict(list)
 
     def share_processors(self, seconds: Floats, processors: float) -> None:
-        """Let every task occupy one processor."""
+        """Make every task occupy one processor."""
         number = self._resource(("processors",), processors)
         for task in np.flatnonzero(seconds).tolist():
             self.shares[task].append((number, 1.0))
 
     def issue_updates(self, seconds: Floats, work: Work, call: float) -> None:
-        """Let the host call one update after the other."""
+        """Make the updates wait for the host, which calls one after the other."""
         number = self._resource(("host",))
         for task in np.flatnonzero(is_update(work)).tolist():
             self.shares[task].append((number, call / float(seconds[task])))
 
     def slow_down(self, program: PlannedProgram, seconds: Floats, work: Work) -> None:
-        """Let a fetch take as long as the slowest link that it crosses, after its latency."""
+        """Make each fetch take the latency and the time of the slowest link that it crosses."""
         sources, tables = count_sources(program), program.tables
         moved: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         reader = tables.node_worker[sources.node]

@@ -1,4 +1,4 @@
-"""Result of a simulation: when every task ran, and how the seconds of a step are spent."""
+"""Result of a simulation: the start and end of every task, and how the time of a step is spent."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Simulation:
 
     @property
     def fits(self) -> bool:
-        """True if each worker's memory is large enough."""
+        """True if the memory of a device is large enough for every worker."""
         return max(self.worker_bytes, default=0) <= self.machine.usable_bytes
 
     @cached_property
@@ -72,7 +72,7 @@ class Simulation:
 
     @property
     def compute_seconds(self) -> Floats:
-        """Seconds of kernels, by worker, updates included."""
+        """Seconds of kernels, by worker, including updates."""
         return self._sum_by_worker(~self.tasks.is_fetch)
 
     @property
@@ -102,7 +102,7 @@ class Simulation:
         return "\n".join(lines)
 
     def to_trace(self) -> str:
-        """Return the timeline as JSON for chrome://tracing and Perfetto: a process for each worker, with rows for kernels and fetches."""
+        """Return the timeline as JSON for chrome://tracing and Perfetto, with rows for the kernels and fetches of each worker."""
         events: list[dict[str, Any]] = [
             {"ph": "M", "name": "process_name", "pid": worker, "args": {"name": f"worker {worker}"}}
             for worker in range(self.workers)

@@ -1,4 +1,7 @@
-"""Work of each node of a program, as numbers: arithmetic from descriptions, bytes from the program's entries."""
+"""The work of each node of a program: operations, counted from descriptions, and bytes that it reads and writes.
+
+A node is one kernel or fetch on one worker.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ Column = npt.NDArray[np.int64]
 
 
 class Contraction(NamedTuple):
-    """Contraction of one copy: its operations, the elements of its result and the products in each."""
+    """Sum of products on one worker, such as a matrix product: operations, elements of the result, products per element."""
 
     operations: int
     cells: int
@@ -31,7 +34,10 @@ class Contraction(NamedTuple):
 
 @dataclass(frozen=True)
 class Computed:
-    """Arithmetic of one copy of an operator. `is_thin`: a product of which one factor is used once, such as a matrix and one column."""
+    """Arithmetic of an operator on one worker.
+
+    `is_thin` marks products that use each element of a factor only once, such as a matrix times one column.
+    """
 
     contractions: tuple[Contraction, ...] = ()
     other: int = 0
@@ -45,22 +51,22 @@ class Computed:
 
 @dataclass(frozen=True)
 class Work:
-    """Work of every node. Weight updates follow the program's nodes.
+    """Work of every node, as columns with one item for each node. Weight updates follow the nodes of the program.
 
     Attributes
     ----------
     kinds, kind
-        `kinds[kind[n]]` is the kind of node n's kernel, or "fetch" or "update".
+        `kinds[kind[n]]` is the kind of node n's kernel, "fetch" or "update".
     computed, arithmetic, dtype
-        `computed[arithmetic[n]]` is its arithmetic, and `dtype[n]` the type of its results.
+        `computed[arithmetic[n]]` is the arithmetic of node n, and `dtype[n]` the type of its results.
     size
-        Bytes that it reads and writes.
+        Bytes that the node reads and writes.
     rows, added
-        Of a fetch: runs of elements that are contiguous in both memories, and bytes that it adds to others.
+        For a fetch, the number of contiguous runs of elements that it copies, and the bytes that it adds to other bytes.
     times
-        How often it runs in a step.
+        Number of runs of the node in a step.
     is_computed_elsewhere
-        True if it is part of the kernels that read it, and not a call of its own.
+        True if the node is fused into the kernels that read it, so that it costs no call.
     """
 
     kinds: tuple[str, ...]
@@ -75,7 +81,7 @@ class Work:
     is_computed_elsewhere: npt.NDArray[np.bool_]
 
     def take_seconds(self, rates: Rates, workers: int) -> Floats:
-        """Return the duration of each node on a device that runs nothing else and has all memory. `workers` run the program."""
+        """Return the duration of each node on a device that shares nothing with others, in a program of `workers` workers."""
         call = np.where(self.is_computed_elsewhere, 0.0, rates.call if workers == 1 else rates.call_of_several)
         contracted, other = (
             self._look_up([getattr(computed, name) for computed in self.computed]) for name in ("contracted", "other")
@@ -175,7 +181,7 @@ def _with_updates(step: Work, program: PlannedProgram, states: int) -> Work:
 
 
 class Update(NamedTuple):
-    """Update of a worker's shard of a parameter, which reads one entry of the program."""
+    """Update of a worker's shard of a parameter. It reads one entry of the program, the gradient."""
 
     parameter: int
     worker: int
@@ -201,7 +207,11 @@ def list_updates(program: PlannedProgram) -> tuple[Update, ...]:
 
 
 class Sources(NamedTuple):
-    """Sources of fetches, a row for each box: the fetch, the owner, bytes, contiguous runs, and bytes that are added to another box."""
+    """Boxes of elements that fetches read, as columns.
+
+    Each box has its fetch, the worker that owns it, its bytes, its contiguous runs, and the bytes that are added to
+    another box.
+    """
 
     node: Column
     owner: Column
@@ -223,7 +233,6 @@ def count_sources(program: PlannedProgram) -> Sources:
 
 
 def _count_rows(tables: ProgramTables, node: Column, extent: Column) -> Column:
-    """Return the number of runs of elements, contiguous in both memories, in which each box is copied."""
     written = tables.entry_shape[np.searchsorted(tables.entry_node, node)]
     read = tables.entry_shape[tables.source_entry]
     run, is_whole = np.ones(len(node), np.int64), np.ones(len(node), bool)
@@ -251,7 +260,7 @@ class _Counting:
         return (*self._names, FETCH), np.where(is_fetch, len(self._names), self._ops)
 
     def add(self, node: int, operator: int, worker: int) -> None:
-        """Count a copy."""
+        """Count the arithmetic of a node, which runs `operator` on `worker`."""
         graph, access = self._problem.graph, self._problem.accesses[operator]
         choice = self._choices.operators[operator]
         key = id(access), choice.tobytes()
@@ -272,7 +281,7 @@ class _Counting:
     def _count(
         self, graph: Graph, position: int, access: OperatorAccess, box: Column, used: tuple[bool, ...]
     ) -> Computed:
-        if not access.variable_extents:  # no description, or one without variables
+        if not access.variable_extents:  # it has no description, or the description has no index variables
             return Computed()
         if id(access) not in self._known:
             operator = graph.operators[position]
