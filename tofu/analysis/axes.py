@@ -2,7 +2,7 @@
 
 An axis can be split if the framework's kernel, called with one part of the tensors, computes that part of the result.
 The kernel sees only the shapes of its part, and counts positions from zero. So a split may change no extent or position
-in the description but the axis's own. This module evaluates the description both at the whole shapes and at those of a
+in the description but the axis's own. This module evaluates the description at the whole shapes and at the shapes of a
 part, and compares. Most axes (`Pattern.plain_axes`) need no comparison. An operator that only moves elements
 (`movement`) needs no kernel, so any of its axes can be split.
 """

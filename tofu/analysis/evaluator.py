@@ -28,7 +28,7 @@ class IndexNumbers(NamedTuple):
 
 @dataclass(frozen=True)
 class SignatureNumbers:
-    """Values of a signature's expressions at concrete shapes. `dimensions` lists those of the inputs, then of the outputs."""
+    """Values of a signature's expressions at concrete shapes. `dimensions` lists the inputs' dimensions, then the outputs'."""
 
     extents: Mapping[str, int]
     definitions: tuple[tuple[str, int], ...]

@@ -2,7 +2,7 @@
 
 An extent of 10 is split over 3 workers into the parts [0, 4), [3, 7) and [6, 10). Each length is rounded up, so that a
 part also has the first element of the next part. Nothing is padded, and both workers compute the shared element alike.
-A reduction must count the shared element once, so the first of the two workers replaces it by a neutral number.
+A reduction must count the shared element once, so the worker with the earlier part replaces it by a neutral number.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ NEUTRAL = {"Sum": 0, "Prod": 1}
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
     """Return the numbers of the axes whose parts may overlap.
 
-    If the parts compute partial sums, the shared elements are replaced by zeros. This is possible if each position of
-    the axis is one slice of each input, unlike in windows and their gradients, and if zeros add nothing to the sum,
-    which is unknown for an opaque function.
+    If the parts compute partial sums, the shared elements are replaced by zeros. Each position of the axis must then be
+    one slice of each input, unlike in windows and their gradients. Zeros must also add nothing to the sum, which is
+    unknown for an opaque function.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 

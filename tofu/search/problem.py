@@ -1,7 +1,7 @@
-"""The search problem: a graph, the strategies of its operators, and the rounds in which the workers split them.
+"""The input of a search: a graph, the axes along which its operators can be split, and the rounds.
 
-Operators keep their positions in the semantic graph. An element-wise update follows for each variable that has one: it
-takes the variable's layout, and reads the gradient or the next value in it (decision 7).
+The native graph has the operators of the semantic graph, then one operator for the update of each weight. An update has
+its weight's layout, and reads the gradient or the next value in that layout (decision 7).
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ class Problem:
     Attributes
     ----------
     graph, accesses
-        The semantic graph and the access of each of its operators.
+        The semantic graph, and the axes and regions of each operator.
     arrangement
-        The factors of the rounds, and the bandwidths of the interconnect's levels if a search minimises nanoseconds
-        instead of bytes.
+        The factors of the rounds. It also has the bandwidths of the interconnect if a search minimises time instead of
+        bytes.
     equal
-        The equal time steps, whose operators share their fetches.
+        The equal time steps of recurrences, whose operators share their fetches.
     native
-        The native graph without the ties of equal parts, which plans from outside need not respect.
+        The native graph. Equal operators may take different choices in it, because a plan from a file may have them.
     make_searched
-        Returns the native graph for a search in which these parts are tied. It is cached over all arrangements.
+        Function that returns the native graph for a search, in which the equal parts that are passed take one choice. It
+        is cached, and used for all arrangements.
     moves
-        The rules by which the engine moves data.
+        The rules by which the engine splits and transfers data.
     layers
-        The repeated layers. A search gives their operators one choice if the engine asks for that; nothing else uses
-        them.
+        The repeated layers, to whose operators a search gives one choice. Empty unless the engine asks for this.
     tied_steps
-        The equal time steps to which a search gives one choice. Hints may separate some.
+        The equal time steps to whose operators a search gives one choice. Hints may separate some of them.
     """
 
     graph: Graph
@@ -70,27 +70,27 @@ class Problem:
 
     @property
     def factors(self) -> tuple[int, ...]:
-        """The number of parts in each round."""
+        """The factor of each round: the number of parts into which it splits."""
         return self.arrangement.factors
 
     @property
     def coarse(self) -> _core.Graph:
-        """The native graph for a search."""
+        """The native graph for a search, in which equal time steps and repeated layers take one choice."""
         return self.make_searched(self.tied_steps, self.layers)
 
     def count_points(self, operator: Operator) -> int:
-        """Return the number of points of an operator's axes, as a measure of its work."""
+        """Return the product of the extents of an operator's axes, as a measure of its work."""
         return prod(self.accesses[self.graph.operator_index[operator.name]].extents)
 
     def untie(self) -> Problem:
-        """Return the problem for a search that decides for each operator and tensor separately."""
+        """Return the problem for a search that decides for equal operators and tensors separately."""
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def keep_apart(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
-        """Return the problem without ties between choices that are fixed differently.
+        """Return the problem for a search that respects fixed choices, which may differ between equal operators.
 
-        Layers are all tied or none: none if only some of several equal ones are fixed. A choice fixed in one of several
-        equal time steps holds for all of them, unless another one is fixed, too.
+        If only some of several equal layers are fixed, or they are fixed differently, no layers are tied. A choice that is
+        fixed in one of several equal time steps holds for all of them, except for steps in which another one is fixed.
         """
         layers = self.layers
         asked = ((layers.operators, operators), (layers.tensors, tensors))
@@ -105,9 +105,10 @@ class Problem:
 
     @property
     def ties(self) -> str:
-        """The plans that a search covers, in words; "" if it covers all.
+        """Description of the plans that a search covers; "" if it covers all.
 
-        The body of a loop is planned once, and its carries have one layout. Unrolled, each step has separate layouts.
+        The body of a loop is planned once, and the values that it carries over have one layout. If the loop were unrolled,
+        each iteration could have other layouts.
         """
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
@@ -120,7 +121,7 @@ class Problem:
         return f" among plans{loops}{treated}" if loops or treated else ""
 
     def arrange(self, arrangement: Arrangement) -> Problem:
-        """Return the problem with other rounds or bandwidths."""
+        """Return the problem with other rounds or another interconnect."""
         return replace(self, arrangement=arrangement)
 
     def split_all(self) -> Problem:
@@ -131,9 +132,9 @@ class Problem:
         return replace(self, native=native, make_searched=make_searched, moves=moves)
 
     def split_evenly(self) -> Problem | None:
-        """Return the problem without overlapping parts of extents that some round can split evenly; None if that changes nothing.
+        """Return the problem without overlapping parts of tensors that can be split evenly; None if that changes nothing.
 
-        Its plans are plans of this problem. A search that runs out of time finds better plans among fewer.
+        All its plans are plans of this problem, too. There are fewer, so a search that runs out of time finds better ones.
         """
         shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph, self.moves, self.factors)}
         shapes |= {access.extents for access in self.accesses}
@@ -149,7 +150,7 @@ class Problem:
         return replace(self, native=native, make_searched=make_searched)
 
     def hold(self, price: float, split: Collection[int] = ()) -> Problem:
-        """Return the problem for a search that may replicate any tensor but those in `split`, and pays for held bytes.
+        """Return the problem for a search that may replicate any tensor not in `split`, but pays for the memory.
 
         `price` is the cost of a byte that one worker holds for the whole training step, in the unit that the search minimises.
         """
@@ -175,7 +176,7 @@ class Problem:
 
 @contextmanager
 def refuse_excess(problem: Problem) -> Iterator[None]:
-    """Raise InfeasibleError if native code runs out of memory, or a byte count overflows."""
+    """Raise InfeasibleError if native code in this context runs out of memory, or a byte count overflows."""
     what = f"{prod(problem.factors)} workers and {len(problem.graph.operators)} operators"
     try:
         yield
@@ -197,7 +198,10 @@ def pose_problem(
     equal: EqualParts | None = None,
     moves: Moves = FETCHES,
 ) -> Problem:
-    """Return the problem of splitting `graph` in rounds of these factors. Equal time steps are found unless passed."""
+    """Return the problem of splitting `graph` in rounds of these factors.
+
+    `equal` holds the equal time steps of its recurrences. They are searched in the graph if they are not passed.
+    """
     accesses = tuple(accesses)
     kinds = [(access.axes, access.extents) for access in accesses]
     wiring = trace_wiring(graph) if equal is None or moves.ties_layers else None
