@@ -1,4 +1,4 @@
-"""Checks that collectives carry out their transfer, by following the boxes on each worker."""
+"""Checks that collectives compute the same arrays as the transfer that they replace, by following the boxes on each worker."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tofu.program.collectives import (
 from tofu.program.lockstep import Box, Lockstep, Transfer, TransferPiece
 
 Held: TypeAlias = tuple[Box, frozenset[tuple[int, ...]]]
-"""The box on a worker, and the workers whose partial results are in it, by their digits along the reduced axes."""
+"""The box that a worker holds, and the workers whose partial results are added up in it, by their digits along the reduced axes."""
 
 
 def check_collectives(program: Lockstep, transfer: Transfer, collectives: Sequence[Collective]) -> None:
-    """Raise InternalError if collectives compute other arrays than their transfer."""
+    """Raise InternalError if collectives compute other arrays than the transfer that they replace."""
     try:
         _check(program, transfer, collectives)
     except ValueError as error:
@@ -67,9 +67,9 @@ def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collecti
 
 
 def _check_pieces(program: Lockstep, transfer: Transfer) -> None:
-    """Raise ValueError unless the pieces fill each worker's box with the same elements of the tensor.
+    """Raise ValueError unless the pieces fill each worker's box with the tensor's elements at the same positions.
 
-    Collectives only know the boxes, so they carry out these transfers alone.
+    Only then can collectives replace the pieces, because they move boxes to where their elements belong.
     """
     output = program.values[transfer.output]
     shape = program.graph.tensors[output.tensor].shape
@@ -89,12 +89,12 @@ def _check_pieces(program: Lockstep, transfer: Transfer) -> None:
 
 
 def _locate(box: Box, begin: Sequence[int]) -> tuple[int, ...]:
-    """Return the position in the tensor of an element of a box."""
+    """Return the position in the tensor of the element at `begin` in a box."""
     return tuple(first + offset for (first, _), offset in zip(box, begin, strict=True))
 
 
 def _check_exchange(exchange: Exchange, pieces: Sequence[TransferPiece]) -> None:
-    """Raise ValueError unless the rounds of an exchange are exactly these pieces, and can be sent."""
+    """Raise ValueError unless the rounds of an exchange send exactly these pieces, and no worker sends twice in one round."""
     sent = Counter(
         (round_.input, owner, source, reader, target, round_.extent, round_.along)
         for round_ in exchange.rounds
