@@ -1,9 +1,9 @@
 """The semantic graph: the operators, tensors and attributes of one training step, as a frozen value.
 
 An engine's front end builds it from the framework's form of the step (`tofu.mxnet.frontend`, `tofu.jax.frontend`).
-Analysis, search and plans use only this graph. Operators are in an executable order, and refer to tensors by number. At
-most one operator writes a tensor. *Variables* are tensors that no operator writes: arguments, auxiliary states and head
-gradients.
+Analysis, search and plans use only this graph. Operators are in an executable order, and refer to tensors by number. A
+tensor is the output of at most one operator. *Variables* are tensors that are no operator's output: arguments, auxiliary
+states and head gradients.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class Graph:
 
     @cached_property
     def tensor_labels(self) -> tuple[int, ...]:
-        """A number for each tensor that depends only on its kind, shape and type, not on its name."""
+        """A number for each tensor that depends on its kind, shape, type and `times`, but not on its name."""
         return tuple(
             make_label(tensor.kind, tensor.shape, tensor.dtype, *([tensor.times] if tensor.times > 1 else []))
             for tensor in self.tensors
@@ -269,7 +269,7 @@ class Graph:
 
     @cached_property
     def operator_labels(self) -> tuple[int, ...]:
-        """A number for each operator that depends only on its operation, attributes and shapes, not on its name."""
+        """A number for each operator that depends on its operation, attributes and shapes, but not on its name."""
         return tuple(
             make_label(o.op, sorted(o.attributes.items()), [self.tensors[t].shape for t in (*o.inputs, *o.outputs)])
             for o in self.operators

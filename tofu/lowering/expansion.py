@@ -38,6 +38,6 @@ def lower(graph: Graph, lowerings: Lowerings, is_lowered: Callable[[Operator], b
 
 
 def keep_whole(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Operator:
-    """Return the operator as it is in a lowered graph if it is not replaced."""
+    """Return the form that the operator has in a lowered graph if it is not replaced."""
     lowering = find_lowering(lowerings, operator, tensors)
     return operator if lowering is None else lowering.as_whole(operator)

@@ -21,7 +21,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 @dataclass
 class Parts:
-    """Parts of one operator, to which its lowering adds operators and tensors.
+    """Parts of one operator. Its lowering adds operators and tensors to them.
 
     `position` and `first_tensor` are the numbers that the first part and the first new tensor get in the lowered graph.
     """
@@ -76,7 +76,7 @@ class Parts:
     ) -> None:
         """Add the last part, which has the replaced operator's name and outputs.
 
-        If no operator reads some of the outputs, `outputs` lists those that the part's kernel writes.
+        If the part's kernel writes only some of the outputs, because no operator reads the rest, `outputs` lists them.
         """
         outputs = self.whole.outputs if outputs is None else outputs
         name = self.whole.name
@@ -132,8 +132,8 @@ class Lowering:
     expand
         Adds the parts.
     as_whole
-        Returns the operator as it is if it is not replaced. It must list all inputs that the kernel updates, also if the
-        framework does not declare them.
+        Returns the form of the operator that runs if it is not replaced. This form lists all inputs that the kernel
+        updates, including inputs that the framework does not declare.
     in_inference
         Returns the attributes that the operator has in inference.
     is_possible

@@ -97,7 +97,7 @@ def _find_produced_variables(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_other_ranks(tables: ProgramTables, graph: Graph) -> Column:
-    """Return the nodes of entries whose rank is not that of their tensors."""
+    """Return the nodes of entries whose rank differs from their tensors' rank."""
     ranks = _column(len(tensor.shape) for tensor in graph.tensors)
     return _pick(tables.entry_node, tables.entry_rank != ranks[_find_tensors(tables, graph)])
 

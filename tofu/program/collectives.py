@@ -242,7 +242,7 @@ def find_scatters(held: Sequence[int], target: Layout) -> list[tuple[int, int]]:
 
 
 def find_chain(held: Layout, wanted: Layout, factors: Sequence[int]) -> list[Slice | AllGather | AllToAll] | None:
-    """Return collectives that change one layout to another, each along one axis, or None if there is no such chain.
+    """Return collectives that change one layout to another, each along one axis, or None if no such chain exists.
 
     Slices come first and gathers last, so that little is transferred.
     """

@@ -338,7 +338,7 @@ class _Aligner:
     def _is_partial_sum(self, entry: Entry, tensor: int, entries: Entries) -> bool:
         """Return True if an entry is one worker's part of a sum that several workers need.
 
-        If its worker needs only this part, the entry is one of `entries`.
+        If its worker needs only this part, `entries` contains the entry.
         """
         node = self.nodes[entry.node]
         if node.kind is not NodeKind.FETCH or node.id != tensor or entry in self.home:

@@ -78,7 +78,7 @@ class Program:
 
     @cached_property
     def transit(self) -> frozenset[Entry]:
-        """The entries that are no shards: fetched regions, padded copies and partial results."""
+        """The entries that do not hold shards, but fetched regions, padded copies or partial results."""
         return frozenset(pick_entries(self.tables, self.tables.transit_entry))
 
     @cached_property
