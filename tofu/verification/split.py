@@ -184,7 +184,7 @@ def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ..
 
 
 def relative_error(value: Array, reference: Array) -> float:
-    """Return the largest error of any element, divided by the largest magnitude in `reference` or by 1.
+    """Return the largest error of any element, divided by the largest magnitude in `reference`, or by 1 if that is larger.
 
     If an element is NaN in only one of the arrays, the error is infinite. It is not NaN, because `max` of several errors
     would skip a NaN.

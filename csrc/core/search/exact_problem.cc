@@ -71,7 +71,7 @@ class Tabulation {
    */
   void CheckSize() {
     const std::vector<int> kinds = variables_.NumberSequences();
-    std::vector<double> counts;  // of sequences, by kind
+    std::vector<double> counts;  // number of sequences, by kind
     for (int v = 0; v < variables_.size(); ++v) {
       if (kinds[v] == static_cast<int>(counts.size())) {
         counts.push_back(variables_.CountSequences(v));
@@ -82,9 +82,9 @@ class Tabulation {
       }
       Hold(counts[kinds[v]] * sizeof(Weight));
     }
-    std::set<std::tuple<int, int, int>> known;  // tables
+    std::set<std::tuple<int, int, int>> known;  // tables that are counted
     double entries = 0;
-    double placed = 0;  // of all layouts of a tensor
+    double placed = 0;  // most bytes of the boxes of all layouts of a tensor
     for (size_t i = 0; i < tables_.incidences().size(); ++i) {
       const int op = kinds[OperatorVariable(i)];
       const int tensor = kinds[TensorVariable(i)];
@@ -96,7 +96,7 @@ class Tabulation {
       throw std::length_error("the tables of the exact search would have more than " +
                               std::to_string(size_.max_entries) + " entries");
     }
-    Hold(2 * sizeof(int64_t) * entries);  // their sums take as much
+    Hold(2 * sizeof(int64_t) * entries);  // the sums of tables take as much memory
     Hold(placed * static_cast<double>(CountThreads()));
   }
 
@@ -224,7 +224,7 @@ class Tabulation {
     if (found.second) {
       const Incidence& incidence = tables_.incidences()[i];
       for (const std::vector<int>& choice : List(OperatorVariable(i)).choices) {
-        Hold(BytesOfBoxes(incidence.tensor));  // regions are compared as a whole
+        Hold(BytesOfBoxes(incidence.tensor));  // the regions of all workers are compared at once
         found.first->second.push_back(regions_.Of(incidence.op, *incidence.reads.front(), choice));
       }
     }
