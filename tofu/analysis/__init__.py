@@ -2,8 +2,7 @@
 
 A *strategy* is an axis along which an operator can be split, and a *region* is the box of a tensor that one part of the
 operator reads or writes. `analyse` finds both. It analyses a description symbolically (`symbolic`, `linearity`,
-`interval`), compiles the result to a function of the shapes (`evaluator`), and evaluates the function at concrete shapes
-(`axes`) into an `OperatorAccess`. The first two steps run once for operators with equal attributes and ranks.
+`interval`), and compiles the result to a function of the shapes (`evaluator`). `axes` evaluates this function.
 """
 
 from tofu.analysis.access import Absent, Combine, InputAccess, OperatorAccess, OutputAccess, Row

@@ -22,10 +22,10 @@ MOST_REASONS = 3  # in a message
 class Combine(IntEnum):
     """Way in which the workers' results make up an output when an axis is split."""
 
-    CONCAT = 0  # each worker computes other elements of the output
-    REDUCE = 1  # all compute partial results of the same elements, which the output's reducer combines
-    REPLICATE = 2  # all compute the same
-    OVERLAP_ADD = 3  # the workers' elements overlap, and are summed where they do
+    CONCAT = 0  # the parts are disjoint regions
+    REDUCE = 1  # the parts are partial results, which the output's reducer combines
+    REPLICATE = 2  # the parts are equal
+    OVERLAP_ADD = 3  # the parts are regions that overlap, and are summed there
 
     @property
     def word(self) -> str:
@@ -51,8 +51,8 @@ class Row(NamedTuple):
 class Absent(NamedTuple):
     """Dimension that a tensor lacks in an operator that only moves elements, such as an input of a stack.
 
-    The tensor is one slice of the output of the stack, along the output's dimension `dimension`. `row` is the range of a
-    part along that dimension, relative to the slice: a part touches the tensor if `row` contains 0.
+    The tensor is one slice along dimension `dimension` of the stack. `row` is the range of a part along it, relative to
+    the slice: a part touches the tensor if `row` contains 0.
     """
 
     dimension: int
@@ -61,15 +61,13 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True)
 class InputAccess:
-    """Region of an input that each part of an operator reads.
+    """Region of an input that each part of an operator reads, as one row per dimension.
 
     Attributes
     ----------
-    rows
-        The range that a part reads in each dimension.
     addend_axes
-        Axes along which only the first part reads the input, and all other parts read zeros. An example is the bias of a
-        matrix product that is split along its sum: only one part may add it.
+        Axes along which only the first part reads the input, and all other parts read zeros: the bias of a matrix product
+        must be added once if the sum is split.
     fill
         The value that reads outside the tensor yield.
     is_read
@@ -87,12 +85,10 @@ class InputAccess:
 
 @dataclass(frozen=True)
 class OutputAccess:
-    """Region of an output that each part of an operator computes.
+    """Region of an output that each part of an operator computes, as one row per dimension.
 
     Attributes
     ----------
-    rows
-        The range that a part computes in each dimension.
     combine
         For each axis, how the results of the parts make up the output.
     reducer
@@ -129,15 +125,14 @@ class OperatorAccess:
     is_random
         True if the operator draws random numbers, so that replicated copies would differ.
     fetched_axes
-        Axes along which the framework's kernel cannot compute a part, but a fetch can, because the operator only moves
-        elements. A fetch assembles a region from the memory of several workers. It sums the inputs, each shifted by the
-        distance between the lower ends of its rows and of the output's rows, with `fill` around it.
+        Axes along which the framework's kernel cannot compute a part, but a fetch can assemble it from several workers'
+        memory, because the operator only moves elements. The part is the sum of the inputs, each shifted by the distance
+        between the lower ends of its rows and of the output's rows, with `fill` around it.
     is_always_fetched
         True if the operator takes a part of a tensor, such as a slice. A fetch then always replaces the kernel, so that
         no worker reads more than that part. The rows hold even if none of their axes is split.
     own_names
-        The names that axes have in the description, if they have other names here. Axes that the description lacks are
-        left out.
+        The description's names of the axes, if they have other names here.
     undescribed
         The reason why no description applies to the operator; "" if one does.
     """

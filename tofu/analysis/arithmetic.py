@@ -1,7 +1,7 @@
 """Counts of the arithmetic operations of an operator, from which a simulation predicts the time of its kernel.
 
-- Each function and arithmetic operator in a description counts as one operation for each element that it computes. A
-  reduction counts one more for each element that it reduces.
+- Each function and arithmetic operator counts as one operation for each element that it computes. A reduction counts one
+  more for each element that it reduces.
 - A value that does not depend on a variable, such as a mean that each element subtracts, counts once for all values of
   the variable.
 - If a description selects elements by `where(position(v) == x, value, 0)`, kernels look them up, so only one value of v
@@ -121,7 +121,7 @@ def _count_sum(body: Value, scope: Variables, variables: Variables, reducer: str
 
 
 def _find_absent(value: Value, scope: Variables) -> tuple[Variables, ...]:
-    """Return, for each factor of a product in `value`, the variables of `scope` that it lacks. Empty without such a product."""
+    """Return, for each factor of a product in `value`, the variables of `scope` that it lacks."""
     for node in walk(value):
         if isinstance(node, Reduction):  # counted with its body
             break

@@ -1,10 +1,9 @@
 """The numeric half of the analysis: find the axes that can be split at concrete shapes, and the rows of every region.
 
 An axis can be split if the framework's kernel, called with one part of the tensors, computes that part of the result.
-The kernel sees only the shapes of its part, and counts positions from zero. So a split may change no extent or position
-in the description but the axis's own. This module evaluates the description at the whole shapes and at the shapes of a
-part, and compares. Most axes (`Pattern.plain_axes`) need no comparison. An operator that only moves elements
-(`movement`) needs no kernel, so any of its axes can be split.
+The kernel sees only the shapes of its part, and counts positions from zero. So a split may change nothing else in the
+description. This module evaluates the description at the whole shapes and at the shapes of a part, and compares. Most
+axes (`Pattern.plain_axes`) need no comparison. Operators that only move elements (`movement`) need no kernel.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ class _Evaluation:
         self.takes_part = takes_part and self.absent is not None
 
     def result(self) -> OperatorAccess:
-        """Return the index variables that can be split, and the regions of the parts."""
         rejected, fetched = self._judge()
         axes = tuple(axis for axis in self.pattern.variables if axis not in rejected)
         rows = self._rows(axes)

@@ -96,10 +96,7 @@ _Evaluated = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 def _compile(
     pattern: Pattern, definitions: Sequence[sympy.Expr], expressions: Sequence[sympy.Expr]
 ) -> Callable[[Sequence[int], Mapping[str, int]], _Evaluated]:
-    """Compile a function that takes the sizes and overrides of `evaluate`.
-
-    It returns the values of the index variables' extents, of their definitions, and of the expressions.
-    """
+    """Compile a function of `sizes` and `overrides` that returns the extents, definitions and expressions."""
     trace = pattern.trace
     dimensions = [extent for tensor in trace.tensors for extent in tensor.extents]
     dimensions += [extent for output in trace.output_extents for extent in output]

@@ -1,8 +1,8 @@
 """Check that an output is linear in a sum, so that the sum can be split over workers.
 
-If a sum is split, each worker evaluates the whole expression of the output with its part of the sum, and the workers'
-results are added. The result is correct if only these operations are applied to the sum: +, -, negation, and
-multiplication or division by factors that do not depend on the summed axis.
+If a sum is split, each worker evaluates the output with its part of the sum, and the results are added. This is correct
+if only these operations are applied to the sum: +, -, negation, and multiplication or division by factors that do not
+depend on the summed axis.
 
 A term that is added to the sum (an *addend*, such as a bias) would count once per worker. It is allowed if one input is
 a factor of the term and is used nowhere else. All workers but one then read zeros for that input.

@@ -86,7 +86,6 @@ def _list_indices(evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shape
 
 
 def _is_bare(indices: Indices, axis: str) -> bool:
-    """Return True if the variable `axis` alone indexes a dimension."""
     return indices is not None and len(indices) == 1 and indices[0] == IndexNumbers(((axis, 1),), 0, 0)
 
 

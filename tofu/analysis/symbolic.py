@@ -100,8 +100,8 @@ class Pattern:
     plain_axes
         Axes that always index a dimension alone, where no other index or extent depends on that dimension.
     moved
-        For an operator that only moves elements: the input elements that each output element is the plain sum of, one
-        from each input that is read. None for other operators.
+        If the operator only moves elements, the input elements whose sum is an element of each output, one from each
+        input that is read; otherwise None.
     choosing
         Variables whose positions only choose one of the elements in `moved`.
     """
@@ -352,7 +352,6 @@ def _find_choosing(trace: Trace, moved: tuple[tuple[MovedElement, ...], ...] | N
 
 
 def _values(trace: Trace) -> Iterator[Value]:
-    """Yield all values of the trace, including values in data-dependent coordinates of a scatter."""
     for output in trace.outputs:
         if output.value is not None:
             yield output.value

@@ -99,8 +99,8 @@ class Operator:
     sums_gradients
         True if the operator adds up the gradients of a tensor that several operators read.
     leader
-        For a *part*, one of several operators that replace an operator of the model (`tofu.lowering`): the number of the
-        first part. All parts share one choice and their fetches.
+        For a *part*, one of several operators that replace one of the model (`tofu.lowering`), the first part's number.
+        All parts share one choice and their fetches.
     is_inner
         True for all parts but the last, which has the replaced operator's name. Plans do not name inner parts.
     is_added
@@ -108,8 +108,8 @@ class Operator:
     origin
         The front end's data, from which its backend builds the workers' copies.
     dimension_names
-        For a part that is another kind of operator: the names that the dimensions of its inputs and outputs have in the
-        replaced operator, or "". Its axes take the names of the dimensions that they move along.
+        For a part whose description names axes differently, the names that its tensors' dimensions have in the replaced
+        operator, or "". Its axes take the names of the dimensions that they move along.
     find_line
         Function that returns the line of the user's program as `file:line`, or "". It is called when the line is printed.
     scope

@@ -132,8 +132,7 @@ class Lowering:
     expand
         Adds the parts.
     as_whole
-        Returns the form of the operator that runs if it is not replaced. This form lists all inputs that the kernel
-        updates, including inputs that the framework does not declare.
+        Returns the form of the operator that runs if it is not replaced. It lists all inputs that the kernel updates.
     in_inference
         Returns the attributes that the operator has in inference.
     is_possible
@@ -151,7 +150,7 @@ Lowerings = Mapping[str, Lowering]
 
 
 class LowerableOperators(OperatorDescriptions, Protocol):
-    """Knowledge about a framework's operators that an engine's front end provides, with the lowerings."""
+    """Interface by which a front end describes a framework's operators and their lowerings."""
 
     @property
     def lowerings(self) -> Lowerings:

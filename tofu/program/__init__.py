@@ -1,7 +1,7 @@
 """Programs, which state what every worker runs, in order.
 
-A *copy* of an operator computes one worker's part. A *fetch* assembles a region of a tensor on one worker from the memory
-of several workers. A program is encoded as one flat array of integers.
+A *copy* of an operator computes one worker's part. A *fetch* assembles a region on one worker from several workers'
+memory.
 """
 
 from tofu import _core

@@ -82,7 +82,6 @@ def _find_other_operators(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_wrong_copies(tables: ProgramTables, graph: Graph) -> Column:
-    """Return operators and variables that are twice on one worker, and operators that do not run on all workers."""
     keys = (tables.node_id * len(NodeKind) + tables.node_kind) * tables.workers + tables.node_worker
     single = _where(tables.node_kind != NodeKind.FETCH)
     _, place, counts = np.unique(keys[single], return_inverse=True, return_counts=True)
@@ -97,7 +96,6 @@ def _find_produced_variables(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_other_ranks(tables: ProgramTables, graph: Graph) -> Column:
-    """Return the nodes of entries whose rank differs from their tensors' rank."""
     ranks = _column(len(tensor.shape) for tensor in graph.tensors)
     return _pick(tables.entry_node, tables.entry_rank != ranks[_find_tensors(tables, graph)])
 
@@ -162,7 +160,6 @@ def _find_pieces_without_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_overlaps(tables: ProgramTables, graph: Graph) -> Column:
-    """Return fetches with two pieces that share an element. Each piece is compared with all later pieces of its fetch."""
     found = []
     end = tables.piece_begin + tables.piece_extent
     first = np.arange(len(tables.piece_node) - 1)
@@ -203,7 +200,6 @@ RULES: tuple[Rule, ...] = (
 
 
 def _check_results(program: Program) -> Iterator[str]:
-    """Yield a message for each result that lacks a shard on some worker."""
     tables, wanted = program.tables, [output.tensor for output in program.outputs]
     entries = tables.output_entry[: len(wanted) * program.workers]
     if len(entries) < len(wanted) * program.workers:

@@ -69,7 +69,7 @@ def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collecti
 def _check_pieces(program: Lockstep, transfer: Transfer) -> None:
     """Raise ValueError unless the pieces fill each worker's box with the tensor's elements at the same positions.
 
-    Only then can collectives replace the pieces, because they move boxes to where their elements belong.
+    Only such pieces can be replaced by collectives.
     """
     output = program.values[transfer.output]
     shape = program.graph.tensors[output.tensor].shape
@@ -89,7 +89,6 @@ def _check_pieces(program: Lockstep, transfer: Transfer) -> None:
 
 
 def _locate(box: Box, begin: Sequence[int]) -> tuple[int, ...]:
-    """Return the position in the tensor of the element at `begin` in a box."""
     return tuple(first + offset for (first, _), offset in zip(box, begin, strict=True))
 
 
@@ -126,7 +125,7 @@ def _list_group(worker: int, axis: int, program: Lockstep, digits: Sequence[tupl
 
 
 def _join(boxes: Sequence[Box], dimension: int) -> Box:
-    """Return the concatenation of boxes along a dimension. Raises ValueError if they are not adjacent."""
+    """Concatenate boxes along a dimension. Raises ValueError if they are not adjacent."""
     for before, after in pairwise(boxes):
         rest = [d for d in range(len(before)) if d != dimension]
         if any(before[d] != after[d] for d in rest) or before[dimension][1] != after[dimension][0]:
@@ -143,7 +142,7 @@ def _cut(box: Box, dimension: int, factor: int, digit: int) -> Box:
 
 
 def _add_up(held: Sequence[Held], members: Sequence[int]) -> Held:
-    """Return the reduced partial results of workers. Raises ValueError if their boxes differ, or an addend occurs twice."""
+    """Reduce partial results. Raises ValueError if their boxes differ, or an addend occurs twice."""
     boxes = {held[member][0] for member in members}
     addends = [addend for member in members for addend in held[member][1]]
     if len(boxes) > 1 or len(set(addends)) < len(addends):

@@ -1,9 +1,9 @@
 """Recognition of collectives in transfers: all-gathers, reduce-scatters, all-reduces, all-to-alls and slices.
 
-A transfer turns one array on each worker into another. If both arrays are shards of equal size, a chain of collectives,
-each along one axis of the mesh of workers, may do the same. The chain is used if it transfers no more than the
-transfer's pieces. All other transfers (borders of windows, moved elements, overlapping shards) remain exchanges, in
-which each piece is sent from its owner to its reader.
+If the workers' arrays before and after a transfer are shards of equal size, a chain of collectives, each along one axis
+of the mesh of workers, may do the same. It is used if it transfers no more than the transfer's pieces. All other
+transfers (borders of windows, moved elements, overlapping shards) remain exchanges, in which each piece is sent from its
+owner to its reader.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PARTIAL = -2
 
 
 class Slice(NamedTuple):
-    """Collective in which each worker along an axis keeps its part of a dimension. Nothing is transferred."""
+    """Collective in which each worker along an axis keeps its part of a dimension."""
 
     axis: int
     dimension: int
@@ -201,7 +201,6 @@ def take_part(box: Box, dimension: int, factor: int, digit: int) -> Box:
 
 
 def _covers(pieces: Sequence[TransferPiece], boxes: Sequence[Box]) -> bool:
-    """Return True if the pieces of each reader cover its whole box."""
     written = [0] * len(boxes)
     for piece in pieces:
         written[piece.reader] += prod(piece.extent)

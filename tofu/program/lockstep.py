@@ -1,8 +1,7 @@
 """Programs as instructions that all workers execute together (SPMD), for backends with collectives.
 
 A `Program` lists the nodes of each worker. Here the copies of an operator are one instruction, and the fetches of all
-workers for one array are one transfer. A *value* is one array on each worker. All regions and pieces are taken over from
-the program.
+workers for one array are one transfer. A *value* is one array on each worker.
 
     values     4: x {0:2} {2:4}    5: x {0:4} {0:4}
     transfer   5 = 4 by pieces {reader 0, owner 1, 2:4} {reader 1, owner 0, 0:2} and each worker's own part
@@ -78,8 +77,8 @@ class TransferPiece(NamedTuple):
 class Transfer:
     """Instruction in which workers read from each other's arrays to assemble a value.
 
-    The workers first read `pieces`. Elements that are in no piece become `fill`. If several workers need one sum, each
-    of them first adds up a part of it. Then they read each other's parts, the `copies`.
+    The workers first read `pieces`. Elements in no piece become `fill`. If several workers need one sum, each adds up a
+    part of it, and then they read each other's parts, the `copies`.
     """
 
     output: int
@@ -209,7 +208,7 @@ class _Aligner:
         return Lockstep(self.graph, factors, tuple(self.values), self.shards, computes, self.transfers, results)
 
     def _list_shards(self) -> dict[int, Entries]:
-        """Return the entries that are shards, by tensor. All other entries are in transit, results in another layout, or unread."""
+        """Return the entries that are shards, by tensor."""
         found: dict[int, list[Entry | None]] = {}
         for number, node in enumerate(self.nodes):
             for output in range(len(node.shapes)):
@@ -239,7 +238,6 @@ class _Aligner:
         return tuple((begin, begin + extent) for begin, extent in pairs)
 
     def find(self, entries: Entries) -> int:
-        """Return the number of the value that has these entries."""
         if entries in self.known:
             return self.known[entries]
         tensor = next(self._tensor(entry) for entry in entries if entry is not None)
@@ -251,7 +249,6 @@ class _Aligner:
         return self._make(tensor, entries, self._complete(entries))
 
     def find_tensor(self, tensor: int) -> int:
-        """Return the number of the value that has the shards of a tensor."""
         if tensor in self.shards:
             return self.shards[tensor]
         boxes = self.find_shards(tensor)

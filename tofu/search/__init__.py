@@ -1,8 +1,7 @@
 """The search for a plan, given the axes along which each operator can be split (section 5).
 
-The number of workers is a product of prime factors. The search splits in *rounds*, one for each factor. In each round it
-*chooses* an axis for each operator, and a dimension for each tensor: the tensor's *layout*. It may also replicate them.
-The native core in csrc/core does the work.
+There is one *round* for each prime factor of the number of workers. In each round, the native core in csrc/core chooses
+an axis for each operator, its *choice*, and a dimension for each tensor, its *layout*.
 """
 
 from tofu.search.choices import Choices

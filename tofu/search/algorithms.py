@@ -39,10 +39,9 @@ class Algorithm:
     run
         Finds a plan for a problem. Hints override the algorithm's own choices.
     guarantee
-        A property of all its plans, printed beside the proof of an exact search.
+        A property of all its plans, besides the proof of an exact search.
     is_search
-        True if the algorithm minimises the cost, tries all orders of the rounds, and can keep within a memory limit. False
-        for the baselines that it is compared with.
+        True if the algorithm tries all orders of the rounds, and can keep within a memory limit. False for baselines.
     splits_once
         True if the algorithm has a single round, which splits along one axis or dimension over all workers.
     """
@@ -75,8 +74,7 @@ class Algorithm:
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
         """Return the orders of the rounds that the algorithm tries. The paper's order, largest factor first, comes first.
 
-        A search tries all orders of the prime factors, up to `MOST_ORDERS`, because rounds of 2 x 3 may transfer less than
-        rounds of 3 x 2.
+        A search tries all orders of the prime factors, up to `MOST_ORDERS`, because 2 x 3 may transfer less than 3 x 2.
         """
         if self.splits_once:
             return ((workers,),)

@@ -41,7 +41,6 @@ def _first_dimension(problem: Problem, tensor: int) -> list[int]:
 
 
 def _is_free(problem: Problem, tensor: int) -> bool:
-    """Return True if a tensor belongs to the model and no operator updates it in place."""
     return not problem.graph.tensors[tensor].is_inner and tensor not in problem.graph.written_in_place
 
 

@@ -1,7 +1,4 @@
-"""The decisions of a search. In each round, an operator has a choice (an axis), and a tensor a layout (a dimension).
-
-Searches number axes, dimensions and tensors (`Choices`), and plans name them (`NamedChoices`).
-"""
+"""The decisions of a search, by number (`Choices`) and by name (`NamedChoices`)."""
 
 from __future__ import annotations
 

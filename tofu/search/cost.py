@@ -1,8 +1,4 @@
-"""Cost of choices: the bytes that workers read from each other, or the time that this takes on an interconnect.
-
-A worker may keep a fetched region for later readers, or fetch it again to save memory. This module also estimates what
-either would change.
-"""
+"""Cost of choices, in bytes or in time on an interconnect, and estimates of keeping fetched regions or fetching them again."""
 
 from __future__ import annotations
 

@@ -22,15 +22,15 @@ class Wiring:
     readers
         For each tensor, the operators that read it and the numbers of their inputs, in the graph's order.
     kinds
-        For each operator, a number that is equal for operators with the same operation, attributes, shapes, types and
-        phase. Kinds are numbered in an order that depends neither on names nor on the order of nodes.
+        For each operator, a number that is equal for equal operations, attributes, shapes, types and phases. The order of
+        kinds depends neither on names nor on the order of nodes.
     signatures
-        For each operator, a number that is equal for operators of one kind that also read the same parameters.
+        For each operator, a number that is equal for operators of one kind with the same parameters.
     futures
         For each operator, a digest of the operators that read its results, three levels deep.
     forward
-        For each operator that may be in a recurrence, the operators that compute its inputs. These are the forward
-        operators, or all operators if no backward operator names its forward operator.
+        For each operator that may be in a recurrence, the operators that compute its inputs. Forward operators may be, or
+        all operators if no backward operator names its forward operator.
     followers
         For each operator in `forward`, the operators in `forward` that read its results.
     """
@@ -99,7 +99,6 @@ def _link_forward(
 
 
 def _describe_kind(graph: Graph, operator: Operator) -> tuple[object, ...]:
-    """Return everything that determines an operator's results, without names and annotations."""
     attributes = sorted(item for item in operator.attributes.items() if item[0] not in operator.annotations)
     tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
     return (

@@ -110,7 +110,6 @@ def _axes_left(choices: Choices, rounds: int) -> Iterator[tuple[int, str, str, b
 
 
 def _grows_with_batch(problem: Problem) -> bool:
-    """Return True if an operator has an axis along the first dimension of a model's input."""
     tensors = problem.graph.tensors
     return any(
         tensors[tensor].kind is TensorKind.INPUT and read.rows and read.rows[0].terms

@@ -11,10 +11,7 @@ from tofu.search.problem import Problem
 
 
 def find_shards(problem: Problem, tensor: int, layout: Sequence[int]) -> _core.Int64Array:
-    """Return the box of each worker's shard, in an array [workers, dimensions, (begin, end)].
-
-    `layout` is the dimension that each round splits.
-    """
+    """Return the box of each worker's shard, in an array [workers, dimensions, (begin, end)]."""
     return _core.shards(problem.native, list(problem.factors), tensor, list(layout))
 
 

@@ -1,8 +1,8 @@
 """Two plans that people make by hand, applied to any graph: data parallelism, and Megatron-LM's plan for Transformers.
 
 Each plan splits a few tensors, and follows these splits through the operators (`tofu.search.propagation`). Tensors and
-operators that are not reached are replicated. The cheapest choice is taken for the rest that such a plan leaves open:
-head gradients, and the loss after a product that is split by classes.
+operators that are not reached are replicated. The cheapest choice is taken for head gradients, and for the loss after a
+product that is split by classes.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ def _find_batch(problem: Problem, tensor: int) -> int:
 def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split matrix products in pairs, as Megatron-LM does.
 
-    The first weight of a pair is split by columns and the second by rows, so that nothing is transferred between the two
-    products. A Transformer has two kinds of pairs: the projections of query, key and value with the output projection
-    of the attention, which are split by heads, and the two products of each feed-forward block. Products at the end of
-    the model and lookup tables are split by columns, and the results of the tables are gathered. Everything else is
-    replicated. Raises InfeasibleError if the graph has no pair, or a product that is in no pair.
+    The first weight of a pair is split by columns and the second by rows, so nothing is transferred between the products.
+    The pairs of a Transformer are query, key and value with the output of the attention, split by heads, and the two
+    products of each feed-forward block. Products at the end of the model and lookup tables are split by columns, and the
+    tables' results are gathered. Everything else is replicated. Raises InfeasibleError if there is no pair, or a product
+    without a pair.
     """
     pairs = _find_pairs(problem)
     followed = follow(problem, {**pairs.weights, **pairs.tables}, pairs.lookups)
@@ -89,10 +89,8 @@ def _complete(
 ) -> Solution:
     """Complete a plan: split the operators and tensors in `followed`, and replicate the rest.
 
-    The cheapest choice is taken for
-    - `operators` and `tensors`, and head gradients,
-    - operators that draw random numbers, because replicas would draw different ones, and operators that share their choice,
-    - extents that the engine cannot split, because it needs equal parts.
+    The cheapest choice is taken for `operators`, `tensors` and head gradients, for operators that draw random numbers
+    (replicas would draw different ones), and for extents that an engine with equal parts cannot split.
     """
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]
@@ -207,7 +205,6 @@ def _list_forward_readers(graph: Graph) -> Readers:
 
 
 def _find_products(problem: Problem) -> dict[int, _Product]:
-    """Return the matrix products with weights. One axis of the weight moves the result, and one is summed with another input."""
     found = {}
     for position, weight, rows in _find_matrices(problem):
         (written, *others) = problem.accesses[position].outputs
@@ -257,8 +254,7 @@ def _reach_rows(
 ) -> tuple[dict[int, int], int | None]:
     """Follow the split of a product's columns to the next products' rows.
 
-    Return the tensors on the way with their split dimensions, and None. If an operator on the way cannot be split
-    accordingly, return that operator instead.
+    Return the tensors on the way with their split dimensions, and the operator that blocks the way or None.
     """
     reached = split_outputs(problem, product.operator, product.column_axis)
     waiting = list(reached)
@@ -279,7 +275,6 @@ def _reach_rows(
 
 
 def _find_behind(graph: Graph, operators: Collection[int], readers: Readers) -> set[int]:
-    """Return the forward operators that depend on `operators`, and their backward operators."""
     behind: set[int] = set()
     waiting = [t for o in operators for t in graph.operators[o].outputs]
     while waiting:

@@ -31,8 +31,7 @@ def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
 
     The hint of a tensor is a dimension, and the hint of an operator the name of an axis. It holds for all rounds, unless it
     is a sequence with one entry per round. None replicates, and Ellipsis leaves a round free. A free round replicates if
-    any split would make a later fixed choice impossible. Raises PlanError with the reason for each hint that cannot be
-    honoured.
+    any split would make a later fixed choice impossible. Raises PlanError with the reasons if hints cannot be honoured.
     """
     fixed = FixedChoices({}, {})
     problems = []
@@ -154,8 +153,8 @@ def _explain_infeasible(
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     """Convert the names in a plan to choices for this graph. Raises PlanError with everything that does not fit.
 
-    The plan's fingerprint is not checked. If the graph has several smaller operators in place of one, they all take its
-    choice. Tensors between them get the cheapest layout, unless the plan names them.
+    The plan's fingerprint is not checked. Parts that replace an operator take its choice. Tensors between them get the
+    cheapest layout, unless the plan names them.
     """
     if tuple(plan.factors) != problem.factors:
         raise PlanError(
@@ -180,7 +179,6 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
 
 
 def _check_names(graph: Graph, plan: Plan, named: Sequence[str]) -> None:
-    """Raise PlanError if the plan lacks a name of the graph, has unknown names, or contradicts itself."""
     missing = [
         f"{name} is not in the plan" for name in named if name not in plan.tensors and name not in plan.operators
     ]
@@ -202,7 +200,6 @@ def _resolve_all(
     choices: Mapping[str, Sequence[int | str | None]],
     problems: list[str],
 ) -> dict[int, list[int]]:
-    """Return the choices of the operators or tensors at these positions, and append errors to `problems`."""
     named: Sequence[Operator | Tensor] = problem.graph.operators if kind == "operator" else problem.graph.tensors
     number = _axis_number if kind == "operator" else _dimension_number
     resolved: dict[int, list[int]] = {}

@@ -1,8 +1,7 @@
 """Weights by which a search under a memory limit counts the bytes of each tensor.
 
-A worker's memory peaks when the backward pass begins. Tensors that are then in memory count fully: variables, results,
-and activations that the backward pass will read. Other tensors count by the share of the step in which they are in
-memory.
+A worker's memory peaks when the backward pass begins. Variables, results, and activations that the backward pass will
+read count fully. Other tensors count by the share of the step in which they are in memory.
 """
 
 from __future__ import annotations

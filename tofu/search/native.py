@@ -34,25 +34,24 @@ class Moves:
     Attributes
     ----------
     splits_equally
-        If True, all parts of a dimension or axis must be equally long. Other extents are replicated unless `overlaps` holds.
+        True if all parts of a dimension or axis must be equally long.
     overlaps
-        If True, extents without equal parts are also split. Their parts are rounded up and overlap
-        (tofu/analysis/uneven.py). Arguments and results of the step are split this way only if `overlaps_given` allows.
+        True if extents without equal parts are split within the step, into parts that are rounded up and overlap
+        (tofu/analysis/uneven.py). Otherwise they are replicated.
     overlaps_given
-        Arguments of the step whose parts may overlap: "none"; "needed", arguments that are too large to be replicated and
-        have no equal parts; or "free", all.
+        Arguments of the step whose parts may also overlap: "none"; "needed", arguments that are too large to be
+        replicated and have no equal parts; or "free", all.
     shares_regions
-        If True, all readers of a fetched region in one phase share it (csrc/core/cost/sharing.h). If False, only operators
-        of equal time steps share it.
+        True if all readers of a fetched region in one phase share it (csrc/core/cost/sharing.h). Otherwise only equal time
+        steps share it.
     stages_small_sums
-        If True, small sums that all workers need are reduced in parts and then gathered, like large ones. If False, each
+        True if small sums that all workers need are reduced in parts and then gathered, like large ones. Otherwise each
         worker reads all addends.
     repeats_operators
-        If True, all workers may repeat an operator whose computation costs no more than reading and writing its tensors,
-        provided that its results may be replicated.
+        True if all workers may repeat an operator whose computation costs no more than reading and writing its tensors,
+        if its results may be replicated.
     ties_layers
-        If True, repeated layers are planned once (tofu/search/repeated_layers.py). Graphs of many small operators would
-        take too long otherwise.
+        True if repeated layers are planned once (tofu/search/repeated_layers.py), as graphs of many small operators need.
     """
 
     splits_equally: bool = False
@@ -184,11 +183,7 @@ def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _c
 
 
 def list_replicable(graph: Graph) -> list[bool]:
-    """Return, for each tensor, True if it may be replicated.
-
-    Replicated are tensors below `REPLICATION_LIMIT_BYTES`, tensors that operators update in place, and tensors between
-    the smaller operators that replace one operator.
-    """
+    """Return, for each tensor, True if it may be replicated: small, updated in place, or between parts of an operator."""
     return [
         tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
         for position, tensor in enumerate(graph.tensors)
@@ -249,7 +244,7 @@ def _add_operator(
 
 
 def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
-    """Return the tensors that lack a dimension, each with the dimension and its row. Inputs are numbered first, then outputs."""
+    """Return the inputs, then outputs, that lack a dimension, each with the dimension and its row."""
     absent = enumerate([*(read.absent for read in access.inputs), *(written.absent for written in access.outputs)])
     return [(slot, *dimension) for slot, dimension in absent if dimension is not None]
 
@@ -290,9 +285,9 @@ def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -
 
 
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
-    """Return the operators that results of the graph depend on. All others only compute inputs that kernels never read.
+    """Return the operators that results of the graph depend on, or whose state such an operator uses.
 
-    A forward operator is included if a live backward operator uses its state.
+    All others only compute inputs that kernels never read.
     """
     wanted = set(graph.results)
     live: set[int] = set()

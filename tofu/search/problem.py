@@ -41,21 +41,19 @@ class Problem:
     graph, accesses
         The semantic graph, and the axes and regions of each operator.
     arrangement
-        The factors of the rounds. It also has the bandwidths of the interconnect if a search minimises time instead of
-        bytes.
+        The factors of the rounds, and the interconnect's bandwidths if a search minimises time instead of bytes.
     equal
         The equal time steps of recurrences, whose operators share their fetches.
     native
-        The native graph. Equal operators may take different choices in it, because a plan from a file may have them.
+        The native graph, in which equal operators may take different choices, as plans from files may have them.
     make_searched
-        Function that returns the native graph for a search, in which the equal parts that are passed take one choice. It
-        is cached, and used for all arrangements.
+        Returns the native graph for a search, in which the equal parts passed to it take one choice each.
     moves
         The rules by which the engine splits and transfers data.
     layers
-        The repeated layers, to whose operators a search gives one choice. Empty unless the engine asks for this.
+        The repeated layers that take one choice in a search, if the engine asks for this.
     tied_steps
-        The equal time steps to whose operators a search gives one choice. Hints may separate some of them.
+        The equal time steps that take one choice in a search. Hints may separate some of them.
     """
 
     graph: Graph
@@ -89,8 +87,8 @@ class Problem:
     def keep_apart(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
         """Return the problem for a search that respects fixed choices, which may differ between equal operators.
 
-        If only some of several equal layers are fixed, or they are fixed differently, no layers are tied. A choice that is
-        fixed in one of several equal time steps holds for all of them, except for steps in which another one is fixed.
+        If equal layers are not all fixed alike, no layers are tied. A choice that is fixed in one of several equal time
+        steps holds for all of them, except for steps in which another one is fixed.
         """
         layers = self.layers
         asked = ((layers.operators, operators), (layers.tensors, tensors))
@@ -107,8 +105,7 @@ class Problem:
     def ties(self) -> str:
         """Description of the plans that a search covers; "" if it covers all.
 
-        The body of a loop is planned once, and the values that it carries over have one layout. If the loop were unrolled,
-        each iteration could have other layouts.
+        The body of a loop is planned once. If it were unrolled, each iteration could have other layouts.
         """
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""

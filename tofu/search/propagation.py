@@ -1,7 +1,7 @@
 """Propagation of splits through a graph, for hand-made plans that name the splits of a few tensors only.
 
-An operator is split along the axis that moves along the split dimension of an input. Its outputs are split along the
-dimensions that this axis moves along. An axis *moves* along a dimension if the dimension's row has a term of the axis.
+An axis *moves* along a dimension if the dimension's row has a term of the axis. An operator is split along the axis that
+moves along the split dimension of an input, and its outputs along the dimensions that this axis moves along.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def follow(
     are split, too. It is not reached if no axis moves along a split dimension, or if the axis is shorter than the number
     of workers. Splits do not continue through the results of operators in `gathered`.
 
-    A value that a loop carries over is split if the loop's body returns it split alike. If a loop takes one element of an
-    input along its split dimension in each iteration, the input is split along the next dimension instead. Seeds in
-    `guessed` are also split otherwise if their readers need it.
+    A value that a loop carries over is split if the loop's body returns it split alike. An input that a loop takes
+    element by element along its split dimension is split along the next dimension instead. Seeds in `guessed` are also
+    split otherwise if their readers need it.
     """
     seeds, unsplit, pending = dict(seeds), set[int](), set(guessed)
     given = seeds.keys() - pending
@@ -107,7 +107,7 @@ def _find_scanned(problem: Problem, followed: Followed) -> Iterator[tuple[int, i
 
 
 def _find_corrected(problem: Problem, followed: Followed, guessed: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield tensors whose guessed dimension is not the one along which a reader is split, with the reader's dimension."""
+    """Yield tensors whose readers are split along another dimension than the guessed one, with that dimension."""
     for position, axis in followed.operators.items():
         operator, access = problem.graph.operators[position], problem.accesses[position]
         for tensor, read in zip(operator.inputs, access.inputs, strict=True):
@@ -117,7 +117,7 @@ def _find_corrected(problem: Problem, followed: Followed, guessed: Collection[in
 
 
 def _enter_loops(problem: Problem, followed: Followed, known: Collection[int]) -> dict[int, int]:
-    """Return the tensors that loops carry over, with the dimension along which the value before or in the loop is split."""
+    """Return the tensors that loops carry over, with the dimension along which their values are split."""
     entered: dict[int, int] = {}
     for carry in problem.graph.carries:
         found = [followed.tensors[t] for t in carry.values if t in followed.tensors]

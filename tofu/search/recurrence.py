@@ -84,8 +84,6 @@ NO_PARTS = EqualParts((), ())
 def find_equal_parts(graph: Graph, wiring: Wiring | None = None) -> EqualParts:
     """Find the equal time steps of the recurrences in `graph`, in time linear in its edges for each recurrence.
 
-    Pass `wiring` if the graph's wiring is known already.
-
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())
     """
@@ -121,7 +119,6 @@ class _FamilyKeys:
                         self.step_of[y] = number, step
 
     def keys(self) -> list[Key | None]:
-        """Return the keys of all operators, in the graph's order."""
         repeated = Counter(self.wiring.signatures)
         for position, operator in enumerate(self.wiring.graph.operators):
             if self.key_of[position] is not None:

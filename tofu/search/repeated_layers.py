@@ -1,9 +1,9 @@
 """Repeated layers, which are planned once: blocks of equal operators with separate parameters, as in a Transformer.
 
 A search that decides separately for 96 equal layers takes 96 times as long, and would treat nearly all of them alike. So
-every second layer takes the same choices. Two neighbours may differ, because the best plan for a chain of equal products
-may alternate between two layouts. The first and last layers have other neighbours, so a plan that treats them otherwise
-may transfer slightly less. Small graphs are searched without this restriction.
+every second layer takes the same choices. Neighbours may differ, because the best plan for a chain of equal products may
+alternate between two layouts. A plan that treats the first and last layers otherwise may transfer slightly less. Small
+graphs are searched without this restriction.
 
 Layers are found like time steps (`tofu.search.time_steps`), with signatures that ignore parameters. Their operators are
 the *seeds*. All other operators and tensors are then compared by colour refinement: two nodes keep one colour only if
@@ -38,8 +38,7 @@ Colours: TypeAlias = "npt.NDArray[np.uint64]"
 def find_repeated_layers(graph: Graph, wiring: Wiring | None = None) -> EqualParts:
     """Find the operators and tensors of `graph` that correspond in repeated layers.
 
-    The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers. Pass `wiring` if the
-    graph's wiring is known already.
+    The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers.
 
     >>> find_repeated_layers(Graph((), (), ()))
     EqualParts(operators=(), tensors=())

@@ -1,9 +1,9 @@
 """Common axes for operators that must take the same choice.
 
 Such operators are the *parts* of a lowered operator (smaller operators that replace it), and a gradient with a state and
-its forward operator. They all get the same axes in the same order. A part may be any operator, with other names of axes
-in its description. So it names the dimensions of its tensors as the whole operator does, and its axes take the names of
-dimensions. All workers compute the same along an axis that an operator lacks.
+its forward operator. They get the same axes in the same order. The description of a part may have other names of axes.
+So a part names its tensors' dimensions as in the whole operator, and its axes take these names. All workers compute the
+same along an axis that an operator lacks.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def _group(graph: Graph) -> list[list[int]]:
 
 
 def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess, lead: OperatorAccess) -> bool:
-    """Return True if an operator can be split along an axis of an operator with which it shares its choice.
+    """Return True if an operator can be split along an axis of the operator whose choice it shares.
 
-    A gradient cannot use the state of its forward operator if fetches replace the forward operator.
+    A gradient cannot use the state of a forward operator that fetches replace.
     """
     if axis not in access.axes:
         return bool(operator.dimension_names)
@@ -62,7 +62,7 @@ def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess
 
 
 class _Alignment:
-    """Cache of accesses with common axes. Operators with one access object get one object again."""
+    """Cache by which operators that share an access object still do so afterwards."""
 
     def __init__(self) -> None:
         # Keeps the original alive, so that its id is not reused.
@@ -93,8 +93,8 @@ def _repeat_along(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAc
 def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
     """Return the access with axes named after the dimensions that they move along.
 
-    `names` has the names of the inputs' dimensions, then of the outputs'. An axis is dropped if it moves along dimensions
-    with different names or without a name, or if another axis moves along a dimension of the same name.
+    `names` has the names of the inputs' dimensions, then of the outputs'. An axis is dropped unless it moves along
+    dimensions of exactly one name, and no other axis does.
     """
     found: list[set[str]] = [set() for _ in access.axes]
     rows_of_tensors = [tensor.rows for tensor in access.inputs] + [tensor.rows for tensor in access.outputs]
@@ -151,7 +151,6 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
 
 
 def _restrict_row(row: Row, position: Mapping[int, int], extents: Sequence[int]) -> Row:
-    """Return a row over the remaining axes, extended by the full range of all other axes."""
     terms, lower, upper = row
     kept = []
     for axis, coefficient in terms:

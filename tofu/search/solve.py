@@ -49,17 +49,7 @@ def read_seconds(seconds: Any) -> float:
 
 @dataclass(frozen=True)
 class Solution:
-    """Result of a search.
-
-    Attributes
-    ----------
-    choices
-        The choices of the best plan.
-    result
-        The native result, with its statistics. None if the choices are not from a search.
-    ties
-        Description of the plans that the search covers; "" if it covers all.
-    """
+    """Choices, with the native result of the search that found them, if any. `ties` describes the plans that the search covers."""
 
     choices: Choices
     result: _core.SearchResult | _core.ExactResult | None = None
@@ -145,7 +135,7 @@ def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) ->
 def _search(problem: Problem, fixed: FixedChoices, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
     """Run a native search, and return its result and the problem that was searched.
 
-    If the fixed choices differ on operators or tensors that a search treats alike, the search treats all separately.
+    If the fixed choices contradict ties between equal operators or tensors, the search has no ties.
     """
     searched = problem.keep_apart(*fixed)
     with refuse_excess(problem):

@@ -22,7 +22,7 @@ Box = tuple[tuple[int, int], ...]
 
 
 class OperatorDescriptions(Protocol):
-    """Knowledge about a framework's operators that an engine's front end provides."""
+    """Interface by which a front end describes a framework's operators."""
 
     @property
     def descriptions(self) -> Registry:
@@ -136,7 +136,6 @@ def _analyse_operator(
 
 
 def _without_ignored(access: OperatorAccess, ignored: Sequence[int]) -> OperatorAccess:
-    """Return the access without reads of the inputs in `ignored`, of which the kernel uses only the shape."""
     if not any(access.inputs[slot].is_read for slot in ignored):
         return access
     inputs = (replace(read, is_read=read.is_read and n not in ignored) for n, read in enumerate(access.inputs))
@@ -216,9 +215,8 @@ def worker_attributes(
 def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
     """Return the region of a tensor that a part touches. The part has the range `box` of the axes.
 
-    The region is half-open, and may exceed the tensor. A dimension is whole if the part has all of every axis in its row.
-    `ComputeRegions` in `csrc/core/geometry` must return the same regions, or a copy would compute other shapes than its
-    program has.
+    The region is half-open, and may exceed the tensor. A dimension is whole if no axis in its row is split.
+    `ComputeRegions` in `csrc/core/geometry` must agree, or a copy would compute other shapes than its program has.
     """
     result = []
     for (terms, lower, upper), dimension in zip(rows, shape, strict=True):

@@ -9,8 +9,8 @@ of T has
 - every operator x with d(x) = T - t and a(x) >= max(t - 1, 1), which is between anchor t and anchor t + 1, and
 - every operator whose results only step t reads, such as the product with the step's input.
 
-Only later steps read results of a step. Other readers, such as a loss, belong to no step. No anchor ends the last step,
-so it consists of the operators that correspond to another step's operators.
+Readers outside the steps, such as a loss, belong to no step. No anchor ends the last step, so it has the operators that
+correspond to another step's operators.
 
 **Equal steps.** Two steps are equal if their operators correspond one-to-one. Corresponding operators have equal
 signatures and corresponding inputs, and read states from the same number of steps ago. Initial states, inputs of
@@ -102,7 +102,6 @@ def _count_before(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
 
 
 def _count_after(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of anchors that depend on each operator. Exact if each anchor depends on all earlier ones."""
     left = {anchor: len(anchors) - i for i, anchor in enumerate(anchors)}
     return _count_along(reversed(list(wiring.forward)), wiring.followers, left)
 
@@ -175,7 +174,6 @@ def _trace_chain(wiring: Wiring, family: list[int], taken: set[int]) -> Chain | 
 
 
 def _add_preparations(wiring: Wiring, steps: dict[int, int], candidates: list[int]) -> None:
-    """Add operators whose results only one step reads."""
     kept = {*wiring.graph.outputs, *wiring.graph.next_values.values()}
     for position in reversed(candidates):
         outputs = wiring.graph.operators[position].outputs
@@ -194,7 +192,6 @@ class _Comparison:
         self.members = chain.members()
 
     def classes(self) -> list[EqualSteps]:
-        """Return sets of equal steps. Each step is in one set."""
         last = self.chain.last
         found: list[EqualSteps] = []
         for step in (*range(2, last), 1, last):

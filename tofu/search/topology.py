@@ -1,8 +1,7 @@
 """The interconnect between workers, as `topology=` describes it, and the rounds that follow from it.
 
-An interconnect has levels, such as the network between hosts at the top and the links within a host below. Round i of
-the recursion splits across level i, so workers that round i separates first read from each other across level i. A
-search then minimises the seconds that a plan's communication takes, instead of bytes:
+An interconnect has levels, such as the network between hosts above the links within a host. Workers that round i
+separates first read from each other across level i. A search then minimises the seconds of communication, not bytes:
     sum over the levels of (bytes that cross the level) / (bytes per second of the level)
     + sum over the levels of (fetches that cross the level) x (latency of the level)
 All workers fetch together, so a fetch counts once. A sum that is reduced and then gathered counts as two fetches.

@@ -1,8 +1,7 @@
 """TDL, the tensor description language: operators as lambdas over index variables (section 4.1).
 
-A description is a Python function that states which input elements each output element is computed from. It is traced
-into a `Trace`, once for all operators with the same attributes and ranks. The analysis, the printer and the interpreter
-read the trace. docs/tdl.md explains how to describe an operator.
+A description is a Python function that states how each output element is computed from input elements. It is traced into
+a `Trace`, which the analysis, the printer and the interpreter read. docs/tdl.md explains how to describe an operator.
 """
 
 from tofu.tdl import functions

@@ -26,24 +26,22 @@ def keep_value(value: object, default: object = None) -> Anything:
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """Description of an operator in TDL: a function that takes the operator's tensors and attributes.
+    """Description of an operator: a function that takes its tensors and attributes, and returns a lambda for each output.
 
-    The function returns a lambda for each output, which maps an element's position to its value. `Registry.op` creates
-    descriptions, and explains the attributes that are not listed here.
+    `Registry.op` creates descriptions, and explains the attributes that are not listed here.
 
     Attributes
     ----------
     tensors
         The names of the inputs.
     optional
-        The number of inputs at the end of `tensors` that an operator may leave out.
+        The number of inputs at the end of `tensors` that may be left out.
     star
         The name of `*inputs` if the operator takes any number of further inputs, else None.
     defaults
-        The operator's attributes and their default values. An attribute without a default has REQUIRED.
+        The attributes and their default values, or REQUIRED.
     parse
-        Converts the framework's form of an attribute to a Python value. It takes the attribute and its default, or None
-        if it has no default.
+        Converts the framework's form of an attribute to a Python value, given its default or None.
     format
         Converts a Python value to the framework's form.
     """

@@ -6,8 +6,8 @@
              | RandomElement(values) | Unread(element)
     indices are Index, WholeDimension or AnyOf; arguments are Value or TensorSlice.
 
-An `Index` is a position along a dimension, and a `Value` a number of the computation. SymPy does the algebra of
-indices. Values are trees without side effects that compare by identity. Python's operators build `Call`s.
+SymPy does the algebra of indices. Values are trees without side effects that compare by identity. Python's operators
+build `Call`s.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class VariableSymbol(sympy.Symbol):  # type: ignore[misc]
 
 
 class ExtentSymbol(sympy.Symbol):  # type: ignore[misc]
-    """SymPy symbol of an extent: the length of a tensor dimension (`data.shape[1]`) or of an index variable's range (`co.extent`)."""
+    """SymPy symbol of an extent, the length of a dimension (`data.shape[1]`) or of a variable's range (`co.extent`)."""
 
 
 def variable_symbol(name: str) -> VariableSymbol:
@@ -200,8 +200,7 @@ class WholeDimension:
     ) -> WholeDimension | AnyOf:
         """Return an index at `position`, which the analysis treats as a read of the whole dimension.
 
-        With `first` and `extent`, the analysis assumes that `extent` elements from `first` on are read. `position` is
-        then relative to `first`.
+        With `first` and `extent`, it is a read of `extent` elements from `first` on, and `position` is relative to `first`.
         """
         if first is None and extent is None:
             return WholeDimension(as_value(position))

@@ -48,8 +48,6 @@ class Form:
 
 @dataclass(frozen=True)
 class _Dimensions(Form):
-    """Lambda over the output's dimensions. A dimension may merge several index variables."""
-
     groups: tuple[tuple[str, ...], ...]
     body: Callable[..., Operand] | None
     extents: Mapping[str, Index | int] | None

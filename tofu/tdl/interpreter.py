@@ -59,9 +59,8 @@ def interpret(
 ) -> list[Array]:
     """Compute the outputs of an operator from its description, in float64 or complex128. Unwritten outputs are NaN.
 
-    Raises DescriptionError if the description draws random numbers, or does not show how to compute a result: an
-    `Opaque` without a Python function, or an `Any` without an index. Raises TooManyPointsError for shapes that are too
-    large.
+    Raises DescriptionError for random numbers, an `Opaque` without a Python function, or an `Any` without an index.
+    Raises TooManyPointsError for shapes that are too large.
     """
     shapes = [array.shape for array in inputs]
     traced = trace(description, attributes, shapes, [len(shape) for shape in output_shapes], output_shapes)

@@ -1,7 +1,4 @@
-"""One worker's copy of an operator, from which attributes that depend on the split are computed.
-
-For example, the attribute `num_filter` of a convolution that is split by output channels is smaller on each worker.
-"""
+"""One worker's copy of an operator, from which attributes that depend on the split are computed."""
 
 from __future__ import annotations
 

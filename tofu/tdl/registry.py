@@ -23,12 +23,11 @@ class Registry(Mapping[str, Description]):
         Package whose modules register the built-in descriptions. It is imported at the first look-up, and before a
         user registers a description.
     parse, format
-        Functions that convert attributes from the framework's form to Python values, and back. By default, attributes
-        are Python values already.
+        Functions that convert attributes from the framework's form to Python values, and back.
     decorator
         The decorator that error messages tell users to write, such as "@registry.op".
     remedy
-        Advice in error messages for an operator without a description, besides writing one.
+        Further advice for users of an operator without a description.
     """
 
     def __init__(
@@ -137,11 +136,10 @@ class Registry(Mapping[str, Description]):
     ) -> Description | Callable[[Callable[..., Anything]], Description]:
         """Register a description under the framework's operator names, or under its function's name.
 
-        Most descriptions need no option. Each worker runs a *copy* of the operator on its part of the tensors, and most
-        options state how the copy's attributes follow from that part.
+        Each worker runs a *copy* of the operator on its part of the tensors.
 
-        bound: attributes that a copy gets other values of. An attribute is mapped to the index variable whose extent it
-            is, or to a function of `Local`.
+        bound: attributes that differ on a copy. An attribute is mapped to the index variable whose extent it is, or to a
+            function of `Local`.
         corrects: index variables whose extents enter the values, as in a mean, where bound attributes correct the copies.
         starts: index variables whose positions are used as numbers. Bound attributes pass each copy the start of its part.
         counts: index variables whose positions one operator saves in an output, and its gradient reads there. Copies count
@@ -150,8 +148,8 @@ class Registry(Mapping[str, Description]):
             elements that it reads, including those outside the tensor. Bound attributes set its padding and offset to 0.
         fill: the value of elements outside a tensor, or a function of the attributes that returns it. The default is 0.
         needs: for an output, the other outputs that a copy must also compute, or its kernel computes the output wrong.
-        concrete: True if the function needs the extents in t.shape as integers, such as a reshape. Each combination of
-            shapes is then traced anew. A keyword-only parameter `output_shapes` receives the outputs' shapes.
+        concrete: True if the function needs the extents in t.shape as integers, such as a reshape. A keyword-only parameter
+            `output_shapes` receives the outputs' shapes.
         advice: advice for the error message when the tensors that the operator needs whole do not fit on a worker.
         override: True to replace an earlier description of the same name.
 

@@ -48,8 +48,7 @@ class Tensor:
     def broadcast(self, *indices: Index) -> Value:
         """Return the element at `indices` of a tensor that is broadcast, by NumPy's rules.
 
-        A dimension of extent 1 is read at 0. If the tensor has fewer dimensions than there are indices, the first indices
-        are ignored.
+        A dimension of extent 1 is read at 0. The first indices are ignored if the tensor lacks their dimensions.
         """
         own = indices[len(indices) - self.ndim :]
         if len(indices) < self.ndim:

@@ -1,7 +1,6 @@
-"""Records of how each output of a kernel was compared with its description.
+"""References with which each output of a kernel was compared: numbers, a relation, or the combined results of parts.
 
-The reference of a comparison may be numbers, a relation between inputs and outputs, or the combined results of parts. An
-output whose errors the comparison would not notice counts as compared with nothing.
+An output whose errors the comparison would not notice counts as compared with nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Relation: TypeAlias = "Callable[[Sequence[Array], Sequence[Array]], Sequence[Arr
 
 
 MOST_CHANGED_ELEMENTS = 12
-"""Number of elements of an output that are changed one by one, to find out how many errors a relation notices."""
+"""Elements of an output that are changed one by one, to see how many errors a relation notices."""
 
 
 class Compared(IntEnum):

@@ -48,9 +48,8 @@ class Cut:
 class Geometry:
     """Candidate for a cut of a forward operator, with the splits on which it is tried.
 
-    Each of `splits` divides the extent `base` into parts. Multiples of `base` are divided in the same ratios. Attributes
-    whose numbers are in `shrunk` are divided, too. `pieces` has the shapes of the parts' outputs, by split and part. From
-    these shapes, the kernels of the operator's gradient can also run on parts.
+    Each of `splits` divides the extent `base` into parts. Multiples of `base` are divided in the same ratios, and so are
+    attributes whose numbers are in `shrunk`. `pieces` has the shapes of the parts' outputs, by split and part.
     """
 
     inputs: Dimensions

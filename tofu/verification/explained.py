@@ -11,7 +11,7 @@ from tofu.verification.missing import Missing
 
 @dataclass(frozen=True)
 class Explanation:
-    """Reason why some cuts are not offered. The regular expressions match operators' names (`op`) and printed cuts (`pattern`)."""
+    """Reason why some cuts are not offered. `op` matches the names of operators, and `pattern` the printed cuts."""
 
     op: str
     pattern: str

@@ -32,7 +32,6 @@ def _is_covered(cut: Cut, strategy: Cut, read: Sequence[bool]) -> bool:
 
 
 def _describe_axis(access: OperatorAccess, axis: int, is_written: Sequence[bool]) -> Cut:
-    """Return the cut that an axis makes. Unwritten outputs are ignored."""
 
     def find_dimension(rows: Sequence[Row]) -> int | None:
         return next((d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)), None)

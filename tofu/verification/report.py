@@ -58,8 +58,8 @@ class NodeReport:
     Attributes
     ----------
     description_error
-        The largest relative error. None if the description cannot be computed, because it is random or opaque; `checked`
-        then names the check that replaced the comparison.
+        None if the description cannot be computed, because it is random or opaque. `checked` then names the check that
+        replaced the comparison.
     refused
         The description's reason for not covering these attributes, or "".
     is_elementwise, is_opaque

@@ -51,7 +51,7 @@ def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence
 def find_part(access: InputAccess | OutputAccess, shape: Shape, part: Part, extents: Sequence[int]) -> Box:
     """Return the region of a tensor that a part touches.
 
-    The tensor may lack a dimension. The region is empty if the part lacks the tensor's position along that dimension.
+    The region is empty if the tensor lacks a dimension, and the part lacks the tensor's position along it.
     """
     region = find_region(access.rows, shape, part, extents)
     if access.absent is None:

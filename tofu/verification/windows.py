@@ -94,7 +94,7 @@ def list_window_geometries(
 ) -> list[Geometry]:
     """Return candidates for cuts of a forward operator's first output along one dimension, with inputs read in windows.
 
-    Only inputs whose numbers are in `free` may be cut. These inputs accept any numbers, unlike inputs that hold positions.
+    Only inputs whose numbers are in `free` may be cut, because they do not hold positions.
     """
     return list(_list_geometries(forward, free, indexed, shrinks))
 
@@ -121,7 +121,6 @@ def _list_geometries(
 
 
 def _is_uneven(forward: Kernel, chosen: Sequence[tuple[int | None, Windows | None]], extent: int) -> bool:
-    """Return True if an input cannot be cut in the ratios of the output."""
     pairs = zip(forward.inputs, chosen, strict=True)
     return any(d is not None and array.shape[d] % extent for array, (d, _) in pairs)
 
@@ -208,7 +207,6 @@ def _is_border(item: Any) -> bool:
 def _infer(
     forward: Kernel, geometry: WindowGeometry, along: int, number: int, split: Split
 ) -> tuple[tuple[Shape, ...], ...] | None:
-    """Return the shapes of the outputs of each part, or None if they do not form the whole."""
     expected = [
         tuple(
             (*output.shape[:along], end - begin, *output.shape[along + 1 :])

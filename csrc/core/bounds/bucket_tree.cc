@@ -232,7 +232,7 @@ class TreeGrowth {
   BucketTree tree_;
   DistinctCosts distinct_;
   size_t num_entries_ =
-      0;  // entries of all tables, counted for each use of a minimum, as the backward pass may need
+      0;  // entries of all tables, with each use of a minimum, as the backward pass may need
   std::vector<Factor> factors_;
   std::vector<std::vector<int>>
       of_variable_;            // tables that hold the variable, including eliminated ones

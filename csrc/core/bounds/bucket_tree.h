@@ -18,8 +18,8 @@ namespace tofu {
 /*! \brief A table in a bucket. */
 struct Factor {
   CostTable table;
-  int costs = -1;        // number of the list of entries; equal lists have equal numbers
-  int mini_bucket = -1;  // the mini-bucket whose minimum this is; -1 for a table of the problem
+  int costs = -1;        // number of the entries; equal entries have equal numbers
+  int mini_bucket = -1;  // the mini-bucket with this minimum; -1 for a table of the problem
 };
 
 /*! \brief Tables of one variable that are minimised together. */
@@ -27,7 +27,7 @@ struct MiniBucket {
   std::vector<Factor> factors;
   std::vector<int> scope;  // the other variables, ascending
   CostTable minimum;       // the minimum over the variable, minus `least`
-  int costs = -1;          // number of the list of entries of `minimum`
+  int costs = -1;          // number of the entries of `minimum`
   Cost least = 0;          // the least sum of its tables
 };
 

@@ -92,8 +92,8 @@ struct PlacedLayout {
   std::vector<Boxes> reach;  // with prices, [level][worker]: the elements that workers with equal
                              // digits above the level hold together
   Boxes scattered;           // the part of the shard that each worker reduces before it is gathered
-  bool can_scatter = false;  // partial results are reduced in parts, which are then gathered: some
-                             // round replicates, and the tensor is large or small sums are staged
+  bool can_scatter = false;  // partial results are reduced in parts and then gathered: some round
+                             // replicates, and the tensor is large or small sums are staged
 };
 
 PlacedLayout PlaceLayout(const Graph& graph, int tensor, const WorkerGrid& grid,

@@ -78,9 +78,9 @@ class ExactSearch {
       assignment_ = result_.plan.assignment;
       for (int64_t bytes : result_.plan.round_bytes) result_.recursive_bytes += bytes;
     } catch (const std::runtime_error&) {
-      // The problem is too densely connected for elimination. Message passing will find a plan.
+      // Too densely connected for elimination: message passing will find a plan.
     } catch (const std::bad_alloc&) {
-      // Message passing will find a plan here, too.
+      // Message passing will find a plan.
     }
   }
 
@@ -112,8 +112,8 @@ class ExactSearch {
   ExactResult MakeResult() {
     if (state_.has_plan()) assignment_ = ToAssignment(problem_, variables_, state_.values());
     const PlanCost cost = EvaluatePlan(graph_, grid_, *assignment_);
-    // Operators of one group share fetches if they have equal choices by coincidence. The tables
-    // cannot express this, so plans may cost less than was counted.
+    // Operators of a group share fetches if their choices are equal by coincidence. Tables cannot
+    // express this, so plans may cost less than counted.
     const bool is_counted = !MayShareByChance(graph_);
     if (state_.has_plan() && is_counted && cost.total_bytes != state_.bytes()) {
       throw std::logic_error("the plan costs " + std::to_string(cost.total_bytes) +
