@@ -1,7 +1,6 @@
-"""Results of the analysis at concrete shapes: the axes of an operator, and the regions that a part of it reads and writes.
+"""Results of the analysis at concrete shapes: the axes of an operator, and the regions that its parts read and write.
 
-An *axis* is an index variable along which the operator can be split. A *part* is the share of one worker: it has a range
-of each axis.
+An *axis* is an index variable along which the operator can be split. A *part* has a range of each axis.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class InputAccess:
     is_read
         False if the kernel uses only the input's shape.
     absent
-        A dimension of the outputs that the input lacks; None except for operators such as a stack.
+        A dimension of the outputs that the input lacks, or None.
     """
 
     rows: tuple[Row, ...]
@@ -94,7 +93,7 @@ class OutputAccess:
     reducer
         The function that combines partial results: "Sum", "Max", "Min" or "Prod".
     absent
-        A dimension of the inputs that the output lacks; None except for operators that take one slice.
+        A dimension of the inputs that the output lacks, or None.
     has_zero_terms
         True if inputs of zeros add nothing to the sums in the output.
     """
@@ -130,7 +129,7 @@ class OperatorAccess:
         between the lower ends of its rows and of the output's rows, with `fill` around it.
     is_always_fetched
         True if the operator takes a part of a tensor, such as a slice. A fetch then always replaces the kernel, so that
-        no worker reads more than that part. The rows hold even if none of their axes is split.
+        no worker reads more. The rows hold even if none of their axes is split.
     own_names
         The description's names of the axes, if they have other names here.
     undescribed

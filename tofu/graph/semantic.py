@@ -45,8 +45,7 @@ class Tensor:
     shape, dtype
         The shape of the whole tensor in elements, and NumPy's name of the type.
     is_inner
-        True for a tensor between the smaller operators that replace one operator (`tofu.lowering`). The model does not
-        have such a tensor, and plans do not name it.
+        True for a tensor between the smaller operators that replace one operator (`tofu.lowering`). Plans do not name it.
     times
         The number of times that the tensor gets new values in a training step: 1, or the number of a loop's iterations.
         It is transferred as often.
@@ -181,8 +180,7 @@ class Carry:
     tensor
         The tensor that the loop's body reads.
     values
-        The tensors with the first value and with the value for the next iteration, as far as there are such tensors. They
-        are needed in the layout of `tensor`.
+        The first value, and the value for the next iteration, if they are tensors. They are needed in `tensor`'s layout.
     last
         The tensor with the value after the loop, in the same layout.
     """

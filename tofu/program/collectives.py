@@ -63,10 +63,9 @@ class AllReduce(NamedTuple):
 
 @dataclass
 class Round:
-    """Boxes of one size that are sent at once, or that stay on their workers. Each worker sends and receives at most one.
+    """Boxes of one size that are sent at once, or stay on their workers. Each worker sends and receives at most one.
 
-    `moves` maps the receiving worker to the sending worker, the box's position there, and its position in the receiver's
-    array.
+    `moves` maps the reader to the owner, the box's position there, and its position in the reader's array.
     """
 
     input: int
@@ -94,8 +93,8 @@ class Round:
 class Exchange:
     """Boxes that workers send each other and write into an array, one round after another.
 
-    The array is filled with `fill` first. If `continues` is True, it is the result of the previous exchange instead. A box
-    replaces the elements in its place, or is combined with them if there is a `reducer`.
+    The array is filled with `fill` first, or is the result of the previous exchange if `continues` is True. A box replaces
+    elements, or is combined with them if there is a `reducer`.
     """
 
     rounds: tuple[Round, ...]

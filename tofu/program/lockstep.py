@@ -172,7 +172,7 @@ class _Cut(NamedTuple):
 
 
 class _Aligner:
-    """Search for the values of a program: inputs and outputs of operators in order, then the results, then all other shards."""
+    """Search for the values of a program: first of operators in order, then of results, then of all other shards."""
 
     def __init__(self, program: Program, find_shards: Callable[[int], tuple[Box, ...]]) -> None:
         self.program, self.graph, self.nodes = program, program.graph, program.nodes

@@ -25,10 +25,7 @@ def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
 
 
 def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
-    """Return, for each axis whose parts overlap, the number of positions that each worker counts in a reduction.
-
-    A worker counts the positions at the beginning of its part, up to the beginning of the next part.
-    """
+    """Return, for each axis whose parts overlap, the number of positions that each worker has before the next part begins."""
     problem = choices.problem
     axes, extents = choices.operators[operator].tolist(), problem.accesses[operator].extents
     if _divides(extents, axes, problem.factors):

@@ -59,8 +59,8 @@ class Algorithm:
 
         If some round of the cheapest plan replicates all operators, the problem is solved again without replicated
         operators, and nothing is proved. Raises PlanError for hints that cannot be honoured. Raises InfeasibleError if the
-        algorithm does not apply to the graph, or if a round has nothing to split. With `replicates=True`, such a round
-        repeats the computation on several workers instead.
+        algorithm does not apply to the graph, or a round has nothing to split. With `replicates`, workers repeat the
+        computation in such a round instead.
         """
         solution = self.run(problem, hints or {}, effort).apply_to(problem)
         unfed = find_unfed(solution.choices)
@@ -86,8 +86,7 @@ class Algorithm:
     ) -> str:
         """Describe in words how close to optimal a plan of this algorithm is known to be.
 
-        `cost` is the plan's cost. `lower_bound` holds for all orders of the rounds that were searched. `orders` names
-        these orders if others were left out.
+        `lower_bound` holds for all orders of the rounds that were searched. `orders` names them if others were left out.
         """
         if cost == 0:
             return describe_gap(cost, 0)
@@ -146,8 +145,7 @@ def find_algorithm(name: Any) -> Algorithm:
 def describe_proof(result: _core.ExactResult, among: str = "", lower_bound: int | None = None) -> str:
     """Describe in words what an exact search proves about its plan. A percentage is rounded up.
 
-    `among` names the plans that the search covers. If `result` is the best of several searches, `lower_bound` is the bound
-    over all of them.
+    `among` names the plans that the search covers. `lower_bound` is the bound over several searches, if there were several.
     """
     bound = result.lower_bound if lower_bound is None else min(result.lower_bound, lower_bound)
     return describe_gap(sum(result.plan.round_bytes), bound, among) or NOTHING_PROVED

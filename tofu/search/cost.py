@@ -46,8 +46,7 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def list_worth_keeping(choices: Choices) -> list[int]:
     """Return the tensors whose fetched regions are worth keeping, in order of bytes saved per byte held.
 
-    Empty for engines that share regions. Their fetches are collectives of all workers, so a region that one worker keeps
-    saves nothing.
+    Empty for engines that share regions, whose fetches are collectives of all workers.
     """
     problem = choices.problem
     if problem.moves.shares_regions:
@@ -65,8 +64,8 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 def list_worth_rereading(choices: Choices) -> list[int]:
     """Return the tensors whose fetched regions may be fetched again for each reader, which frees memory in between.
 
-    The tensors for which this costs the fewest extra bytes, relative to the bytes now fetched, come first, and larger
-    tensors before smaller ones. Empty for engines that share regions, because they drop and rebuild values themselves.
+    Tensors for which this costs few extra bytes, relative to the bytes now fetched, come first. Empty for engines that
+    share regions, because they drop and rebuild values themselves.
     """
     problem = choices.problem
     if problem.moves.shares_regions:

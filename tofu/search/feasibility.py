@@ -94,7 +94,7 @@ def _say_workers(count: int) -> str:
 def _axes_left(choices: Choices, rounds: int) -> Iterator[tuple[int, str, str, bool]]:
     """Yield, for each axis, the length of its smallest part after the first `rounds`.
 
-    The items are the length, the operator, the axis, and True if the axis may be split into parts that are not equal.
+    The items are the length, the operator, the axis, and True if its parts need not be equal.
     """
     problem = choices.problem
     for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True)):

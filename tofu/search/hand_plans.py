@@ -141,7 +141,7 @@ def _find_sums(problem: Problem, followed: Followed) -> tuple[set[int], set[int]
 
 @dataclass(frozen=True)
 class _Product:
-    """Forward operator that multiplies by a weight matrix. Its column axis runs along the result; its row axis is summed."""
+    """Forward product with a weight matrix, whose columns are columns of the result and whose rows are summed."""
 
     operator: int
     weight: int
@@ -153,10 +153,7 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Dimensions along which weights and lookup tables are split, and the operators that need special treatment.
-
-    `lookups` are the operators that read the tables, and `behind` the operators after the last products.
-    """
+    """Split dimensions of weights and lookup tables, the operators that read the tables, and those after the last products."""
 
     weights: Mapping[int, int]
     tables: Mapping[int, int]

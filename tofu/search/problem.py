@@ -1,7 +1,7 @@
 """The input of a search: a graph, the axes along which its operators can be split, and the rounds.
 
-The native graph has the operators of the semantic graph, then one operator for the update of each weight. An update has
-its weight's layout, and reads the gradient or the next value in that layout (decision 7).
+The native graph has the graph's operators, then an operator for the update of each weight, which reads the gradient or
+the next value in the weight's layout (decision 7).
 """
 
 from __future__ import annotations

@@ -18,10 +18,7 @@ DEFAULT_SEARCH_SECONDS = 10.0
 LONGEST_SEARCH_SECONDS = 10**7  # four months
 
 Progress = Callable[[str, int, int], None]
-"""Callback that receives the stage, the bytes of the best plan so far (-1 before the first) and the proven lower bound.
-
-It may raise an exception to stop the search.
-"""
+"""Receives the stage, the best plan's bytes (-1 before the first) and the proven lower bound. May raise to stop the search."""
 Result = TypeVar("Result")
 
 

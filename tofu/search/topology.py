@@ -39,8 +39,8 @@ class Level:
     bytes_per_second
         Bandwidth that all workers together have across the level.
     workers
-        The number of groups into which the level divides the workers of the level above. None if each level is one prime
-        factor of the number of workers, in the best order.
+        The number of groups into which the level divides the level above. None if each level is one prime factor of the
+        number of workers, in the best order.
     microseconds
         Latency of a fetch that crosses the level.
     """

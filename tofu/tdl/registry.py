@@ -75,7 +75,7 @@ class Registry(Mapping[str, Description]):
         return self._built_in
 
     def _load(self) -> None:
-        """Import the modules of the package, which register their descriptions. They may look up descriptions meanwhile."""
+        """Import the modules of the package, which register descriptions and may look up others meanwhile."""
         if self._is_loaded:
             return
         with self._lock:

@@ -113,12 +113,12 @@ def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = T
 
 
 def _is_alike(shapes: Sequence[Shape], inputs: Dimensions) -> bool:
-    """Return True if inputs of one shape are cut alike. Some kernels rely on this, and would read out of bounds otherwise."""
+    """Return True if inputs of one shape are cut alike. Otherwise some kernels would read out of bounds."""
     return len(set(zip(shapes, inputs, strict=True))) == len(set(shapes))
 
 
 def list_splits(extent: int) -> tuple[Split, ...]:
-    """Return splits into two parts, with either part larger, and into three. A wrong cut may agree by chance in one, but not in all."""
+    """Return splits into two parts, with either part larger, and into three. A wrong cut fails in one of them."""
     halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),

@@ -68,8 +68,8 @@ def region_shape(region: Box) -> Shape:
 def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[int]) -> Array:
     """Return the region of an input that a part's kernel receives.
 
-    Elements outside the tensor are `fill`. The region is zero if it is an addend that another part adds, and NaN if the
-    kernel should not read it, so that a kernel that does read it is noticed.
+    Elements outside the tensor are `fill`. An addend of another part is zero. An input that the kernel should not read is
+    NaN, so that a kernel that reads it is noticed.
     """
     region = find_region(access.rows, array.shape, part, extents)
     if not access.is_read:
@@ -175,7 +175,7 @@ def _combine(pieces: Sequence[tuple[Box, Array]], combine: Combine, reducer: str
 
 
 def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Clip a region to the tensor, and return the rest as slices of the tensor and of the region. Both may be empty."""
+    """Clip a region to the tensor. Return the rest, which may be empty, as slices of the tensor and of the region."""
     bounds = [
         (max(0, begin), max(0, min(end, extent)), begin) for (begin, end), extent in zip(region, shape, strict=True)
     ]
@@ -186,8 +186,7 @@ def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ..
 def relative_error(value: Array, reference: Array) -> float:
     """Return the largest error of any element, divided by the largest magnitude in `reference`, or by 1 if that is larger.
 
-    If an element is NaN in only one of the arrays, the error is infinite. It is not NaN, because `max` of several errors
-    would skip a NaN.
+    It is infinite if an element is NaN in only one of the arrays, because `max` of several errors would skip a NaN.
     """
     if value.shape != reference.shape:
         return float("inf")

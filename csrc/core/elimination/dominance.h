@@ -29,9 +29,9 @@ struct Dominance {
   KeptValues kept;
   std::vector<std::vector<int>>
       stand_ins;  // for each value: itself if it is kept, else a kept value that is never worse
-  bool is_reduced = false;  // true if any value was removed
-  size_t num_entries = 0;   // entries of 8 bytes that the pass needed, besides the problem
-  double additions = 0;     // number of additions that were done
+  bool is_reduced = false;
+  size_t num_entries = 0;  // entries of 8 bytes, besides the problem
+  double additions = 0;    // additions done
 };
 
 Dominance FindDominated(const PairwiseProblem& problem);

@@ -84,7 +84,7 @@ class Tabulation {
     }
     std::set<std::tuple<int, int, int>> known;  // tables that are counted
     double entries = 0;
-    double placed = 0;  // most bytes of the boxes of all layouts of a tensor
+    double placed = 0;  // bytes of all layouts of a tensor
     for (size_t i = 0; i < tables_.incidences().size(); ++i) {
       const int op = kinds[OperatorVariable(i)];
       const int tensor = kinds[TensorVariable(i)];
@@ -96,7 +96,7 @@ class Tabulation {
       throw std::length_error("the tables of the exact search would have more than " +
                               std::to_string(size_.max_entries) + " entries");
     }
-    Hold(2 * sizeof(int64_t) * entries);  // the sums of tables take as much memory
+    Hold(2 * sizeof(int64_t) * entries);  // their sums take as much
     Hold(placed * static_cast<double>(CountThreads()));
   }
 
@@ -224,7 +224,7 @@ class Tabulation {
     if (found.second) {
       const Incidence& incidence = tables_.incidences()[i];
       for (const std::vector<int>& choice : List(OperatorVariable(i)).choices) {
-        Hold(BytesOfBoxes(incidence.tensor));  // the regions of all workers are compared at once
+        Hold(BytesOfBoxes(incidence.tensor));  // regions are compared as a whole
         found.first->second.push_back(regions_.Of(incidence.op, *incidence.reads.front(), choice));
       }
     }
