@@ -16,7 +16,6 @@ from tofu import _core
 from tofu.analysis import OperatorAccess
 from tofu.errors import InfeasibleError
 from tofu.graph import Graph, Operator
-from tofu.search.dataflow import trace_wiring
 from tofu.search.memory_weights import weigh_tensors
 from tofu.search.native import (
     FETCHES,
@@ -27,7 +26,7 @@ from tofu.search.native import (
     tie_equal_parts,
 )
 from tofu.search.recurrence import NO_PARTS, EqualParts, find_equal_parts
-from tofu.search.repeated_layers import find_repeated_layers
+from tofu.search.repeated_layers import PERIOD, find_repeated_layers
 from tofu.search.rounds import always_divides, leaves_remainder
 from tofu.search.topology import Arrangement
 
@@ -52,6 +51,8 @@ class Problem:
         The rules by which the engine splits and transfers data.
     layers
         The repeated layers that take one choice in a search, if the engine asks for this.
+    period
+        The distance between layers that take one choice.
     tied_steps
         The equal time steps that take one choice in a search. Hints may separate some of them.
     """
@@ -64,6 +65,7 @@ class Problem:
     make_searched: Callable[..., _core.Graph]
     moves: Moves = FETCHES
     layers: EqualParts = NO_PARTS
+    period: int = PERIOD
     tied_steps: EqualParts = NO_PARTS
 
     @property
@@ -83,6 +85,13 @@ class Problem:
     def untie(self) -> Problem:
         """Return the problem for a search that decides for equal operators and tensors separately."""
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
+
+    def list_looser(self) -> Iterator[Problem]:
+        """Yield problems of the same graph whose searches may fit in memory if the search of this problem is too large."""
+        if self.layers.operators:
+            kinds = _list_kinds(self.accesses)
+            yield replace(self, layers=find_repeated_layers(self.graph, self.accesses, 1).refine(kinds), period=1)
+            yield replace(self, layers=NO_PARTS)
 
     def keep_apart(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
         """Return the problem for a search that respects fixed choices, which may differ between equal operators.
@@ -113,7 +122,7 @@ class Problem:
         if self.tied_steps.operators:
             alike.append("equal time steps alike" + (" where hints do" if self.tied_steps != self.equal else ""))
         if self.layers.operators:
-            alike.append("every second repeated layer alike")
+            alike.append(f"{'every second' if self.period == PERIOD else 'each'} repeated layer alike")
         treated = f" that treat {' and '.join(alike)}" if alike else ""
         return f" among plans{loops}{treated}" if loops or treated else ""
 
@@ -200,11 +209,17 @@ def pose_problem(
     `equal` holds the equal time steps of its recurrences. They are searched in the graph if they are not passed.
     """
     accesses = tuple(accesses)
-    kinds = [(access.axes, access.extents) for access in accesses]
-    wiring = trace_wiring(graph) if equal is None or moves.ties_layers else None
-    equal = (find_equal_parts(graph, wiring) if equal is None else equal).refine(kinds)
+    kinds = _list_kinds(accesses)
+    equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)
     ties_layers = moves.ties_layers and equal == NO_PARTS
-    layers = find_repeated_layers(graph, wiring).refine(kinds) if ties_layers else NO_PARTS
+    layers = find_repeated_layers(graph, accesses).refine(kinds) if ties_layers else NO_PARTS
     native = build_native_graph(graph, accesses, equal, moves, factors)
     make_searched = cache(partial(tie_equal_parts, native, graph))
-    return Problem(graph, accesses, Arrangement(tuple(factors)), equal, native, make_searched, moves, layers, equal)
+    return Problem(
+        graph, accesses, Arrangement(tuple(factors)), equal, native, make_searched, moves, layers, tied_steps=equal
+    )
+
+
+def _list_kinds(accesses: Sequence[OperatorAccess]) -> list[object]:
+    """Return values that must be equal for operators that share one choice."""
+    return [(access.axes, access.extents) for access in accesses]

@@ -81,13 +81,13 @@ class EqualParts:
 NO_PARTS = EqualParts((), ())
 
 
-def find_equal_parts(graph: Graph, wiring: Wiring | None = None) -> EqualParts:
+def find_equal_parts(graph: Graph) -> EqualParts:
     """Find the equal time steps of the recurrences in `graph`, in time linear in its edges for each recurrence.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())
     """
-    wiring = wiring or trace_wiring(graph)
+    wiring = trace_wiring(graph)
     family_keys = _FamilyKeys(wiring)
     families: dict[Key, list[int]] = defaultdict(list)
     for position, key in enumerate(family_keys.keys()):
