@@ -87,7 +87,7 @@ class Problem:
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def list_looser(self) -> Iterator[Problem]:
-        """Yield problems of the same graph whose searches may fit in memory if the search of this problem is too large."""
+        """Yield problems to search if the search of this problem is too large. They are smaller, or cover other plans."""
         if self.layers.operators:
             kinds = _list_kinds(self.accesses)
             yield replace(self, layers=find_repeated_layers(self.graph, self.accesses, 1).refine(kinds), period=1)

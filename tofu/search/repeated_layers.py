@@ -85,8 +85,8 @@ def _find_seeds(wiring: Wiring, period: int) -> dict[int, object]:
                 *(step - first for step in others)
             )  # 2 if a layer is two steps, such as attention and perceptron
             for step, counterpart in equal.counterparts.items():
-                for operator, position in counterpart.items():
-                    seeds[position] = number, operator, step // distance % period
+                for reference, position in counterpart.items():
+                    seeds[position] = number, reference, step // distance % period
     for position, operator in enumerate(wiring.graph.operators):
         if position not in seeds and operator.forward in seeds:
             seeds[position] = "backward", wiring.kinds[position], seeds[operator.forward]
