@@ -65,8 +65,7 @@ class InputAccess:
     Attributes
     ----------
     addend_axes
-        Axes along which only the first part reads the input, and all other parts read zeros: the bias of a matrix product
-        must be added once if the sum is split.
+        Axes along which only the first part reads the input, and all other parts read zeros. A bias is an example.
     fill
         The value that reads outside the tensor yield.
     is_read
@@ -117,8 +116,7 @@ class OperatorAccess:
     inputs, outputs
         The regions of each input and output.
     elementwise
-        True if each element of each output depends only on the same element of each input. All tensors may then be split
-        alike.
+        True if each element of each output depends only on the same element of each input.
     rejected
         All other index variables, each with the reason why it cannot be split.
     is_random

@@ -262,7 +262,7 @@ def _opaque_results(trace: Trace) -> Iterator[tuple[str, str]]:
 
 
 def _shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the axes along which several parts compute one random element, because each part would draw another number."""
+    """Yield the axes along which several parts would draw the same random element."""
     for output, pattern in zip(trace.outputs, outputs, strict=True):
         if output.value is not None and any(isinstance(node, RandomElement) for node in walk(output.value)):
             for name in trace.definitions:

@@ -105,7 +105,7 @@ def _resolve_names(problem: Problem, named: NamedChoices) -> Choices:
 def _can_follow(
     operator: Operator, access: OperatorAccess, axes: AxisChoice, layouts: Sequence[DimensionChoice]
 ) -> bool:
-    """Return True if the framework's kernel can be split along these axes, and each worker holds what its copy updates in place."""
+    """Return True if the kernel can be split along these axes, and each worker holds the elements that its copy updates."""
     if any(axis is not None and axis not in access.axes for axis in axes):
         return False
     return all(_written_layout(access, slot, axes) == layouts[slot] for slot in operator.mutates)

@@ -30,9 +30,9 @@ def is_checked() -> bool:
 def check_program(program: Program, communication_bytes: int | None = None) -> None:
     """Raise InternalError if a program breaks a rule, or transfers a different number of bytes than its plan counts.
 
-    A fetch writes its region in *pieces*, and reads each piece from a source. Each piece is inside its region and inside
-    its source, at the same place of the tensor. Pieces neither overlap nor leave gaps. Only fetches read from other
-    workers. Nodes come after their inputs.
+    A fetch writes its region in *pieces*, each from a source. Each piece is inside its region and inside its source, at
+    the same place of the tensor. Pieces neither overlap nor leave gaps. Only fetches read from other workers. Nodes come
+    after their inputs.
     """
     try:
         problems = find_problems(program)
@@ -135,8 +135,7 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
     """Return fetches from shards that leave out elements of their region.
 
-    A fetch without pieces is an addend of zeros. Results of operators may have gaps that are zeros, such as the gradient
-    of a slice.
+    A fetch without pieces is an addend of zeros. Results of operators may also have gaps, such as the gradient of a slice.
     """
     first_entry = tables.entry_node.searchsorted(np.arange(len(tables.node_kind)))
     begin = tables.entry_begin[first_entry]

@@ -67,10 +67,7 @@ def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collecti
 
 
 def _check_pieces(program: Lockstep, transfer: Transfer) -> None:
-    """Raise ValueError unless the pieces fill each worker's box with the tensor's elements at the same positions.
-
-    Only such pieces can be replaced by collectives.
-    """
+    """Raise ValueError unless the pieces fill each worker's box with the tensor's elements at the same positions."""
     output = program.values[transfer.output]
     shape = program.graph.tensors[output.tensor].shape
     written = [0] * program.count
@@ -93,7 +90,7 @@ def _locate(box: Box, begin: Sequence[int]) -> tuple[int, ...]:
 
 
 def _check_exchange(exchange: Exchange, pieces: Sequence[TransferPiece]) -> None:
-    """Raise ValueError unless the rounds of an exchange send exactly these pieces, and no worker sends twice in one round."""
+    """Raise ValueError unless the rounds of an exchange send exactly these pieces, and can run."""
     sent = Counter(
         (round_.input, owner, source, reader, target, round_.extent, round_.along)
         for round_ in exchange.rounds

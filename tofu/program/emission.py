@@ -62,8 +62,8 @@ def _find_reducers(problem: Problem) -> dict[int, str]:
 def list_outputs(choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:
     """Return the results of a program, with their layouts.
 
-    The model's outputs come first. In training, they are followed by gradients, in the layouts of the parameters that they
-    update, and by the next values of variables and loop carries, in the layouts of the variables.
+    The model's outputs come first. In training, gradients follow, in the layouts of the parameters that they update, and
+    the next values of variables and loop carries, in the variables' layouts.
     """
     graph = choices.problem.graph
     outputs = [OutputShards(t, tuple(choices.layout(t))) for t in graph.outputs]

@@ -54,8 +54,8 @@ class Wiring:
     def for_layers(self) -> Wiring:
         """Return the wiring in which repeated layers are found.
 
-        Signatures ignore parameters, which differ between layers. Tensors that are computed from parameters alone, such
-        as a layer's slice of a stack or a weight in half precision, count as parameters.
+        Signatures ignore parameters. Tensors that are computed from parameters alone, such as a layer's slice of a stack
+        or a weight in half precision, count as parameters.
         """
         shared = set(self.shared)
         for operator in self.graph.operators:

@@ -92,10 +92,7 @@ def _say_workers(count: int) -> str:
 
 
 def _axes_left(choices: Choices, rounds: int) -> Iterator[tuple[int, str, str, bool]]:
-    """Yield, for each axis, the length of its smallest part after the first `rounds`.
-
-    The items are the length, the operator, the axis, and True if its parts need not be equal.
-    """
+    """Yield each axis's smallest part after `rounds`: its length, operator and axis, and True if parts need not be equal."""
     problem = choices.problem
     for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True)):
         uneven = problem.native.uneven_axes(position)

@@ -124,7 +124,7 @@ def _can_split(problem: Problem, extents: Sequence[int], choice: int, uneven: Co
 
 
 def _find_sums(problem: Problem, followed: Followed) -> tuple[set[int], set[int]]:
-    """Return the operators that sum several gradients of one parameter, and their inputs. Only the final sum must be replicated."""
+    """Return the operators that sum several gradients of one parameter, and their inputs. Only the sum must be replicated."""
     graph = problem.graph
     sums: set[int] = set()
     partial: set[int] = set()  # results that are summed over the batch
@@ -221,7 +221,7 @@ def _axes_of_others(problem: Problem, operator: int, tensor: int) -> set[int]:
 
 
 def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int, int], set[int]]:
-    """Return the lookup tables, each with the dimension that its results also have, and the operators that read them."""
+    """Return the lookup tables with the dimensions that their results also have, and the operators that read them."""
     tables, lookups = {}, set()
     for position, weight, rows in _find_matrices(problem):
         combine = problem.accesses[position].outputs[0].combine
@@ -233,7 +233,7 @@ def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int,
 
 
 def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
-    """Return all reads of learned matrices by forward operators: (operator, weight, the weight's rows)."""
+    """Return the reads of learned matrices in the forward pass: (operator, weight, the weight's rows)."""
     graph, workers = problem.graph, prod(problem.factors)
     return [
         (position, t, read.rows)

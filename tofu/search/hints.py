@@ -109,9 +109,9 @@ def _dimension_number(problem: Problem, tensor: int, dimension: Any) -> int:
 
 
 def _find_infeasible(problem: Problem, kind: Kind, position: int, rounds: Sequence[int]) -> str:
-    """Return why a fixed sequence of choices is impossible, or "". Rounds after the first free one are not checked.
+    """Return why a fixed sequence of choices is impossible, or "". The check ends at the first free round.
 
-    Users may replicate anything except operators that draw random numbers, because replicas would draw different ones.
+    Users may replicate anything except operators that draw random numbers.
     """
     may_replicate = kind == "tensor" or not problem.accesses[position].is_random
     for number, choice in enumerate(rounds):

@@ -21,7 +21,7 @@ from tofu.validation import LARGEST_COUNT
 Extents: TypeAlias = tuple[int, ...]
 Uneven: TypeAlias = Literal["none", "needed", "free"]
 MOST_PLAN_BYTES = 2**50
-"""Cost above which a choice is forbidden: bytes of one tensor that one operator transfers (kForbiddenBytes in csrc/core/cost/cost.h)."""
+"""Limit of the bytes of one tensor that one operator transfers (kForbiddenBytes in csrc/core/cost/cost.h)."""
 MOST_NAMES = 3  # in a message
 UNEVEN: tuple[str, ...] = get_args(Uneven)
 """Values of `Moves.overlaps_given`."""
@@ -250,7 +250,7 @@ def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
 
 
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
-    """Return the operators whose computation costs no more than reading and writing their tensors, such as element-wise ones.
+    """Return the operators that compute at most as many elements as their tensors have, such as element-wise ones.
 
     Operators that draw random numbers are left out, because replicas would draw different numbers.
     """

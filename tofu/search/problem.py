@@ -158,7 +158,7 @@ class Problem:
     def hold(self, price: float, split: Collection[int] = ()) -> Problem:
         """Return the problem for a search that may replicate any tensor not in `split`, but pays for the memory.
 
-        `price` is the cost of a byte that one worker holds for the whole training step, in the unit that the search minimises.
+        `price` is the cost of a byte that one worker holds for the whole step, in the unit that the search minimises.
         """
         weights = weigh_tensors(self.graph)
 
@@ -204,10 +204,7 @@ def pose_problem(
     equal: EqualParts | None = None,
     moves: Moves = FETCHES,
 ) -> Problem:
-    """Return the problem of splitting `graph` in rounds of these factors.
-
-    `equal` holds the equal time steps of its recurrences. They are searched in the graph if they are not passed.
-    """
+    """Return the problem of splitting `graph` in rounds of these factors. Equal time steps are searched unless passed."""
     accesses = tuple(accesses)
     kinds = _list_kinds(accesses)
     equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)

@@ -94,7 +94,7 @@ def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> b
 
 
 def _find_scanned(problem: Problem, followed: Followed) -> Iterator[tuple[int, int]]:
-    """Yield tensors that loops take element by element along the split dimension, with the dimension to split instead."""
+    """Yield tensors that loops take element by element along the split dimension, with the next dimension."""
     split = ChainMap(followed.tensors, followed.short)
     for position, operator in enumerate(problem.graph.operators):
         for slot, tensor in enumerate(operator.inputs):

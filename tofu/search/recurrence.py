@@ -144,10 +144,7 @@ class _FamilyKeys:
         return None if key is None else (self._identify(key), output)
 
     def _forward_key(self, position: int) -> Key | None:
-        """Return a key of an operator's signature and its inputs' families.
-
-        If several inputs come from one recurrence, the numbers of steps between them are in the key.
-        """
+        """Return a key of an operator's signature, its inputs' families, and the numbers of steps between them."""
         wiring = self.wiring
         inputs = wiring.graph.operators[position].inputs
         producers = [wiring.producers[t][0] for t in inputs]

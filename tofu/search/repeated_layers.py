@@ -7,8 +7,8 @@ graphs are searched without this restriction.
 
 Layers are found like time steps (`tofu.search.time_steps`), with signatures that ignore parameters. Their operators are
 the *seeds*. All other operators and tensors are then compared by colour refinement: two nodes keep one colour only if
-they are of one kind and have neighbours of the same colours in the same roles. For example, an optimizer's states belong
-to the layer of the gradient that updates them. Each round of refinement is linear in the edges.
+they are of one kind and have neighbours of the same colours in the same roles. So an optimizer's states belong to the
+layer of their gradient. Each refinement is linear in the edges.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _find_seeds(wiring: Wiring, period: int) -> dict[int, object]:
 
 
 def _refine(wiring: Wiring, seeds: Mapping[int, object]) -> Colours:
-    """Return a colour for every operator, then for every tensor. Nodes of one colour correspond. Seeds keep their colours."""
+    """Return a colour for every operator, then for every tensor. Nodes of one colour correspond."""
     start = _mix(np.array(_number(_describe_nodes(wiring, seeds)), dtype=np.uint64))
     targets, sources, ports = _list_edges(wiring)
     order = np.argsort(targets, kind="stable")
@@ -129,8 +129,7 @@ def _number(descriptions: Sequence[object]) -> list[int]:
 def _list_counted(wiring: Wiring) -> list[bool]:
     """Return, for each tensor, True if it tells its neighbours apart.
 
-    Single elements do not, because they are never split. Sums in a chain, such as the norm of all gradients, do not,
-    because they differ only in their place.
+    Single elements do not, because they are never split, nor do sums in a chain, such as the norm of all gradients.
     """
     graph, is_counted = wiring.graph, []
     for tensor, (producer, _), readers in zip(graph.tensors, wiring.producers, wiring.readers, strict=True):

@@ -97,7 +97,7 @@ def _find_depths(wiring: Wiring) -> dict[int, int]:
 
 
 def _count_before(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of anchors that each operator depends on. Exact if each anchor depends on all earlier ones."""
+    """Return the number of anchors that each operator depends on. Exact on a chain."""
     return _count_along(wiring.forward, wiring.forward, {anchor: i + 1 for i, anchor in enumerate(anchors)})
 
 

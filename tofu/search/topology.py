@@ -4,7 +4,7 @@ An interconnect has levels, such as the network between hosts above the links wi
 separates first read from each other across level i. A search then minimises the seconds of communication, not bytes:
     sum over the levels of (bytes that cross the level) / (bytes per second of the level)
     + sum over the levels of (fetches that cross the level) x (latency of the level)
-All workers fetch together, so a fetch counts once. A sum that is reduced and then gathered counts as two fetches.
+All workers fetch together, so a fetch counts once, and a sum in two stages twice.
 """
 
 from __future__ import annotations

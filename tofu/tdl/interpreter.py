@@ -1,8 +1,7 @@
 """Interpreter that computes a description with NumPy, to compare it with the framework's kernel on small inputs.
 
-A value inside lambdas of n index variables is computed as an array of n dimensions, one for each variable. The array
-has extent 1 along variables that the value does not depend on. The product of the extents of all n variables is at most
-`MOST_POINTS`.
+A value inside lambdas of n index variables is an array of n dimensions, one for each variable. It has extent 1 along
+variables that the value does not depend on. The product of the extents of all n variables is at most `MOST_POINTS`.
 """
 
 from __future__ import annotations

@@ -43,9 +43,8 @@ def Sum(  # noqa: N802
 ) -> Value:
     """Return the sum of `body` over its index variables.
 
-    If the lambda ends in `*s`, pass `ndim`, the number of all its variables, or `names`, which lists all of them
-    ("b y0 y1"). Use `names` to give an axis the same name in all outputs. With `names=""` the lambda has no variables,
-    and the sum is its value.
+    If the lambda ends in `*s`, pass `ndim`, the number of all its variables, or `names`, which lists them ("b y0 y1")
+    so that an axis has one name in all outputs. With `names=""` there are no variables, and the sum is `body`.
     """
     return _reduce("Sum", body, ndim, extents, names)
 

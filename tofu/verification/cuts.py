@@ -1,8 +1,8 @@
 """Search for all ways to split an operator, by experiments with the framework's kernel, without any description.
 
 A *cut* divides each input along a dimension, or passes it whole. All combinations are tried, with attributes unchanged or
-shrunk to the size of a part. If the framework's shape inference accepts a cut, the kernel runs on the parts. The cut is
-kept if every output is the concatenation of the parts' outputs, their sum or maximum, or equal to each of them.
+shrunk to the size of a part, if the framework's shape inference accepts them. A cut is kept if every output is the
+concatenation of the parts' outputs, their sum or maximum, or equal to each of them.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _subsets(numbers: Sequence[int]) -> Iterable[frozenset[int]]:
 
 
 def _complete(forward: Kernel, geometry: Geometry) -> Geometry | None:
-    """Add the inferred outputs to a geometry. Return None if inference refuses a part, or the parts do not form the whole."""
+    """Add the inferred outputs, or return None if inference refuses a part or the parts do not form the whole."""
     pieces = []
     for split, ranges in enumerate(geometry.splits):
         shapes = [infer_part(forward, geometry, split, part) for part in range(len(ranges))]

@@ -19,7 +19,7 @@ class Explanation:
 
 
 def explain(missing: Missing, explanations: Iterable[Explanation]) -> str | None:
-    """Return the reason why a cut is not offered, or None if none is known."""
+    """Return the known reason why a cut is not offered, or None."""
     matching = (
         explanation
         for explanation in explanations

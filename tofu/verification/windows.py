@@ -1,8 +1,7 @@
 """Search for cuts of operators that read an input in windows, such as convolutions, by experiments with the kernel.
 
 The parts of such an input overlap, or are not in the ratios of the output's parts. Each input row is changed in turn, to
-see which output rows depend on it. A part of the output then receives the input rows that it depends on, including rows
-of padding beyond the border.
+see which output rows depend on it. A part of the output then receives these input rows, and rows of padding.
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ def _list_windows(
 
 
 def _find_readers(forward: Kernel, number: int, d: int, along: int) -> Array:
-    """Return a matrix that is True at [input row, output row] if the row of the first output depends on the input row."""
+    """Return a matrix that is True at [input row, output row] if the output row depends on the input row."""
     array, output = forward.inputs[number], forward.outputs[0]
     across = tuple(n for n in range(output.ndim) if n != along)
     rows = []

@@ -22,7 +22,7 @@ using AllOthers = std::vector<SharedCosts>;
 
 /*! \brief Messages of a bucket in the backward pass. */
 struct Answer {
-  AllOthers others;               // the least costs that it received, by mini-bucket
+  AllOthers others;               // received least costs, by mini-bucket
   std::vector<SharedCosts> told;  // for each minimum, the least cost of the other tables; null for
                                   // tables of the problem
   std::vector<Cost> excess;       // for each value of the variable, the least cost above the bound

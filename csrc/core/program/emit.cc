@@ -123,7 +123,7 @@ class Emitter {
       throw std::invalid_argument(subject + " has " + std::to_string(request.layout.size()) +
                                   " choices for " + std::to_string(grid_.num_rounds()) + " rounds");
     }
-    // The layout is another tensor's, for which overlapping parts have been checked.
+    // Overlapping parts were checked for the tensor that has this layout in the plan.
     CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout, false);
   }
 
