@@ -1,7 +1,8 @@
 """Analysis of descriptions: strategies and regions from symbolic intervals (section 4.2).
 
-`analyse` is the entry point. Each signature is analysed symbolically once (`symbolic`, `linearity`, `interval`),
-compiled to a function of the shapes (`evaluator`), and evaluated at concrete shapes (`axes`) into an `OperatorAccess`.
+A *strategy* is an axis along which an operator can be split, and a *region* is the box of a tensor that one part of the
+operator reads or writes. `analyse` finds both. It analyses a description symbolically (`symbolic`, `linearity`,
+`interval`), and compiles the result to a function of the shapes (`evaluator`). `axes` evaluates this function.
 """
 
 from tofu.analysis.access import Absent, Combine, InputAccess, OperatorAccess, OutputAccess, Row

@@ -1,4 +1,7 @@
-"""Results of the analysis at concrete shapes: an operator's strategies, and the regions that each part reads and writes."""
+"""Results of the analysis at concrete shapes: the axes of an operator, and the regions that its parts read and write.
+
+An *axis* is an index variable along which the operator can be split. A *part* has a range of each axis.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +19,27 @@ MOST_REASONS = 3  # in a message
 
 
 class Combine(IntEnum):
-    """Combination of the parts of an output when an axis is split."""
+    """Way in which the workers' results make up an output when an axis is split."""
 
-    CONCAT = 0  # the axis moves the region, and the parts are disjoint
+    CONCAT = 0  # the parts are disjoint regions
     REDUCE = 1  # the parts are partial results, which the output's reducer combines
     REPLICATE = 2  # the parts are equal
-    OVERLAP_ADD = 3  # the axis moves the region, and overlapping parts are summed
+    OVERLAP_ADD = 3  # the parts are regions that overlap, and are summed there
 
     @property
     def word(self) -> str:
-        """The word for it in printed reports."""
+        """The combination's name in printed reports."""
         return ("concatenated", "reduced", "replicated", "summed")[self]
 
 
 class Row(NamedTuple):
-    """Range of one dimension that a part touches, affine in the part's axes.
+    """Range of one dimension of a tensor that a part reads or writes, affine in the part's ranges of axes.
 
-    With axis a from begin_a to end_a, exclusive, the range is
+    `terms` holds pairs (a, c) of an axis and its coefficient. If a part has axis a from begin_a to end_a, exclusive, it
+    touches the elements
         [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
-    over `terms` (a, c). `lower` and `upper` include all other index variables. Without terms, or if none of its axes is
-    split, the range is the whole dimension.
+    `lower` and `upper` include all index variables that are no axes. The range is the whole dimension if there are no
+    terms, or none of their axes is split.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -44,10 +48,10 @@ class Row(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """Dimension that a tensor lacks, but that the tensors on the other side of a move have, as the inputs of a stack do.
+    """Dimension that a tensor lacks in an operator that only moves elements, such as an input of a stack.
 
-    The tensor is a single element of that dimension, which is number `dimension` there. `row` is the position of a part
-    along the dimension, relative to that element: a part touches the tensor if its row contains 0.
+    The tensor is one slice along dimension `dimension` of the stack. `row` is the range of a part along it, relative to
+    the slice: a part touches the tensor if `row` contains 0.
     """
 
     dimension: int
@@ -56,18 +60,18 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True)
 class InputAccess:
-    """Region of an input that a part reads.
+    """Region of an input that each part of an operator reads, as one row per dimension.
 
     Attributes
     ----------
     addend_axes
-        Axes along which only the first part may read the input. The others read zeros, as for a bias beside a sum.
+        Axes along which only the first part reads the input, and all other parts read zeros. A bias is an example.
     fill
-        The value of elements outside the tensor.
+        The value that reads outside the tensor yield.
     is_read
         False if the kernel uses only the input's shape.
     absent
-        The dimension that the input lacks, if the operator only moves elements.
+        A dimension of the outputs that the input lacks, or None.
     """
 
     rows: tuple[Row, ...]
@@ -79,16 +83,18 @@ class InputAccess:
 
 @dataclass(frozen=True)
 class OutputAccess:
-    """Region of an output that a part computes, and how the parts along each axis are combined.
+    """Region of an output that each part of an operator computes, as one row per dimension.
 
     Attributes
     ----------
+    combine
+        For each axis, how the results of the parts make up the output.
     reducer
-        Combines partial results: "Sum", "Max", "Min" or "Prod".
+        The function that combines partial results: "Sum", "Max", "Min" or "Prod".
     absent
-        The dimension that the output lacks, if the operator only moves elements.
+        A dimension of the inputs that the output lacks, or None.
     has_zero_terms
-        True if the terms of its sums are zero when the elements that they read are zero.
+        True if inputs of zeros add nothing to the sums in the output.
     """
 
     rows: tuple[Row, ...]
@@ -101,7 +107,7 @@ class OutputAccess:
 
 @dataclass(frozen=True)
 class OperatorAccess:
-    """Strategies of an operator at concrete shapes.
+    """Axes of an operator at concrete shapes, and the regions of its parts.
 
     Attributes
     ----------
@@ -110,23 +116,22 @@ class OperatorAccess:
     inputs, outputs
         The regions of each input and output.
     elementwise
-        True if each element of each output depends only on the same element of each input, so that all may have one
-        layout.
+        True if each element of each output depends only on the same element of each input.
     rejected
-        Every other index variable, with the reason why it cannot be split.
+        All other index variables, each with the reason why it cannot be split.
     is_random
         True if the operator draws random numbers, so that replicated copies would differ.
     fetched_axes
-        Axes along which the operator's own kernel cannot compute a part, but the operator only moves elements. A part
-        of an output is then the sum of its inputs, each shifted by the distance between its rows' lower ends and the
-        output's, with `fill` around it.
+        Axes along which the framework's kernel cannot compute a part, but a fetch can assemble it from several workers'
+        memory, because the operator only moves elements. The part is the sum of the inputs, each shifted by the distance
+        between the lower ends of its rows and of the output's rows, with `fill` around it.
     is_always_fetched
-        True if the operator takes a part of a tensor, such as a slice. A fetch then always replaces its copies, so that
-        no worker reads more than that part: its rows hold even if none of their axes is split.
+        True if the operator takes a part of a tensor, such as a slice. A fetch then always replaces the kernel, so that
+        no worker reads more. The rows hold even if none of their axes is split.
     own_names
-        The description's names of axes that have other names here. Axes without a name there are left out.
+        The description's names of the axes, if they have other names here.
     undescribed
-        The reason why no description holds for the operator; "" if one does.
+        The reason why no description applies to the operator; "" if one does.
     """
 
     axes: tuple[str, ...]
@@ -153,7 +158,7 @@ class OperatorAccess:
         return "; ".join(reasons[:MOST_REASONS]) + more if reasons else "its results have no dimensions"
 
     def by_own_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
-        """Return a mapping of axes under the description's names, without axes that the description lacks."""
+        """Rename the keys of a mapping from axes to the description's names. Axes that the description lacks are left out."""
         if self.own_names is None:
             return ranges
         return {self.own_names[axis]: value for axis, value in ranges.items() if axis in self.own_names}
@@ -164,10 +169,9 @@ class OperatorAccess:
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
     ) -> dict[str, Anything]:
-        """Return the attributes in which a worker's copy differs from the operator, in the framework's form.
+        """Return the attributes that a worker's copy of the operator must change, in the framework's form.
 
-        `local_ranges` has each axis's first value and the value after its last on this worker. Axes left out are not
-        split.
+        `local_ranges` maps each split axis to this worker's first value of it and the value after the last one.
         """
         local_ranges = self.by_own_names(local_ranges)
         local = Local(self.attributes, self.variable_extents, local_ranges, local_input_shapes, local_output_shapes)

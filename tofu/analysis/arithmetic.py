@@ -1,11 +1,15 @@
-"""Arithmetic of an operator, counted from its description, for the cost model of its kernel.
+"""Counts of the arithmetic operations of an operator, from which a simulation predicts the time of its kernel.
 
-An element of an output takes the operations of its value. A reduction takes its body's operations and one more at every
-point of its variables. A *contraction* is a sum of products whose factors are all used again at other points, as in a
-matrix product or a convolution, but not in a sum of squares. Kernels keep these factors near the arithmetic units and
-run at the units' speed, while all others wait for memory. A value that does not depend on a variable (a mean that each
-element subtracts) is computed once for all points of the variable. If a description selects elements by
-`where(position(v) == x, value, 0)`, kernels look them up, so the points of v do not count.
+- Each function and arithmetic operator counts as one operation for each element that it computes. A reduction counts one
+  more for each element that it reduces.
+- A value that does not depend on a variable, such as a mean that each element subtracts, counts once for all values of
+  the variable.
+- If a description selects elements by `where(position(v) == x, value, 0)`, kernels look them up, so only one value of v
+  counts.
+
+A *contraction* is a sum of products in which each factor is used several times, as in a matrix product or a
+convolution. Kernels keep the factors near the arithmetic units and run at the units' speed. All other kernels wait for
+memory.
 """
 
 from __future__ import annotations
@@ -35,9 +39,10 @@ Variables = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations at every point of some index variables.
+    """Operations that are repeated for all values of `variables`, `per_point` of them each time.
 
-    For a product under a sum, `absent` lists the variables that each factor lacks, and `depth` the summed variables.
+    For a sum of products, `absent` lists the variables that each factor does not depend on, and `depth` the variables
+    that are summed over.
     """
 
     per_point: int
@@ -50,11 +55,11 @@ class Operations:
         return self.per_point * _volume(self.variables, extents)
 
     def count_depth(self, extents: Mapping[str, int]) -> int:
-        """Return the number of products in each sum."""
+        """Return the number of terms in each sum of products."""
         return _volume(self.depth, extents)
 
     def is_contraction(self, extents: Mapping[str, int]) -> bool:
-        """Return True if each factor is used more than once."""
+        """Return True for a sum of products in which each factor is used more than once."""
         return bool(self.absent) and all(_volume(lacking, extents) > 1 for lacking in self.absent)
 
     def __str__(self) -> str:
@@ -71,7 +76,7 @@ def _volume(variables: Variables, extents: Mapping[str, int]) -> int:
 
 
 def count_arithmetic(trace: Trace) -> Arithmetic:
-    """Return the operations of each output of a traced description. Opaque functions count as none.
+    """Count the operations of each output of a traced description. The work of opaque functions is not counted.
 
     >>> from tofu.tdl import Sum, describe
     >>> from tofu.tdl.tracing import trace
@@ -92,7 +97,7 @@ def _count_output(output: Output) -> Iterator[Operations]:
 
 
 def _count_value(value: Value, scope: Variables) -> Iterator[Operations]:
-    """Yield the operations of a value at every point of `scope` that it depends on."""
+    """Yield the operations of a value, for the variables of `scope` that it depends on."""
     known = _list_variables(value) | _list_positions(value)
     scope = _without_picked(value, tuple(name for name in scope if name in known))
     if isinstance(value, Call):
@@ -105,7 +110,7 @@ def _count_value(value: Value, scope: Variables) -> Iterator[Operations]:
 
 
 def _count_sum(body: Value, scope: Variables, variables: Variables, reducer: str) -> Iterator[Operations]:
-    """Yield the operations of a reduction, whose variables are in `scope`, including a product that it sums."""
+    """Yield the operations of a reduction over `variables`, which are in `scope`. A product that it sums is included."""
     scope = _without_picked(body, scope)
     absent = _find_absent(body, scope) if reducer == "Sum" else ()
     below = list(_count_value(body, scope))
@@ -116,7 +121,7 @@ def _count_sum(body: Value, scope: Variables, variables: Variables, reducer: str
 
 
 def _find_absent(value: Value, scope: Variables) -> tuple[Variables, ...]:
-    """Return the variables of `scope` that each factor of a product in `value` lacks; empty without a product of two reads."""
+    """Return, for each factor of a product in `value`, the variables of `scope` that it lacks."""
     for node in walk(value):
         if isinstance(node, Reduction):  # counted with its body
             break
@@ -129,7 +134,7 @@ def _find_absent(value: Value, scope: Variables) -> tuple[Variables, ...]:
 
 
 def _without_picked(value: Value, scope: Variables) -> Variables:
-    """Return `scope` without the variables at whose positions, but for one chosen by numbers, `value` is zero."""
+    """Return `scope` without variables that a `where` in `value` compares with a number to select one element."""
     if not (isinstance(value, Call) and value.function == "where" and _is_zero(value.arguments[2])):
         return scope
     picked: set[str] = set()

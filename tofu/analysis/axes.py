@@ -1,9 +1,9 @@
-"""The numeric half of the analysis: the axes that can be split at concrete shapes, and the rows of every region.
+"""The numeric half of the analysis: find the axes that can be split at concrete shapes, and the rows of every region.
 
-An axis can be split if the framework's own kernel, run on a part of it, computes that part of the result. The kernel
-sees local shapes and counts from zero. So a split must not change anything else in the description: this evaluates the
-description at the shapes of a part, too, and compares. For most axes (`Pattern.plain_axes`) nothing else can change. If
-the operator only moves elements (`movement`), no kernel needs to compute the part.
+An axis can be split if the framework's kernel, called with one part of the tensors, computes that part of the result.
+The kernel sees only the shapes of its part, and counts positions from zero. So a split may change nothing else in the
+description. This module evaluates the description at the whole shapes and at the shapes of a part, and compares. Most
+axes (`Pattern.plain_axes`) need no comparison. Operators that only move elements (`movement`) need no kernel.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tofu.tdl.local import Local
 
 @dataclass(frozen=True)
 class Signature:
-    """Pattern of one signature, and its evaluator."""
+    """Symbolic analysis of one signature, which is evaluated at any shapes."""
 
     pattern: Pattern
     evaluator: Evaluator
 
     def evaluate(self, input_shapes: Shapes, output_shapes: Shapes) -> OperatorAccess:
-        """Return the strategies and regions at these shapes. Raises DescriptionError if the shapes contradict the description."""
+        """Return the axes and regions at these shapes. Raises DescriptionError if the shapes contradict the description."""
         return _Evaluation(self, input_shapes, output_shapes).result()
 
     @cached_property
@@ -55,7 +55,6 @@ class _Evaluation:
         self.takes_part = takes_part and self.absent is not None
 
     def result(self) -> OperatorAccess:
-        """Judge all index variables, and return the rows of those that can be split."""
         rejected, fetched = self._judge()
         axes = tuple(axis for axis in self.pattern.variables if axis not in rejected)
         rows = self._rows(axes)
@@ -75,7 +74,7 @@ class _Evaluation:
         )
 
     def _judge(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Return the rejected index variables with the reasons, and those along which fetches replace copies."""
+        """Return the index variables that cannot be split, with the reasons, and the axes along which fetches replace copies."""
         rejected = dict(self.pattern.rejected)
         fetched = []
         bound = self._find_bound()
@@ -94,14 +93,14 @@ class _Evaluation:
         return rejected, tuple(fetched)
 
     def _takes_part(self) -> bool:
-        """Return True if the operator reads only a part of its one input, at one place, such as a slice."""
+        """Return True if the operator reads only a part of its single input, as a slice does."""
         read = [n for n, access in enumerate(self.pattern.inputs) if access.is_read]
         if len(read) != 1 or len(self.pattern.outputs) != 1:
             return False
         ranks = [len(access.dimensions) for access in self.pattern.inputs]
         first = sum(ranks[: read[0]])
-        own = slice(first, first + ranks[read[0]])
-        indices, sizes = self.numbers.dimensions[own], self.sizes[own]
+        dimensions = slice(first, first + ranks[read[0]])
+        indices, sizes = self.numbers.dimensions[dimensions], self.sizes[dimensions]
         if any(len(index) != 1 for index in indices):
             return False
         spans = [_span(index[0], self.extents) for index in indices]
@@ -141,7 +140,7 @@ class _Evaluation:
         return bound
 
     def _find_hazards(self, axis: str) -> Iterator[str]:
-        """Yield the reasons why parts of `axis` are not parts of the outputs, the most specific reason first."""
+        """Yield the reasons why a part of `axis` does not compute a part of the outputs, the most specific one first."""
         if self.extents[axis] == 1:
             yield f"the extent of {axis} is 1"
             return
@@ -150,10 +149,7 @@ class _Evaluation:
             yield f"no output depends on {axis}"
 
     def _find_copy_hazards(self, axis: str, is_bound: bool, can_be_fetched: bool) -> Iterator[str]:
-        """Yield the reasons why a copy of the operator would not compute a part of `axis`, the most specific reason first.
-
-        No copy is padded if a fetch can replace it.
-        """
+        """Yield the reasons why a worker's kernel would not compute its part of `axis`, the most specific one first."""
         description = self.pattern.trace.description
         is_padded = axis in description.pads and not can_be_fetched
         extent = self.extents[axis]
@@ -210,7 +206,7 @@ class _Evaluation:
                 yield name, d, extent, indices
 
     def _local_copy(self, axis: str, part: int, is_bound: bool, is_padded: bool) -> Iterator[str]:
-        """Yield the differences of a copy that has `part` of the extent of `axis`."""
+        """Yield the errors that a kernel would make if it had only `part` elements of `axis`."""
         extents = {**self.extents, axis: part}
         sizes = [
             _size(indices, extents) if any(axis == name for i in indices for name, _ in i.terms) else size
@@ -259,11 +255,12 @@ class _Evaluation:
         inputs = []
         trace = self.pattern.trace
         for tensor, pattern in zip(self.pattern.trace.tensors, self.pattern.inputs, strict=True):
-            own = tuple(next(rows) for _ in pattern.dimensions)
+            tensor_rows = tuple(next(rows) for _ in pattern.dimensions)
             addends = self.pattern.addends.get(tensor.position, set())
             addend_axes = tuple(n for n, axis in enumerate(axes) if axis in addends)
             fill = trace.description.find_fill(tensor.name, trace.attributes)
-            inputs.append(InputAccess(own, addend_axes, fill, pattern.is_read, self._absent(tensor.position, axes)))
+            absent = self._absent(tensor.position, axes)
+            inputs.append(InputAccess(tensor_rows, addend_axes, fill, pattern.is_read, absent))
         return tuple(inputs)
 
     def _outputs(self, axes: tuple[str, ...], rows: Iterator[Row]) -> tuple[OutputAccess, ...]:
@@ -274,21 +271,21 @@ class _Evaluation:
             numbers = self.numbers.dimensions[position : position + len(pattern.dimensions)]
             position += len(pattern.dimensions)
             combine = tuple(self._combine(n, axis, pattern, numbers, absent) for n, axis in enumerate(axes))
-            own = tuple(next(rows) for _ in pattern.dimensions)
+            tensor_rows = tuple(next(rows) for _ in pattern.dimensions)
             outputs.append(
-                OutputAccess(own, combine, pattern.is_written, pattern.reducer, absent, pattern.has_zero_terms)
+                OutputAccess(tensor_rows, combine, pattern.is_written, pattern.reducer, absent, pattern.has_zero_terms)
             )
         return tuple(outputs)
 
     def _absent(self, number: int, axes: tuple[str, ...]) -> Absent | None:
-        """Return the dimension that a tensor lacks. `number` counts the inputs, then the outputs."""
+        """Return the dimension that a tensor lacks. Tensors are numbered inputs first, then outputs."""
         found = None if self.absent is None else self.absent[number]
         if found is None:
             return None
         is_split = found.axis in axes
         terms = ((axes.index(found.axis), 1),) if is_split else ()
         return Absent(
-            found.dimension, Row(terms, -found.cell, (1 if is_split else self.extents[found.axis]) - found.cell)
+            found.dimension, Row(terms, -found.position, (1 if is_split else self.extents[found.axis]) - found.position)
         )
 
     def _combine(
@@ -319,7 +316,7 @@ class _Evaluation:
 
 
 def _span(index: IndexNumbers, extents: Mapping[str, int], left_out: Container[str] = ()) -> tuple[int, int]:
-    """Return the first and last value of an index, inclusive, while the variables run over their extents and `left_out` are zero."""
+    """Return the smallest and largest value of an index. The variables in `left_out` are zero."""
     low, high = index.lower, index.upper
     for name, coefficient in index.terms:
         if name not in left_out:

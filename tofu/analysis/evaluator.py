@@ -1,7 +1,7 @@
-"""Compiler from a signature's symbolic extents and indices to one plain Python function of the shapes.
+"""Fast evaluation of a description's symbolic extents and indices at concrete shapes.
 
-The function's text is generated once per signature. A call takes microseconds; substitution in SymPy takes
-milliseconds.
+The expressions of one signature are compiled to a Python function of the shapes. A call takes microseconds, while
+substitution in SymPy takes milliseconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tofu.tdl.expression import ExtentSymbol, extent_symbol
 
 
 class IndexNumbers(NamedTuple):
-    """Affine index at concrete extents: the coefficients of the axes, and the inclusive range of the rest."""
+    """Affine index at concrete extents: the coefficients of the axes, and the inclusive range of all other terms."""
 
     terms: tuple[tuple[str, int], ...]
     lower: int
@@ -28,7 +28,7 @@ class IndexNumbers(NamedTuple):
 
 @dataclass(frozen=True)
 class SignatureNumbers:
-    """Values of a signature's expressions at concrete shapes. Dimensions are in the pattern's order: inputs, then outputs."""
+    """Values of a signature's expressions at concrete shapes. `dimensions` lists the inputs' dimensions, then the outputs'."""
 
     extents: Mapping[str, int]
     definitions: tuple[tuple[str, int], ...]
@@ -60,13 +60,13 @@ class Evaluator:
 
     @property
     def dimensions(self) -> Sequence[Dimension]:
-        """The pattern's dimensions, in the order of `SignatureNumbers.dimensions`."""
+        """The symbolic dimensions, in the order of `SignatureNumbers.dimensions`."""
         return self._layout
 
     def evaluate(self, sizes: Sequence[int], overrides: Mapping[str, int] | None = None) -> SignatureNumbers:
-        """Return the values at `sizes`, the extents of all dimensions of inputs and outputs in order.
+        """Return the values at `sizes`, the extents of all dimensions of the inputs, then of the outputs.
 
-        `overrides` sets extents of index variables. Raises DescriptionError if an extent is not an integer.
+        `overrides` replaces the extents of some index variables. Raises DescriptionError if an extent is not an integer.
         """
         try:
             extents, definitions, values = self._function(sizes, overrides or {})
@@ -96,7 +96,7 @@ _Evaluated = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 def _compile(
     pattern: Pattern, definitions: Sequence[sympy.Expr], expressions: Sequence[sympy.Expr]
 ) -> Callable[[Sequence[int], Mapping[str, int]], _Evaluated]:
-    """Return a function of all dimensions' extents and overrides to extents, definitions and expressions."""
+    """Compile a function of `sizes` and `overrides` that returns the extents, definitions and expressions."""
     trace = pattern.trace
     dimensions = [extent for tensor in trace.tensors for extent in tensor.extents]
     dimensions += [extent for output in trace.output_extents for extent in output]

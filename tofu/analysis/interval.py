@@ -1,12 +1,12 @@
-"""Symbolic intervals: ranges of index expressions while their variables run over their extents (section 4.2, Figure 4).
+"""Symbolic intervals, the ranges that index expressions take (section 4.2, Figure 4).
 
-Both ends of an interval [lower, upper] are inclusive, and affine in the symbolic extents of the index variables:
+An interval [lower, upper] includes both ends. They are affine in the symbolic extents X_i of the index variables:
 
     lower = sum_i l_i X_i + c,   upper = sum_i u_i X_i + c'
 
-The arithmetic works on the vectors <l_1 ... l_n, u_1 ... u_n, c, c'>. The paper has continuous intervals [0, X] and one
-constant. Elements are discrete here, so the last index is X - 1 and each end has its own constant. A coefficient may be
-a product of extents, as in the row-major position g * CO + co. SymPy does the algebra.
+`Interval.vector` returns the coefficients <l_1 ... l_n, u_1 ... u_n, c, c'>. The paper has continuous intervals [0, X]
+and one constant. Here indices are integers, so the last one is X - 1, and the two ends have different constants. A
+coefficient may be a product of extents, as in the row-major position g * CO + co. SymPy does the algebra.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tofu.tdl.expression import ExtentSymbol, Index, VariableSymbol, extent_symb
 
 @dataclass(frozen=True)
 class Interval:
-    """All integers from `lower` to `upper`, both inclusive and symbolic."""
+    """All integers from `lower` to `upper`. Both ends are inclusive and symbolic."""
 
     lower: sympy.Expr
     upper: sympy.Expr
@@ -87,13 +87,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class AffineIndex:
-    """Index expression in parts: the sum of coefficient * variable over `terms`, plus `constant`."""
+    """Index expression as a sum: coefficient * variable for each of `terms`, plus `constant`."""
 
     terms: Mapping[str, sympy.Expr]
     constant: sympy.Expr
 
     def infer_interval(self, ranges: Mapping[str, Interval] | None = None) -> Interval:
-        """Return the interval of the index while each variable runs over its range, by default from 0 to its extent."""
+        """Return the interval of the index. `ranges` limits some variables; all others run over their extents."""
         interval = Interval.single_point(self.constant)
         for name, coefficient in self.terms.items():
             interval = interval + (ranges or {}).get(name, Interval.whole_range(name)) * coefficient

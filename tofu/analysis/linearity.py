@@ -1,9 +1,11 @@
-"""Linearity of an output in its sum over an axis: whether the sum may be computed in parts.
+"""Check that an output is linear in a sum, so that the sum can be split over workers.
 
-Splitting a reduction axis gives each worker the whole expression with a part of the sum, and the results are reduced.
-That is correct if the sum is in linear position: under +, -, negation, and multiplication or division by factors that
-do not depend on the axis. Terms beside the sum would be added once per worker. They are allowed if one input, used
-nowhere else, is a factor of the term and can be zero on all workers but one (a bias).
+If a sum is split, each worker evaluates the output with its part of the sum, and the results are added. This is correct
+if only these operations are applied to the sum: +, -, negation, and multiplication or division by factors that do not
+depend on the summed axis.
+
+A term that is added to the sum (an *addend*, such as a bias) would count once per worker. It is allowed if one input is
+a factor of the term and is used nowhere else. All workers but one then read zeros for that input.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from tofu.tdl.walk import children
 
 @dataclass(frozen=True)
 class Linear:
-    """The value is a sum over the axis, plus `addends` that do not depend on it."""
+    """The value is linear in the sum over the axis. `addends` are terms that do not depend on the axis."""
 
     addends: tuple[Value, ...] = ()
 
@@ -43,7 +45,7 @@ class Nonlinear:
 
 @dataclass
 class Mentions:
-    """Index variables that each value depends on, including those of its reductions; cached by identity."""
+    """Cache of the index variables that each value depends on, including the variables of its reductions."""
 
     _known: dict[int, frozenset[str]] = field(default_factory=dict)
 
@@ -71,7 +73,7 @@ def _own_variables(value: Value) -> frozenset[str]:
 
 
 def classify_sum(value: Value, axis: str, mentions: Mentions) -> Linear | Nonlinear:
-    """Return how `value`, which mentions `axis`, depends on the sum over it."""
+    """Return how `value` depends on the sum over `axis`."""
     if isinstance(value, Reduction):
         return _classify_reduction(value, axis, mentions)
     if isinstance(value, Call):
@@ -88,7 +90,7 @@ def classify_sum(value: Value, axis: str, mentions: Mentions) -> Linear | Nonlin
 
 
 def find_whole_reducer(value: Value, axis: str) -> str | None:
-    """Return the reducer if `value` as a whole is reduced over the axis, so that the same reducer combines partial results."""
+    """Return the reducer if `value` itself is a reduction over the axis. The same reducer then combines partial results."""
     return value.reducer if isinstance(value, Reduction) and axis in value.variables else None
 
 
@@ -135,27 +137,30 @@ def is_zero(value: Value) -> bool:
 
 
 class MovedElement(NamedTuple):
-    """Element that is moved. With `chosen` (variable, value), it is zero unless the index variable has this value."""
+    """Input element that an operator copies to an output.
 
-    cell: Element
+    If `chosen` is (variable, value), it is copied only where the index variable has this value. Elsewhere it is zero.
+    """
+
+    element: Element
     chosen: tuple[str, int] | None = None
 
 
 def find_moved_elements(value: Value) -> tuple[MovedElement, ...] | None:
-    """Return the elements that `value` plainly sums, as in data that is moved; None if anything is computed from them."""
+    """Return the elements whose plain sum is `value`, or None if `value` is anything but a sum of elements."""
     if isinstance(value, Element):
         return (MovedElement(value),)
     if is_zero(value):
         return ()
     if isinstance(value, Call) and value.function == "where":
-        condition, cell, otherwise = value.arguments
+        condition, element, otherwise = value.arguments
         chosen = _read_choice(condition)
-        is_chosen = isinstance(cell, Element) and chosen is not None and is_zero(otherwise)
-        return (MovedElement(cell, chosen),) if is_chosen and isinstance(cell, Element) else None
+        is_chosen = isinstance(element, Element) and chosen is not None and is_zero(otherwise)
+        return (MovedElement(element, chosen),) if is_chosen and isinstance(element, Element) else None
     if not (isinstance(value, Call) and value.function == "add"):
         return None
     terms = [find_moved_elements(argument) for argument in value.arguments]
-    return None if None in terms else tuple(cell for cells in terms for cell in cells or ())
+    return None if None in terms else tuple(moved for elements in terms for moved in elements or ())
 
 
 def _read_choice(condition: Value) -> tuple[str, int] | None:
@@ -167,8 +172,8 @@ def _read_choice(condition: Value) -> tuple[str, int] | None:
     name = str(place.index)
     is_bare = place.index.variables == {name}
     value = number.number
-    is_cell = not isinstance(value, complex) and float(value).is_integer()
-    return (name, int(value.real)) if is_bare and is_cell else None
+    is_position = not isinstance(value, complex) and float(value).is_integer()
+    return (name, int(value.real)) if is_bare and is_position else None
 
 
 def find_factors(value: Value) -> frozenset[int]:

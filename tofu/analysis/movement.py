@@ -1,9 +1,10 @@
-"""Operators that only move elements (concatenation, slices, padding, stacks), and the axes along which fetches replace their kernels.
+"""Recognition of operators that only move elements: concatenation, slices, padding and stacks.
 
-A kernel that runs on a part of such an operator would count from the part's first element. That is wrong along the
-dimension that a concatenation joins, for example. But a worker's part of an output only consists of elements of the
-inputs, each input's at one distance, so a single fetch assembles it. A tensor may lack a dimension that the others
-have, as the inputs of a stack do: it is one element of that dimension.
+The framework's kernel cannot always compute a part of such an operator. For example, a concatenation cannot be split
+along the dimension that it joins, because a kernel counts positions from the start of its part. But each input is only
+shifted by a fixed distance. So a fetch, which assembles a region from several workers' memory, can replace the kernel.
+
+An input of a stack lacks a dimension that the output has: the input is one slice along that dimension.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from tofu.analysis.symbolic import Pattern
 
 Shapes = tuple[tuple[int, ...], ...]
 Indices = Sequence[IndexNumbers] | None
-"""The indices of a dimension; None if it is read whole."""
+"""The indices of one dimension, or None if the whole dimension is read."""
 
 
 class AbsentElement(NamedTuple):
-    """The dimension that a tensor lacks, the index variable along it, and the tensor's position in it."""
+    """Dimension that a tensor lacks, the index variable along it, and the tensor's position along it."""
 
     dimension: int
     axis: str
-    cell: int
+    position: int
 
 
 def find_absent(
     pattern: Pattern, evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shapes, *, takes_part: bool
 ) -> tuple[AbsentElement | None, ...] | None:
-    """Return what each tensor lacks if all elements of each read input move by one distance to each output; None otherwise.
+    """Return the dimension that each tensor lacks, or None if the operator does more than shift each input by a fixed distance.
 
-    `shapes` and the result list inputs, then outputs. If the operator `takes_part` of its input, rows hold even if nothing is split.
+    `shapes` and the result list the inputs, then the outputs. `takes_part` is True if the operator reads a part of its input.
     """
     if pattern.moved is None:
         return None
@@ -40,14 +41,14 @@ def find_absent(
     indices = _list_indices(evaluator, numbers, shapes)
     read = [n for n, access in enumerate(pattern.inputs) if access.is_read]
     fills = {description.find_fill(pattern.trace.tensors[n].name, attributes) for n in read}
-    is_zero_outside = len(read) > 1 or any(element.chosen is not None for cells in pattern.moved for element in cells)
+    is_zero_outside = len(read) > 1 or any(moved.chosen is not None for elements in pattern.moved for moved in elements)
     if is_zero_outside and fills != {0.0}:
         return None
     found: list[set[AbsentElement | None]] = [set() for _ in shapes]
-    for number, cells in enumerate(pattern.moved, len(pattern.inputs)):
-        for element in cells:
-            slot = element.cell.tensor.position
-            lacks = _match(indices[slot], indices[number], element.chosen, {} if takes_part else numbers.extents)
+    for number, elements in enumerate(pattern.moved, len(pattern.inputs)):
+        for moved in elements:
+            slot = moved.element.tensor.position
+            lacks = _match(indices[slot], indices[number], moved.chosen, {} if takes_part else numbers.extents)
             if lacks is None:
                 return None
             found[slot].add(lacks[0])
@@ -62,10 +63,10 @@ def find_absent(
 def _match(
     source: list[Indices], target: list[Indices], chosen: tuple[str, int] | None, extents: Mapping[str, int]
 ) -> tuple[AbsentElement | None, AbsentElement | None] | None:
-    """Return what the source and the target lack if they have the same elements in the same order; None otherwise."""
+    """Return the dimensions that the source and the target lack, or None if their elements differ in more than that."""
     if chosen is None:
         return (None, None) if _are_moved(source, target, extents) else None
-    axis, cell = chosen
+    axis, position = chosen
     larger, smaller = (target, source) if len(target) > len(source) else (source, target)
     along = [d for d, indices in enumerate(larger) if _is_bare(indices, axis)]
     if len(larger) != len(smaller) + 1 or len(along) != 1:
@@ -74,7 +75,7 @@ def _match(
     rest = [indices for d, indices in enumerate(larger) if d != dimension]
     if not (_are_moved(source, rest, extents) if larger is target else _are_moved(rest, target, extents)):
         return None
-    absent = AbsentElement(dimension, axis, cell)
+    absent = AbsentElement(dimension, axis, position)
     return (absent, None) if larger is target else (None, absent)
 
 
@@ -85,7 +86,6 @@ def _list_indices(evaluator: Evaluator, numbers: SignatureNumbers, shapes: Shape
 
 
 def _is_bare(indices: Indices, axis: str) -> bool:
-    """Return True if a variable alone indexes a dimension."""
     return indices is not None and len(indices) == 1 and indices[0] == IndexNumbers(((axis, 1),), 0, 0)
 
 
@@ -94,7 +94,7 @@ def _are_moved(source: Sequence[Indices], target: Sequence[Indices], extents: Ma
 
 
 def _is_moved(source: Indices, target: Indices, extents: Mapping[str, int]) -> bool:
-    """Return True if two dimensions have the same elements in the same order, and their rows keep the distance between them."""
+    """Return True if a dimension of an output has the elements of a dimension of an input, shifted by a fixed distance."""
     if source is None or target is None or len(source) != 1 or len(target) != 1:
         return False
     (a,), (b,) = source, target

@@ -1,7 +1,7 @@
-"""The entry point `analyse`: strategies of an operator from its description, found once per signature and cached per shapes.
+"""The entry point of the analysis, with caches for operators of equal signatures and shapes.
 
-A signature is the operator, the described attributes, the ranks of the tensors, and which input extents are 1; for a
-concrete description, also the input shapes.
+The *signature* of an operator consists of its description, the described attributes, the ranks of its tensors, and which
+input extents are 1. If the description is concrete, the input shapes belong to the signature, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def analyse(
     input_shapes: Sequence[Sequence[int]],
     output_shapes: Sequence[Sequence[int]],
 ) -> OperatorAccess:
-    """Return the strategies of an operator with these attributes and shapes, and the regions of each part.
+    """Find the axes along which an operator can be split, and the regions that each part reads and writes.
 
     Raises DescriptionError, with the description's file and line, if it is malformed or contradicts the shapes.
 
@@ -51,7 +51,7 @@ def find_arithmetic(
     input_shapes: Sequence[Sequence[int]],
     output_shapes: Sequence[Sequence[int]],
 ) -> Arithmetic:
-    """Return the operations of each output of an analysed operator."""
+    """Count the arithmetic operations of each output of an operator."""
     inputs: Shapes = tuple(map(tuple, input_shapes))
     outputs: Shapes = tuple(map(tuple, output_shapes))
     listed = _list_attributes(description, attributes)

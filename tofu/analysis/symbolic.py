@@ -1,8 +1,12 @@
-"""The symbolic half of the analysis, once per signature: the indices of each tensor, and the axes that cannot be split.
+"""The symbolic half of the analysis: collect the indices of each tensor, and reject variables that can never be split.
 
-Some index variables cannot be split for any extents: their position is used as a number, they index an opaque result,
-the sum over them is not linear, or they index a tensor's dimension in two ways. The rules that need numbers are in
-`axes`.
+An index variable cannot be split at any shapes if
+- its position is used as a number,
+- it indexes the result of an opaque function,
+- the output is not linear in the sum over it, or
+- it indexes one dimension of a tensor in two ways.
+
+Reasons that depend on the shapes are found in `axes`.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ from tofu.tdl.walk import accesses, walk
 
 @dataclass(frozen=True)
 class Dimension:
-    """All indices of one dimension of a tensor. `is_whole` is True if an access reads the whole dimension."""
+    """All indices with which one dimension of a tensor is read. `is_whole` is True if a read takes the whole dimension."""
 
     indices: tuple[AffineIndex, ...]
     is_whole: bool
@@ -53,7 +57,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class InputPattern:
-    """Indices of an input. `is_read` is False if only its shape is used."""
+    """Indices with which an input is read. `is_read` is False if only its shape is used."""
 
     dimensions: tuple[Dimension, ...]
     is_read: bool
@@ -61,16 +65,16 @@ class InputPattern:
 
 @dataclass(frozen=True)
 class OutputPattern:
-    """Indices of an output.
+    """Indices with which an output is written.
 
     Attributes
     ----------
     summed
-        The axes whose parts are partial results, which `reducer` combines.
+        The axes whose parts compute partial results, which `reducer` combines.
     moving
-        The axes in its coordinates.
+        The axes that the position of an element depends on.
     has_zero_terms
-        True if the terms of its sums are zero when the elements that they read are zero.
+        True if inputs of zeros add nothing to the sums in the output.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -83,22 +87,23 @@ class OutputPattern:
 
 @dataclass
 class Pattern:
-    """Everything that is known of a signature without numbers.
+    """Results of the symbolic analysis of one signature, which hold at all shapes.
 
     Attributes
     ----------
     rejected
         Index variables that cannot be split, with the reason.
     addends
-        Input position -> the axes along which it must be zero on all parts but one.
+        For the position of an input, the axes along which all parts but one must read zeros instead of the input.
     value_extents
-        Extents that are used in values.
+        Extents that values are computed from.
     plain_axes
-        Axes that index dimensions alone. No other index or extent depends on these dimensions.
+        Axes that always index a dimension alone, where no other index or extent depends on that dimension.
     moved
-        The elements whose sum is an element of each output, if it is the sum of one element of each read input.
+        If the operator only moves elements, the input elements whose sum is an element of each output, one from each
+        input that is read; otherwise None.
     choosing
-        Variables whose positions only choose one of these elements.
+        Variables whose positions only choose one of the elements in `moved`.
     """
 
     trace: Trace
@@ -120,7 +125,7 @@ class Pattern:
 
 
 def analyse_symbolically(trace: Trace) -> Pattern:
-    """Return everything about a traced description that holds for all extents."""
+    """Analyse a traced description symbolically, for all extents at once."""
     mentions = Mentions()
     rejected: dict[str, str] = {}
     addends: dict[int, set[str]] = {}
@@ -187,24 +192,24 @@ def _output_pattern(
     reducer = "Sum"
     if output.value is not None:
         for axis in sorted(mentions.of(output.value) - set(output.variables)):
-            kind = classify_sum(output.value, axis, mentions)
+            dependence = classify_sum(output.value, axis, mentions)
             whole = find_whole_reducer(output.value, axis)
             if not set(output.variables) - set(moving) and whole is not None:
                 summed.add(axis)
                 reducer = whole
-            elif isinstance(kind, Nonlinear):
-                rejected.setdefault(axis, kind.reason)
+            elif isinstance(dependence, Nonlinear):
+                rejected.setdefault(axis, dependence.reason)
             else:
                 summed.add(axis)
-                _find_addends(trace, output, axis, kind, rejected, addends)
+                _find_addends(trace, output, axis, dependence, rejected, addends)
     is_written, has_zero_terms = output.value is not None, _has_zero_terms(trace, output, moving)
     return OutputPattern(dimensions, frozenset(summed), frozenset(moving), is_written, reducer, has_zero_terms)
 
 
 def _has_zero_terms(trace: Trace, output: Output, moving: Collection[str]) -> bool:
-    """Return True if a term that reads zeros adds nothing to the sums of an output.
+    """Return True if inputs of zeros add nothing to the sums in an output.
 
-    Sums over axes in `starts` are exempt: a copy that knows its start chooses its terms by their positions.
+    Sums over axes in the description's `starts` are exempt, because a copy that knows its start skips terms by position.
     """
     if output.value is None:
         return True
@@ -217,18 +222,18 @@ def _has_zero_terms(trace: Trace, output: Output, moving: Collection[str]) -> bo
 
 
 def _find_addends(
-    trace: Trace, output: Output, axis: str, kind: Linear, rejected: dict[str, str], addends: dict[int, set[str]]
+    trace: Trace, output: Output, axis: str, linear: Linear, rejected: dict[str, str], addends: dict[int, set[str]]
 ) -> None:
-    """Record, for each term beside a sum over `axis`, the input that is a factor of it and is used nowhere else."""
+    """Find an input for each term beside the sum over `axis` that makes the term zero, and is used nowhere else."""
     inside: dict[int, int] = {}
-    for addend in kind.addends:
+    for addend in linear.addends:
         for access in accesses(addend):
             inside[access.tensor.position] = inside.get(access.tensor.position, 0) + 1
     total: dict[int, int] = {}
     for value in _values(trace):
         for access in accesses(value):
             total[access.tensor.position] = total.get(access.tensor.position, 0) + 1
-    for addend in kind.addends:
+    for addend in linear.addends:
         alone = [position for position in sorted(find_factors(addend)) if inside[position] == total[position]]
         if not alone:
             rejected.setdefault(axis, f"a term beside the sum over {axis} would be added once per part")
@@ -257,7 +262,7 @@ def _opaque_results(trace: Trace) -> Iterator[tuple[str, str]]:
 
 
 def _shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the axes along which the parts share a random output, because each part would draw its own numbers."""
+    """Yield the axes along which several parts would draw the same random element."""
     for output, pattern in zip(trace.outputs, outputs, strict=True):
         if output.value is not None and any(isinstance(node, RandomElement) for node in walk(output.value)):
             for name in trace.definitions:
@@ -269,7 +274,7 @@ def _shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) -> Iter
 
 
 def _inconsistent(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the axes along which the accesses of one dimension would move by different amounts."""
+    """Yield the axes along which several reads of one dimension move by different amounts."""
     for tensor, pattern in zip(trace.tensors, inputs, strict=True):
         for d, dimension in enumerate(pattern.dimensions):
             names = dict.fromkeys(name for index in dimension.indices for name in index.terms)
@@ -286,7 +291,7 @@ def _inconsistent(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tu
 
 
 def _is_plain(trace: Trace, inputs: tuple[InputPattern, ...], outputs: tuple[OutputPattern, ...], axis: str) -> bool:
-    """Return True if a split of `axis` certainly leaves all other extents, strides and offsets unchanged."""
+    """Return True if a split of `axis` leaves all other extents, strides and offsets unchanged at any shapes."""
     symbols = [extent for tensor in trace.tensors for extent in tensor.extents]
     symbols += [extent for extents in trace.output_extents for extent in extents]
     dimensions = [d for read in inputs for d in read.dimensions] + [
@@ -332,22 +337,21 @@ def _is_elementwise(trace: Trace) -> bool:
 
 def _find_moved(trace: Trace, inputs: tuple[InputPattern, ...]) -> tuple[tuple[MovedElement, ...], ...] | None:
     read = [position for position, pattern in enumerate(inputs) if pattern.is_read]
-    moved = []
+    outputs = []
     for output in trace.outputs:
-        cells = None if output.value is None else find_moved_elements(output.value)
-        if not read or cells is None or sorted(element.cell.tensor.position for element in cells) != read:
+        elements = None if output.value is None else find_moved_elements(output.value)
+        if not read or elements is None or sorted(moved.element.tensor.position for moved in elements) != read:
             return None
-        moved.append(cells)
-    return tuple(moved)
+        outputs.append(elements)
+    return tuple(outputs)
 
 
 def _find_choosing(trace: Trace, moved: tuple[tuple[MovedElement, ...], ...] | None) -> frozenset[str]:
-    chosen = [element.chosen for cells in moved or () for element in cells if element.chosen is not None]
+    chosen = [element.chosen for elements in moved or () for element in elements if element.chosen is not None]
     return frozenset(name for name, _ in chosen)
 
 
 def _values(trace: Trace) -> Iterator[Value]:
-    """Yield all values of the trace, including those in data-dependent coordinates of a scatter."""
     for output in trace.outputs:
         if output.value is not None:
             yield output.value

@@ -1,9 +1,8 @@
-"""Axes whose parts may overlap, for engines that need equal parts of extents that do not divide.
+"""Axes whose parts may overlap, for engines where all workers need parts of the same length.
 
-An extent of 10 in 3 parts of 4 elements gives [0, 4), [3, 7) and [6, 10): each part is rounded up, and also has the
-first element of the next one. All elements belong to the tensor, so nothing is padded, and elements that two workers
-compute are equal. A reduction must count each element once: elements that the next part has are replaced by a neutral
-number.
+An extent of 10 is split over 3 workers into the parts [0, 4), [3, 7) and [6, 10). Each length is rounded up, so that a
+part also has the first element of the next part. Nothing is padded, and both workers compute the shared element alike.
+A reduction must count the shared element once, so the worker with the earlier part replaces it by a neutral number.
 """
 
 from __future__ import annotations
@@ -11,27 +10,27 @@ from __future__ import annotations
 from tofu.analysis.access import Combine, OperatorAccess, Row
 
 NEUTRAL = {"Sum": 0, "Prod": 1}
-"""Replaces an element that another part counts. A maximum or a minimum may count it twice."""
+"""Numbers that replace an element which the next part also has. A maximum or a minimum may count such an element twice."""
 
 
 def find_uneven_axes(access: OperatorAccess) -> tuple[int, ...]:
     """Return the numbers of the axes whose parts may overlap.
 
-    If a result is summed, the elements counted twice must be plain: lines of each input across the axis. Regions that
-    overlap by themselves (windows, and gradients of windows) have none. Zeros in their place must add nothing to a sum,
-    which is unknown for an opaque function.
+    If the parts compute partial sums, the shared elements are replaced by zeros. Each position of the axis must then be
+    one slice of each input, unlike in windows and their gradients. Zeros must also add nothing to the sum, which is
+    unknown for an opaque function.
     """
     return tuple(axis for axis in range(len(access.axes)) if _may_overlap(access, axis))
 
 
 def find_neutral(access: OperatorAccess, axis: int) -> int | None:
-    """Return the number that replaces an element that the next part of `axis` has, too; None if it may be read twice."""
+    """Return the number that replaces elements which the next part of `axis` also has, or None if they may count twice."""
     found = {NEUTRAL.get(output.reducer) for output in access.outputs if output.combine[axis] is Combine.REDUCE}
     return next((number for number in found if number is not None), None)
 
 
 def find_dimension(rows: tuple[Row, ...], axis: int) -> int | None:
-    """Return the dimension whose elements follow the positions of an axis; None without one."""
+    """Return the dimension that an axis indexes alone, or None if it indexes none."""
     return next((d for d, row in enumerate(rows) if row == Row(((axis, 1),), 0, 1)), None)
 
 

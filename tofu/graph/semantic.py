@@ -1,9 +1,9 @@
-"""The semantic graph: operators, tensors and attributes of one training step, frozen.
+"""The semantic graph: the operators, tensors and attributes of one training step, as a frozen value.
 
-An engine's front end builds it (`tofu.mxnet.frontend`, `tofu.jax.frontend`); strategies, search and plans know no other
-form of the step. Operators are in an executable order, and refer to tensors by position. A tensor has at most one
-producer. Variables (arguments, auxiliary states, head gradients) have none, and neither has a tensor that no operator
-reads or writes (`tofu.lowering`).
+An engine's front end builds it from the framework's form of the step (`tofu.mxnet.frontend`, `tofu.jax.frontend`).
+Analysis, search and plans use only this graph. Operators are in an executable order, and refer to tensors by number. A
+tensor is the output of at most one operator. *Variables* are tensors that are no operator's output: arguments, auxiliary
+states and head gradients.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 
 class Phase(enum.IntEnum):
-    """When an operator runs within a training step. Fetched regions are shared within one phase only."""
+    """Phase of a training step in which an operator runs. Operators share fetched regions within one phase only."""
 
     FORWARD = 0
     BACKWARD = 1
@@ -28,12 +28,12 @@ class Phase(enum.IntEnum):
 class TensorKind(enum.Enum):
     """Role of a tensor in the model."""
 
-    INPUT = "input"  # data and labels, fed at each step
+    INPUT = "input"  # data and labels, passed at each step
     PARAMETER = "parameter"  # a learned or fixed argument
     AUXILIARY = "auxiliary"  # a state that operators update in place (moving statistics)
-    HEAD_GRADIENT = "head gradient"  # the gradient of an output, fed between forward and backward
+    HEAD_GRADIENT = "head gradient"  # the gradient of an output, passed between forward and backward
     INTERMEDIATE = "intermediate"  # the output of an operator
-    CARRY = "carry"  # a loop's carry, or its value after the last step
+    CARRY = "carry"  # a value that a loop passes to its next iteration, or its value after the loop
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Tensor:
     shape, dtype
         The shape of the whole tensor in elements, and NumPy's name of the type.
     is_inner
-        True if it passes between the parts of a lowered operator (`tofu.lowering`). The model does not have it, and
-        plans do not name it.
+        True for a tensor between the smaller operators that replace one operator (`tofu.lowering`). Plans do not name it.
     times
-        How often it gets new values in a training step: once, or in each step of a loop. It is transferred as often.
+        The number of times that the tensor gets new values in a training step: 1, or the number of a loop's iterations.
+        It is transferred as often.
     addends
         The number of successive values that are summed before each transfer.
     """
@@ -64,12 +64,12 @@ class Tensor:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the whole tensor."""
+        """The bytes of the whole tensor."""
         return prod(self.shape) * self.item_bytes
 
     @property
     def moved_item_bytes(self) -> int:
-        """Bytes per element that a training step transfers if it transfers each new value."""
+        """The bytes per element that a training step transfers if it transfers each new value."""
         return self.item_bytes * self.times
 
     @property
@@ -88,32 +88,33 @@ class Operator:
     Attributes
     ----------
     forward
-        Position of the forward operator of a backward operator, if the framework provides it.
+        For a backward operator, the number of its forward operator, if the framework provides it.
     stateful
-        True for a backward operator that shares hidden state with its forward operator, so that both are split alike.
+        True for a backward operator that uses a hidden state of its forward operator, so that both must be split alike.
     mutates, ignored
-        Positions of the inputs that the operator updates in place, and of those of which it uses only the shape.
+        The numbers of the inputs that the operator updates in place, and of the inputs of which it uses only the shape.
     annotations
         Names of attributes that do not affect its results.
     sums_gradients
-        True if it sums the gradients of one tensor from any number of readers.
+        True if the operator adds up the gradients of a tensor that several operators read.
     leader
-        Position of the first part of the same lowered operator. The parts share one choice and their fetches.
+        For a *part*, one of several operators that replace one of the model (`tofu.lowering`), the first part's number.
+        All parts share one choice and their fetches.
     is_inner
-        True for all parts but the last, which has the operator's name. Plans do not name inner parts.
+        True for all parts but the last, which has the replaced operator's name. Plans do not name inner parts.
     is_added
-        True if the model lacks the operator, though plans name it.
+        True if the front end added the operator to the model's. Plans name it.
     origin
-        The front end's own data, from which its backend builds the workers' copies.
+        The front end's data, from which its backend builds the workers' copies.
     dimension_names
-        For a part with another description: the names of its inputs' and outputs' dimensions in the whole operator, ""
-        without a name there. Its axes take the names of the dimensions that they move along.
+        For a part whose description names axes differently, the names that its tensors' dimensions have in the replaced
+        operator, or "". Its axes take the names of the dimensions that they move along.
     find_line
-        Returns the line of the user's program as `file:line`, or "". Called when the line is shown.
+        Function that returns the line of the user's program as `file:line`, or "". It is called when the line is printed.
     scope
         The user's name of the part of the model, such as `encoder/block_0`.
     is_gradient
-        True if the operator computes gradients, in a step that is one program.
+        True if the operator computes gradients, in a step whose operators have no `forward`.
     """
 
     name: str
@@ -152,7 +153,7 @@ class Operator:
 
 
 class SourceLines(Mapping[str, str]):
-    """Lines of the user's program, by operator. Each is looked up on access."""
+    """Lines of the user's program, by operator. A line is looked up when it is accessed."""
 
     def __init__(self, operators: tuple[Operator, ...] = ()) -> None:
         self._find = {o.name: o.find_line for o in operators if o.find_line is not None and not o.is_inner}
@@ -172,17 +173,16 @@ class SourceLines(Mapping[str, str]):
 
 @dataclass(frozen=True)
 class Carry:
-    """Value that a loop passes from step to step.
+    """Value that a loop passes from one iteration to the next.
 
     Attributes
     ----------
     tensor
-        The tensor that the body reads.
+        The tensor that the loop's body reads.
     values
-        Its first value, and the value that the body computes for the next step, if they are tensors. Both are needed in
-        its layout.
+        The first value, and the value for the next iteration, if they are tensors. They are needed in `tensor`'s layout.
     last
-        Its value after the loop, in the same layout.
+        The tensor with the value after the loop, in the same layout.
     """
 
     tensor: int
@@ -197,19 +197,16 @@ class Graph:
     Attributes
     ----------
     outputs
-        Positions of the tensors that the model returns, in the order of its heads.
+        The numbers of the tensors that the model returns, in order.
     gradients
-        Position of each differentiated argument -> the position of its gradient. Arguments with the same gradient
-        tensor share its position.
+        For each differentiated argument, the number of its gradient. Arguments may share a gradient.
     updated
-        Positions of the arguments that an optimizer updates after the step. Their gradients are needed in their own
-        layout.
+        The arguments that an optimizer updates after the step. Their gradients are needed in the arguments' layouts.
     next_values
-        Position of each variable that the step itself updates -> the position of its next value, which is needed in the
-        variable's layout.
+        For each variable that the step itself updates, the number of its next value. It is needed in the variable's layout.
     carries
-        Carries of loops. The body of a loop occurs once among the operators; its tensors get new values several
-        `times`.
+        The values that loops carry over. The body of a loop is listed once among the operators, and its tensors get new
+        values several `times`.
     """
 
     tensors: tuple[Tensor, ...]
@@ -222,47 +219,47 @@ class Graph:
 
     @cached_property
     def updates(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a variable and a tensor that is needed in its layout: a gradient, a next value, or a value of a carry."""
+        """Pairs of a variable and a tensor that is needed in its layout: a gradient, a next value, or a value for a carry."""
         trained = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
         carried = ((carry.tensor, value) for carry in self.carries for value in carry.values)
         return (*trained, *sorted(self.next_values.items()), *carried)
 
     @cached_property
     def results(self) -> frozenset[int]:
-        """Positions of all returned tensors: outputs, gradients and next values, including those of loops."""
+        """The numbers of all returned tensors: outputs, gradients, and next values of variables and of carries."""
         carried = (value for carry in self.carries for value in carry.values)
         return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values(), *carried))
 
     @property
     def is_training(self) -> bool:
-        """True if the graph is more than a forward pass."""
+        """True if the graph computes gradients or next values of variables."""
         return bool(self.gradients or self.next_values)
 
     @cached_property
     def tensor_index(self) -> dict[str, int]:
-        """Name -> position of every tensor."""
+        """The number of each tensor, by name."""
         return {tensor.name: position for position, tensor in enumerate(self.tensors)}
 
     @cached_property
     def operator_index(self) -> dict[str, int]:
-        """Name -> position of every operator."""
+        """The number of each operator, by name."""
         return {operator.name: position for position, operator in enumerate(self.operators)}
 
     @cached_property
     def named_parts(self) -> tuple[int, ...]:
-        """Position, for each operator, of the part with the name of the model's operator; its own position if it is whole."""
+        """For each operator, the number of the part that has the replaced operator's name, or its own number if it is no part."""
         parts = enumerate(self.operators)
         named = {o.leader: position for position, o in parts if o.leader is not None and not o.is_inner}
         return tuple(named.get(n if o.leader is None else o.leader, n) for n, o in enumerate(self.operators))
 
     @cached_property
     def written_in_place(self) -> frozenset[int]:
-        """Positions of the tensors that operators update in place. Each worker must hold what its copies write."""
+        """The tensors that operators update in place. Each worker must hold all elements that its copies write."""
         return frozenset(o.inputs[slot] for o in self.operators for slot in o.mutates)
 
     @cached_property
     def tensor_labels(self) -> tuple[int, ...]:
-        """Structural label of each tensor, for all native graphs."""
+        """A number for each tensor that depends on its kind, shape, type and `times`, but not on its name."""
         return tuple(
             make_label(tensor.kind, tensor.shape, tensor.dtype, *([tensor.times] if tensor.times > 1 else []))
             for tensor in self.tensors
@@ -270,7 +267,7 @@ class Graph:
 
     @cached_property
     def operator_labels(self) -> tuple[int, ...]:
-        """Structural label of each operator, for all native graphs."""
+        """A number for each operator that depends on its operation, attributes and shapes, but not on its name."""
         return tuple(
             make_label(o.op, sorted(o.attributes.items()), [self.tensors[t].shape for t in (*o.inputs, *o.outputs)])
             for o in self.operators
@@ -304,5 +301,5 @@ class Graph:
 
 
 def make_label(*values: object) -> int:
-    """Return a structural label, which is equal for equal operators or tensors of any name."""
+    """Return a number that is equal for equal values, also in another process."""
     return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little")

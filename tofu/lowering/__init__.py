@@ -1,6 +1,7 @@
-"""Lowerings: stock operators in parts, if their own kernel cannot be split along an axis that matters (decision 17).
+"""Lowerings, which replace an operator by several smaller ones, its *parts* (decision 17).
 
-This package defines lowerings and lowered graphs. The front ends provide the lowerings of their operators.
+An operator is lowered if its kernel cannot be split along an axis that matters, but the kernels of the parts can. Front
+ends provide the lowerings of their operators.
 """
 
 from tofu.lowering.expansion import lower

@@ -1,4 +1,4 @@
-"""Lowered graphs: the semantic graph with operators replaced by their parts."""
+"""Lowered graphs, in which operators are replaced by their parts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tofu.lowering.parts import Lowerings, Parts, find_lowering
 
 
 def lower(graph: Graph, lowerings: Lowerings, is_lowered: Callable[[Operator], bool] = lambda operator: True) -> Graph:
-    """Return the graph with operators that have a lowering in parts, if `is_lowered` selects them.
+    """Replace operators that have a lowering by their parts, if `is_lowered` selects them.
 
-    Tensors keep their positions, and those between parts follow. Operators that stay whole list all inputs that their
-    kernel updates.
+    Tensors keep their numbers, and new tensors between parts follow. Operators that stay whole list all inputs that their
+    kernels update.
     """
     if all(find_lowering(lowerings, operator, graph.tensors) is None for operator in graph.operators):
         return graph
@@ -38,6 +38,6 @@ def lower(graph: Graph, lowerings: Lowerings, is_lowered: Callable[[Operator], b
 
 
 def keep_whole(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Operator:
-    """Return the operator in its whole form."""
+    """Return the form that the operator has in a lowered graph if it is not replaced."""
     lowering = find_lowering(lowerings, operator, tensors)
     return operator if lowering is None else lowering.as_whole(operator)

@@ -1,7 +1,6 @@
-"""Lowerings of operators: the parts that replace one operator of the semantic graph.
+"""Lowerings of operators: functions that add the parts which replace one operator of the semantic graph.
 
-Parts are ordinary operators with descriptions, so search and program treat them like any others. The front
-end has a table of the operators with a lowering.
+Parts are ordinary operators with descriptions, so the search and the program treat them like any others.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 @dataclass
 class Parts:
-    """Parts of one operator, while its lowering adds them.
+    """Parts of one operator. Its lowering adds operators and tensors to them.
 
-    `position` and `first_tensor` are the positions of the next operator and the next tensor in the lowered graph.
+    `position` and `first_tensor` are the numbers that the first part and the first new tensor get in the lowered graph.
     """
 
     whole: Operator
@@ -35,15 +34,15 @@ class Parts:
     tensors: list[Tensor] = field(default_factory=list)
 
     def shape(self, slot: int) -> tuple[int, ...]:
-        """Return the shape of the operator's input `slot`."""
+        """Return the shape of input `slot` of the replaced operator."""
         return self.graph_tensors[self.whole.inputs[slot]].shape
 
     def output_shape(self, slot: int) -> tuple[int, ...]:
-        """Return the shape of the operator's output `slot`."""
+        """Return the shape of output `slot` of the replaced operator."""
         return self.graph_tensors[self.whole.outputs[slot]].shape
 
     def inner_tensor(self, name: str, shape: tuple[int, ...], dtype: str = "float64") -> int:
-        """Add a tensor between the parts, and return its position."""
+        """Add a tensor between the parts, and return its number."""
         full_name, item_bytes = f"{self.whole.name}/{name}", np.dtype(dtype).itemsize
         self.tensors.append(Tensor(full_name, shape, dtype, item_bytes, TensorKind.INTERMEDIATE, is_inner=True))
         return self.first_tensor + len(self.tensors) - 1
@@ -60,7 +59,7 @@ class Parts:
     ) -> None:
         """Add a part before the last one.
 
-        `names` are its dimensions' names in the whole operator, if its description names its axes otherwise.
+        If its description names axes differently, `names` has the names of its dimensions in the replaced operator.
         """
         full_name = f"{self.whole.name}/{name}"
         self._add(full_name, op, attributes, inputs, outputs, (), is_inner=True, origin=origin, names=names)
@@ -75,9 +74,9 @@ class Parts:
         origin: Any = None,
         names: DimensionNames = (),
     ) -> None:
-        """Add the part with the operator's name and outputs.
+        """Add the last part, which has the replaced operator's name and outputs.
 
-        `outputs` lists those that its kernel writes, if no operator reads the others.
+        If the part's kernel writes only some of the outputs, because no operator reads the rest, `outputs` lists them.
         """
         outputs = self.whole.outputs if outputs is None else outputs
         name = self.whole.name
@@ -126,19 +125,18 @@ def _always(operator: Operator, inputs: Inputs) -> bool:
 
 @dataclass(frozen=True)
 class Lowering:
-    """Lowering of an operator.
+    """Lowering of a kind of operator, as functions.
 
     Attributes
     ----------
     expand
         Adds the parts.
     as_whole
-        Returns the operator in its whole form, with the inputs that its kernel updates without the framework declaring
-        it.
+        Returns the form of the operator that runs if it is not replaced. It lists all inputs that the kernel updates.
     in_inference
-        Returns the attributes that describe the operator in inference.
+        Returns the attributes that the operator has in inference.
     is_possible
-        Returns True if an operator can be lowered, given its attributes and inputs.
+        Returns True if an operator with these attributes and inputs can be lowered.
     """
 
     expand: Callable[[Parts], None]
@@ -148,19 +146,19 @@ class Lowering:
 
 
 Lowerings = Mapping[str, Lowering]
-"""Lowerings by operator; some apply only to certain attributes."""
+"""The lowerings of a framework's operators, by name."""
 
 
 class LowerableOperators(OperatorDescriptions, Protocol):
-    """A framework's operators, as far as lowerings and strategies depend on them."""
+    """Interface by which a front end describes a framework's operators and their lowerings."""
 
     @property
     def lowerings(self) -> Lowerings:
-        """The lowerings, by operator."""
+        """The lowerings, by the operator's name."""
 
 
 def find_lowering(lowerings: Lowerings, operator: Operator, tensors: Sequence[Tensor]) -> Lowering | None:
-    """Return the lowering of an operator over the graph's `tensors`, or None if only its own kernel exists."""
+    """Return the lowering of an operator, or None if it cannot be lowered. `tensors` are the graph's."""
     lowering = lowerings.get(operator.op)
     if lowering is None:
         return None

@@ -1,7 +1,7 @@
-"""Restoration of whole operators after the search, where their own kernel can follow the choice.
+"""Restoration of whole operators after the search, if their own kernels can be split as the plan chooses.
 
-The search runs on the fully lowered graph. A plan names the operators of the model; its choices alone decide which of them run in
-parts.
+The search runs on the graph in which every operator with a lowering is replaced by its parts. The choices of a plan then
+decide which operators really run in parts.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def restore_whole_operators(
     framework: LowerableOperators,
     undescribed: str = "error",
 ) -> Choices:
-    """Return the choices for the graph to emit, in which only the operators that need it are in parts.
+    """Return the choices for the graph that runs, in which only operators that need it are replaced by parts.
 
-    `graph` is the semantic graph, `stock` the strategies of its whole operators, `searched` the choices for the fully lowered graph.
-    Tensors keep their positions in `graph`. Raises InternalError if the result moved more bytes than `searched`.
+    `graph` is the semantic graph, `stock` has the axes of its whole operators, and `searched` the choices for the fully
+    lowered graph. Tensors keep their numbers. Raises InternalError if the result transfers more bytes than `searched`.
     """
     if searched.problem.graph is graph:
         return searched
@@ -45,7 +45,7 @@ def restore_whole_operators(
 def prepare_inference(
     graph: Graph, searched: Choices, framework: LowerableOperators, undescribed: str = "error"
 ) -> Choices:
-    """Return the same choices for the forward operators alone, with their attributes in inference."""
+    """Return the same choices for the forward operators only, with their attributes in inference."""
     if searched.problem.graph is graph:
         return searched
     operators = []
@@ -67,7 +67,7 @@ def _restore(
     undescribed: str,
 ) -> Choices:
     named, lowered = name_choices(searched), searched.problem.graph
-    # An operator that nobody reads stays in parts, which are left out: its own kernel would run for the states that it may change.
+    # An operator that nobody reads stays in parts, which do not run. Its own kernel would run, to update states.
     live = {lowered.operators[o].name for o in find_live_operators(lowered, searched.problem.accesses)}
     whole = {
         operator.name
@@ -81,7 +81,7 @@ def _restore(
         )
     }
     final = lower(graph, framework.lowerings, lambda operator: operator.name not in whole)
-    # The search priced shared fetches by the equal parts of its own graph, so shared fetches are carried over, not found again.
+    # The search counted fetches that equal time steps of its graph share, so the same time steps must share them here.
     equal = searched.problem.equal.carry_over(lowered, final)
     accesses = find_strategies(final, framework, undescribed)
     problem = pose_problem(final, accesses, searched.problem.factors, equal, searched.problem.moves)
@@ -105,14 +105,14 @@ def _resolve_names(problem: Problem, named: NamedChoices) -> Choices:
 def _can_follow(
     operator: Operator, access: OperatorAccess, axes: AxisChoice, layouts: Sequence[DimensionChoice]
 ) -> bool:
-    """Return True if the stock kernel can be split along these axes, and each worker holds what its copy writes in place."""
+    """Return True if the kernel can be split along these axes, and each worker holds the elements that its copy updates."""
     if any(axis is not None and axis not in access.axes for axis in axes):
         return False
     return all(_written_layout(access, slot, axes) == layouts[slot] for slot in operator.mutates)
 
 
 def _written_layout(access: OperatorAccess, slot: int, axes: AxisChoice) -> DimensionChoice:
-    """Return the layout in which each worker holds exactly the region of input `slot` that its copy touches."""
+    """Return the layout of input `slot` in which each worker holds exactly the region that its copy touches."""
     rows = access.inputs[slot].rows
     dimension_of = {access.axes[axis]: d for d, row in enumerate(rows) for axis, _ in row.terms}
     return tuple(None if axis is None else dimension_of.get(axis) for axis in axes)

@@ -1,4 +1,8 @@
-"""Programs of all workers: copies of operators and fetches in order, as one flat array of integers."""
+"""Programs, which state what every worker runs, in order.
+
+A *copy* of an operator computes one worker's part. A *fetch* assembles a region on one worker from several workers'
+memory.
+"""
 
 from tofu import _core
 from tofu.program.attributes import worker_attributes

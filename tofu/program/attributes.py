@@ -1,4 +1,4 @@
-"""Attributes in which the copies of an operator on the workers differ from the operator."""
+"""Attributes of the workers' copies of operators, where they differ from the operator's attributes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tofu.search.strategies import Box, region_shape
 
 
 def worker_attributes(choices: Choices, phases: Sequence[Phase]) -> tuple[list[dict[str, str]], npt.NDArray[np.int32]]:
-    """Return a table of distinct sets of changed attributes, and the row of the table for each [operator, worker].
+    """Return a table of changed attributes, and the row of the table for each [operator, worker].
 
-    Row 0 is empty: the copy keeps the attributes of its operator.
+    Each row has the attributes in which a copy differs from its operator. Row 0 is empty.
     """
     problem = choices.problem
     workers = prod(problem.factors)

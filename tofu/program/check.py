@@ -1,6 +1,7 @@
-"""Rules that every program keeps, for any writer and any backend, and an independent count of the bytes that it moves.
+"""Checks that a program is correct, whoever wrote it, and an independent count of the bytes that it transfers.
 
-This module imports neither the search nor the analysis. It knows the graph, and the program as tables of numbers.
+To stay independent, this module imports neither the search nor the analysis. It reads the graph, and the program as
+tables of numbers.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ SHOWN_NODES = 5
 
 
 def is_checked() -> bool:
-    """Return True if programs and execution graphs are checked before they run; TOFU_CHECK=0 switches that off."""
+    """Return True if programs and execution graphs are checked before they run. TOFU_CHECK=0 switches the checks off."""
     return os.environ.get("TOFU_CHECK", "1") not in ("", "0")
 
 
 def check_program(program: Program, communication_bytes: int | None = None) -> None:
-    """Raise InternalError with the rules that a program breaks, or if it reads other bytes than its plan counts.
+    """Raise InternalError if a program breaks a rule, or transfers a different number of bytes than its plan counts.
 
-    Each piece of a fetch is inside its region and inside its source, at the same place of the tensor. Pieces neither
-    overlap nor leave gaps. Every edge between workers enters a fetch. Nodes come after their inputs.
+    A fetch writes its region in *pieces*, each from a source. Each piece is inside its region and inside its source, at
+    the same place of the tensor. Pieces neither overlap nor leave gaps. Only fetches read from other workers. Nodes come
+    after their inputs.
     """
     try:
         problems = find_problems(program)
@@ -46,7 +48,7 @@ def check_program(program: Program, communication_bytes: int | None = None) -> N
 
 
 def find_problems(program: Program) -> list[str]:
-    """Return a sentence for each broken rule. Numbers and edges are checked first, because all other rules follow them."""
+    """Return a sentence for each broken rule. Numbers and edges are checked first, because the other rules rely on them."""
     for rules in ((NUMBERS,), (EDGES,), RULES):
         found = [(problem, find(program.tables, program.graph)) for problem, find in rules]
         problems = [_name(problem, np.unique(nodes)) for problem, nodes in found if nodes.size]
@@ -80,7 +82,6 @@ def _find_other_operators(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_wrong_copies(tables: ProgramTables, graph: Graph) -> Column:
-    """Return operators and variables that are twice on one worker, and copies of operators that do not run on all workers."""
     keys = (tables.node_id * len(NodeKind) + tables.node_kind) * tables.workers + tables.node_worker
     single = _where(tables.node_kind != NodeKind.FETCH)
     _, place, counts = np.unique(keys[single], return_inverse=True, return_counts=True)
@@ -95,7 +96,6 @@ def _find_produced_variables(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_other_ranks(tables: ProgramTables, graph: Graph) -> Column:
-    """Return entries with another rank than their tensors."""
     ranks = _column(len(tensor.shape) for tensor in graph.tensors)
     return _pick(tables.entry_node, tables.entry_rank != ranks[_find_tensors(tables, graph)])
 
@@ -135,8 +135,7 @@ def _find_shifted_sources(tables: ProgramTables, graph: Graph) -> Column:
 def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
     """Return fetches from shards that leave out elements of their region.
 
-    A fetch without pieces is an addend of zeros. Results of operators may have gaps, which are zeros, too: windows with
-    strides, or the gradient of a slice.
+    A fetch without pieces is an addend of zeros. Results of operators may also have gaps, such as the gradient of a slice.
     """
     first_entry = tables.entry_node.searchsorted(np.arange(len(tables.node_kind)))
     begin = tables.entry_begin[first_entry]
@@ -144,7 +143,7 @@ def _find_holes(tables: ProgramTables, graph: Graph) -> Column:
     rank = begin.shape[1]
     shapes = (
         (*tensor.shape, *(1,) * rank)[:rank] for tensor in graph.tensors
-    )  # one of more dimensions is in no program
+    )  # no program has a tensor of more dimensions than `rank`
     whole = np.array(list(shapes), np.int64)
     inside = np.maximum(np.minimum(end, whole[tables.node_id % len(whole)]) - np.maximum(begin, 0), 0)
     written = np.bincount(tables.piece_node, tables.piece_extent.prod(axis=1), len(tables.node_kind))
@@ -160,7 +159,6 @@ def _find_pieces_without_sources(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_overlaps(tables: ProgramTables, graph: Graph) -> Column:
-    """Return fetches with two pieces that share an element. Each piece is compared with the next ones of its fetch."""
     found = []
     end = tables.piece_begin + tables.piece_extent
     first = np.arange(len(tables.piece_node) - 1)
@@ -201,7 +199,6 @@ RULES: tuple[Rule, ...] = (
 
 
 def _check_results(program: Program) -> Iterator[str]:
-    """Yield results without an entry of their tensor on each worker."""
     tables, wanted = program.tables, [output.tensor for output in program.outputs]
     entries = tables.output_entry[: len(wanted) * program.workers]
     if len(entries) < len(wanted) * program.workers:
@@ -214,7 +211,7 @@ def _check_results(program: Program) -> Iterator[str]:
 
 
 def _find_tensors(tables: ProgramTables, graph: Graph) -> Column:
-    """Return the tensor of each entry. Copies of operators have the right number of outputs here."""
+    """Return the tensor of each entry. Copies of operators must have the right number of outputs."""
     first = np.cumsum([0, *(len(operator.outputs) for operator in graph.operators)])
     outputs = _column(chain.from_iterable(operator.outputs for operator in graph.operators))
     tensors: Column = tables.node_id[tables.entry_node]

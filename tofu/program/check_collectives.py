@@ -1,4 +1,4 @@
-"""Checks that collectives carry out their transfer, by following the boxes on each worker."""
+"""Checks that collectives compute the same arrays as the transfer that they replace, by following the boxes on each worker."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tofu.program.collectives import (
 from tofu.program.lockstep import Box, Lockstep, Transfer, TransferPiece
 
 Held: TypeAlias = tuple[Box, frozenset[tuple[int, ...]]]
-"""The box on a worker, and the workers whose partial results are in it, by their digits along the reduced axes."""
+"""The box that a worker holds, and the workers whose partial results are added up in it, by their digits along the reduced axes."""
 
 
 def check_collectives(program: Lockstep, transfer: Transfer, collectives: Sequence[Collective]) -> None:
-    """Raise InternalError if collectives compute other arrays than their transfer."""
+    """Raise InternalError if collectives compute other arrays than the transfer that they replace."""
     try:
         _check(program, transfer, collectives)
     except ValueError as error:
@@ -67,10 +67,7 @@ def _check(program: Lockstep, transfer: Transfer, collectives: Sequence[Collecti
 
 
 def _check_pieces(program: Lockstep, transfer: Transfer) -> None:
-    """Raise ValueError unless the pieces fill each worker's box with the same elements of the tensor.
-
-    Collectives only know the boxes, so they carry out these transfers alone.
-    """
+    """Raise ValueError unless the pieces fill each worker's box with the tensor's elements at the same positions."""
     output = program.values[transfer.output]
     shape = program.graph.tensors[output.tensor].shape
     written = [0] * program.count
@@ -89,12 +86,11 @@ def _check_pieces(program: Lockstep, transfer: Transfer) -> None:
 
 
 def _locate(box: Box, begin: Sequence[int]) -> tuple[int, ...]:
-    """Return the position in the tensor of an element of a box."""
     return tuple(first + offset for (first, _), offset in zip(box, begin, strict=True))
 
 
 def _check_exchange(exchange: Exchange, pieces: Sequence[TransferPiece]) -> None:
-    """Raise ValueError unless the rounds of an exchange are exactly these pieces, and can be sent."""
+    """Raise ValueError unless the rounds of an exchange send exactly these pieces, and can run."""
     sent = Counter(
         (round_.input, owner, source, reader, target, round_.extent, round_.along)
         for round_ in exchange.rounds
@@ -126,7 +122,7 @@ def _list_group(worker: int, axis: int, program: Lockstep, digits: Sequence[tupl
 
 
 def _join(boxes: Sequence[Box], dimension: int) -> Box:
-    """Return the concatenation of boxes along a dimension. Raises ValueError if they are not adjacent."""
+    """Concatenate boxes along a dimension. Raises ValueError if they are not adjacent."""
     for before, after in pairwise(boxes):
         rest = [d for d in range(len(before)) if d != dimension]
         if any(before[d] != after[d] for d in rest) or before[dimension][1] != after[dimension][0]:
@@ -143,7 +139,7 @@ def _cut(box: Box, dimension: int, factor: int, digit: int) -> Box:
 
 
 def _add_up(held: Sequence[Held], members: Sequence[int]) -> Held:
-    """Return the reduced partial results of workers. Raises ValueError if their boxes differ, or an addend occurs twice."""
+    """Reduce partial results. Raises ValueError if their boxes differ, or an addend occurs twice."""
     boxes = {held[member][0] for member in members}
     addends = [addend for member in members for addend in held[member][1]]
     if len(boxes) > 1 or len(set(addends)) < len(addends):

@@ -1,8 +1,9 @@
 """Recognition of collectives in transfers: all-gathers, reduce-scatters, all-reduces, all-to-alls and slices.
 
-If the workers' boxes before and after are shards of equal size, a chain of collectives along one mesh axis at a time
-may transform one into the other. It is used if it moves no more than the pieces. All other transfers (borders of
-windows, moved elements, overlapping shards) remain exchanges: each piece is sent from its owner to its reader.
+If the workers' arrays before and after a transfer are shards of equal size, a chain of collectives, each along one axis
+of the mesh of workers, may do the same. It is used if it transfers no more than the transfer's pieces. All other
+transfers (borders of windows, moved elements, overlapping shards) remain exchanges, in which each piece is sent from its
+owner to its reader.
 """
 
 from __future__ import annotations
@@ -17,28 +18,28 @@ import numpy as np
 from tofu.program.lockstep import Box, Lockstep, Shape, Transfer, TransferPiece
 
 Layout: TypeAlias = tuple[int, ...]
-"""The dimension of a tensor that each round of the plan splits, along an axis of the mesh."""
+"""The dimension of a tensor that is split along each axis of the mesh. Each round of the plan is one axis."""
 REPLICATED = -1
 PARTIAL = -2
-"""Layout of an axis along which each worker has a partial result."""
+"""Entry of a layout for an axis along which each worker has a partial result."""
 
 
 class Slice(NamedTuple):
-    """Each worker along an axis keeps its part of a dimension."""
+    """Collective in which each worker along an axis keeps its part of a dimension."""
 
     axis: int
     dimension: int
 
 
 class AllGather(NamedTuple):
-    """Each worker along an axis receives the parts of the others along a dimension."""
+    """Collective in which each worker along an axis receives the parts of all other workers along a dimension."""
 
     axis: int
     dimension: int
 
 
 class AllToAll(NamedTuple):
-    """Workers along an axis exchange parts along `gathered` for parts along `split`."""
+    """Collective in which workers along an axis exchange parts of dimension `gathered` for parts of dimension `split`."""
 
     axis: int
     gathered: int
@@ -46,7 +47,7 @@ class AllToAll(NamedTuple):
 
 
 class ReduceScatter(NamedTuple):
-    """Workers along an axis reduce partial results, and each keeps its part along a dimension."""
+    """Collective in which workers along an axis reduce partial results, and each keeps its part along a dimension."""
 
     axis: int
     dimension: int
@@ -54,7 +55,7 @@ class ReduceScatter(NamedTuple):
 
 
 class AllReduce(NamedTuple):
-    """Workers along some axes reduce partial results, and each keeps the whole."""
+    """Collective in which workers along some axes reduce partial results, and each keeps the whole."""
 
     axes: tuple[int, ...]
     reducer: str
@@ -62,9 +63,9 @@ class AllReduce(NamedTuple):
 
 @dataclass
 class Round:
-    """Boxes of one size that are sent at once, or stay on their workers. Each worker sends once and receives once.
+    """Boxes of one size that are sent at once, or stay on their workers. Each worker sends and receives at most one.
 
-    `moves` maps a reader to the owner, the box's begin there, and its begin in the reader's array.
+    `moves` maps the reader to the owner, the box's position there, and its position in the reader's array.
     """
 
     input: int
@@ -75,11 +76,11 @@ class Round:
 
     @property
     def kind(self) -> tuple[int, Shape, Shape, bool]:
-        """The properties that moves of one round share."""
+        """The properties that are equal for all boxes of a round."""
         return self.input, self.extent, self.along, self.is_local
 
     def is_free(self, owner: int, reader: int) -> bool:
-        """Return True if neither the owner sends nor the reader receives yet."""
+        """Return True if the owner sends nothing yet in this round, and the reader receives nothing."""
         return reader not in self.moves and all(owner != other for other, _, _ in self.moves.values())
 
     @property
@@ -90,10 +91,10 @@ class Round:
 
 @dataclass(frozen=True)
 class Exchange:
-    """Boxes that workers write into an array, one round after another.
+    """Boxes that workers send each other and write into an array, one round after another.
 
-    With a `reducer` a box is combined with the present elements; otherwise it replaces them. The array is new and
-    filled with `fill`, or, if it `continues`, is the result of the exchange before.
+    The array is filled with `fill` first, or is the result of the previous exchange if `continues` is True. A box replaces
+    elements, or is combined with them if there is a `reducer`.
     """
 
     rounds: tuple[Round, ...]
@@ -119,7 +120,7 @@ def recognize(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...]:
 
 
 def _find_collectives(program: Lockstep, transfer: Transfer) -> tuple[Collective, ...] | None:
-    """Return a chain of collectives that moves no more than the pieces, or None."""
+    """Return a chain of collectives that transfers no more than the pieces, or None."""
     output = program.values[transfer.output]
     if len(transfer.inputs) != 1:
         return None
@@ -165,7 +166,7 @@ def _find_collectives(program: Lockstep, transfer: Transfer) -> tuple[Collective
 
 
 def find_layout(boxes: Sequence[Box], shape: Shape, factors: Sequence[int]) -> Layout | None:
-    """Return the layout whose shards are these boxes; None if they are not shards of equal size."""
+    """Return the layout whose shards are these boxes, or None if they are not shards of equal size."""
     layout = []
     for axis in range(len(factors)):
         other = boxes[prod(factors[axis + 1 :])]
@@ -199,7 +200,6 @@ def take_part(box: Box, dimension: int, factor: int, digit: int) -> Box:
 
 
 def _covers(pieces: Sequence[TransferPiece], boxes: Sequence[Box]) -> bool:
-    """Return True if the pieces of each reader cover its whole box."""
     written = [0] * len(boxes)
     for piece in pieces:
         written[piece.reader] += prod(piece.extent)
@@ -207,7 +207,7 @@ def _covers(pieces: Sequence[TransferPiece], boxes: Sequence[Box]) -> bool:
 
 
 def _find_summed_axes(program: Lockstep, transfer: Transfer) -> tuple[int, ...] | None:
-    """Return the axes along which workers have partial results of the same box; None if there are other addends."""
+    """Return the axes along which workers have partial results of the same box, or None if other results are added."""
     digits = list(np.ndindex(*program.factors))
     boxes = program.values[transfer.inputs[0]].boxes
     summed: set[int] = set()
@@ -240,7 +240,10 @@ def find_scatters(held: Sequence[int], target: Layout) -> list[tuple[int, int]]:
 
 
 def find_chain(held: Layout, wanted: Layout, factors: Sequence[int]) -> list[Slice | AllGather | AllToAll] | None:
-    """Return the collectives from layout to layout, one axis at a time, slices first and gathers last; None without such a chain."""
+    """Return collectives that change one layout to another, each along one axis, or None if no such chain exists.
+
+    Slices come first and gathers last, so that little is transferred.
+    """
     now, chain = list(held), list[Slice | AllGather | AllToAll]()
     while tuple(now) != wanted:
         found: list[Slice | AllGather | AllToAll] = []
@@ -269,7 +272,7 @@ def find_chain(held: Layout, wanted: Layout, factors: Sequence[int]) -> list[Sli
 
 
 def count_moved(chain: Sequence[Slice | AllGather | AllToAll], cells: int, factors: Sequence[int]) -> float:
-    """Return the elements that a chain transfers to each worker, from an array of so many."""
+    """Return the number of elements that a chain transfers to each worker, if each has `cells` elements at first."""
     moved = 0.0
     for change in chain:
         factor = factors[change.axis]
@@ -286,7 +289,7 @@ def count_moved(chain: Sequence[Slice | AllGather | AllToAll], cells: int, facto
 def _count_summed(
     cells: int, scatters: Sequence[tuple[int, int]], rest: Sequence[int], factors: Sequence[int]
 ) -> float:
-    """Return the elements that a reduction of so many partial results transfers to each worker."""
+    """Return the number of elements that a reduction of arrays of `cells` elements transfers to each worker."""
     moved = 0.0
     for axis, _ in scatters:
         moved += cells * (1 - 1 / factors[axis])
@@ -295,9 +298,9 @@ def _count_summed(
 
 
 def find_rounds(pieces: Sequence[TransferPiece]) -> tuple[Round, ...]:
-    """Return the pieces in as few rounds as a greedy assignment finds.
+    """Assign pieces greedily to few rounds.
 
-    Sums keep the order of a piece's reads, so that replicas of a sum are equal to the last digit.
+    The addends of each piece stay in order, so that all replicas of a sum are bitwise equal.
     """
     rounds: list[Round] = []
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""From the choices of a plan to a program (section 6), which the native core writes (`csrc/core/program/program.h`)."""
+"""Generation of a program from the choices of a plan (section 6), by the native core (`csrc/core/program/program.h`)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class PlannedProgram(Program):
     Attributes
     ----------
     choices
-        The choices for the graph that is emitted.
+        The choices for the program's graph.
     kernel_bytes
-        The result of `Backend.find_kernel_bytes`, for simulations.
+        The result of `Backend.find_kernel_bytes`, which simulations use.
     """
 
     choices: Choices = field(kw_only=True)
@@ -29,12 +29,12 @@ class PlannedProgram(Program):
 
     @property
     def problem(self) -> Problem:
-        """The problem of the choices."""
+        """The problem that the choices solve."""
         return self.choices.problem
 
 
 def write_program(choices: Choices, *, inference: bool = False) -> PlannedProgram:
-    """Return the program of all workers: for the whole step, or for its forward operators alone, over the same shards."""
+    """Write the program of all workers, for a whole training step or, with `inference=True`, for its forward operators only."""
     problem = choices.problem
     phases = (Phase.FORWARD,) if inference else (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
     outputs = list_outputs(choices, phases)
@@ -60,10 +60,10 @@ def _find_reducers(problem: Problem) -> dict[int, str]:
 
 
 def list_outputs(choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:
-    """Return the results of a program.
+    """Return the results of a program, with their layouts.
 
-    These are the model's outputs; in training also gradients, in the layout of a parameter that is updated, and the next values of
-    variables and loop carries, in the variable's layout.
+    The model's outputs come first. In training, gradients follow, in the layouts of the parameters that they update, and
+    the next values of variables and loop carries, in the variables' layouts.
     """
     graph = choices.problem.graph
     outputs = [OutputShards(t, tuple(choices.layout(t))) for t in graph.outputs]

@@ -1,7 +1,7 @@
-"""A program as one list of instructions that all workers execute together (SPMD), for backends with collectives.
+"""Programs as instructions that all workers execute together (SPMD), for backends with collectives.
 
-`Program` lists the nodes of each worker. Here the copies of an operator are one instruction, and the fetches of all
-workers for one array are one transfer. Every region and every piece comes from the program.
+A `Program` lists the nodes of each worker. Here the copies of an operator are one instruction, and the fetches of all
+workers for one array are one transfer. A *value* is one array on each worker.
 
     values     4: x {0:2} {2:4}    5: x {0:4} {0:4}
     transfer   5 = 4 by pieces {reader 0, owner 1, 2:4} {reader 1, owner 0, 0:2} and each worker's own part
@@ -26,14 +26,14 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ProgramValue:
-    """One array on each worker: a shard, a fetched region or a partial result. `boxes` are their boxes of the whole tensor."""
+    """One array on each worker: a shard, a fetched region or a partial result. `boxes` are their places in the tensor, by worker."""
 
     tensor: int
     boxes: tuple[Box, ...]
 
     @property
     def shape(self) -> Shape:
-        """The shape of the array, equal on each worker. An array may be larger than its box."""
+        """The shape of the array, which is equal on all workers. An array may be larger than its box."""
         return tuple(max(end - begin for begin, end in bounds) for bounds in zip(*self.boxes, strict=True))
 
     @property
@@ -43,7 +43,7 @@ class ProgramValue:
 
 
 class Compute(NamedTuple):
-    """Operator of which each worker computes its part. Inputs and outputs are positions of values."""
+    """Instruction in which each worker computes its part of an operator. Inputs and outputs are numbers of values."""
 
     operator: int
     inputs: tuple[int, ...]
@@ -51,7 +51,7 @@ class Compute(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Elements that `owner` has of an input of the transfer, from `begin` on. `along` is as in `PieceSource`."""
+    """Box that a transfer reads from its input number `input` on worker `owner`, from `begin` on. `along` is as in `PieceSource`."""
 
     input: int
     owner: int
@@ -60,7 +60,7 @@ class Read(NamedTuple):
 
 
 class TransferPiece(NamedTuple):
-    """Box of the array on `reader`, which becomes the sum of its reads."""
+    """Box of the array that worker `reader` assembles. The box becomes the sum of `reads`."""
 
     reader: int
     begin: Shape
@@ -75,10 +75,10 @@ class TransferPiece(NamedTuple):
 
 @dataclass(frozen=True)
 class Transfer:
-    """Transfer of values into another value.
+    """Instruction in which workers read from each other's arrays to assemble a value.
 
-    The workers first read `pieces`. Then each reads `copies` from the same value on other workers: a sum that several
-    workers need is reduced in parts, which they exchange. Elements of no piece are `fill`.
+    The workers first read `pieces`. Elements in no piece become `fill`. If several workers need one sum, each adds up a
+    part of it, and then they read each other's parts, the `copies`.
     """
 
     output: int
@@ -106,17 +106,18 @@ class Lockstep:
     Attributes
     ----------
     factors
-        The workers as a mesh, with an axis for each round of the plan.
+        The shape of the mesh of workers, which has an axis for each round of the plan.
     values
-        All arrays.
+        All arrays, as values.
     shards
-        By tensor, the value that holds its shards.
+        For each tensor, the number of the value that holds its shards.
     computes
-        By operator. Operators that only move elements along a split axis have none: transfers compute their outputs.
+        The instruction of each operator. Operators that only move elements may have none, because transfers compute their
+        outputs.
     transfers
-        By the value that they compute. A value without a transfer is an argument or an operator's output.
+        For each value that a transfer computes, the transfer. All other values are arguments or operators' outputs.
     results
-        The value of each result of the program.
+        The number of the value of each result of the program.
     """
 
     graph: Graph
@@ -141,7 +142,7 @@ class Lockstep:
         )
 
     def find_base(self, value: int) -> Iterator[int]:
-        """Yield the arguments and operators' outputs from which transfers alone compute a value."""
+        """Yield the arguments and operators' outputs from which a value is computed by transfers alone."""
         transfer = self.transfers.get(value)
         if transfer is None:
             yield value
@@ -151,16 +152,16 @@ class Lockstep:
 
 
 def align(program: Program, factors: Sequence[int], find_shards: Callable[[int], tuple[Box, ...]]) -> Lockstep:
-    """Return the program as instructions for all workers at once.
+    """Convert a program to instructions for all workers at once.
 
-    `find_shards` returns the boxes of a tensor's shards under the plan, by worker. Raises InternalError if an
-    operator's arrays differ in shape between workers, or workers fill a region with different numbers.
+    `find_shards` returns the boxes of a tensor's shards, by worker. Raises InternalError if an operator's arrays differ
+    in shape between workers, or if workers fill a region with different numbers.
     """
     return _Aligner(program, find_shards).run(tuple(factors))
 
 
 Entries: TypeAlias = "tuple[Entry | None, ...]"
-"""Entries by worker; None for a worker without one that is read."""
+"""One entry (an output of a node) per worker, or None for a worker on which nothing is read."""
 
 
 class _Cut(NamedTuple):
@@ -171,7 +172,7 @@ class _Cut(NamedTuple):
 
 
 class _Aligner:
-    """Search for the values of a program: first those that operators read, in their order, then the results and all shards."""
+    """Search for the values of a program: first of operators in order, then of results, then of all other shards."""
 
     def __init__(self, program: Program, find_shards: Callable[[int], tuple[Box, ...]]) -> None:
         self.program, self.graph, self.nodes = program, program.graph, program.nodes
@@ -207,7 +208,7 @@ class _Aligner:
         return Lockstep(self.graph, factors, tuple(self.values), self.shards, computes, self.transfers, results)
 
     def _list_shards(self) -> dict[int, Entries]:
-        """Return the entries that are a tensor's shards, by tensor. Others not in transit are results in another layout, or unread."""
+        """Return the entries that are shards, by tensor."""
         found: dict[int, list[Entry | None]] = {}
         for number, node in enumerate(self.nodes):
             for output in range(len(node.shapes)):
@@ -237,7 +238,6 @@ class _Aligner:
         return tuple((begin, begin + extent) for begin, extent in pairs)
 
     def find(self, entries: Entries) -> int:
-        """Return the value that has these entries."""
         if entries in self.known:
             return self.known[entries]
         tensor = next(self._tensor(entry) for entry in entries if entry is not None)
@@ -249,7 +249,6 @@ class _Aligner:
         return self._make(tensor, entries, self._complete(entries))
 
     def find_tensor(self, tensor: int) -> int:
-        """Return the value that has the shards of a tensor."""
         if tensor in self.shards:
             return self.shards[tensor]
         boxes = self.find_shards(tensor)
@@ -284,7 +283,7 @@ class _Aligner:
         return number
 
     def _make(self, tensor: int, entries: Entries, boxes: tuple[Box, ...]) -> int:
-        """Add the value of entries that are fetched, or that are parts of other values, and its transfer."""
+        """Add a value whose entries are fetched, or are parts of other values, with the transfer that computes it."""
         pieces: list[_Cut] = []
         copies: list[TransferPiece] = []
         added: set[Entry] = set()  # partial sums that were added
@@ -334,9 +333,9 @@ class _Aligner:
         return value
 
     def _is_partial_sum(self, entry: Entry, tensor: int, entries: Entries) -> bool:
-        """Return True if an entry is a part of a tensor's sum, on its way to the workers that need the whole.
+        """Return True if an entry is one worker's part of a sum that several workers need.
 
-        It may be all that its own worker needs, and then is one of `entries`.
+        If its worker needs only this part, `entries` contains the entry.
         """
         node = self.nodes[entry.node]
         if node.kind is not NodeKind.FETCH or node.id != tensor or entry in self.home:

@@ -1,4 +1,4 @@
-"""Nodes of a program as frozen values, for people and for backends that run them in order."""
+"""Nodes of a program as frozen values, which people can read and backends can run in order."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ Shape = tuple[int, ...]
 
 
 class NodeKind(enum.IntEnum):
-    """Kind of a node."""
+    """Kind of a node in a program."""
 
     VARIABLE = 0  # one worker's shard of a tensor that no operator produces
     OPERATOR = 1  # one worker's copy of an operator
-    FETCH = 2  # a region assembled on one worker from the entries of several
+    FETCH = 2  # assembles a region on one worker from entries on several workers
 
 
 class Entry(NamedTuple):
-    """One output of a node. Variables and fetches have the one output 0."""
+    """One output of a node. Variables and fetches have a single output, number 0."""
 
     node: int
     output: int
 
 
 class PieceSource(NamedTuple):
-    """Box of an input of the fetch that starts at `begin` in that entry, with the extent of the piece.
+    """Box that a fetch reads for a piece, from its input number `input`. The box starts at `begin` in that input.
 
-    `along` has, for each dimension of the entry, the corresponding dimension of the piece, or -1 if a single element is
-    read. Other dimensions of the piece have extent 1.
+    `along` has, for each dimension of the input, the corresponding dimension of the piece, or -1 if a single element is
+    read. All other dimensions of the piece have extent 1.
     """
 
     input: int
@@ -40,12 +40,12 @@ class PieceSource(NamedTuple):
     along: Shape
 
     def extent(self, piece: Shape) -> Shape:
-        """Return the extents of the box in the entry, for a piece with these."""
+        """Return the extents of the box in the input, for a piece of the extents `piece`."""
         return tuple(1 if d < 0 else piece[d] for d in self.along)
 
 
 class Piece(NamedTuple):
-    """Box of a fetch's output, [begin, begin + extent) in every dimension. Its value is the sum of the sources."""
+    """Box of a fetch's output, [begin, begin + extent) in each dimension. The box is the sum of its sources."""
 
     begin: Shape
     extent: Shape
@@ -59,13 +59,13 @@ class Node:
     Attributes
     ----------
     id
-        The operator's position in the graph; the tensor's for a variable or a fetch.
+        The number of the operator in the graph. For a variable or a fetch, the number of the tensor.
     phase
-        When it runs. Variables have the first phase.
+        The phase in which the node runs. Variables have the first phase.
     shapes, begins
         The extents of each output, and the position of its first element in the whole tensor.
     pieces, fill
-        Of a fetch: disjoint boxes of the output, and the value of elements of no piece.
+        For a fetch, disjoint boxes of the output, and the value of elements that are in no piece.
     """
 
     kind: NodeKind
@@ -80,7 +80,7 @@ class Node:
 
 
 def pick_entries(tables: ProgramTables, rows: Column) -> tuple[Entry, ...]:
-    """Return the entries in these rows of their table."""
+    """Return the entries in these rows of the table of entries."""
     return tuple(map(Entry, tables.entry_node[rows].tolist(), tables.entry_output[rows].tolist()))
 
 

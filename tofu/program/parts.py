@@ -1,4 +1,4 @@
-"""Boxes of axes that each worker computes of an operator, and boxes of its shards."""
+"""The part of an operator that each worker computes, as ranges of its axes, and the worker's shards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def list_shards(choices: Choices, tensor: int) -> tuple[Box, ...]:
 
 
 def count_own_positions(choices: Choices, operator: int) -> dict[int, tuple[int, ...]]:
-    """Return, for each axis whose parts overlap, how many positions at the beginning of its part only this worker may count."""
+    """Return, for each axis whose parts overlap, the number of positions that each worker has before the next part begins."""
     problem = choices.problem
     axes, extents = choices.operators[operator].tolist(), problem.accesses[operator].extents
     if _divides(extents, axes, problem.factors):
@@ -46,7 +46,7 @@ def _divides(extents: Sequence[int], axes: Sequence[int], factors: Sequence[int]
 
 
 def _find_own(parts: Sequence[Box]) -> list[Box]:
-    """Return the positions of each part up to the beginning of the next, by dimension, like `OwnBoxes` in `csrc/core/geometry`."""
+    """Cut each part where the next part begins, in each dimension, like `OwnBoxes` in `csrc/core/geometry`."""
     begins = [sorted({begin for begin, _ in bounds}) for bounds in zip(*parts, strict=True)]
 
     def end_own(d: int, begin: int, end: int) -> int:

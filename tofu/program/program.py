@@ -1,4 +1,4 @@
-"""Programs as frozen values: the code for native modules, and the view of it for people, checks and backends."""
+"""Programs as frozen values. Native modules read the code, and people, checks and backends its tables and nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Layout = tuple[int, ...]
 
 @dataclass(frozen=True)
 class OutputShards:
-    """Whole result of a program: a tensor whose shards, in a layout, are outputs of the workers, one each."""
+    """Result of a program: a tensor of which each worker outputs its shard in `layout`."""
 
     tensor: int
     layout: Layout
@@ -27,24 +27,24 @@ class OutputShards:
 
 @dataclass(frozen=True)
 class Program:
-    """Program of all workers. It prints one line for each node.
+    """Program of all workers. `print(program)` prints one line for each node.
 
     Attributes
     ----------
     code
         Copies of operators and fetches in execution order, encoded as in `csrc/core/program/program.h`.
     graph
-        The graph to whose operators and tensors the nodes refer by position.
+        The graph. Nodes refer to its operators and tensors by number.
     outputs
-        The whole results, the model's own first.
+        The results, the model's outputs first, then gradients and next values of variables.
     n_model_outputs
-        The number of the model's own results; the others are gradients, and next values of variables.
+        The number of the model's outputs among the results.
     workers
         The number of workers.
     phases
         The phases whose operators run.
     reducers
-        The tensors whose fetches take the "Max", "Min" or "Prod" of their sources; all others sum them.
+        "Max", "Min" or "Prod" for each tensor whose fetches combine their sources by it. All other fetches sum them.
     """
 
     code: npt.NDArray[np.int64]
@@ -67,18 +67,18 @@ class Program:
 
     @cached_property
     def handed_out(self) -> tuple[Entry, ...]:
-        """The entries of all results by worker, then one of every node that no node reads but that runs."""
+        """The entries of all results by worker, then an entry of each node that runs although nothing reads it."""
         return pick_entries(self.tables, self.tables.output_entry)
 
     @cached_property
     def results(self) -> tuple[tuple[Entry, ...], ...]:
-        """The entries with the shards of each of `outputs`, by worker."""
+        """The entries that hold the shards of each of `outputs`, by worker."""
         ends = range(self.workers, (len(self.outputs) + 1) * self.workers, self.workers)
         return tuple(self.handed_out[end - self.workers : end] for end in ends)
 
     @cached_property
     def transit(self) -> frozenset[Entry]:
-        """Entries in transit between workers: fetched regions, padded copies and partial results. All others are shards."""
+        """The entries that do not hold shards, but fetched regions, padded copies or partial results."""
         return frozenset(pick_entries(self.tables, self.tables.transit_entry))
 
     @cached_property
@@ -117,7 +117,7 @@ class Program:
 
 
 class _Printer:
-    """Lines of a program: %7 is the value of node 7, %7.1 its second output, and @2 is on worker 2."""
+    """Printer of a program's lines. %7 is the output of node 7, %7.1 its second output, and @2 is worker 2."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

@@ -17,11 +17,11 @@ Column = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class ProgramTables:
-    """Nodes, the entries that they write and read, and the pieces and sources of fetches; see `csrc/core/program/program_tables.h`.
+    """Tables of nodes, of the entries that they write and read, and of the pieces and sources of fetches.
 
-    Rows refer to each other by position. Shapes, `begin` and `extent` have a column for each dimension of the entry of
-    highest rank; missing dimensions have the single element 0. `source_along` is the piece's dimension for each
-    dimension of the entry, or -1 if a single element is read.
+    `csrc/core/program/program_tables.h` explains the columns. Rows refer to each other by number. Shapes, begins and
+    extents have a column for each dimension of the entry of highest rank. Entries of lower rank have extent 1 in the
+    remaining dimensions.
     """
 
     workers: int
@@ -67,10 +67,7 @@ class ProgramTables:
         return entry
 
     def count_remote_bytes(self, item_bytes: Sequence[int]) -> int:
-        """Return the bytes that workers read from each other's memory: of all sources on another worker than their fetch.
-
-        `item_bytes` has the element size of each tensor.
-        """
+        """Count the bytes that fetches read from other workers' memory. `item_bytes` has the element size of each tensor."""
         cells = self.piece_extent.prod(axis=1)[self.source_piece]
         owner = self.entry_node[self.source_entry]
         is_remote = self.node_worker[owner] != self.node_worker[self.source_node]
@@ -79,6 +76,6 @@ class ProgramTables:
 
 
 def read_tables(code: npt.NDArray[np.int64]) -> ProgramTables:
-    """Return the tables of an encoded program. Raises ValueError if it cannot be decoded."""
+    """Decode a program into tables. Raises ValueError if it cannot be decoded."""
     found: dict[str, Any] = _core.program_tables(code)
     return ProgramTables(**found)

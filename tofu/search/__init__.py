@@ -1,4 +1,8 @@
-"""The search: from strategies to choices, with the native core (section 5)."""
+"""The search for a plan, given the axes along which each operator can be split (section 5).
+
+There is one *round* for each prime factor of the number of workers. In each round, the native core in csrc/core chooses
+an axis for each operator, its *choice*, and a dimension for each tensor, its *layout*.
+"""
 
 from tofu.search.choices import Choices
 from tofu.search.problem import Problem, pose_problem

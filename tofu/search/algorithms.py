@@ -1,7 +1,7 @@
-"""Table of algorithms: functions that find plans, and the guarantees of their plans.
+"""Table of the algorithms that find plans, with the optimality that each guarantees.
 
-To add one, write a function in a new file, a line in this table, and a test. The command line, the docstring of
-`tofu.partition` and the errors read the table.
+To add an algorithm, write a function in a new file, a line in this table, and a test. The command line, the docstring of
+`tofu.partition` and error messages read the table.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Algorithm:
     Attributes
     ----------
     name
-        The user's name of it.
+        The value of `algorithm=`.
     run
-        Finds a plan for a problem, with hints by name, which override the algorithm.
+        Finds a plan for a problem. Hints override the algorithm's own choices.
     guarantee
-        A property of its plans, beside what an exact search proves.
+        A property of all its plans, besides the proof of an exact search.
     is_search
-        True if it minimises bytes, over all orders of the rounds and under a memory limit. The others are baselines.
+        True if the algorithm tries all orders of the rounds, and can keep within a memory limit. False for baselines.
     splits_once
-        True if it splits everything along one axis or dimension, over all workers in a single round.
+        True if the algorithm has a single round, which splits along one axis or dimension over all workers.
     """
 
     name: str
@@ -55,12 +55,12 @@ class Algorithm:
     def solve(
         self, problem: Problem, hints: Hints | None = None, effort: Effort = DEFAULT_EFFORT, replicates: bool = False
     ) -> Solution:
-        """Return a plan for a problem in an order of `list_orders`.
+        """Find a plan for a problem, whose rounds are in one of the orders of `list_orders`.
 
-        If the cheapest plan replicates all operators, the problem is solved again with every operator split, and
-        nothing is proved. Raises PlanError for hints that cannot be honoured. Raises InfeasibleError if the algorithm
-        does not apply to the graph, or a round has nothing to split; with `replicates`, workers repeat the computation
-        in that round.
+        If some round of the cheapest plan replicates all operators, the problem is solved again without replicated
+        operators, and nothing is proved. Raises PlanError for hints that cannot be honoured. Raises InfeasibleError if the
+        algorithm does not apply to the graph, or a round has nothing to split. With `replicates`, workers repeat the
+        computation in such a round instead.
         """
         solution = self.run(problem, hints or {}, effort).apply_to(problem)
         unfed = find_unfed(solution.choices)
@@ -72,9 +72,9 @@ class Algorithm:
         return solution
 
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
-        """Return the orders of the rounds that the algorithm tries, the paper's own first.
+        """Return the orders of the rounds that the algorithm tries. The paper's order, largest factor first, comes first.
 
-        A search tries all orders of the prime factors, up to `MOST_ORDERS`, because 2 x 3 may move less than 3 x 2.
+        A search tries all orders of the prime factors, up to `MOST_ORDERS`, because 2 x 3 may transfer less than 3 x 2.
         """
         if self.splits_once:
             return ((workers,),)
@@ -84,10 +84,9 @@ class Algorithm:
     def describe_optimality(
         self, solution: Solution, cost: int, lower_bound: int | None = None, orders: str = ""
     ) -> str:
-        """Return how good a plan of this algorithm is known to be.
+        """Describe in words how close to optimal a plan of this algorithm is known to be.
 
-        `cost` is the plan's. `lower_bound` holds for all searched orders of the rounds, which `orders` names if others
-        were left out.
+        `lower_bound` holds for all orders of the rounds that were searched. `orders` names them if others were left out.
         """
         if cost == 0:
             return describe_gap(cost, 0)
@@ -144,17 +143,16 @@ def find_algorithm(name: Any) -> Algorithm:
 
 
 def describe_proof(result: _core.ExactResult, among: str = "", lower_bound: int | None = None) -> str:
-    """Return what an exact search proves of its plan, with a percentage that is rounded up.
+    """Describe in words what an exact search proves about its plan. A percentage is rounded up.
 
-    `among` names the plans that it compares. `lower_bound` replaces the result's own bound if the result is the best of
-    several searches.
+    `among` names the plans that the search covers. `lower_bound` is the bound over several searches, if there were several.
     """
     bound = result.lower_bound if lower_bound is None else min(result.lower_bound, lower_bound)
     return describe_gap(sum(result.plan.round_bytes), bound, among) or NOTHING_PROVED
 
 
 def describe_gap(cost: int, bound: int, among: str = "") -> str:
-    """Return how far a plan of that cost is from the bound of the searched plans `among`; "" if nothing is known."""
+    """Describe how far the cost of a plan is above a lower bound; "" if nothing is known. `among` names the plans that the bound covers."""
     if cost == 0:
         return "optimal"
     if bound <= 0:

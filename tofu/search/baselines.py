@@ -1,4 +1,4 @@
-"""Partition algorithms that the paper compares with (section 7.3), on the same graph and with the same cost.
+"""Baseline algorithms that the paper compares with (section 7.3), on the same graph and with the same cost.
 
 allrow-greedy   splits every tensor along its first dimension, and each operator in the best way for that
 spartan         takes the largest tensor first, then the operators around it, each in the cheapest way so far
@@ -29,7 +29,7 @@ Hints = Mapping[str, Any]
 
 
 def plan_allrow(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Split every free tensor along its first dimension. Hints override this."""
+    """Split every tensor of the model along its first dimension that is long enough, unless a hint fixes it."""
     given = resolve_hints(problem, hints)
     first = {t: _first_dimension(problem, t) for t in range(len(problem.graph.tensors)) if _is_free(problem, t)}
     return solve_recursively(_for_bytes(problem), FixedChoices(given.operators, first | given.tensors), effort)
@@ -41,12 +41,11 @@ def _first_dimension(problem: Problem, tensor: int) -> list[int]:
 
 
 def _is_free(problem: Problem, tensor: int) -> bool:
-    """Return True for a tensor of the model that no operator updates in place."""
     return not problem.graph.tensors[tensor].is_inner and tensor not in problem.graph.written_in_place
 
 
 def plan_spartan(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Choose greedily what hints leave open."""
+    """Choose greedily for all tensors and operators that hints leave open, the largest tensor first."""
     return solve_greedily(problem, resolve_hints(problem, hints))
 
 
@@ -56,7 +55,7 @@ def plan_equalchop(problem: Problem, hints: Hints, effort: Effort) -> Solution:
 
 
 def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
-    """Search exactly, without the axes along which operators reduce a result."""
+    """Search exactly among plans in which no operator computes partial results."""
     accesses = [
         restrict_axes(access, [axis for n, axis in enumerate(access.axes) if n not in dropped])
         for access, dropped in zip(problem.accesses, _find_reducing(problem), strict=True)
@@ -71,12 +70,15 @@ def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
 
 
 def _for_bytes(problem: Problem) -> Problem:
-    """Return the problem with a cost in bytes, which the baselines minimise on any interconnect."""
+    """Return the problem with costs in bytes, even if an interconnect is described."""
     return problem.arrange(Arrangement(problem.factors))
 
 
 def _find_reducing(problem: Problem) -> list[set[int]]:
-    """Return, for each operator, the axes along which it, or an operator that shares its choice, reduces a result that is read."""
+    """Return, for each operator, the axes along which it computes partial results that are read.
+
+    Axes of operators that must take the same choice are included.
+    """
     graph = problem.graph
     read = {*graph.results, *(t for operator in graph.operators for t in operator.inputs)}
     kept = {t for t in read if not graph.tensors[t].is_inner}

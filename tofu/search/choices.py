@@ -1,4 +1,4 @@
-"""The decisions of a search, by number and by name: an axis for each operator and a dimension for each tensor, in each round."""
+"""The decisions of a search, by number (`Choices`) and by name (`NamedChoices`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ ChoiceArray = npt.NDArray[np.int32]
 
 
 class FixedChoices(NamedTuple):
-    """Choices that a search may not change: operator -> its axis in each round, tensor -> its dimension; FREE where the search decides."""
+    """Choices that a search may not change: each operator's axis and each tensor's dimension, by round.
+
+    Rounds that are FREE, and operators and tensors that are left out, are decided by the search.
+    """
 
     operators: dict[int, list[int]]
     tensors: dict[int, list[int]]
@@ -37,19 +40,20 @@ class NativeChoices(TypedDict):
 
 @dataclass(frozen=True)
 class Choices:
-    """A problem with a decision for everything.
+    """Decisions for all operators and tensors of a problem.
 
     Attributes
     ----------
     problem
         The problem that is decided.
     operators, tensors
-        `operators[o, round]` is an axis and `tensors[t, round]` a dimension; -1 if replicated. The operators are those of the graph,
-        followed by the weight updates.
+        The axis `operators[o, round]` and the dimension `tensors[t, round]`, by number; -1 if replicated. The graph's
+        operators come first, then its weight updates.
     kept
-        Tensors whose fetched regions stay on a worker for all of their readers. Regions of other tensors are shared within one group.
+        Tensors whose fetched regions stay on a worker until their last reader. A fetched region of another tensor is shared
+        only by operators of one group, such as equal time steps.
     reread
-        Tensors whose fetched regions no operators share.
+        Tensors whose regions each operator fetches for itself.
     """
 
     problem: Problem
@@ -73,7 +77,7 @@ class Choices:
         return (self.kept, self.reread) == (other.kept, other.reread) and all(np.array_equal(*pair) for pair in arrays)
 
     def apply_to(self, problem: Problem) -> Choices:
-        """Return the same decisions for another problem of the same graph, such as the one that a search was restricted from."""
+        """Return the same decisions for another problem of the same graph."""
         return replace(self, problem=problem)
 
 
@@ -84,7 +88,7 @@ def make_choices(
     kept: Sequence[int] = (),
     reread: Sequence[int] = (),
 ) -> Choices:
-    """Return choices from a row for each operator and tensor of the graph. A weight update takes its weight's layout."""
+    """Return choices from one row per operator and one per tensor of the graph. A weight update takes its weight's layout."""
     rows, layouts = (
         np.array(numbers, np.int32).reshape(len(numbers), len(problem.factors)) for numbers in (operators, tensors)
     )
@@ -94,7 +98,10 @@ def make_choices(
 
 @dataclass(frozen=True)
 class NamedChoices:
-    """Choices by name, as plans store them. Inner parts of an operator are left out: they follow the part with the operator's name."""
+    """Choices by name, as plans store them.
+
+    An operator that was replaced by several smaller ones has one choice, under its own name.
+    """
 
     tensors: Mapping[str, DimensionChoice]
     operators: Mapping[str, AxisChoice]
@@ -103,10 +110,10 @@ class NamedChoices:
 
 
 def name_choices(choices: Choices) -> NamedChoices:
-    """Return choices by name."""
+    """Convert the numbers in choices to names."""
     problem = choices.problem
     graph = problem.graph
-    rows = choices.operators.tolist()  # those of updates come last
+    rows = choices.operators.tolist()  # the rows of weight updates come last
     return NamedChoices(
         {
             tensor.name: tuple(None if d == REPLICATED else d for d in dimensions)

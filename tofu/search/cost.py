@@ -1,4 +1,4 @@
-"""Costs of choices: bytes transferred, or seconds on an interconnect, and the savings of keeping or fetching again."""
+"""Cost of choices, in bytes or in time on an interconnect, and estimates of keeping fetched regions or fetching them again."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tofu.search.problem import refuse_excess
 
 
 def evaluate(choices: Choices) -> _core.Cost:
-    """Return the bytes that choices transfer: in all, by round, and by group and tensor.
+    """Count the bytes that choices transfer: in total, by round, and by operator and tensor.
 
-    Raises PlanError if no execution graph can follow the choices.
+    Raises PlanError if the choices cannot be carried out.
     """
     problem = choices.problem
     with refuse_excess(problem):
@@ -26,7 +26,7 @@ def evaluate(choices: Choices) -> _core.Cost:
 
 
 def price(choices: Choices) -> int:
-    """Return what a search minimises: bytes, or nanoseconds if the levels of the interconnect have bandwidths."""
+    """Return the cost that a search minimises: bytes, or nanoseconds if the interconnect's bandwidths are known."""
     problem = choices.problem
     with refuse_excess(problem):
         return _core.evaluate(
@@ -35,7 +35,7 @@ def price(choices: Choices) -> int:
 
 
 def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the bytes that cross each level of the interconnect, the top first, and the number of fetches that do.
+    """Count the bytes, and the fetches, that cross each level of the interconnect, the top level first.
 
     The bytes sum to the total of `evaluate`.
     """
@@ -44,9 +44,9 @@ def count_levels(choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def list_worth_keeping(choices: Choices) -> list[int]:
-    """Return the tensors whose fetched regions would save bytes if they were kept, ordered by bytes saved per byte held.
+    """Return the tensors whose fetched regions are worth keeping, in order of bytes saved per byte held.
 
-    Empty if regions are shared: fetches are collectives of all workers then, and a kept region serves single workers.
+    Empty for engines that share regions, whose fetches are collectives of all workers.
     """
     problem = choices.problem
     if problem.moves.shares_regions:
@@ -62,9 +62,10 @@ def list_worth_keeping(choices: Choices) -> list[int]:
 
 
 def list_worth_rereading(choices: Choices) -> list[int]:
-    """Return the tensors whose fetched regions operators share, ordered by extra bytes per byte if each operator fetches its own.
+    """Return the tensors whose fetched regions may be fetched again for each reader, which frees memory in between.
 
-    Larger tensors come first among equals. Empty if regions are shared: the engine itself drops and rebuilds these values.
+    Tensors for which this costs few extra bytes, relative to the bytes now fetched, come first. Empty for engines that
+    share regions, because they drop and rebuild values themselves.
     """
     problem = choices.problem
     if problem.moves.shares_regions:

@@ -1,4 +1,4 @@
-"""Producers and readers of each tensor, and the kinds of operators, for comparing parts of a graph."""
+"""Edges of a graph, and classes of equal operators, from which equal time steps and repeated layers are found."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from dataclasses import dataclass, replace
 
 from tofu.graph import Graph, Operator, Phase, TensorKind
 
-# Learned, or kept between steps. Operators that read different ones are different.
+# Learned weights, and states kept between steps. Operators that read different ones are not equal.
 SHARED_KINDS = (TensorKind.PARAMETER, TensorKind.AUXILIARY)
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """Edges of a graph from both sides, and the signatures of its operators. Operators and tensors are positions.
+    """Edges of a graph in both directions, and classes of equal operators. Operators and tensors are numbers.
 
     Attributes
     ----------
     producers
-        By tensor: its producing operator and the output's number, or (-1, 0).
+        For each tensor, the operator that computes it and the number of the output; (-1, 0) for an argument.
     readers
-        By tensor: (operator, slot), in the graph's order.
+        For each tensor, the operators that read it and the numbers of their inputs, in the graph's order.
     kinds
-        By operator: a number that is equal for equal operators, attributes, shapes, types and phases. Its order depends
-        neither on names nor on the order of nodes.
+        For each operator, a number that is equal for equal operations, attributes, shapes, types and phases. The order of
+        kinds depends neither on names nor on the order of nodes.
     signatures
-        By operator: a number that is equal for equal kinds with the same parameters in the same slots.
+        For each operator, a number that is equal for operators of one kind with the same parameters.
     futures
-        By operator: a digest of the operators that read its results, three levels deep.
+        For each operator, a digest of the operators that read its results, three levels deep.
     forward
-        The operators among which recurrences are searched, in the graph's order, each with its sources among them: the
-        forward operators, or all operators if no backward operator names its forward operator.
+        For each operator that may be in a recurrence, the operators that compute its inputs. Forward operators may be, or
+        all operators if no backward operator names its forward operator.
     followers
-        Each of these operators -> those that read its results.
+        For each operator in `forward`, the operators in `forward` that read its results.
     shared
-        Parameters and auxiliary states. Operators that read different ones differ.
+        Parameters and auxiliary states. Operators that read different ones are not equal.
     """
 
     graph: Graph
@@ -52,10 +52,10 @@ class Wiring:
         return tensor in self.shared
 
     def for_layers(self) -> Wiring:
-        """Return the wiring by which repeated layers are found.
+        """Return the wiring in which repeated layers are found.
 
-        Signatures ignore parameters. What is computed from parameters alone, such as a layer's slice of a stack or a
-        weight in half precision, counts as a parameter.
+        Signatures ignore parameters. Tensors that are computed from parameters alone, such as a layer's slice of a stack
+        or a weight in half precision, count as parameters.
         """
         shared = set(self.shared)
         for operator in self.graph.operators:
@@ -64,7 +64,7 @@ class Wiring:
         return replace(self, signatures=self.kinds, shared=frozenset(shared))
 
     def is_forward(self, operator: int) -> bool:
-        """Return True if recurrences are searched among operators of its kind."""
+        """Return True if an operator may be in a recurrence."""
         return operator in self.forward
 
 
@@ -113,7 +113,6 @@ def _link_forward(
 
 
 def _describe_kind(graph: Graph, operator: Operator) -> tuple[object, ...]:
-    """Return everything that determines an operator's results, without names and annotations."""
     attributes = sorted(item for item in operator.attributes.items() if item[0] not in operator.annotations)
     tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
     return (

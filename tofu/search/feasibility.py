@@ -1,4 +1,4 @@
-"""Feasibility of a plan: each round splits some operator, and splits every operator that draws random numbers."""
+"""Checks that a plan gives work to all workers, and that no two workers draw random numbers for the same elements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_NAMES = 3  # in a message
 
 
 def find_unfed(choices: Choices) -> str:
-    """Explain why some round splits no operator, so that the model cannot feed all workers; empty if every round splits one."""
+    """Explain why some round splits no operator, so that several workers would do the same; "" if every round splits one."""
     problem = choices.problem
     split = choices.operators[: len(problem.graph.operators)]
     for number in range(len(problem.factors)):
@@ -29,7 +29,7 @@ def find_unfed(choices: Choices) -> str:
 def check_drawn(choices: Choices, draws: Callable[[Operator], bool]) -> None:
     """Raise InfeasibleError if several workers compute the same part of an operator that draws random numbers.
 
-    `draws` returns whether an operator that may draw does so, as the model is used.
+    `draws` returns False for an operator that could draw random numbers but does not, such as Dropout in inference.
     """
     problem = choices.problem
     for operator, access, taken in zip(problem.graph.operators, problem.accesses, choices.operators, strict=False):
@@ -92,10 +92,7 @@ def _say_workers(count: int) -> str:
 
 
 def _axes_left(choices: Choices, rounds: int) -> Iterator[tuple[int, str, str, bool]]:
-    """Yield the smallest part of each axis that the first `rounds` leave.
-
-    Each item is the part's extent, the operator, the axis, and whether it may be split unevenly.
-    """
+    """Yield each axis's smallest part after `rounds`: its length, operator and axis, and True if parts need not be equal."""
     problem = choices.problem
     for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True)):
         uneven = problem.native.uneven_axes(position)
@@ -110,7 +107,6 @@ def _axes_left(choices: Choices, rounds: int) -> Iterator[tuple[int, str, str, b
 
 
 def _grows_with_batch(problem: Problem) -> bool:
-    """Return True if an operator has an axis along the first dimension of a model's input."""
     tensors = problem.graph.tensors
     return any(
         tensors[tensor].kind is TensorKind.INPUT and read.rows and read.rows[0].terms

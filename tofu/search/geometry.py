@@ -1,4 +1,4 @@
-"""Positions and sizes of the shards of tensors."""
+"""Boxes and sizes of the shards that workers hold."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from tofu.search.problem import Problem
 
 
 def find_shards(problem: Problem, tensor: int, layout: Sequence[int]) -> _core.Int64Array:
-    """Return the box of each worker's shard: [workers, dimensions, (begin, end)]. `layout` is the dimension that each round splits."""
+    """Return the box of each worker's shard, in an array [workers, dimensions, (begin, end)]."""
     return _core.shards(problem.native, list(problem.factors), tensor, list(layout))
 
 
 def count_state_bytes(choices: Choices, states: int) -> tuple[int, ...]:
-    """Return the bytes that each worker holds of an optimizer's states: `states` arrays of the shape and type of each weight."""
+    """Return the bytes of optimizer state that each worker holds.
+
+    `states` is the number of arrays that the optimizer has for each weight, in the weight's shape and type.
+    """
     problem = choices.problem
     held = [0] * prod(problem.factors)
     for position in problem.graph.updated if states else ():

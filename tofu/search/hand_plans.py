@@ -1,8 +1,8 @@
-"""Hand-made plans, found in any graph: data parallelism, and Megatron-LM's plan for Transformers.
+"""Two plans that people make by hand, applied to any graph: data parallelism, and Megatron-LM's plan for Transformers.
 
-Each starts from a few tensors, follows their splits through the operators (`tofu.search.propagation`), and replicates
-tensors and operators that it does not reach. What the plan leaves open (head gradients, the loss behind a product that
-is split by classes) gets the cheapest choice.
+Each plan splits a few tensors, and follows these splits through the operators (`tofu.search.propagation`). Tensors and
+operators that are not reached are replicated. The cheapest choice is taken for head gradients, and for the loss after a
+product that is split by classes.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Readers = Mapping[int, Sequence[int]]
 def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Split the batch, replicate the parameters, and all-reduce their gradients.
 
-    The batch is dimension 0 of every input, or dimension 1 if a loop takes the input step by step (time steps,
-    micro-batches), or the dimension in `hints`. Raises InfeasibleError if no input is long enough.
+    The batch is dimension 0 of every input, or dimension 1 if a loop takes one slice of the input in each iteration (a
+    time step, a micro-batch). `hints` may name another dimension. Raises InfeasibleError if no input is long enough.
     """
     workers = prod(problem.factors)
     inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}
@@ -51,9 +51,9 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effor
 
 
 def _find_batch(problem: Problem, tensor: int) -> int:
-    """Return the first dimension of an input along which its readers can be split; 0 without one, or if its extent is 1.
+    """Return the first dimension of an input along which its readers can be split, or 0 if there is none.
 
-    If loops or slices take the input step by step, dimension 0 counts the steps, and the batch is the next one.
+    If loops or slices take the input step by step, dimension 0 counts the steps, and the batch is dimension 1.
     """
     readers = [
         (problem.accesses[o], slot)
@@ -70,12 +70,13 @@ def _find_batch(problem: Problem, tensor: int) -> int:
 
 
 def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
-    """Split products with weights in pairs: the first by columns, the next by rows, without communication in between.
+    """Split matrix products in pairs, as Megatron-LM does.
 
-    In a Transformer the pairs are query, key and value with the output of the attention, split by heads, and the two
-    products of each feed-forward block. Products at the end of the model and lookup tables are split by columns, too,
-    and the tables' results are gathered. Everything else is replicated. Raises InfeasibleError if there is no such
-    pair, or another product.
+    The first weight of a pair is split by columns and the second by rows, so nothing is transferred between the products.
+    The pairs of a Transformer are query, key and value with the output of the attention, split by heads, and the two
+    products of each feed-forward block. Products at the end of the model and lookup tables are split by columns, and the
+    tables' results are gathered. Everything else is replicated. Raises InfeasibleError if there is no pair, or a product
+    without a pair.
     """
     pairs = _find_pairs(problem)
     followed = follow(problem, {**pairs.weights, **pairs.tables}, pairs.lookups)
@@ -86,11 +87,10 @@ def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) ->
 def _complete(
     problem: Problem, followed: Followed, hints: Mapping[str, Any], operators: Collection[int], tensors: Collection[int]
 ) -> Solution:
-    """Split what was followed and replicate the rest.
+    """Complete a plan: split the operators and tensors in `followed`, and replicate the rest.
 
-    The cheapest choice goes to these operators and tensors, to head gradients, to operators that draw random numbers
-    and those that share their choice (replicas would draw different numbers), and to extents that an engine with equal
-    parts cannot split.
+    The cheapest choice is taken for `operators`, `tensors` and head gradients, for operators that draw random numbers
+    (replicas would draw different ones), and for extents that an engine with equal parts cannot split.
     """
     graph, rounds = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]
@@ -119,7 +119,7 @@ def _complete(
 
 
 def _can_split(problem: Problem, extents: Sequence[int], choice: int, uneven: Collection[int]) -> bool:
-    """Return True if all rounds can split an extent. `uneven` lists the choices that need no equal parts."""
+    """Return True if all rounds can split an extent. Choices in `uneven` need no equal parts."""
     return not problem.moves.splits_equally or choice in uneven or extents[choice] % prod(problem.factors) == 0
 
 
@@ -141,7 +141,7 @@ def _find_sums(problem: Problem, followed: Followed) -> tuple[set[int], set[int]
 
 @dataclass(frozen=True)
 class _Product:
-    """Forward operator that sums products with a weight matrix: positions, axes, and the weight's dimensions."""
+    """Forward product with a weight matrix, whose columns are columns of the result and whose rows are summed."""
 
     operator: int
     weight: int
@@ -153,7 +153,7 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Tensors that are split by hand, the operators that look up tables, and those behind the last products."""
+    """Split dimensions of weights and lookup tables, the operators that read the tables, and those after the last products."""
 
     weights: Mapping[int, int]
     tables: Mapping[int, int]
@@ -202,7 +202,6 @@ def _list_forward_readers(graph: Graph) -> Readers:
 
 
 def _find_products(problem: Problem) -> dict[int, _Product]:
-    """Return products by operator: a weight matrix has an axis that moves the result, and an axis that is summed with another factor."""
     found = {}
     for position, weight, rows in _find_matrices(problem):
         (written, *others) = problem.accesses[position].outputs
@@ -222,7 +221,7 @@ def _axes_of_others(problem: Problem, operator: int, tensor: int) -> set[int]:
 
 
 def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int, int], set[int]]:
-    """Return lookup tables: weight -> the dimension that the result has, too; and the operators that look them up."""
+    """Return the lookup tables with the dimensions that their results also have, and the operators that read them."""
     tables, lookups = {}, set()
     for position, weight, rows in _find_matrices(problem):
         combine = problem.accesses[position].outputs[0].combine
@@ -234,7 +233,7 @@ def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int,
 
 
 def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
-    """Return forward operators with their learned matrices: (operator, weight, the weight's access rows)."""
+    """Return the reads of learned matrices in the forward pass: (operator, weight, the weight's rows)."""
     graph, workers = problem.graph, prod(problem.factors)
     return [
         (position, t, read.rows)
@@ -250,7 +249,10 @@ def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
 def _reach_rows(
     problem: Problem, product: _Product, products: Mapping[int, _Product], readers: Readers
 ) -> tuple[dict[int, int], int | None]:
-    """Return the tensors from a product's columns to the rows of others, with their split dimensions; or the operator that blocks them."""
+    """Follow the split of a product's columns to the next products' rows.
+
+    Return the tensors on the way with their split dimensions, and the operator that blocks the way or None.
+    """
     reached = split_outputs(problem, product.operator, product.column_axis)
     waiting = list(reached)
     while waiting:
@@ -270,7 +272,6 @@ def _reach_rows(
 
 
 def _find_behind(graph: Graph, operators: Collection[int], readers: Readers) -> set[int]:
-    """Return the forward operators that read these results, directly or not, and their backward operators."""
     behind: set[int] = set()
     waiting = [t for o in operators for t in graph.operators[o].outputs]
     while waiting:

@@ -1,7 +1,6 @@
-"""Choices from outside: hints that fix parts of a plan, and whole plans.
+"""Choices that a user passes by name: hints, which fix parts of a plan, and whole plans.
 
-Both name tensors and operators. This module resolves the names, and reports all errors together, with the values, the
-rule and the remedy.
+This module converts the names to numbers, and reports all errors together.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from tofu.search.problem import Problem
 from tofu.search.solve import complete
 
 Kind = Literal["operator", "tensor"]
-# Python values that the command line writes as text.
 GIVEN = (TensorKind.INPUT, TensorKind.PARAMETER)
+# Texts of the command line that users may write by mistake in Python -> the value that they mean.
 SPECIAL = {"...": "...", "-": "None", "None": "None"}
 
 
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
-    """Return hints by name as fixed choices, one number for each round.
+    """Convert hints to fixed choices.
 
-    A tensor's hint is a dimension and an operator's an axis name, for all rounds, or a sequence with one entry for each
-    round. None means replicated, and Ellipsis leaves the round free. A free round replicates if every split would rule
-    out a later choice. Raises PlanError with the rule that each hint breaks.
+    The hint of a tensor is a dimension, and the hint of an operator the name of an axis. It holds for all rounds, unless it
+    is a sequence with one entry per round. None replicates, and Ellipsis leaves a round free. A free round replicates if
+    any split would make a later fixed choice impossible. Raises PlanError with the reasons if hints cannot be honoured.
     """
     fixed = FixedChoices({}, {})
     problems = []
@@ -46,7 +45,7 @@ def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> FixedChoices:
 
 
 def _resolve_hint(problem: Problem, name: str, rounds: Sequence[Any], fixed: FixedChoices) -> str:
-    """Add a hint to the fixed choices. Return why that is impossible, or ""."""
+    """Add a hint to the fixed choices. Return the reason if that is impossible, else ""."""
     graph = problem.graph
     if len(rounds) != len(problem.factors):
         return f"{name}: {len(rounds)} choices given, but the factors {problem.factors} take one for each round"
@@ -112,8 +111,7 @@ def _dimension_number(problem: Problem, tensor: int, dimension: Any) -> int:
 def _find_infeasible(problem: Problem, kind: Kind, position: int, rounds: Sequence[int]) -> str:
     """Return why a fixed sequence of choices is impossible, or "". The check ends at the first free round.
 
-    Anything may be replicated on request, except operators that draw random numbers, because replicas would draw
-    different ones.
+    Users may replicate anything except operators that draw random numbers.
     """
     may_replicate = kind == "tensor" or not problem.accesses[position].is_random
     for number, choice in enumerate(rounds):
@@ -153,11 +151,10 @@ def _explain_infeasible(
 
 
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
-    """Return the choices of a plan for this graph.
+    """Convert the names in a plan to choices for this graph. Raises PlanError with everything that does not fit.
 
-    The fingerprint is not checked. Raises PlanError with everything that does not fit.
-
-    Parts of an operator take its choice. Tensors between them take the cheapest layout unless the plan names them.
+    The plan's fingerprint is not checked. Parts that replace an operator take its choice. Tensors between them get the
+    cheapest layout, unless the plan names them.
     """
     if tuple(plan.factors) != problem.factors:
         raise PlanError(
@@ -182,7 +179,6 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
 
 
 def _check_names(graph: Graph, plan: Plan, named: Sequence[str]) -> None:
-    """Raise PlanError if the plan lacks a name of the graph, has other names, or contradicts itself."""
     missing = [
         f"{name} is not in the plan" for name in named if name not in plan.tensors and name not in plan.operators
     ]
@@ -204,7 +200,6 @@ def _resolve_all(
     choices: Mapping[str, Sequence[int | str | None]],
     problems: list[str],
 ) -> dict[int, list[int]]:
-    """Return the choices of the operators or tensors at these positions, and append errors to `problems`."""
     named: Sequence[Operator | Tensor] = problem.graph.operators if kind == "operator" else problem.graph.tensors
     number = _axis_number if kind == "operator" else _dimension_number
     resolved: dict[int, list[int]] = {}

@@ -1,7 +1,7 @@
-"""Weights of tensors in a worker's memory over a training step, for searches that price held bytes.
+"""Weights by which a search under a memory limit counts the bytes of each tensor.
 
-Memory peaks when the backward pass begins. Variables, activations that it will read, and gradients that are results
-count fully. Other tensors count by the share of the step in which they live.
+A worker's memory peaks when the backward pass begins. Variables, results, and activations that the backward pass will
+read count fully. Other tensors count by the share of the step in which they are in memory.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from tofu.graph import Graph, Phase, TensorKind
 
 
 def weigh_tensors(graph: Graph) -> list[float]:
-    """Return the share of each tensor's bytes that counts, from 0 to 1; of its transferred bytes if it gets new values repeatedly."""
+    """Return the weight of each tensor's bytes, from 0 to 1.
+
+    A tensor in a loop is transferred in every iteration but in memory once, so its weight is divided by the iterations.
+    """
     count = len(graph.operators)
     turn = next((o for o, operator in enumerate(graph.operators) if operator.phase is not Phase.FORWARD), count)
     begin, end = [0] * len(graph.tensors), [0] * len(graph.tensors)

@@ -1,4 +1,4 @@
-"""The native graph of a semantic graph: tensors, operators with their access rows, and the weight updates."""
+"""Conversion of a graph, with the regions that its operators access, to the native graph that csrc/core searches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tofu.validation import LARGEST_COUNT
 Extents: TypeAlias = tuple[int, ...]
 Uneven: TypeAlias = Literal["none", "needed", "free"]
 MOST_PLAN_BYTES = 2**50
-"""Limit of the bytes that one operator moves of one tensor (kForbiddenBytes in csrc/core/cost/cost.h)."""
+"""Limit of the bytes of one tensor that one operator transfers (kForbiddenBytes in csrc/core/cost/cost.h)."""
 MOST_NAMES = 3  # in a message
 UNEVEN: tuple[str, ...] = get_args(Uneven)
 """Values of `Moves.overlaps_given`."""
@@ -29,30 +29,29 @@ UNEVEN: tuple[str, ...] = get_args(Uneven)
 
 @dataclass(frozen=True)
 class Moves:
-    """Rules by which an engine moves data, as far as plans depend on them.
+    """Rules by which an engine splits and transfers data, as far as plans depend on them.
 
     Attributes
     ----------
     splits_equally
-        Dimensions and axes are only split into equal parts. Other extents are replicated.
+        True if all parts of a dimension or axis must be equally long.
     overlaps
-        Other extents are split within the step, too: their parts are rounded up and overlap (tofu/analysis/uneven.py).
-        Arguments and results are exempt, except as `overlaps_given` allows.
+        True if extents without equal parts are split within the step, into parts that are rounded up and overlap
+        (tofu/analysis/uneven.py). Otherwise they are replicated.
     overlaps_given
-        Arguments, with their next values, that may overlap: "none", "needed" (those that may not be replicated and have
-        no equal parts), or "free" (all).
+        Arguments of the step whose parts may also overlap: "none"; "needed", arguments that are too large to be
+        replicated and have no equal parts; or "free", all.
     shares_regions
-        All readers of a fetched region in one phase share it (csrc/core/cost/sharing.h); otherwise only equal time
-        steps do.
+        True if all readers of a fetched region in one phase share it (csrc/core/cost/sharing.h). Otherwise only equal time
+        steps share it.
     stages_small_sums
-        Small sums that all workers need are reduced in parts and gathered, like large ones; otherwise each worker reads
-        all addends.
+        True if small sums that all workers need are reduced in parts and then gathered, like large ones. Otherwise each
+        worker reads all addends.
     repeats_operators
-        Every worker may compute an operator that costs no more than reading and writing its tensors, if these may be
-        replicated.
+        True if all workers may repeat an operator whose computation costs no more than reading and writing its tensors,
+        if its results may be replicated.
     ties_layers
-        Repeated layers are planned once (tofu/search/repeated_layers.py), because graphs of small operators have too
-        many otherwise.
+        True if repeated layers are planned once (tofu/search/repeated_layers.py), as graphs of many small operators need.
     """
 
     splits_equally: bool = False
@@ -65,7 +64,7 @@ class Moves:
 
 
 FETCHES = Moves()
-"""Each worker reads the regions that it needs from the others."""
+"""Rules of an engine in which each worker reads the regions that it needs from other workers' memory."""
 
 COLLECTIVES = Moves(
     splits_equally=True,
@@ -75,7 +74,7 @@ COLLECTIVES = Moves(
     repeats_operators=True,
     ties_layers=True,
 )
-"""All workers run one program with collectives."""
+"""Rules of an engine in which all workers run one program with collectives."""
 
 
 def build_native_graph(
@@ -86,12 +85,14 @@ def build_native_graph(
     factors: Sequence[int],
     even: frozenset[Extents] = frozenset(),
 ) -> _core.Graph:
-    """Return the native graph. Tensors and operators keep their positions in `graph`; weight updates follow the operators.
+    """Return the native graph. Tensors and operators keep their numbers; weight updates follow the operators.
 
-    Operators without needed results read nothing. Tensors below `REPLICATION_LIMIT_BYTES` may be replicated; so may
-    tensors of any size that operators update in place, and those between the parts of a lowered operator. Operators of
-    one family in `equal` share their fetches if they take the same choice. Extents in `even` have no parts that
-    overlap. Raises UnsupportedError for tensors whose bytes cannot be counted.
+    - Operators whose results nobody needs read nothing.
+    - Tensors may be replicated if `list_replicable` allows it.
+    - Operators of one family in `equal` share their fetches if they take the same choice.
+    - Tensors and operators whose extents are in `even` are not split into parts that overlap.
+
+    Raises UnsupportedError for tensors whose bytes cannot be counted in 64 bits.
     """
     check_counts(graph, prod(factors))
     native = _core.Graph()
@@ -110,7 +111,7 @@ def build_native_graph(
         for position in list_uneven(graph, moves, factors):
             if graph.tensors[position].shape not in even:
                 native.split_unevenly(position)
-    models: dict[object, int] = {}  # the first operator of each access
+    models: dict[object, int] = {}  # for each access, the first operator that has it
     for position, access in enumerate(accesses):
         operator, is_live = graph.operators[position], position in live
         model = models.setdefault((id(access), is_live, operator.mutates), position)
@@ -141,7 +142,7 @@ def build_native_graph(
 
 
 def check_counts(graph: Graph, workers: int) -> None:
-    """Raise UnsupportedError if tables of costs, in 64 bits, could not count all transfers of a step."""
+    """Raise UnsupportedError if the transfers of a step may have more bytes than 64 bits can count."""
     most = [2 * workers * prod(tensor.shape) * tensor.moved_item_bytes for tensor in graph.tensors]
     problems = [
         f"{tensor.name} of shape {tensor.shape}: {tensor.size_bytes:,} bytes, {tensor.times:,} x in a step, {count:,} in all"
@@ -163,7 +164,7 @@ def check_counts(graph: Graph, workers: int) -> None:
 
 
 def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _core.Graph:
-    """Return a copy of the native graph of `graph` in which equal operators share one choice, and equal tensors one layout."""
+    """Return a copy of a native graph in which equal operators share one choice, and equal tensors one layout."""
     tied = native.copy()
     first = {operator: family[0] for part in parts for family in part.operators for operator in family}
     tied.share_choices(
@@ -182,7 +183,7 @@ def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _c
 
 
 def list_replicable(graph: Graph) -> list[bool]:
-    """Return, for each tensor, whether it may be replicated."""
+    """Return, for each tensor, True if it may be replicated: small, updated in place, or between parts of an operator."""
     return [
         tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
         for position, tensor in enumerate(graph.tensors)
@@ -190,7 +191,7 @@ def list_replicable(graph: Graph) -> list[bool]:
 
 
 def list_uneven(graph: Graph, moves: Moves, factors: Sequence[int]) -> list[int]:
-    """Return the tensors whose parts may overlap: those within the step, and arguments as far as `moves` allows."""
+    """Return the tensors whose parts may overlap: intermediate results, and arguments as far as `moves` allows."""
     returned = {*graph.outputs, *graph.gradients.values()}
     return [
         n
@@ -243,15 +244,15 @@ def _add_operator(
 
 
 def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
-    """Return, for each tensor that lacks a dimension, its place among inputs and outputs, the dimension and its row."""
+    """Return the inputs, then outputs, that lack a dimension, each with the dimension and its row."""
     absent = enumerate([*(read.absent for read in access.inputs), *(written.absent for written in access.outputs)])
     return [(slot, *dimension) for slot, dimension in absent if dimension is not None]
 
 
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
-    """Return the operators that compute at most as many elements as their tensors have: element-wise operators, moves, plain sums.
+    """Return the operators that compute at most as many elements as their tensors have, such as element-wise ones.
 
-    Operators that draw random numbers are left out, because replicas would draw different ones.
+    Operators that draw random numbers are left out, because replicas would draw different numbers.
     """
     sizes = [prod(tensor.shape) for tensor in graph.tensors]
     return [
@@ -262,7 +263,7 @@ def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> li
 
 
 def _shared_choice(operator: Operator) -> int:
-    """Return the earlier operator whose choice this one shares, or -1."""
+    """Return the earlier operator whose choice `operator` must take, or -1."""
     if operator.leader is not None:
         return operator.leader
     return operator.forward if operator.stateful and operator.forward is not None else -1
@@ -284,9 +285,9 @@ def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -
 
 
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
-    """Return the operators that a result of the graph depends on, or whose state such a backward operator shares.
+    """Return the operators that results of the graph depend on, or whose state such an operator uses.
 
-    Others only feed inputs that kernels never read.
+    All others only compute inputs that kernels never read.
     """
     wanted = set(graph.results)
     live: set[int] = set()
@@ -301,7 +302,7 @@ def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> fro
 
 
 def restore_names(message: str, graph: Graph) -> str:
-    """Return a native message with the names of the operators and tensors that it numbers."""
+    """Replace the numbers of operators and tensors in a native error message by their names."""
 
     def name(match: re.Match[str]) -> str:
         kind, number = match[1], int(match[2])

@@ -1,7 +1,7 @@
-"""The search problem: a graph, the strategies of its operators, and the rounds in which the workers split them.
+"""The input of a search: a graph, the axes along which its operators can be split, and the rounds.
 
-Operators keep their positions in the semantic graph. An element-wise update follows for each variable that has one: it
-takes the variable's layout, and reads the gradient or the next value in it (decision 7).
+The native graph has the graph's operators, then an operator for the update of each weight, which reads the gradient or
+the next value in the weight's layout (decision 7).
 """
 
 from __future__ import annotations
@@ -38,25 +38,23 @@ class Problem:
     Attributes
     ----------
     graph, accesses
-        The semantic graph and the access of each of its operators.
+        The semantic graph, and the axes and regions of each operator.
     arrangement
-        The factors of the rounds, and the bandwidths of the interconnect's levels if a search minimises nanoseconds
-        instead of bytes.
+        The factors of the rounds, and the interconnect's bandwidths if a search minimises time instead of bytes.
     equal
-        The equal time steps, whose operators share their fetches.
+        The equal time steps of recurrences, whose operators share their fetches.
     native
-        The native graph without the ties of equal parts, which plans from outside need not respect.
+        The native graph, in which equal operators may take different choices, as plans from files may have them.
     make_searched
-        Returns the native graph for a search in which these parts are tied. It is cached over all arrangements.
+        Returns the native graph for a search, in which the equal parts passed to it take one choice each.
     moves
-        The rules by which the engine moves data.
+        The rules by which the engine splits and transfers data.
     layers
-        The repeated layers. A search gives their operators one choice if the engine asks for that; nothing else uses
-        them.
+        The repeated layers that take one choice in a search, if the engine asks for this.
     period
-        The distance between layers that share one choice.
+        The distance between layers that take one choice.
     tied_steps
-        The equal time steps to which a search gives one choice. Hints may separate some.
+        The equal time steps that take one choice in a search. Hints may separate some of them.
     """
 
     graph: Graph
@@ -72,34 +70,34 @@ class Problem:
 
     @property
     def factors(self) -> tuple[int, ...]:
-        """The number of parts in each round."""
+        """The factor of each round: the number of parts into which it splits."""
         return self.arrangement.factors
 
     @property
     def coarse(self) -> _core.Graph:
-        """The native graph for a search."""
+        """The native graph for a search, in which equal time steps and repeated layers take one choice."""
         return self.make_searched(self.tied_steps, self.layers)
 
     def count_points(self, operator: Operator) -> int:
-        """Return the number of points of an operator's axes, as a measure of its work."""
+        """Return the product of the extents of an operator's axes, as a measure of its work."""
         return prod(self.accesses[self.graph.operator_index[operator.name]].extents)
 
     def untie(self) -> Problem:
-        """Return the problem for a search that decides for each operator and tensor separately."""
+        """Return the problem for a search that decides for equal operators and tensors separately."""
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
 
     def list_looser(self) -> Iterator[Problem]:
-        """Yield problems for searches that are smaller or cover other plans, if the search of this one is too large."""
+        """Yield problems to search if the search of this problem is too large. They are smaller, or cover other plans."""
         if self.layers.operators:
             kinds = _list_kinds(self.accesses)
             yield replace(self, layers=find_repeated_layers(self.graph, self.accesses, 1).refine(kinds), period=1)
             yield replace(self, layers=NO_PARTS)
 
     def keep_apart(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
-        """Return the problem without ties between choices that are fixed differently.
+        """Return the problem for a search that respects fixed choices, which may differ between equal operators.
 
-        Layers are all tied or none: none if only some of several equal ones are fixed. A choice fixed in one of several
-        equal time steps holds for all of them, unless another one is fixed, too.
+        If equal layers are not all fixed alike, no layers are tied. A choice that is fixed in one of several equal time
+        steps holds for all of them, except for steps in which another one is fixed.
         """
         layers = self.layers
         asked = ((layers.operators, operators), (layers.tensors, tensors))
@@ -114,9 +112,9 @@ class Problem:
 
     @property
     def ties(self) -> str:
-        """The plans that a search covers, in words; "" if it covers all.
+        """Description of the plans that a search covers; "" if it covers all.
 
-        The body of a loop is planned once, and its carries have one layout. Unrolled, each step has separate layouts.
+        The body of a loop is planned once. If it were unrolled, each iteration could have other layouts.
         """
         has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
         loops = " with one layout per loop" if has_loops else ""
@@ -129,7 +127,7 @@ class Problem:
         return f" among plans{loops}{treated}" if loops or treated else ""
 
     def arrange(self, arrangement: Arrangement) -> Problem:
-        """Return the problem with other rounds or bandwidths."""
+        """Return the problem with other rounds or another interconnect."""
         return replace(self, arrangement=arrangement)
 
     def split_all(self) -> Problem:
@@ -140,9 +138,9 @@ class Problem:
         return replace(self, native=native, make_searched=make_searched, moves=moves)
 
     def split_evenly(self) -> Problem | None:
-        """Return the problem without overlapping parts of extents that some round can split evenly; None if that changes nothing.
+        """Return the problem without overlapping parts of tensors that can be split evenly; None if that changes nothing.
 
-        Its plans are plans of this problem. A search that runs out of time finds better plans among fewer.
+        All its plans are plans of this problem, too. There are fewer, so a search that runs out of time finds better ones.
         """
         shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph, self.moves, self.factors)}
         shapes |= {access.extents for access in self.accesses}
@@ -158,9 +156,9 @@ class Problem:
         return replace(self, native=native, make_searched=make_searched)
 
     def hold(self, price: float, split: Collection[int] = ()) -> Problem:
-        """Return the problem for a search that may replicate any tensor but those in `split`, and pays for held bytes.
+        """Return the problem for a search that may replicate any tensor not in `split`, but pays for the memory.
 
-        `price` is the cost of a byte that one worker holds for the whole training step, in the unit that the search minimises.
+        `price` is the cost of a byte that one worker holds for the whole step, in the unit that the search minimises.
         """
         weights = weigh_tensors(self.graph)
 
@@ -184,7 +182,7 @@ class Problem:
 
 @contextmanager
 def refuse_excess(problem: Problem) -> Iterator[None]:
-    """Raise InfeasibleError if native code runs out of memory, or a byte count overflows."""
+    """Raise InfeasibleError if native code in this context runs out of memory, or a byte count overflows."""
     what = f"{prod(problem.factors)} workers and {len(problem.graph.operators)} operators"
     try:
         yield
@@ -206,7 +204,7 @@ def pose_problem(
     equal: EqualParts | None = None,
     moves: Moves = FETCHES,
 ) -> Problem:
-    """Return the problem of splitting `graph` in rounds of these factors. Equal time steps are found unless passed."""
+    """Return the problem of splitting `graph` in rounds of these factors. Equal time steps are searched unless passed."""
     accesses = tuple(accesses)
     kinds = _list_kinds(accesses)
     equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)
@@ -220,5 +218,5 @@ def pose_problem(
 
 
 def _list_kinds(accesses: Sequence[OperatorAccess]) -> list[object]:
-    """Return what operators must have in common to share one choice."""
+    """Return values that must be equal for operators that share one choice."""
     return [(access.axes, access.extents) for access in accesses]

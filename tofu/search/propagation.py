@@ -1,7 +1,7 @@
-"""Propagation of splits through operators, by their access rows alone.
+"""Propagation of splits through a graph, for hand-made plans that name the splits of a few tensors only.
 
-Hand-made plans start from a few tensors (the batch, some weights). Everything else follows: the axis of each operator
-that moves with the split of its inputs, and the dimension of each output that moves with the axis.
+An axis *moves* along a dimension if the dimension's row has a term of the axis. An operator is split along the axis that
+moves along the split dimension of an input, and its outputs along the dimensions that this axis moves along.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tofu.search.problem import Problem
 
 @dataclass
 class Followed:
-    """Splits that were reached: operator -> axis, tensor -> dimension. All others are not split.
+    """Operators and tensors that splits reach, with the axis or dimension. All others are not split.
 
-    `short` has dimensions that would be split if they were longer.
+    `short` has tensors that a split reaches in a dimension that is shorter than the number of workers.
     """
 
     operators: dict[int, int] = field(default_factory=dict)
@@ -32,15 +32,15 @@ class Followed:
 def follow(
     problem: Problem, seeds: Mapping[int, int], gathered: Collection[int] = (), guessed: Collection[int] = ()
 ) -> Followed:
-    """Follow the splits of `seeds` (tensor -> dimension) through the operators in their order.
+    """Follow the splits of some tensors, `seeds` (tensor -> dimension), through all operators in order.
 
-    An operator takes the axis along which most bytes of its inputs are split, and parameters that it reads along that
-    axis are split with it. An operator is not reached if no axis moves with the dimension, or the axis is shorter than
-    the number of workers. The results of operators in `gathered` are not reached, either.
+    An operator takes the axis along which most bytes of its inputs are split. Parameters that it reads along that axis
+    are split, too. It is not reached if no axis moves along a split dimension, or if the axis is shorter than the number
+    of workers. Splits do not continue through the results of operators in `gathered`.
 
-    A loop's carry is split if the body preserves the split. An input that a loop takes element by element along the
-    split dimension is split along the next one. Dimensions of seeds that are `guessed` give way to those that loops and
-    readers need.
+    A value that a loop carries over is split if the loop's body returns it split alike. An input that a loop takes
+    element by element along its split dimension is split along the next dimension instead. Seeds in `guessed` are also
+    split otherwise if their readers need it.
     """
     seeds, unsplit, pending = dict(seeds), set[int](), set(guessed)
     given = seeds.keys() - pending
@@ -52,7 +52,7 @@ def follow(
         given |= changed.keys()
         if added := changed | _enter_loops(problem, followed, seeds.keys() | unsplit):
             seeds |= added
-        elif left := _leave_loops(problem, followed, seeds):  # after everything reachable is reached
+        elif left := _leave_loops(problem, followed, seeds):  # when nothing more is reached
             unsplit |= left
             seeds = {t: d for t, d in seeds.items() if t not in left}
         else:
@@ -85,7 +85,7 @@ def _follow_once(
 
 
 def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> bool:
-    """Return True if an operator in a loop takes an input from outside element by element along a dimension."""
+    """Return True if an operator in a loop takes one element of an outer tensor along a dimension in each iteration."""
     reader, tensors = problem.graph.operators[operator], problem.graph.tensors
     read = problem.accesses[operator].inputs[slot]
     is_entered = any(tensors[t].times > tensors[reader.inputs[slot]].times for t in reader.outputs)
@@ -94,7 +94,7 @@ def _is_scanned(problem: Problem, operator: int, slot: int, dimension: int) -> b
 
 
 def _find_scanned(problem: Problem, followed: Followed) -> Iterator[tuple[int, int]]:
-    """Yield tensors that loops take element by element along the split dimension, with the next dimension if it is long enough."""
+    """Yield tensors that loops take element by element along the split dimension, with the next dimension."""
     split = ChainMap(followed.tensors, followed.short)
     for position, operator in enumerate(problem.graph.operators):
         for slot, tensor in enumerate(operator.inputs):
@@ -107,7 +107,7 @@ def _find_scanned(problem: Problem, followed: Followed) -> Iterator[tuple[int, i
 
 
 def _find_corrected(problem: Problem, followed: Followed, guessed: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield tensors with a guessed dimension, and the different dimension along which a reader is split."""
+    """Yield tensors whose readers are split along another dimension than the guessed one, with that dimension."""
     for position, axis in followed.operators.items():
         operator, access = problem.graph.operators[position], problem.accesses[position]
         for tensor, read in zip(operator.inputs, access.inputs, strict=True):
@@ -117,7 +117,7 @@ def _find_corrected(problem: Problem, followed: Followed, guessed: Collection[in
 
 
 def _enter_loops(problem: Problem, followed: Followed, known: Collection[int]) -> dict[int, int]:
-    """Return the carries of loops, inside and after the loop, with the dimension along which a value of theirs is split."""
+    """Return the tensors that loops carry over, with the dimension along which their values are split."""
     entered: dict[int, int] = {}
     for carry in problem.graph.carries:
         found = [followed.tensors[t] for t in carry.values if t in followed.tensors]
@@ -142,10 +142,10 @@ def carrying_axis(
     guessed: Collection[int] = (),
     parts: int | None = None,
 ) -> int | None:
-    """Return the axis of an operator that moves with the split dimensions of its inputs, by most bytes.
+    """Return the axis of an operator that moves along split dimensions of most bytes of its inputs, or None.
 
-    It has to be as long as the number of workers, or `parts`. Axes along which parts are fetched do not count, because
-    following them would move data. Inputs whose dimension is `guessed` decide only if no other input does.
+    The axis must have at least `parts` elements, by default the number of workers. Axes along which fetches replace the
+    kernel do not count, because fetches transfer data. Inputs in `guessed` count only if no other input decides.
     """
     graph, access = problem.graph, problem.accesses[operator]
     parts = prod(problem.factors) if parts is None else parts
@@ -160,12 +160,12 @@ def carrying_axis(
 
 
 def can_carry(access: OperatorAccess, axis: int, parts: int) -> bool:
-    """Return True if an axis has at least that many elements, and the operator's own kernel computes parts along it."""
+    """Return True if an axis has at least `parts` elements, and the framework's kernel computes a part of it."""
     return access.extents[axis] >= parts and access.axes[axis] not in access.fetched_axes
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:
-    """Return outputs -> the dimension along which their parts are concatenated when `axis` is split; without other outputs."""
+    """Return the outputs that are concatenated when `axis` is split, each with the dimension."""
     outputs = zip(problem.graph.operators[operator].outputs, problem.accesses[operator].outputs, strict=True)
     dimensions = {t: moving_dimension(w.rows, axis) for t, w in outputs if w.combine[axis] is Combine.CONCAT}
     return {t: dimension for t, dimension in dimensions.items() if dimension is not None}

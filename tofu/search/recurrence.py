@@ -1,13 +1,14 @@
-"""Coalesced time steps: corresponding operators of equal steps share one choice, and the tensors between them one layout (section 5.1).
+"""Equal time steps of a recurrence, which are planned once (section 5.1).
 
-`tofu.search.time_steps` proves which forward steps are equal. From there equality spreads:
-    a forward operator joins those of its signature whose inputs are corresponding results of equal steps (an output's
-    projection, a loss), or that prepare data for the same operators of equal steps (an embedding for each step and both
-    directions);
-    a backward operator joins those whose forward operators correspond;
-    sums of gradients join those that sum the same kinds of gradients.
-Operators of a step that differs join no other step, and neither do operators that depend on them. The result depends
-neither on names nor on the order of nodes.
+Corresponding operators of equal steps form a *family* and share one choice. The tensors between them share one layout.
+`tofu.search.time_steps` finds the equal steps of the forward pass. More operators form families if they correspond:
+- forward operators of one signature whose inputs are corresponding results of equal steps, such as a loss per step,
+- forward operators of one signature whose results corresponding operators read, such as an embedding per step,
+- backward operators whose forward operators correspond, and
+- sums of gradients that correspond.
+
+A step that is equal to no other step is in no family, nor are operators that depend on it. The result depends neither on
+names nor on the order of nodes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tofu.graph import Graph, Operator, Tensor, TensorKind
 from tofu.search.dataflow import Wiring, trace_wiring
 from tofu.search.time_steps import find_time_steps
 
-# Fed at each training step, one tensor for each time step or one for all.
+# Passed to each training step, as one tensor for each time step or one for all.
 GIVEN_KINDS = (TensorKind.INPUT, TensorKind.HEAD_GRADIENT)
 
 Key = tuple[object, ...]
@@ -28,7 +29,7 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True)
 class EqualParts:
-    """Operators that share one choice, and tensors that share one layout, by position.
+    """Families of operators that share one choice, and of tensors that share one layout, by number.
 
     Each family has two or more members in ascending order. No operator or tensor is in two families.
     """
@@ -37,7 +38,7 @@ class EqualParts:
     tensors: tuple[tuple[int, ...], ...]
 
     def refine(self, kinds: Sequence[object]) -> EqualParts:
-        """Return the families split by `kinds` of operators."""
+        """Split families whose operators are of different `kinds`."""
         parts: dict[tuple[int, object], list[int]] = defaultdict(list)
         for number, family in enumerate(self.operators):
             for position in family:
@@ -45,7 +46,7 @@ class EqualParts:
         return EqualParts(tuple(tuple(part) for part in parts.values() if len(part) > 1), self.tensors)
 
     def tell_apart(self, operators: Mapping[int, Sequence[int]], tensors: Mapping[int, Sequence[int]]) -> EqualParts:
-        """Return the families split by choices that are fixed differently."""
+        """Split families in which choices are fixed differently."""
 
         def split(
             families: tuple[tuple[int, ...], ...], fixed: Mapping[int, Sequence[int]]
@@ -62,7 +63,7 @@ class EqualParts:
         return EqualParts(tuple(split(self.operators, operators)), tuple(split(self.tensors, tensors)))
 
     def carry_over(self, graph: Graph, other: Graph) -> EqualParts:
-        """Return the equal parts of `graph` in another graph of the same model, by name, without names that it lacks."""
+        """Return the same families in another graph of the same model, by name. Names that it lacks are left out."""
 
         def carry(
             families: tuple[tuple[int, ...], ...], named: Sequence[Operator | Tensor], index: Mapping[str, int]
@@ -81,41 +82,43 @@ NO_PARTS = EqualParts((), ())
 
 
 def find_equal_parts(graph: Graph) -> EqualParts:
-    """Return the equal parts of the recurrences of `graph`, in time linear in the edges for each recurrence.
+    """Find the equal time steps of the recurrences in `graph`, in time linear in its edges for each recurrence.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())
     """
     wiring = trace_wiring(graph)
-    spread = _Spread(wiring)
+    family_keys = _FamilyKeys(wiring)
     families: dict[Key, list[int]] = defaultdict(list)
-    for position, key in enumerate(spread.keys()):
+    for position, key in enumerate(family_keys.keys()):
         if key is not None:
             families[key].append(position)
     operators = tuple(tuple(family) for family in families.values() if len(family) > 1)
     return EqualParts(operators, _tie_tensors(wiring, operators))
 
 
-class _Spread:
-    """Keys of operator families: equal keys mean equal choices. Operators of no recurrence have None."""
+class _FamilyKeys:
+    """Group operators that correspond in equal time steps: operators with equal keys form a family, and get one choice.
+
+    The key of an operator is None if it corresponds to no other operator.
+    """
 
     def __init__(self, wiring: Wiring) -> None:
         self.wiring = wiring
         self.ids: dict[Key, int] = {}
         self.key_of: list[Key | None] = [None] * len(wiring.graph.operators)
-        self.step_of: dict[int, tuple[int, int]] = {}  # operator -> its chain and its step
+        self.step_of: dict[int, tuple[int, int]] = {}  # operator -> its recurrence and its time step
         for number, (chain, classes) in enumerate(find_time_steps(wiring)):
             for operator, step in chain.steps.items():
                 self.key_of[operator] = ("step", number, step, operator)
                 self.step_of[operator] = number, step
             for equal in classes:
-                for step, image in equal.images.items():
-                    for x, y in image.items():
-                        self.key_of[y] = ("cell", number, equal.model, x)
+                for step, counterpart in equal.counterparts.items():
+                    for x, y in counterpart.items():
+                        self.key_of[y] = ("equal", number, equal.reference, x)
                         self.step_of[y] = number, step
 
     def keys(self) -> list[Key | None]:
-        """Return the key of every operator, in the graph's order."""
         repeated = Counter(self.wiring.signatures)
         for position, operator in enumerate(self.wiring.graph.operators):
             if self.key_of[position] is not None:
@@ -135,13 +138,13 @@ class _Spread:
         return self.key_of[producer] if producer >= 0 else None
 
     def _source(self, tensor: int) -> tuple[int, int] | None:
-        """Return the family that computed a tensor, and the output's number, or None."""
+        """Return the family of the operator that computes a tensor, and the output's number; None without a family."""
         producer, output = self.wiring.producers[tensor]
         key = self._key(producer)
         return None if key is None else (self._identify(key), output)
 
     def _forward_key(self, position: int) -> Key | None:
-        """Return signature and families of the inputs, with the steps between them if several are of one chain."""
+        """Return a key of an operator's signature, its inputs' families, and the numbers of steps between them."""
         wiring = self.wiring
         inputs = wiring.graph.operators[position].inputs
         producers = [wiring.producers[t][0] for t in inputs]
@@ -174,14 +177,14 @@ class _Spread:
         return ("reader", wiring.signatures[position], *parts)
 
     def _fed_families(self, position: int) -> tuple[int, ...]:
-        """Return the families of all readers of an operator's results, if they belong to equal steps; otherwise ()."""
+        """Return the families of an operator's readers if all of them are in equal steps, else ()."""
         keys = [self.key_of[user] for user in self.wiring.followers.get(position, ())]
-        if any(key is None or key[0] != "cell" for key in keys):
+        if any(key is None or key[0] != "equal" for key in keys):
             return ()
         return tuple(sorted({self._identify(key) for key in keys if key is not None}))
 
     def _backward_key(self, position: int, forward: int) -> Key | None:
-        """Return signature and family of the forward operator, and the families of its inputs from the forward pass."""
+        """Return a key of a backward operator's signature, its forward operator's family, and its forward inputs' families."""
         key = self.key_of[forward]
         if key is None:
             return None
@@ -199,13 +202,13 @@ class _Spread:
         return ("backward", self.wiring.signatures[position], self._identify(key), *parts)
 
     def _is_beside(self, producer: int, operator: int) -> bool:
-        """Return True if two operators are of the same step, and the first corresponds to operators of equal steps."""
+        """Return True if two operators are in the same step, and `producer` corresponds to operators of equal steps."""
         key = self._key(producer)
         beside = self.step_of.get(producer) == self.step_of.get(operator)
         return key is not None and key[0] != "step" and beside and producer in self.step_of
 
     def _sum_key(self, position: int) -> Key | None:
-        """Return the kinds of gradients in a whole chain of sums, whatever their number."""
+        """Return a key of the families of gradients in a whole chain of sums, regardless of their number."""
         terms: set[object] = set()
         for tensor in self.wiring.graph.operators[position].inputs:
             producer, output = self.wiring.producers[tensor]

@@ -1,14 +1,14 @@
-"""Repeated layers: blocks of equal operators with separate parameters, one after the other, as in a Transformer.
+"""Repeated layers, which are planned once: blocks of equal operators with separate parameters, as in a Transformer.
 
-Deciding for each of 96 equal layers takes 96 times as long, for a plan that treats nearly all of them alike. So equal
-layers share one choice, every second one, because the best plan for a chain of equal products may alternate between two
-layouts. The first and last layers have other neighbours, and a plan with different choices for them may move slightly
-less. Small graphs are searched without ties.
+A search that decides separately for 96 equal layers takes 96 times as long, and would treat nearly all of them alike. So
+every second layer takes the same choices. Neighbours may differ, because the best plan for a chain of equal products may
+alternate between two layouts. A plan that treats the first and last layers otherwise may transfer slightly less. Small
+graphs are searched without this restriction.
 
-Layers are found like time steps (`tofu.search.time_steps`), with signatures that ignore parameters: once in the forward
-pass, once in the backward pass. From these seeds equality spreads to all other operators and tensors by refinement: two
-stay alike while they are of one kind, and so are their neighbours at the same slots. The gradient that it reads tells
-apart what belongs to the weight of one layer, such as an optimizer's states. Each refinement is linear in the edges.
+Layers are found like time steps (`tofu.search.time_steps`), with signatures that ignore parameters. Their operators are
+the *seeds*. All other operators and tensors are then compared by colour refinement: two nodes keep one colour only if
+they are of one kind and have neighbours of the same colours in the same roles. So an optimizer's states belong to the
+layer of their gradient. Each refinement is linear in the edges.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from tofu.search.recurrence import NO_PARTS, EqualParts
 from tofu.search.time_steps import find_time_steps
 
 LEAST_OPERATORS = 2000
-"""Graphs with fewer operators are searched without ties."""
+"""In graphs with fewer operators, layers may take different choices."""
 LEAST_LAYERS = 6
-"""Fewer equal layers are not tied."""
+"""If there are fewer equal layers, they may take different choices."""
 PERIOD = 2
-"""Distance between layers that share one choice, unless the search of such plans is too large: then all layers share it."""
+"""Layers at this distance take the same choices. If the search is too large, all layers do."""
 
 Colours: TypeAlias = "npt.NDArray[np.uint64]"
 
 
 def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], period: int = PERIOD) -> EqualParts:
-    """Return the operators and tensors of `graph` that correspond in equal layers, `period` layers apart.
+    """Find the operators and tensors of `graph` that correspond in repeated layers, `period` layers apart.
 
-    Empty if it has fewer than `LEAST_OPERATORS` operators, or fewer than `LEAST_LAYERS` equal layers. `accesses` are
-    the strategies of its operators.
+    The result is empty for fewer than `LEAST_OPERATORS` operators or `LEAST_LAYERS` equal layers. `accesses` has the axes
+    and regions of the operators.
 
     >>> find_repeated_layers(Graph((), (), ()), ())
     EqualParts(operators=(), tensors=())
@@ -65,7 +65,7 @@ def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], perio
 
 
 def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> tuple[object, ...]:
-    """Return what an operator computes, apart from positions: one layer's slice of a stack is like any other's."""
+    """Return what an operator computes, without positions, so that all layers' slices of a stack are equal."""
     tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
     rows = [part.rows for part in access.inputs] + [part.rows for part in access.outputs]
     regions = tuple(tuple((row.terms, row.upper - row.lower) for row in part) for part in rows)
@@ -74,19 +74,19 @@ def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> 
 
 
 def _find_seeds(wiring: Wiring, period: int) -> dict[int, object]:
-    """Return operators of repeated layers -> a key that is equal for corresponding operators."""
+    """Return the operators of repeated layers, each with a key that is equal for corresponding operators."""
     seeds: dict[int, object] = {}
     for number, (_, classes) in enumerate(find_time_steps(wiring)):
         for equal in classes:
-            if len(equal.images) < LEAST_LAYERS:
+            if len(equal.counterparts) < LEAST_LAYERS:
                 continue
-            first, *others = sorted(equal.images)
+            first, *others = sorted(equal.counterparts)
             distance = gcd(
                 *(step - first for step in others)
             )  # 2 if a layer is two steps, such as attention and perceptron
-            for step, image in equal.images.items():
-                for model, position in image.items():
-                    seeds[position] = number, model, step // distance % period
+            for step, counterpart in equal.counterparts.items():
+                for reference, position in counterpart.items():
+                    seeds[position] = number, reference, step // distance % period
     for position, operator in enumerate(wiring.graph.operators):
         if position not in seeds and operator.forward in seeds:
             seeds[position] = "backward", wiring.kinds[position], seeds[operator.forward]
@@ -94,12 +94,12 @@ def _find_seeds(wiring: Wiring, period: int) -> dict[int, object]:
 
 
 def _refine(wiring: Wiring, seeds: Mapping[int, object]) -> Colours:
-    """Return a colour for every operator, then every tensor: equal colours mean alike. Seeds keep theirs."""
+    """Return a colour for every operator, then for every tensor. Nodes of one colour correspond."""
     start = _mix(np.array(_number(_describe_nodes(wiring, seeds)), dtype=np.uint64))
     targets, sources, ports = _list_edges(wiring)
     order = np.argsort(targets, kind="stable")
     targets, sources, ports = targets[order], sources[order], _mix(ports[order])
-    first = np.flatnonzero(np.diff(targets, prepend=-1))  # of the edges of each target
+    first = np.flatnonzero(np.diff(targets, prepend=-1))  # the first edge of each target
     is_fixed = np.zeros(len(start), dtype=bool)
     is_fixed[list(seeds)] = True
     colours, count = start, len(np.unique(start))
@@ -127,9 +127,9 @@ def _number(descriptions: Sequence[object]) -> list[int]:
 
 
 def _list_counted(wiring: Wiring) -> list[bool]:
-    """Return which tensors tell their neighbours apart.
+    """Return, for each tensor, True if it tells its neighbours apart.
 
-    A single element is never split. The sums of a chain, such as the norm of all gradients, differ only in their place.
+    Single elements do not, because they are never split, nor do sums in a chain, such as the norm of all gradients.
     """
     graph, is_counted = wiring.graph, []
     for tensor, (producer, _), readers in zip(graph.tensors, wiring.producers, wiring.readers, strict=True):
@@ -139,7 +139,7 @@ def _list_counted(wiring: Wiring) -> list[bool]:
 
 
 def _list_edges(wiring: Wiring) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Colours]:
-    """Return both ends of all edges, in both directions, and the role of each edge for its first end."""
+    """Return the two ends of all edges, in both directions, and the role that each edge has at its first end."""
     graph = wiring.graph
     first = len(graph.operators)
     is_counted = _list_counted(wiring)

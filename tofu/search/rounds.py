@@ -1,7 +1,4 @@
-"""Rounds of the recursion (section 5.2): orders of the number of workers' factors, and which extents they divide without a remainder.
-
-Engines that need equal shards split other extents into shards that overlap.
-"""
+"""Rounds of the recursion (section 5.2), one for each prime factor of the number of workers, and the extents that they divide."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ from functools import cache
 from itertools import islice
 from math import factorial, prod
 
-MOST_ORDERS = 64  # of the rounds that are searched; fewer than 720 workers have no more
+MOST_ORDERS = 64  # that are searched; any number of workers below 720 has at most 64 orders of its factors
 
 
 def factorize(workers: int) -> tuple[int, ...]:
-    """Return the prime factors of the number of workers, the largest first: one round for each.
+    """Return the prime factors of the number of workers, the largest first.
 
     >>> factorize(6)
     (3, 2)
@@ -32,7 +29,7 @@ def factorize(workers: int) -> tuple[int, ...]:
 
 
 def list_orders(factors: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Return the first `MOST_ORDERS` different orders of the factors, those that begin with the largest factor first.
+    """Return at most `MOST_ORDERS` different orders of the factors. Orders that begin with a large factor come first.
 
     >>> list_orders((3, 2, 2))
     ((3, 2, 2), (2, 3, 2), (2, 2, 3))
@@ -57,7 +54,7 @@ def _walk_orders(left: Counter[int], length: int) -> Iterator[tuple[int, ...]]:
 
 
 def always_divides(extents: Sequence[int], factors: Sequence[int]) -> bool:
-    """Return True if each round finds an extent that it divides, whichever extents the rounds before have divided.
+    """Return True if every round can divide some extent, whichever extents the rounds before it have divided.
 
     >>> always_divides((8, 3), (2, 2)), always_divides((4, 3), (2, 2, 2))
     (True, False)
@@ -79,7 +76,7 @@ def _always_divides(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
 
 @cache
 def can_divide(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
-    """Return True if the rounds can divide the extents without a remainder.
+    """Return True if the rounds can divide the extents without a remainder in some way.
 
     >>> can_divide((8, 3), (2, 3)), can_divide((8, 8), (2, 3))
     (True, False)
@@ -93,7 +90,7 @@ def can_divide(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
 
 
 def leaves_remainder(extent: int, factors: Sequence[int]) -> bool:
-    """Return True if any round can split an extent into parts of different sizes.
+    """Return True if some round may have to split an extent into parts of different lengths.
 
     >>> leaves_remainder(6, (2, 2)), leaves_remainder(4, (2, 2, 2))
     (True, False)

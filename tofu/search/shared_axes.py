@@ -1,8 +1,9 @@
-"""Equal axes, in equal order, for operators that share one choice: the parts of a lowered operator, a stateful gradient and its forward.
+"""Common axes for operators that must take the same choice.
 
-A part may be any operator, and its description may name its axes otherwise. It declares the names of its tensors'
-dimensions in the whole operator, and its axes take these names. Along an axis that it lacks, every worker computes the
-same.
+Such operators are the *parts* of a lowered operator (smaller operators that replace it), and a gradient with a state and
+its forward operator. They get the same axes in the same order. The description of a part may have other names of axes.
+So a part names its tensors' dimensions as in the whole operator, and its axes take these names. All workers compute the
+same along an axis that an operator lacks.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 
 def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[OperatorAccess, ...]:
-    """Return the strategies of all operators, restricted to those that all operators of a shared choice can take."""
+    """Return the axes of all operators. Operators that share a choice keep only axes along which all of them can be split."""
     groups = [members for members in _group(graph) if len(members) > 1]
     shared = list(accesses)
     align = _Alignment()
@@ -50,9 +51,9 @@ def _group(graph: Graph) -> list[list[int]]:
 
 
 def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess, lead: OperatorAccess) -> bool:
-    """Return True if an operator can be split along an axis of its group's leader.
+    """Return True if an operator can be split along an axis of the operator whose choice it shares.
 
-    A stateful gradient cannot follow if fetches replace the forward operator, which then has no state to share.
+    A gradient cannot use the state of a forward operator that fetches replace.
     """
     if axis not in access.axes:
         return bool(operator.dimension_names)
@@ -61,7 +62,7 @@ def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess
 
 
 class _Alignment:
-    """Cache by which operators that share an access object also share the aligned one."""
+    """Cache by which operators that share an access object still do so afterwards."""
 
     def __init__(self) -> None:
         # Keeps the original alive, so that its id is not reused.
@@ -75,7 +76,7 @@ class _Alignment:
 
 
 def _repeat_along(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
-    """Return the access with the missing `axes`. Every worker computes the same along them."""
+    """Return the access with those of `axes` that it lacks. All workers compute the same along them."""
     added = [axis for axis in axes if axis not in access.axes]
     if not added:
         return access
@@ -92,10 +93,8 @@ def _repeat_along(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAc
 def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
     """Return the access with axes named after the dimensions that they move along.
 
-    `names` lists the inputs', then the outputs' dimensions.
-
-    An axis is dropped if it moves along dimensions of several names or none, or if another axis moves along the same
-    name.
+    `names` has the names of the inputs' dimensions, then of the outputs'. An axis is dropped unless it moves along
+    dimensions of exactly one name, and no other axis does.
     """
     found: list[set[str]] = [set() for _ in access.axes]
     rows_of_tensors = [tensor.rows for tensor in access.inputs] + [tensor.rows for tensor in access.outputs]
@@ -115,10 +114,7 @@ def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
 
 
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
-    """Return the access with only these `axes`, in that order. The others contribute their full range.
-
-    A restricted element-wise operator may no longer follow the layout of its tensors.
-    """
+    """Return the access with only these `axes`, in that order. Parts then have the full range of all other axes."""
     position = {access.axes.index(axis): new for new, axis in enumerate(axes)}
 
     def restrict(rows: Sequence[Row]) -> tuple[Row, ...]:
@@ -155,7 +151,6 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
 
 
 def _restrict_row(row: Row, position: Mapping[int, int], extents: Sequence[int]) -> Row:
-    """Return the row over the remaining axes, extended by the full range of the others."""
     terms, lower, upper = row
     kept = []
     for axis, coefficient in terms:

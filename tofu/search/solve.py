@@ -1,4 +1,4 @@
-"""Searches of the native core: the best choices for a problem, given fixed ones."""
+"""Calls of the native searches, which find the best choices for a problem if some choices are fixed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ DEFAULT_SEARCH_SECONDS = 10.0
 LONGEST_SEARCH_SECONDS = 10**7  # four months
 
 Progress = Callable[[str, int, int], None]
-"""Receives the stage, the bytes of the best plan so far (-1: none yet) and the proven lower bound. May raise to stop the search."""
+"""Receives the stage, the best plan's bytes (-1 before the first) and the proven lower bound. May raise to stop the search."""
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Effort:
-    """Effort of a search: `seconds` of the exact search, and a callback for its progress."""
+    """Effort of a search: the seconds of work that the exact search may do, and a callback for its progress."""
 
     seconds: float = DEFAULT_SEARCH_SECONDS
     progress: Progress | None = None
@@ -35,7 +35,7 @@ DEFAULT_EFFORT = Effort()
 
 
 def read_seconds(seconds: Any) -> float:
-    """Return a user's `search_seconds`. Raises PlanError for anything but a number in range."""
+    """Check a user's `search_seconds`, and return it. Raises PlanError for anything but a number in range."""
     is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
     if not is_number or not 0 <= seconds <= LONGEST_SEARCH_SECONDS:
         raise PlanError(
@@ -47,14 +47,14 @@ def read_seconds(seconds: Any) -> float:
 
 @dataclass(frozen=True)
 class Solution:
-    """Choices, and the native result with its statistics; None if no search found them. `ties` names the plans that the search covers."""
+    """Choices, with the native result of the search that found them, if any. `ties` describes the plans that the search covers."""
 
     choices: Choices
     result: _core.SearchResult | _core.ExactResult | None = None
     ties: str = ""
 
     def apply_to(self, problem: Problem) -> Solution:
-        """Return the same solution with its choices for another problem of the same graph."""
+        """Return the same solution for another problem of the same graph."""
         return replace(self, choices=self.choices.apply_to(problem))
 
     @property
@@ -64,7 +64,7 @@ class Solution:
 
 
 def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
-    """Return the best choices, with a proof or a bound (csrc/core/search/exact.h).
+    """Find the best choices for all rounds together, with a proof or a lower bound (csrc/core/search/exact.h).
 
     Raises PlanError for fixed choices that contradict each other, and InfeasibleError if the graph is too densely
     connected.
@@ -87,7 +87,10 @@ def solve_exactly(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solu
 
 
 def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> Solution:
-    """Return the best choices round by round, given the rounds before (section 5.2). Raises what `solve_exactly` does."""
+    """Find the best choices round by round, each given the rounds before it (section 5.2).
+
+    Raises the same errors as `solve_exactly`.
+    """
     factors, costs = list(problem.factors), problem.arrangement.nanoseconds
 
     def report(rounds_done: int, round_bytes: int) -> None:
@@ -106,16 +109,17 @@ def solve_recursively(problem: Problem, fixed: FixedChoices, effort: Effort) -> 
 def solve_greedily(problem: Problem, fixed: FixedChoices) -> Solution:
     """Choose for the largest tensor first, then for the operators around it (csrc/core/search/greedy.h).
 
-    Raises what `solve_exactly` does.
+    Raises the same errors as `solve_exactly`.
     """
     result, _ = _search(problem, fixed, lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
     return Solution(Choices(problem, result.operators, result.tensors), result)
 
 
 def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) -> Choices:
-    """Return choices with these fixed, found round by round, or the cheapest of all. Raises PlanError if no choices exist.
+    """Complete fixed choices round by round, or to the cheapest plan of all with `exactly=True`.
 
-    Unlike a search, this ignores ties of equal parts, and counts bytes on any interconnect.
+    Unlike a search, this may choose differently for equal operators, and always minimises bytes. Raises PlanError if no
+    choices exist.
     """
     asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     with refuse_excess(problem):
@@ -127,7 +131,10 @@ def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) ->
 
 
 def _search(problem: Problem, fixed: FixedChoices, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
-    """Return the result of a native search and the searched problem, which has no ties if fixed choices contradict them."""
+    """Run a native search, and return its result and the problem that was searched.
+
+    If the fixed choices contradict ties between equal operators or tensors, the search has no ties.
+    """
     tied, failures = problem.keep_apart(*fixed), []
     with refuse_excess(problem):
         try:
@@ -136,7 +143,7 @@ def _search(problem: Problem, fixed: FixedChoices, search: Callable[[_core.Graph
                 if not isinstance(result, RuntimeError):
                     return result, searched
                 failures.append(result)
-        except ValueError:  # choices that differ on tied tensors
+        except ValueError:  # the fixed choices differ on tied tensors
             return _search_untied(problem.untie(), search)
     raise InfeasibleError(
         f"The search gave up: {restore_names(str(failures[0]), problem.graph)} (hints= fixes choices)"

@@ -1,6 +1,7 @@
-"""Strategies of all operators of a graph: descriptions are looked up, analysed, and checked with the framework's shapes (section 4.2).
+"""Find the axes along which each operator of a graph can be split (section 4.2).
 
-Operators of one signature (operator, attributes, shapes) share one analysis.
+Descriptions are looked up, analysed, and compared with the shapes that the framework infers for a part. Operators with
+equal attributes and shapes are analysed once.
 """
 
 from __future__ import annotations
@@ -21,32 +22,35 @@ Box = tuple[tuple[int, int], ...]
 
 
 class OperatorDescriptions(Protocol):
-    """A framework's operators, as far as strategies depend on them."""
+    """Interface by which a front end describes a framework's operators."""
 
     @property
     def descriptions(self) -> Registry:
-        """The descriptions, by operator."""
+        """The descriptions, by the operator's name."""
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return output shapes by the framework's own inference, or None without one. Raises if it refuses the inputs."""
+        """Return the output shapes that the framework infers, or None if it infers none. Raises if it refuses the inputs."""
 
     def draws_unsaid(self, operator: Operator, is_whole: bool) -> bool:
-        """Return True if an operator draws random numbers without a description that shows it. `is_whole`: it has no strategy."""
+        """Return True if an operator draws random numbers although its description does not show it.
+
+        `is_whole` is True if the operator has no axis to split.
+        """
 
 
 def find_strategies(
     graph: Graph, framework: OperatorDescriptions, undescribed: str = "error"
 ) -> tuple[OperatorAccess, ...]:
-    """Return the analysed description of each operator of `graph`, in its order.
+    """Analyse all operators of `graph`, and return their axes and regions in the graph's order.
 
     Raises UndescribedOperatorError with all operators that have no description, UnsupportedError if a description does
-    not cover an operator's attributes, and DescriptionError if it contradicts the shapes. With
-    `undescribed="replicate"` every worker computes these operators whole instead.
+    not cover an operator's attributes, and DescriptionError if a description contradicts the shapes. With
+    `undescribed="replicate"`, every worker computes such operators whole instead.
     """
     check_described(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
     accesses: list[OperatorAccess] = []
-    # The gradient of an operator with a state reads it from a copy of the operator.
+    # The gradient of an operator with a state reads the state from the worker's copy of the operator.
     with_state = {operator.forward for operator in graph.operators if operator.stateful}
     for number, operator in enumerate(graph.operators):
         inputs = [graph.tensors[position].shape for position in operator.inputs]
@@ -71,7 +75,7 @@ def find_strategies(
 def mark_drawing(
     graph: Graph, accesses: Sequence[OperatorAccess], framework: OperatorDescriptions
 ) -> tuple[OperatorAccess, ...]:
-    """Return the strategies, with operators marked as random that draw numbers without a description that shows it."""
+    """Mark operators as random that draw random numbers although their descriptions do not show it."""
     return tuple(
         replace(access, is_random=True) if framework.draws_unsaid(operator, not access.axes) else access
         for operator, access in zip(graph.operators, accesses, strict=True)
@@ -132,7 +136,6 @@ def _analyse_operator(
 
 
 def _without_ignored(access: OperatorAccess, ignored: Sequence[int]) -> OperatorAccess:
-    """Return the access without reads of inputs whose shape alone the kernel uses."""
     if not any(access.inputs[slot].is_read for slot in ignored):
         return access
     inputs = (replace(read, is_read=read.is_read and n not in ignored) for n, read in enumerate(access.inputs))
@@ -140,7 +143,7 @@ def _without_ignored(access: OperatorAccess, ignored: Sequence[int]) -> Operator
 
 
 def _without_fetched_axes(access: OperatorAccess) -> OperatorAccess:
-    """Return the access without the axes along which fetches would move elements from outside a loop into its body."""
+    """Return the access without the axes along which a fetch would move elements from outside a loop into its body."""
     if not access.fetched_axes:
         return replace(access, is_always_fetched=False)
     reason = "its inputs and outputs get new values at different rates, so no fetch can replace its copies"
@@ -149,7 +152,7 @@ def _without_fetched_axes(access: OperatorAccess) -> OperatorAccess:
     return replace(kept, rejected=kept.rejected + rejected, is_always_fetched=False)
 
 
-# Description of operators that have none: nothing to split, no attribute to rewrite.
+# The description of operators without one: nothing can be split, and no attribute depends on the split.
 _UNDESCRIBED = describe(lambda *tensors: lambda *i: 0.0)
 
 
@@ -210,10 +213,10 @@ def worker_attributes(
 
 
 def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
-    """Return the region of a tensor that `box` touches: half-open, not clipped; whole dimensions if no axis of the row is narrowed.
+    """Return the region of a tensor that a part touches. The part has the range `box` of the axes.
 
-    Used for parts without a plan, and for shapes that a copy's attributes follow. `ComputeRegions` in
-    `csrc/core/geometry` must agree for the parts of a plan, or a copy would compute other shapes than its program has.
+    The region is half-open, and may exceed the tensor. A dimension is whole if no axis in its row is split.
+    `ComputeRegions` in `csrc/core/geometry` must agree, or a copy would compute other shapes than its program has.
     """
     result = []
     for (terms, lower, upper), dimension in zip(rows, shape, strict=True):

@@ -1,17 +1,22 @@
-"""Time steps of a recurrence, found from the graph alone (section 5.1): the operators of each step, and which steps are equal.
+"""Search for the time steps of an unrolled recurrence in a graph, and for steps that are equal (section 5.1).
 
-*Anchors* mark a recurrence: forward operators of one signature (they read the same parameters in the same slots), each
-of which depends on the one before. Anchors that are not in line with all others are dropped. They number the steps.
-With d(x) the number of anchors that need x, and a(x) the number that x needs, step t of T holds
-    every operator x with d(x) = T - t and a(x) >= max(t - 1, 1): it is between anchor t and anchor t + 1; and
-    every operator that only operators of step t read (preparation, such as the product with the step's input).
-Later steps read a step's results. Other readers (outputs, a loss) are not part of the step. Nothing bounds what follows
-the last anchor, so the last step is what corresponds to the operators of another step.
+**Anchors.** A recurrence repeats an operator that reads the same parameters, once in each step. Such operators, each of
+which depends on the previous one, are the *anchors*, and number the steps. Operators that are not in one line of
+dependence with all other anchors are dropped.
 
-Two steps are equal if their anchors' neighbourhoods correspond one-to-one: equal signatures, corresponding inputs, the
-same states from the same number of steps ago, and no operator left over in either step. Initial states, inputs of
-steps, and states that follow a step of another kind may come from anywhere. Finding the order of the anchors and the
-steps is linear in the edges for each candidate.
+**Steps.** Let d(x) be the number of anchors that depend on an operator x, and a(x) the number that x depends on. Step t
+of T has
+- every operator x with d(x) = T - t and a(x) >= max(t - 1, 1), which is between anchor t and anchor t + 1, and
+- every operator whose results only step t reads, such as the product with the step's input.
+
+Readers outside the steps, such as a loss, belong to no step. No anchor ends the last step, so it has the operators that
+correspond to another step's operators.
+
+**Equal steps.** Two steps are equal if their operators correspond one-to-one. Corresponding operators have equal
+signatures and corresponding inputs, and read states from the same number of steps ago. Initial states, inputs of
+steps, and states from a step that is not equal may come from any operator.
+
+Finding anchors and steps is linear in the edges for each candidate recurrence.
 """
 
 from __future__ import annotations
@@ -22,12 +27,12 @@ from dataclasses import dataclass
 
 from tofu.search.dataflow import Wiring
 
-Image = dict[int, int]  # operator of one step -> the corresponding operator of another
+Correspondence = dict[int, int]  # operator of one step -> the corresponding operator of another
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Anchors of a recurrence in order, and the step of each of its operators (1 to len(anchors))."""
+    """Recurrence: its anchors in order, and the step of each of its operators, from 1 to len(anchors)."""
 
     anchors: tuple[int, ...]
     steps: dict[int, int]
@@ -47,14 +52,18 @@ class Chain:
 
 @dataclass(frozen=True)
 class EqualSteps:
-    """Equal steps of a chain: `images[t]` maps the operators of step `model` to those of step t, `model` included."""
+    """Set of equal steps of a recurrence.
 
-    model: int
-    images: dict[int, Image]
+    `counterparts[t]` maps each operator of step `reference` to the corresponding operator of step t. Step `reference` is
+    mapped to itself.
+    """
+
+    reference: int
+    counterparts: dict[int, Correspondence]
 
 
 def find_time_steps(wiring: Wiring) -> Iterator[tuple[Chain, list[EqualSteps]]]:
-    """Yield each recurrence of the graph with its classes of equal steps. An operator belongs to one recurrence at most."""
+    """Yield each recurrence of the graph with its sets of equal steps. An operator is in at most one recurrence."""
     taken: set[int] = set()
     depths = _find_depths(wiring)
     for family in _candidate_anchors(wiring):
@@ -66,12 +75,12 @@ def find_time_steps(wiring: Wiring) -> Iterator[tuple[Chain, list[EqualSteps]]]:
         classes = _Comparison(wiring, chain, taken).classes()
         taken.update(chain.steps)
         for equal in classes:
-            taken.update(*(image.values() for image in equal.images.values()))
+            taken.update(*(counterpart.values() for counterpart in equal.counterparts.values()))
         yield chain, classes
 
 
 def _candidate_anchors(wiring: Wiring) -> list[list[int]]:
-    """Return forward operators of one signature that read a parameter, the longest families first."""
+    """Return all sets of operators that have one signature and read a parameter, the largest sets first."""
     families: dict[int, list[int]] = defaultdict(list)
     for position, operator in enumerate(wiring.graph.operators):
         if wiring.is_forward(position) and any(wiring.is_shared(t) for t in operator.inputs):
@@ -88,12 +97,11 @@ def _find_depths(wiring: Wiring) -> dict[int, int]:
 
 
 def _count_before(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of anchors that each forward operator needs, itself excluded. Exact on a chain."""
+    """Return the number of anchors that each operator depends on. Exact on a chain."""
     return _count_along(wiring.forward, wiring.forward, {anchor: i + 1 for i, anchor in enumerate(anchors)})
 
 
 def _count_after(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
-    """Return the number of anchors that need each forward operator, itself excluded. Exact on a chain."""
     left = {anchor: len(anchors) - i for i, anchor in enumerate(anchors)}
     return _count_along(reversed(list(wiring.forward)), wiring.followers, left)
 
@@ -101,8 +109,8 @@ def _count_after(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
 def _count_along(
     order: Iterable[int], neighbours: Mapping[int, Sequence[int]], numbers: Mapping[int, int]
 ) -> dict[int, int]:
-    """Return the largest number of an anchor on a path to each operator. Its `neighbours` come before it in `order`."""
-    reached: dict[int, int] = {}  # the same, with the operator itself included
+    """Return the largest number of any anchor on a path to each operator. Its `neighbours` precede it in `order`."""
+    reached: dict[int, int] = {}  # the largest number, with the operator itself included
     counts: dict[int, int] = {}
     for position in order:
         count = 0
@@ -115,28 +123,28 @@ def _count_along(
 
 
 def _keep_comparable(wiring: Wiring, anchors: Sequence[int]) -> list[int]:
-    """Return the anchors that are in line with all others."""
+    """Return the anchors that depend on, or are needed by, each other anchor."""
     number = {anchor: i for i, anchor in enumerate(anchors)}
-    needed: dict[int, int] = {}  # operator -> the anchors that it needs, as bits
-    own: dict[int, int] = {}
+    needed: dict[int, int] = {}  # operator -> the anchors that it depends on, itself included, as bits
+    earlier: dict[int, int] = {}  # anchor -> the anchors that it depends on, as bits
     for position, sources in wiring.forward.items():
         bits = 0
         for source in sources:
             bits |= needed[source]
         if position in number:
-            own[position] = bits
+            earlier[position] = bits
             bits |= 1 << number[position]
         needed[position] = bits
-    counts = [bin(own[anchor]).count("1") for anchor in anchors]
+    counts = [bin(earlier[anchor]).count("1") for anchor in anchors]
     for anchor in anchors:
         for other, i in number.items():
-            if own[anchor] >> i & 1:
+            if earlier[anchor] >> i & 1:
                 counts[number[other]] += 1
     return [anchor for anchor, count in zip(anchors, counts, strict=True) if count == len(anchors) - 1]
 
 
 def _trace_chain(wiring: Wiring, family: list[int], taken: set[int]) -> Chain | None:
-    """Return the steps that a family of anchors numbers, or None if the anchors do not depend on each other."""
+    """Return the recurrence with these anchors, or None if they do not depend on each other."""
     before = _count_before(wiring, family)
     if any(before[anchor] != i for i, anchor in enumerate(family)):
         if all(before[anchor] == 0 for anchor in family):
@@ -166,7 +174,6 @@ def _trace_chain(wiring: Wiring, family: list[int], taken: set[int]) -> Chain | 
 
 
 def _add_preparations(wiring: Wiring, steps: dict[int, int], candidates: list[int]) -> None:
-    """Add the operators whose results only one step reads."""
     kept = {*wiring.graph.outputs, *wiring.graph.next_values.values()}
     for position in reversed(candidates):
         outputs = wiring.graph.operators[position].outputs
@@ -185,61 +192,60 @@ class _Comparison:
         self.members = chain.members()
 
     def classes(self) -> list[EqualSteps]:
-        """Return classes of equal steps, each step in one."""
         last = self.chain.last
         found: list[EqualSteps] = []
         for step in (*range(2, last), 1, last):
             for equal in found:
-                image = self._match(equal.model, step)
-                if image is not None:
-                    equal.images[step] = image
+                counterpart = self._match(equal.reference, step)
+                if counterpart is not None:
+                    equal.counterparts[step] = counterpart
                     break
             else:
                 found.append(EqualSteps(step, {step: {o: o for o in self.members[step]}}))
         return [part for equal in found for part in self._split_by_states(equal, found)]
 
     def _is_state(self, operator: int, step: int) -> bool:
-        """Return True if an operator's results are states when `step` reads them."""
+        """Return True if an operator is in an earlier step, so that `step` reads its results as states."""
         return 0 < self.chain.steps.get(operator, 0) < step
 
-    def _match(self, model: int, step: int) -> Image | None:
-        """Return the correspondence of two steps that begins at their anchors, or None. `model` is not the last step."""
-        if model == self.chain.last:
+    def _match(self, reference: int, step: int) -> Correspondence | None:
+        """Return the correspondence of two steps, found from their anchors on, or None if they are not equal."""
+        if reference == self.chain.last:
             return None
         anchors = self.chain.anchors
-        image: Image = {}
-        back: Image = {}
-        waiting = [(anchors[model - 1], anchors[step - 1])]
+        counterpart: Correspondence = {}
+        back: Correspondence = {}
+        waiting = [(anchors[reference - 1], anchors[step - 1])]
         while waiting:
             while waiting:
                 x, y = waiting.pop()
-                if image.get(x, y) != y or back.get(y, x) != x:
+                if counterpart.get(x, y) != y or back.get(y, x) != x:
                     return None
-                if x in image:
+                if x in counterpart:
                     continue
-                image[x], back[y] = y, x
-                if not self._match_inputs(x, y, model, step, waiting):
+                counterpart[x], back[y] = y, x
+                if not self._match_inputs(x, y, reference, step, waiting):
                     return None
-            matched = self._match_readers(image, back, model, step)
+            matched = self._match_readers(counterpart, back, reference, step)
             if matched is None:
                 return None
             waiting = matched
-        return image if self._is_whole(image, model) and self._is_whole(back, step) else None
+        return counterpart if self._is_whole(counterpart, reference) and self._is_whole(back, step) else None
 
-    def _match_inputs(self, x: int, y: int, model: int, step: int, waiting: list[tuple[int, int]]) -> bool:
-        """Return True if the inputs allow two operators to correspond. Producers that must correspond are added to `waiting`."""
+    def _match_inputs(self, x: int, y: int, reference: int, step: int, waiting: list[tuple[int, int]]) -> bool:
+        """Return True if two operators may correspond by their inputs. Pairs that must then correspond are added to `waiting`."""
         wiring = self.wiring
         if wiring.signatures[x] != wiring.signatures[y]:
             return False
         operators = wiring.graph.operators
         for u, v in zip(operators[x].inputs, operators[y].inputs, strict=True):
             (p, p_output), (q, q_output) = wiring.producers[u], wiring.producers[v]
-            p_state, q_state = self._is_state(p, model), self._is_state(q, step)
+            p_state, q_state = self._is_state(p, reference), self._is_state(q, step)
             if p_state or q_state:
-                if (p_state or model == 1) and (q_state or step == 1):
+                if (p_state or reference == 1) and (q_state or step == 1):
                     continue
                 return False
-            if self.chain.steps.get(p) == model:
+            if self.chain.steps.get(p) == reference:
                 if q < 0 or p_output != q_output or not self._may_belong(q, step):
                     return False
                 waiting.append((p, q))
@@ -251,14 +257,19 @@ class _Comparison:
         own = self.chain.steps.get(operator)
         return own == step or (own is None and step == self.chain.last and self.wiring.is_forward(operator))
 
-    def _match_readers(self, image: Image, back: Image, model: int, step: int) -> list[tuple[int, int]] | None:
-        """Return readers that must correspond, one pair at a time if several are alike; None if some have no counterpart."""
+    def _match_readers(
+        self, counterpart: Correspondence, back: Correspondence, reference: int, step: int
+    ) -> list[tuple[int, int]] | None:
+        """Return pairs of readers that must correspond, or None if some reader has no counterpart.
+
+        If several readers are alike, only one pair is returned at a time.
+        """
         operators = self.wiring.graph.operators
         certain: list[tuple[int, int]] = []
         alike: list[tuple[int, int]] = []
-        for x, y in image.items():
+        for x, y in counterpart.items():
             for u, v in zip(operators[x].outputs, operators[y].outputs, strict=True):
-                wanted = self._readers(u, model, image)
+                wanted = self._readers(u, reference, counterpart)
                 offered = self._readers(v, step, back) if wanted else {}
                 for key, left in wanted.items():
                     right = offered.get(key, [])
@@ -268,8 +279,8 @@ class _Comparison:
                     pairs.append((left[0], right[0]))
         return certain or alike[:1]
 
-    def _readers(self, tensor: int, step: int, known: Image) -> dict[tuple[object, ...], list[int]]:
-        """Return the readers of a tensor within a step that have no counterpart yet, by signature and slots."""
+    def _readers(self, tensor: int, step: int, known: Correspondence) -> dict[tuple[object, ...], list[int]]:
+        """Return the readers of a tensor in a step that have no counterpart yet, by signature and number of the input."""
         slots: dict[int, list[int]] = defaultdict(list)
         for reader, slot in self.wiring.readers[tensor]:
             if reader not in known and reader not in self.taken and self._may_belong(reader, step):
@@ -279,8 +290,8 @@ class _Comparison:
             found[(self.wiring.signatures[reader], *slots[reader])].append(reader)
         return found
 
-    def _is_whole(self, known: Image, step: int) -> bool:
-        """Return True if the correspondence covers a step; for the first step, all but the computation of its states."""
+    def _is_whole(self, known: Correspondence, step: int) -> bool:
+        """Return True if a correspondence covers a step. In the first step, it may lack operators that compute states."""
         rest = [operator for operator in self.members[step] if operator not in known]
         if step == self.chain.last or not rest:
             return True
@@ -294,11 +305,17 @@ class _Comparison:
         return True
 
     def _split_by_states(self, equal: EqualSteps, classes: list[EqualSteps]) -> list[EqualSteps]:
-        """Return parts of a class whose steps take the same states from the same number of steps ago."""
-        class_of = {step: number for number, class_ in enumerate(classes) for step in class_.images}
-        local = {o: x for class_ in classes for image in class_.images.values() for x, o in image.items()}
-        slots = [slot for slot in self._slots(equal) if any(self._is_read_state(equal, s, slot) for s in equal.images)]
-        profiles = {s: tuple(self._state(equal, s, slot, class_of, local) for slot in slots) for s in equal.images}
+        """Split a set of equal steps into sets in which states come from the same number of steps ago."""
+        class_of = {step: number for number, class_ in enumerate(classes) for step in class_.counterparts}
+        local = {
+            o: x for class_ in classes for counterpart in class_.counterparts.values() for x, o in counterpart.items()
+        }
+        slots = [
+            slot for slot in self._slots(equal) if any(self._is_read_state(equal, s, slot) for s in equal.counterparts)
+        ]
+        profiles = {
+            s: tuple(self._state(equal, s, slot, class_of, local) for slot in slots) for s in equal.counterparts
+        }
         counts = Counter(profile for profile in profiles.values() if None not in profile)
         if not counts:
             return [equal]
@@ -310,11 +327,11 @@ class _Comparison:
         return [self._restrict(equal, steps) for steps in parts.values()]
 
     def _slots(self, equal: EqualSteps) -> list[tuple[int, int]]:
-        common = set.intersection(*(set(image) for image in equal.images.values()))
+        common = set.intersection(*(set(counterpart) for counterpart in equal.counterparts.values()))
         return [(x, slot) for x in sorted(common) for slot in range(len(self.wiring.graph.operators[x].inputs))]
 
     def _producer(self, equal: EqualSteps, step: int, slot: tuple[int, int]) -> tuple[int, int]:
-        operator = self.wiring.graph.operators[equal.images[step][slot[0]]]
+        operator = self.wiring.graph.operators[equal.counterparts[step][slot[0]]]
         return self.wiring.producers[operator.inputs[slot[1]]]
 
     def _is_read_state(self, equal: EqualSteps, step: int, slot: tuple[int, int]) -> bool:
@@ -323,7 +340,7 @@ class _Comparison:
     def _state(
         self, equal: EqualSteps, step: int, slot: tuple[int, int], class_of: dict[int, int], local: dict[int, int]
     ) -> tuple[int, int, int] | None:
-        """Return how many steps ago, and by which operator, a state was computed; None if it may come from anywhere."""
+        """Return how many steps ago a state was computed, and by which operator; None if it may come from any operator."""
         producer, output = self._producer(equal, step, slot)
         made = self.chain.steps.get(producer, 0)
         if not self._is_state(producer, step) or class_of[made] != class_of[step] or producer not in local:
@@ -332,9 +349,11 @@ class _Comparison:
 
     @staticmethod
     def _restrict(equal: EqualSteps, steps: list[int]) -> EqualSteps:
-        if equal.model in steps:
-            return EqualSteps(equal.model, {s: equal.images[s] for s in steps})
-        model = steps[0]
-        back = {y: x for x, y in equal.images[model].items()}
-        images = {s: {y: equal.images[s][x] for y, x in back.items() if x in equal.images[s]} for s in steps}
-        return EqualSteps(model, images)
+        if equal.reference in steps:
+            return EqualSteps(equal.reference, {s: equal.counterparts[s] for s in steps})
+        reference = steps[0]
+        back = {y: x for x, y in equal.counterparts[reference].items()}
+        counterparts = {
+            s: {y: equal.counterparts[s][x] for y, x in back.items() if x in equal.counterparts[s]} for s in steps
+        }
+        return EqualSteps(reference, counterparts)

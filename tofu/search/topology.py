@@ -1,11 +1,10 @@
-"""Levels of the interconnect: the value of `topology=`, and the rounds that it implies.
+"""The interconnect between workers, as `topology=` describes it, and the rounds that follow from it.
 
-Round i of the recursion is level i of the interconnect, the top first. Two workers whose first different digit is
-number i read from each other across level i. A plan's communication then takes
+An interconnect has levels, such as the network between hosts above the links within a host. Workers that round i
+separates first read from each other across level i. A search then minimises the seconds of communication, not bytes:
     sum over the levels of (bytes that cross the level) / (bytes per second of the level)
-    + sum over the levels of (fetches that cross the level) x (its latency)
-seconds, which a search minimises instead of bytes. A fetch is counted once for all workers; a sum in two stages counts
-as two.
+    + sum over the levels of (fetches that cross the level) x (latency of the level)
+All workers fetch together, so a fetch counts once, and a sum in two stages twice.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ EXAMPLE = (
     'for example topology=[10e9, 50e9], or a file with {"levels": [{"workers": 2, "bytes_per_second": 10e9}, ...]}'
 )
 
-# Bytes per second that a search accepts: it counts the nanoseconds of a byte.
+# Limits in bytes per second, within which a search can count the nanoseconds of a byte.
 LEAST_BANDWIDTH, MOST_BANDWIDTH = 1.0, 1e18
 MOST_MICROSECONDS = 1e6
 
@@ -38,12 +37,12 @@ class Level:
     Attributes
     ----------
     bytes_per_second
-        Bandwidth of all workers together across the level.
+        Bandwidth that all workers together have across the level.
     workers
-        The number of parts into which it divides the level above; None for one prime factor of the number of workers,
-        whichever is best.
+        The number of groups into which the level divides the level above. None if each level is one prime factor of the
+        number of workers, in the best order.
     microseconds
-        Latency of a fetch that crosses it.
+        Latency of a fetch that crosses the level.
     """
 
     bytes_per_second: float
@@ -53,9 +52,9 @@ class Level:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Factors of a plan's rounds, with the bandwidth (bytes per second) and latency (microseconds) of each.
+    """Rounds of a plan in order: the factor of each, and the bandwidth (bytes per second) and latency (microseconds) of its level.
 
-    Without bandwidths a search counts bytes. Latencies are empty if all are zero.
+    Without bandwidths, a search minimises bytes. `latencies` is empty if all are zero.
     """
 
     factors: tuple[int, ...]
@@ -64,7 +63,7 @@ class Arrangement:
 
     @property
     def nanoseconds(self) -> dict[str, tuple[float, ...]]:
-        """The price of a byte, and of a fetch, at each level."""
+        """The nanoseconds of a byte, and of a fetch, at each level."""
         return {
             "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
             "latencies": tuple(1e3 * latency for latency in self.latencies),
@@ -72,7 +71,7 @@ class Arrangement:
 
 
 def arrange_as(plan: Plan) -> Arrangement:
-    """Return the rounds of a plan, on the interconnect that it was searched for."""
+    """Return the rounds of a plan, with the interconnect that it was searched for."""
     return Arrangement(plan.factors, plan.bandwidths, plan.latencies)
 
 
@@ -83,7 +82,7 @@ class Topology:
     levels: tuple[Level, ...]
 
     def to_plain(self) -> list[dict[str, Any]]:
-        """Return the levels as `read_topology` reads them from a JSON file."""
+        """Return the levels in the form in which JSON files have them."""
         named = [
             {
                 "workers": level.workers,
@@ -95,7 +94,10 @@ class Topology:
         return [{name: value for name, value in level.items() if value is not None} for level in named]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
-        """Return all orders of the prime factors that the levels allow. Raises PlanError if they do not multiply to `workers`."""
+        """Return the rounds for a number of workers, in all orders that the levels allow.
+
+        Raises PlanError if the levels do not multiply to `workers`.
+        """
         if all(level.workers is not None for level in self.levels):
             sizes = [level.workers or 1 for level in self.levels]
             if prod(sizes) != workers:
@@ -125,10 +127,10 @@ class Topology:
 
 
 def read_topology(given: Any) -> Topology | None:
-    """Return the topology of a user's list of levels, or of a JSON file with one.
+    """Read a user's list of levels, or a JSON file with such a list.
 
-    Each level is a number (bytes per second), or {"workers": ..., "bytes_per_second": ..., "microseconds": ...}, in
-    which only the second is required. Raises PlanError for anything else.
+    Each level is a number (bytes per second) or {"workers": ..., "bytes_per_second": ..., "microseconds": ...}, where
+    only "bytes_per_second" is required. Raises PlanError for anything else.
 
     >>> read_topology([1e10, 5e10]).arrange(6)[1]
     Arrangement(factors=(2, 3), bandwidths=(10000000000.0, 50000000000.0))

@@ -1,4 +1,4 @@
-"""Descriptions of operators, and how they read the attributes of a framework's operators."""
+"""Descriptions of operators, which also read the attributes of a framework's operators."""
 
 from __future__ import annotations
 
@@ -26,20 +26,24 @@ def keep_value(value: object, default: object = None) -> Anything:
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """Description of an operator: a function from its tensors and attributes to its outputs' lambdas.
+    """Description of an operator: a function that takes its tensors and attributes, and returns a lambda for each output.
 
-    `Registry.op` explains the other attributes.
+    `Registry.op` creates descriptions, and explains the attributes that are not listed here.
 
     Attributes
     ----------
-    tensors, optional, star
-        The names of the inputs, how many of the last ones may be absent, and the name of any further inputs.
+    tensors
+        The names of the inputs.
+    optional
+        The number of inputs at the end of `tensors` that may be left out.
+    star
+        The name of `*inputs` if the operator takes any number of further inputs, else None.
     defaults
-        The attributes with their defaults; REQUIRED without one.
+        The attributes and their default values, or REQUIRED.
     parse
-        Reads an attribute from the framework's value and the default, or None.
+        Converts the framework's form of an attribute to a Python value, given its default or None.
     format
-        Writes an attribute for the framework.
+        Converts a Python value to the framework's form.
     """
 
     names: tuple[str, ...]
@@ -88,12 +92,12 @@ class Description:
         return parsed
 
     def find_fill(self, tensor: str, attributes: Mapping[str, Anything]) -> float:
-        """Return the number that elements outside an input have. It may depend on the parsed attributes."""
+        """Return the number that a read outside an input yields. It may depend on the parsed attributes."""
         fill = self.fill.get(tensor, 0.0)
         return fill(attributes) if callable(fill) else fill
 
     def name_inputs(self, count: int) -> tuple[str, ...]:
-        """Return the names of a node's `count` inputs."""
+        """Return the names of the inputs of an operator that has `count` inputs."""
         least = len(self.tensors) - self.optional
         if count < least or (count > len(self.tensors) and self.star is None):
             takes = ", ".join((*self.tensors, *([f"*{self.star}"] if self.star else [])))

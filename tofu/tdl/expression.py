@@ -1,4 +1,4 @@
-"""The grammar of a description's right-hand side (section 4.1).
+"""The expressions that a description is built from (section 4.1).
 
     Index  ::= an integer expression over index variables and extents, affine in the index variables
     Value  ::= Constant | Position(Index) | Element(tensor, indices) | Call(function, values)
@@ -33,7 +33,7 @@ class VariableSymbol(sympy.Symbol):  # type: ignore[misc]
 
 
 class ExtentSymbol(sympy.Symbol):  # type: ignore[misc]
-    """SymPy symbol of an extent, of a tensor dimension (`data.shape[1]`) or an index variable (`co.extent`)."""
+    """SymPy symbol of an extent, the length of a dimension (`data.shape[1]`) or of a variable's range (`co.extent`)."""
 
 
 def variable_symbol(name: str) -> VariableSymbol:
@@ -54,7 +54,7 @@ def _operator(function: str, is_reflected: bool = False) -> Callable[..., Anythi
 
 
 class ArithmeticOperators:
-    """Python's operators, which build values. `Index` overrides those that return an index."""
+    """Python's operators, which build values. `Index` overrides the operators that return an index."""
 
     __hash__ = object.__hash__
     __add__, __radd__ = _operator("add"), _operator("add", is_reflected=True)
@@ -174,31 +174,33 @@ class Value(ArithmeticOperators):
 
 @dataclass(frozen=True, eq=False)
 class Constant(Value):
-    """Number of the description or of an attribute."""
+    """Number that the description or an attribute states."""
 
     number: float | complex
 
 
 @dataclass(frozen=True, eq=False)
 class Position(Value):
-    """Index expression used as a number: an absolute position, or an extent."""
+    """Index expression whose number enters a value: an absolute position, or an extent."""
 
     index: Index
 
 
 @dataclass(frozen=True, eq=False)
 class WholeDimension:
-    """`Any`: an index that depends on data, so that the whole dimension is read. `Any(value)` passes the index to the interpreter."""
+    """`Any`, an index that depends on data. The analysis assumes that the whole dimension is read.
+
+    `Any(value)` also gives the index itself, which the interpreter needs.
+    """
 
     position: Value | None = None
 
     def __call__(
         self, position: Operand, first: Index | int | None = None, extent: Index | int | None = None
     ) -> WholeDimension | AnyOf:
-        """Return the whole dimension for the analysis, with the element at `position` for the interpreter.
+        """Return an index at `position`, which the analysis treats as a read of the whole dimension.
 
-        With `first` and `extent`, the analysis takes `extent` elements from `first` on, and the interpreter counts
-        `position` from there.
+        With `first` and `extent`, it is a read of `extent` elements from `first` on, and `position` is relative to `first`.
         """
         if first is None and extent is None:
             return WholeDimension(as_value(position))
@@ -212,7 +214,7 @@ Any = WholeDimension()
 
 @dataclass(frozen=True, eq=False)
 class AnyOf:
-    """`Any(position, first, extent)`: an index that depends on data, `position` after `first`, and below `first + extent`."""
+    """`Any(position, first, extent)`, an index that depends on data: `first + position`, and below `first + extent`."""
 
     position: Value
     first: Index
@@ -220,17 +222,17 @@ class AnyOf:
 
     @property
     def last(self) -> Index:
-        """The last of the indices."""
+        """The largest index that may be read."""
         return Index(self.first.expression + self.extent.expression - 1)
 
     @property
     def variables(self) -> frozenset[str]:
-        """The names of the index variables that all of the indices move with."""
+        """The names of the index variables that `first` depends on."""
         return self.first.variables
 
 
 AnyIndex: TypeAlias = Index | WholeDimension | AnyOf
-"""An index of one dimension of a tensor that is read."""
+"""The index of one dimension in a read of a tensor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +245,7 @@ class Element(Value):
 
 @dataclass(frozen=True, eq=False)
 class TensorSlice:
-    """`t[b, :, :]`: short for a lambda over the dimensions whose index is None. Only opaque functions take it."""
+    """Slice `t[b, :, :]` of a tensor. Dimensions with the index None are passed whole. Only opaque functions take slices."""
 
     tensor: Tensor
     indices: tuple[AnyIndex | None, ...]
@@ -251,7 +253,7 @@ class TensorSlice:
 
 @dataclass(frozen=True, eq=False)
 class Call(Value):
-    """Element-wise function of values, arithmetic included."""
+    """Element-wise function of values. Arithmetic operators are functions, too."""
 
     function: str
     arguments: tuple[Value, ...]
@@ -259,7 +261,7 @@ class Call(Value):
 
 @dataclass(frozen=True, eq=False)
 class Reduction(Value):
-    """Commutative, associative reducer over index variables. `extents` are the declared ones."""
+    """Sum, maximum, minimum or product over index variables. `extents` holds the extents that the description declares."""
 
     reducer: str
     variables: tuple[str, ...]
@@ -280,14 +282,14 @@ class OpaqueElement(Value):
 
 @dataclass(frozen=True, eq=False)
 class RandomElement(Value):
-    """Random number drawn for this point, possibly from these values."""
+    """Random number that is drawn for one output element. Its distribution may depend on `arguments`."""
 
     arguments: tuple[Value, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Unread(Value):
-    """Element that the kernel receives but does not read: only the shape matters. Counts as zero."""
+    """Element of an input of which the kernel uses only the shape. The element counts as zero."""
 
     element: Element
 

@@ -1,4 +1,8 @@
-"""Extents of index variables: declared, or inferred from a dimension that a variable alone indexes."""
+"""Extents of index variables, the lengths of their ranges.
+
+A description declares an extent, or it is inferred from a dimension that the variable alone indexes: `t[i, j + 1]`
+implies the extent of i.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from tofu.tdl.walk import accesses, children
 
 @dataclass(frozen=True)
 class Definition:
-    """Definition of an index variable's extent. `is_declared` is False for inferred ones."""
+    """Definition of an index variable's extent. `is_declared` is False if the extent is inferred."""
 
     extent: sympy.Expr
     is_declared: bool
@@ -47,7 +51,7 @@ class _Definitions:
 def define_extents(
     outputs: Sequence[Output], output_extents: Sequence[Sequence[ExtentSymbol]]
 ) -> dict[str, tuple[Definition, ...]]:
-    """Return the definitions of the extent of each index variable. Raises DescriptionError if a variable has none."""
+    """Return all definitions of each index variable's extent. Raises DescriptionError if a variable has no definition."""
     definitions = _Definitions()
     for output, extents in zip(outputs, output_extents, strict=True):
         for name in output.variables:

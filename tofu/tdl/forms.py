@@ -1,4 +1,4 @@
-"""Forms of an output: a lambda, `output` with merged dimensions, `scatter`, and `unwritten`."""
+"""The forms in which a description states an output: a lambda, `output`, `scatter`, and `unwritten`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ Coordinate: TypeAlias = Index | WholeDimension
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """Traced output: a value at `coordinates` for each point of `variables`.
+    """Output of a traced description. For all values of `variables`, the element at `coordinates` is `value`.
 
     Attributes
     ----------
     groups
-        The variables of each dimension. None for a scatter, whose elements are sums over all points that map to them.
+        The index variables of each dimension. None for a scatter, where each element is the sum of the values at its
+        coordinates.
     value
-        None if the kernel never writes the output, or writes it as scratch.
+        None if the kernel never writes the output, or uses it as scratch memory.
     """
 
     variables: tuple[str, ...]
@@ -38,7 +39,7 @@ class Output:
 
 
 class Form:
-    """Output as a description returns it, before its rank is known."""
+    """Output as a description returns it. `trace` completes it when the rank is known."""
 
     def trace(self, rank: int) -> Output:
         """Return the output for a tensor of `rank` dimensions."""
@@ -47,8 +48,6 @@ class Form:
 
 @dataclass(frozen=True)
 class _Dimensions(Form):
-    """Lambda over the output's dimensions. Its pattern may merge several variables into one dimension."""
-
     groups: tuple[tuple[str, ...], ...]
     body: Callable[..., Operand] | None
     extents: Mapping[str, Index | int] | None
@@ -112,18 +111,20 @@ class _Scatter(Form):
 
 
 def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Index | int] | None = None) -> Form:
-    """Return an output from its dimensions: `output("b (g co) *s", lambda b, g, co, *s: value, extents={"g": groups})`.
+    """Describe an output with merged dimensions: `output("b (g co) *s", lambda b, g, co, *s: value, extents={"g": groups})`.
 
-    A group in parentheses is one dimension, row-major over its variables. `*s` stands for the remaining dimensions. A
-    lambda of `*v` alone takes the variables in the pattern's order, under any names.
+    The pattern lists the output's dimensions. Variables in parentheses share one dimension in row-major order, so
+    `(g co)` is element `g * co.extent + co`. `*s` stands for all remaining dimensions. A lambda that takes only `*v`
+    receives the variables in the pattern's order.
     """
     return _Dimensions(_parse(pattern), body, extents, find_place())
 
 
 def unwritten(pattern: str, extents: Mapping[str, Index | int] | None = None, is_scratch: bool = False) -> Form:
-    """Return an output that the kernel never writes, or fills with zeros, such as the gradient of a label: `unwritten("b *s")`.
+    """Describe an output that the kernel never writes, or fills with zeros: `unwritten("b *s")` for the gradient of a label.
 
-    A kernel may write anything to a hidden output that is scratch. No other operator reads it.
+    With `is_scratch=True`, the output is scratch memory: the kernel may write anything to it, and no other operator
+    reads it.
     """
     return _Dimensions(_parse(pattern), None, extents, find_place(), is_scratch)
 
@@ -134,10 +135,11 @@ def scatter(
     rank: int | None = None,
     names: str | None = None,
 ) -> Form:
-    """Return an output of sums: `scatter(lambda b, y, ky: ((b, y * 2 + ky - 1), value), extents={"ky": 3})`.
+    """Describe an output to which values are added: `scatter(lambda b, y, ky: ((b, y * 2 + ky - 1), value), extents={"ky": 3})`.
 
-    Each element is the sum of the values of all points that map to it, or zero. Points outside the tensor are dropped.
-    If the lambda ends in `*s`, `rank` is the number of its variables, or `names` lists all of them: "b c y0 y1 d0 d1".
+    The lambda returns the coordinates of an element and a value that is added to it. Elements that receive no value are
+    zero, and values outside the tensor are dropped. If the lambda ends in `*s`, pass `rank`, the number of all its
+    variables, or `names`, which lists all of them: "b c y0 y1 d0 d1".
     """
     parameters = read_parameters(body)
     if names is not None:
@@ -153,7 +155,7 @@ def scatter(
 
 
 def as_form(result: object, place: Place) -> Form:
-    """Return a description's result as a form. A lambda is one, too."""
+    """Return a description's result as a form. A plain lambda becomes the form of its parameters."""
     if isinstance(result, Form):
         return result
     if not callable(result):

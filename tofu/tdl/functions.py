@@ -1,4 +1,4 @@
-"""Element-wise functions of descriptions, named as in NumPy, and how the interpreter computes them."""
+"""Element-wise functions for descriptions, under their NumPy names."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ _NOT_NUMPY: dict[str, Callable[..., Anything]] = {
 
 
 def find_numpy_function(name: str) -> Callable[..., Anything]:
-    """Return the function that computes the element-wise function `name`."""
+    """Return the function with which the interpreter computes the element-wise function `name`."""
     function: Callable[..., Anything] = _NOT_NUMPY.get(name) or getattr(np, name)
     return function
 
@@ -142,14 +142,14 @@ where = _function("where")
 
 
 def position(index: Index | int) -> Value:
-    """Return an index as a number, its absolute position. Its axes cannot be split, because a shard counts from zero."""
+    """Return an index as a number, its absolute position. Axes in it cannot be split, because a worker's part counts from zero."""
     return Position(as_index(index))
 
 
 def extent(variable: str) -> Index:
-    """Return how far an index variable runs.
+    """Return the extent of an index variable, to declare another variable's extent with it.
 
-    Declares the extent of another one, as in extents={"ci": data.shape[1] // extent("g")}.
+    For example, extents={"ci": data.shape[1] // extent("g")}.
     """
     return Index(extent_symbol(f"{variable}.extent"))
 
@@ -163,10 +163,13 @@ def merge(*variables: Index) -> Index:
 
 
 def unread(element: Element) -> Value:
-    """Return an element that the kernel receives but never reads. Its tensor's shape follows the split, and its numbers do not matter."""
+    """Mark an element that the kernel never reads, although the kernel needs a tensor of the right shape.
+
+    Tofu then passes each worker an array of the shape of its part, with any numbers in it.
+    """
     return Unread(element)
 
 
 def constant(number: float) -> Value:
-    """Return a number as a value. Only an output that is nothing but a number needs it."""
+    """Return a number as a value. Use it for an output that is filled with one number."""
     return as_value(number)

@@ -1,8 +1,7 @@
-"""Interpreter of descriptions with NumPy, for comparison with the framework's kernels on small inputs.
+"""Interpreter that computes a description with NumPy, to compare it with the framework's kernel on small inputs.
 
-Each index variable in scope is a dimension of the arrays. A value at nesting depth n is an array of n dimensions that
-broadcasts over variables that it does not depend on. Memory is the product of all extents in scope, at most
-`MOST_POINTS`.
+A value inside lambdas of n index variables is an array of n dimensions, one for each variable. It has extent 1 along
+variables that the value does not depend on. The product of the extents of all n variables is at most `MOST_POINTS`.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ from tofu.tdl.tracing import Trace, trace
 
 Array: TypeAlias = "np.ndarray[Anything, np.dtype[Anything]]"
 MOST_POINTS = 2**24
-"""The largest product of extents that is computed: half a gigabyte in the few arrays that are alive at a time."""
+"""The largest product of extents that the interpreter computes. It then needs about half a gigabyte."""
 
 
 class TooManyPointsError(TofuError):
-    """A description has more points at these shapes than the interpreter computes."""
+    """The interpreter would need too much memory for a description at these shapes."""
 
 
 _REDUCERS: dict[str, Anything] = {"Sum": np.sum, "Max": np.max, "Min": np.min, "Prod": np.prod}
@@ -57,9 +56,9 @@ def interpret(
     inputs: Sequence[Array],
     output_shapes: Sequence[Sequence[int]],
 ) -> list[Array]:
-    """Return the outputs of a described operator for `inputs`, in float64 or complex128. Unwritten outputs are NaN.
+    """Compute the outputs of an operator from its description, in float64 or complex128. Unwritten outputs are NaN.
 
-    Raises DescriptionError for random numbers, opaque functions without a Python function, and Any without an index.
+    Raises DescriptionError for random numbers, an `Opaque` without a Python function, or an `Any` without an index.
     Raises TooManyPointsError for shapes that are too large.
     """
     shapes = [array.shape for array in inputs]
@@ -71,7 +70,10 @@ def interpret(
 
 
 class Interpreter:
-    """Interpreter of one trace. A scope is the tuple of the index variables in it, outermost first."""
+    """Interpreter of one trace.
+
+    The *scope* of a value holds the index variables of all lambdas around it, outermost first.
+    """
 
     def __init__(self, traced: Trace, inputs: Sequence[Array], output_shapes: Sequence[Sequence[int]]) -> None:
         self._trace = traced
@@ -84,7 +86,7 @@ class Interpreter:
         self._ranges = self._find_ranges()
 
     def compute(self, output: Output, shape: tuple[int, ...]) -> Array:
-        """Return one output of `shape`."""
+        """Compute one output, which has this shape."""
         if output.value is None:
             return np.full(shape, np.nan)
         scope = output.variables
@@ -93,11 +95,11 @@ class Interpreter:
         if output.groups is not None:
             return values.reshape(shape).copy()
         result = np.zeros(shape, np.result_type(values, np.float64))
-        cells = [np.broadcast_to(self._coordinate(c, scope), grid) for c in output.coordinates]
+        coordinates = [np.broadcast_to(self._coordinate(c, scope), grid) for c in output.coordinates]
         inside = np.ones(grid, dtype=bool)
-        for cell, extent in zip(cells, shape, strict=True):
-            inside &= (cell >= 0) & (cell < extent)
-        np.add.at(result, tuple(cell[inside] for cell in cells), values[inside])
+        for coordinate, extent in zip(coordinates, shape, strict=True):
+            inside &= (coordinate >= 0) & (coordinate < extent)
+        np.add.at(result, tuple(coordinate[inside] for coordinate in coordinates), values[inside])
         return result
 
     def _find_grid(self, scope: tuple[str, ...]) -> tuple[int, ...]:
@@ -177,13 +179,15 @@ class Interpreter:
 
     def _element(self, element: Element, scope: tuple[str, ...]) -> Array:
         array = self._inputs[element.tensor.position]
-        cells = [self._coordinate(index, scope) for index in element.indices]
+        coordinates = [self._coordinate(index, scope) for index in element.indices]
         inside = np.ones((1,) * len(scope), dtype=bool)
-        for cell, extent in zip(cells, array.shape, strict=True):
-            inside = inside & (cell >= 0) & (cell < extent)
-        if not cells:
+        for coordinate, extent in zip(coordinates, array.shape, strict=True):
+            inside = inside & (coordinate >= 0) & (coordinate < extent)
+        if not coordinates:
             return np.broadcast_to(array, (1,) * len(scope))
-        clipped = tuple(np.clip(cell, 0, extent - 1) for cell, extent in zip(cells, array.shape, strict=True))
+        clipped = tuple(
+            np.clip(coordinate, 0, extent - 1) for coordinate, extent in zip(coordinates, array.shape, strict=True)
+        )
         fill = self._trace.description.find_fill(element.tensor.name, self._trace.attributes)
         return np.where(inside, array[clipped], fill)
 
@@ -204,7 +208,7 @@ class Interpreter:
             )
         grid = self._find_grid(scope)
         arguments = [self._argument(argument, scope, grid) for argument in element.arguments]
-        cells = [np.broadcast_to(self._index(index, scope), grid) for index in element.indices]
+        coordinates = [np.broadcast_to(self._index(index, scope), grid) for index in element.indices]
         results: dict[bytes, Array] = {}
         computed = []
         for point in np.ndindex(*grid):
@@ -212,7 +216,7 @@ class Interpreter:
             key = b"".join(np.ascontiguousarray(a).tobytes() for a in own)
             if key not in results:
                 results[key] = np.asarray(element.function(*own))
-            computed.append(results[key][tuple(int(cell[point]) for cell in cells)])
+            computed.append(results[key][tuple(int(coordinate[point]) for coordinate in coordinates)])
         return _as_numbers(computed).reshape(grid)
 
     def _argument(self, argument: Value | TensorSlice, scope: tuple[str, ...], grid: tuple[int, ...]) -> Array:
@@ -222,10 +226,10 @@ class Interpreter:
         kept = [d for d, index in enumerate(argument.indices) if index is None]
         chosen = [d for d, index in enumerate(argument.indices) if index is not None]
         moved = array.transpose(chosen + kept)
-        cells = tuple(
+        coordinates = tuple(
             np.broadcast_to(self._coordinate(index, scope), grid) for index in argument.indices if index is not None
         )
-        selected = moved[cells] if cells else moved
+        selected = moved[coordinates] if coordinates else moved
         return np.broadcast_to(selected, grid + tuple(array.shape[d] for d in kept))
 
 

@@ -1,4 +1,4 @@
-"""Parameters of lambdas, which are the names of index variables."""
+"""Lambdas in descriptions. The names of their parameters are the names of index variables."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _VARIABLE_ARGUMENTS = 0x04  # inspect.CO_VARARGS
 
 @dataclass(frozen=True)
 class Parameters:
-    """Index variables that a lambda takes: `names`, and `star` if it ends in `*star`."""
+    """Parameters of a lambda: `names`, and the name of its last parameter `*star` if it has one."""
 
     names: tuple[str, ...]
     star: str | None
     place: Place
 
     def expand(self, total: int) -> tuple[str, ...]:
-        """Return the names of `total` variables. Those of `*s` are called s0, s1, ..."""
+        """Return the names of `total` variables. A parameter `*s` becomes s0, s1, ..."""
         more = total - len(self.names)
         if more < 0 or (more and self.star is None):
             raise DescriptionError(
@@ -33,7 +33,7 @@ class Parameters:
 
 
 def read_parameters(function: Callable[..., object]) -> Parameters:
-    """Return the parameters of a lambda. Those with a default (`d=d`) capture a value and are no index variables."""
+    """Return the parameters of a lambda that are index variables. Parameters with a default (`d=d`) capture a value and are left out."""
     code = getattr(function, "__code__", None)
     if code is None:
         raise DescriptionError(f"{find_place()}: a lambda over index variables is expected, not {function!r}")
@@ -46,7 +46,7 @@ def read_parameters(function: Callable[..., object]) -> Parameters:
 
 
 def expand_names(parameters: Parameters, names: str) -> tuple[str, ...]:
-    """Return the index variables in `names` ("b c y0 y1"), which begin with the lambda's own."""
+    """Return the index variables in `names` ("b c y0 y1"). The first ones must be the lambda's named parameters."""
     given = tuple(names.split())
     if given[: len(parameters.names)] != parameters.names:
         raise DescriptionError(
@@ -56,7 +56,7 @@ def expand_names(parameters: Parameters, names: str) -> tuple[str, ...]:
 
 
 def call_with_variables(function: Callable[..., Anything], names: tuple[str, ...]) -> Anything:
-    """Return the lambda's result for index variables of these names."""
+    """Call a lambda with index variables of these names."""
     return function(*(Index(variable_symbol(name)) for name in names))
 
 

@@ -1,4 +1,4 @@
-"""One worker's copy of an operator, as the functions of bound attributes see it."""
+"""One worker's copy of an operator, from which attributes that depend on the split are computed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class LocalTensor:
 class Local:
     """One worker's copy of an operator: the ranges of its index variables and the local shapes of its tensors.
 
-    op(..., bound={"num_filter": lambda local: local.extent("g") * local.extent("co")}) computes an attribute of the
-    copy.
+    A function in `bound` receives it and returns the attribute of the copy:
+    op(..., bound={"num_filter": lambda local: local.extent("g") * local.extent("co")}).
     """
 
     def __init__(
@@ -42,24 +42,24 @@ class Local:
 
     @property
     def inputs(self) -> tuple[LocalTensor, ...]:
-        """The operator's inputs. `local.inputs[0].shape` is a local shape."""
+        """The inputs of this worker's copy: `local.inputs[0].shape` is a local shape."""
         self.asked_shapes = True
         return self._inputs
 
     @property
     def outputs(self) -> tuple[LocalTensor, ...]:
-        """The operator's outputs."""
+        """The outputs of this worker's copy."""
         self.asked_shapes = True
         return self._outputs
 
     def extent(self, variable: str) -> int:
-        """Return the extent of an index variable on this worker: the whole extent if it is not split."""
+        """Return the extent of an index variable on this worker. It is the whole extent if the variable is not split."""
         whole = self.whole(variable)
         begin, end = self._ranges.get(variable, (0, whole))
         return end - begin
 
     def start(self, variable: str) -> int:
-        """Return the first value of an index variable on this worker: 0 if it is not split."""
+        """Return the first value of an index variable on this worker. It is 0 if the variable is not split."""
         return self._ranges.get(variable, (0, 0))[0]
 
     def whole(self, variable: str) -> int:
@@ -70,13 +70,13 @@ class Local:
         return self._whole[variable]
 
     def has(self, variable: str) -> bool:
-        """Return True if this form of the operator has an index variable of that name."""
+        """Return True if the description has an index variable of that name for these attributes and ranks."""
         return variable in self._whole
 
     def is_split(self, variable: str) -> bool:
-        """Return True if this worker has only a part of an index variable's range. False for a variable that this form lacks."""
+        """Return True if this worker has only a part of an index variable's range, False also for an unknown variable."""
         return variable in self._whole and self.extent(variable) != self._whole[variable]
 
 
 Bound: TypeAlias = str | Callable[[Local], Anything]
-"""The name of the index variable whose extent is the attribute, or a function of the worker's copy."""
+"""Rule for an attribute of a worker's copy: the index variable whose extent it is, or a function of `Local`."""

@@ -22,7 +22,7 @@ class Place:
 
 
 def find_place() -> Place:
-    """Return the innermost line outside the language itself: the line of the description that is being traced."""
+    """Return the line of the description that is being traced: the innermost caller outside `tofu/tdl`."""
     frame = sys._getframe(1)
     while frame.f_back is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == _LANGUAGE:
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""Descriptions in mathematical form: outputs as sums and functions of elements."""
+"""Printing of descriptions as equations, for error messages and `print(trace)`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tofu.tdl.expression import (
 from tofu.tdl.forms import Output
 from tofu.tdl.tensor import Tensor
 
-# Python's precedences: an operator in an operand of higher precedence needs parentheses.
+# The precedences of Python's operators. An operand whose operator has a lower precedence is printed in parentheses.
 _INFIX = {
     "logical_or": ("|", 2),
     "logical_and": ("&", 3),
@@ -56,8 +56,9 @@ def format_description(
     outputs: Sequence[Output],
     variables: Collection[str],
 ) -> str:
-    """Return a description as text: inputs and changed attributes on one line, then a line for each output.
+    """Return a description as text.
 
+    The first line lists the inputs and the attributes that differ from their defaults. Each further line is an output.
     `variables` are the index variables in order of appearance.
 
     conv1d(data, filters)
@@ -76,7 +77,7 @@ def format_description(
 
 
 class Printer:
-    """Printer of values. `order` is the order of index variables in their sums."""
+    """Printer of values. Sums of index variables are printed in the order `order`."""
 
     def __init__(self, order: Collection[str]) -> None:
         self._order = {name: position for position, name in enumerate(order)}

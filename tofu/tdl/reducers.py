@@ -1,4 +1,4 @@
-"""Reducers, opaque functions and random numbers."""
+"""Reductions (Sum, Max, Min, Prod), opaque functions and random numbers for descriptions."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def Sum(  # noqa: N802
 ) -> Value:
     """Return the sum of `body` over its index variables.
 
-    If the lambda ends in `*s`, `ndim` is the number of its variables, or `names` lists all of them ("b y0 y1"), so that
-    an axis has one name in all outputs. With `names=""` there are none, and the sum is `body`.
+    If the lambda ends in `*s`, pass `ndim`, the number of all its variables, or `names`, which lists them ("b y0 y1")
+    so that an axis has one name in all outputs. With `names=""` there are no variables, and the sum is `body`.
     """
     return _reduce("Sum", body, ndim, extents, names)
 
@@ -87,8 +87,8 @@ class OpaqueResult:
 class Opaque:
     """Computation that the description does not show (section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
 
-    It can be split by the variables that select its arguments, never by those that index its result. The interpreter
-    computes it with `function`, from arrays for slices and numbers for elements.
+    Only index variables that select its arguments (here b) can be split, not those that index its result (i and j). The
+    interpreter calls `function` with arrays for slices and numbers for elements.
     """
 
     def __init__(self, function: Callable[..., object] | None = None, name: str = "opaque") -> None:
@@ -96,13 +96,13 @@ class Opaque:
         self.name = name
 
     def __call__(self, *arguments: Operand | TensorSlice) -> OpaqueResult:
-        """Return the result for slices `t[b, :, :]` and values."""
+        """Return the result for arguments that are slices `t[b, :, :]` or values. Index it to get a value."""
         return OpaqueResult(self, tuple(a if isinstance(a, TensorSlice) else as_value(a) for a in arguments))
 
 
 class Random:
-    """Random number for each point, drawn from the passed values if there are any: Random()(probability[i])."""
+    """Random number for each output element. Its distribution may depend on values: Random()(probability[i])."""
 
     def __call__(self, *arguments: Operand) -> Value:
-        """Return the number drawn for the point of the index variables in scope."""
+        """Return the random number of one output element."""
         return RandomElement(tuple(as_value(argument) for argument in arguments))

@@ -1,4 +1,4 @@
-"""Registries of descriptions, one for each framework. Descriptions are added with `op`."""
+"""Registry of descriptions. Each framework has one, and `Registry.op` adds a description to it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ class Registry(Mapping[str, Description]):
         Package whose modules register the built-in descriptions. It is imported at the first look-up, and before a
         user registers a description.
     parse, format
-        Functions that read and write attributes. By default, attributes are values.
-    decorator, remedy
-        Texts for messages: how users call `op`, and another way out for an operator without a description.
+        Functions that convert attributes from the framework's form to Python values, and back.
+    decorator
+        The decorator that error messages tell users to write, such as "@registry.op".
+    remedy
+        Further advice for users of an operator without a description.
     """
 
     def __init__(
@@ -68,12 +70,12 @@ class Registry(Mapping[str, Description]):
 
     @property
     def built_in(self) -> frozenset[str]:
-        """The operators that the package describes, without those that users registered."""
+        """The names of operators that the package describes, not of those that users registered."""
         self._load()
         return self._built_in
 
     def _load(self) -> None:
-        """Import the modules of the package, which register their descriptions and may look up others meanwhile."""
+        """Import the modules of the package, which register descriptions and may look up others meanwhile."""
         if self._is_loaded:
             return
         with self._lock:
@@ -92,7 +94,7 @@ class Registry(Mapping[str, Description]):
     def describe(
         self, function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything
     ) -> Description:
-        """Return an unregistered description, with the options of `op`."""
+        """Return a description without registering it. Takes the options of `op`."""
         return describe(function, names, parse=self._parse, format=self._format, **options)
 
     @overload
@@ -132,21 +134,24 @@ class Registry(Mapping[str, Description]):
         advice: str = "",
         override: bool = False,
     ) -> Description | Callable[[Callable[..., Anything]], Description]:
-        """Register a description, under its function's name or the framework's operator names.
+        """Register a description under the framework's operator names, or under its function's name.
 
-        bound: attributes of a worker's copy. Each is the name of the index variable whose extent it is, or a function of `Local`.
-        corrects: index variables whose smaller extents on a copy are corrected by bound attributes, such as a mean's divisor.
-        starts: index variables whose positions are used as numbers; bound attributes pass a copy the start of its range.
-        counts: index variables whose positions are saved in an output for the gradient, or read there by the gradient. A copy
-            counts from its own start, so both operators are split alike, and both declare it.
-        pads: index variables whose offsets and borders are replaced by bound attributes. Tofu passes the elements outside the
-            tensor to the copy, which reads its local tensor from element 0 on.
-        fill: the value of elements outside a tensor if it is not 0, or a function of the attributes' values.
-        needs: output -> other outputs, without which the kernel computes it wrong. Copies compute these even if unread.
-        concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (a reshape). If the
-            inputs do not imply the outputs' shapes, a keyword-only parameter `output_shapes` receives them.
-        advice: advice for an error message, if no worker has room for the regions that the operator needs whole.
-        override: replace an earlier description of the same name.
+        Each worker runs a *copy* of the operator on its part of the tensors.
+
+        bound: attributes that differ on a copy. An attribute is mapped to the index variable whose extent it is, or to a
+            function of `Local`.
+        corrects: index variables whose extents enter the values, as in a mean, where bound attributes correct the copies.
+        starts: index variables whose positions are used as numbers. Bound attributes pass each copy the start of its part.
+        counts: index variables whose positions one operator saves in an output, and its gradient reads there. Copies count
+            positions from the start of their part, so both operators must be split alike, and both must declare `counts`.
+        pads: index variables along which the operator reads outside its input, or from an offset. Tofu passes a copy all
+            elements that it reads, including those outside the tensor. Bound attributes set its padding and offset to 0.
+        fill: the value of elements outside a tensor, or a function of the attributes that returns it. The default is 0.
+        needs: for an output, the other outputs that a copy must also compute, or its kernel computes the output wrong.
+        concrete: True if the function needs the extents in t.shape as integers, such as a reshape. A keyword-only parameter
+            `output_shapes` receives the outputs' shapes.
+        advice: advice for the error message when the tensors that the operator needs whole do not fit on a worker.
+        override: True to replace an earlier description of the same name.
 
         >>> registry = Registry()
         >>> @registry.op("my_operator")

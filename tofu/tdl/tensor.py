@@ -1,4 +1,4 @@
-"""Input tensors of a description while it is traced."""
+"""Input tensors, as a description's function receives them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tofu.tdl.place import find_place
 
 
 class Tensor:
-    """Input: `t[i, j + 1]` is an element, `t.shape[d]` an extent, `t.ndim` its rank.
+    """Input tensor of a description: `t[i, j + 1]` is an element, `t.shape[d]` an extent, `t.ndim` the rank.
 
-    The rank, and which extents are 1, are known while tracing. The extents are symbols, or integers with op(...,
-    concrete=True).
+    The rank is a number while the description is traced, and `is_one` reports which extents are 1. The extents
+    themselves are symbols, unless the description is registered with op(..., concrete=True).
     """
 
     def __init__(
@@ -46,7 +46,10 @@ class Tensor:
         return self._ones[dimension]
 
     def broadcast(self, *indices: Index) -> Value:
-        """Return the element at `indices`. A dimension of extent 1 is read at 0, and leading dimensions may be missing."""
+        """Return the element at `indices` of a tensor that is broadcast, by NumPy's rules.
+
+        A dimension of extent 1 is read at 0. The first indices are ignored if the tensor lacks their dimensions.
+        """
         own = indices[len(indices) - self.ndim :]
         if len(indices) < self.ndim:
             raise DescriptionError(
@@ -57,7 +60,7 @@ class Tensor:
         return element
 
     def __getitem__(self, key: object) -> Element | TensorSlice:
-        """Return the element at `key`, one index for each dimension, or the slice for opaque functions."""
+        """Return the element at `key`, which has one index for each dimension, or a slice for an opaque function."""
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) != self.ndim:
             raise DescriptionError(

@@ -1,4 +1,4 @@
-"""Tracing: runs a description's function once on symbols, into a `Trace` that all other passes read."""
+"""Tracing: call a description's function once with symbolic tensors, and record its outputs in a `Trace`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ON_SYMBOLS = ". A description is traced on symbols"
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Description traced for one signature: attributes, ranks, and which input extents are 1.
+    """Outputs of a description, traced for one *signature*: the attributes, the ranks, and which input extents are 1.
 
     Attributes
     ----------
     output_extents
-        The symbols of the outputs' dimensions, `output_extents[output][dimension]`.
+        The symbols of the extents of the outputs, `output_extents[output][dimension]`.
     definitions
-        The definitions of each index variable's extent, in order of appearance. Several have to agree.
+        All definitions of each index variable's extent, in order of appearance. They must agree at concrete shapes.
     """
 
     description: Description
@@ -50,10 +50,10 @@ def trace(
     output_ranks: Sequence[int],
     output_shapes: Sequence[Sequence[int]] | None = None,
 ) -> Trace:
-    """Trace `description` for a node with these attributes (strings or values), input shapes and output ranks.
+    """Trace a description for an operator with these attributes (strings or values), input shapes and output ranks.
 
-    Only the ranks, and which extents are 1, are taken from the shapes, unless the description is concrete. A concrete
-    one with a keyword-only parameter `output_shapes` receives them.
+    The trace depends only on the ranks and on which extents are 1, unless the description is registered with
+    `concrete=True`. `output_shapes` is needed if the description's function has a parameter of that name.
     """
     parsed = description.parse_attributes(attributes)
     given = dict(parsed)
@@ -92,7 +92,7 @@ def _call(
 
 
 def _guarded(description: Description, function: Anything, *arguments: Anything, **keywords: Anything) -> Anything:
-    """Call into a description, and raise its errors as a DescriptionError with the place. Deliberate refusals pass through."""
+    """Call a function of a description, and raise its errors as DescriptionErrors with the line."""
     try:
         return function(*arguments, **keywords)
     except (DescriptionError, UnsupportedError):  # UnsupportedError: attributes that the description does not cover

@@ -1,4 +1,4 @@
-"""Iteration over the tree of a value."""
+"""Traversal of the tree of a value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tofu.tdl.expression import (
 
 
 def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
-    """Return the values that data-dependent indices, `Any(value)`, are computed from."""
+    """Return the values inside data-dependent indices, `Any(value)`."""
     inside = (index.position for index in indices if isinstance(index, (WholeDimension, AnyOf)))
     return tuple(position for position in inside if position is not None)
 

@@ -1,4 +1,4 @@
-"""Verification of an engine's descriptions: numbers to draw, parts to combine, cuts to try, reports to print.
+"""Verification of descriptions: compare the numbers and the splits that a description states with the framework's kernels.
 
-It knows no framework. An engine passes its kernels (`tofu.verification.kernel`).
+This package knows no framework. An engine passes its kernels (`tofu.verification.kernel`).
 """

@@ -1,6 +1,6 @@
-"""References of comparisons: the numbers, relations or parts with which each output of a kernel was compared.
+"""References with which each output of a kernel was compared: numbers, a relation, or the combined results of parts.
 
-An output that could change unnoticed counts as compared with nothing.
+An output whose errors the comparison would not notice counts as compared with nothing.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from tofu.verification.kernel import Array
 from tofu.verification.split import relative_error
 
 Relation: TypeAlias = "Callable[[Sequence[Array], Sequence[Array]], Sequence[Array | None]]"
-"""Returns a node's expected outputs from its inputs and the kernel's outputs; None for outputs that it leaves unwritten."""
+"""Function that returns the expected outputs for an operator's inputs and the kernel's outputs; None for unwritten outputs."""
 
 
 MOST_CHANGED_ELEMENTS = 12
-"""Elements of an output that are changed, to test whether a relation notices."""
+"""Elements of an output that are changed one by one, to see how many errors a relation notices."""
 
 
 class Compared(IntEnum):
-    """Reference of a comparison, the strongest first."""
+    """Reference with which an output is compared. Stronger references have smaller numbers."""
 
-    NUMBERS = 1  # of the description, computed with NumPy
-    RELATION = 2  # between inputs and outputs
-    PARTS = 3  # of the kernel itself, combined
+    NUMBERS = 1  # the description's results, computed with NumPy
+    RELATION = 2  # a relation that must hold between inputs and outputs
+    PARTS = 3  # the kernel's results on parts, combined
     UNWRITTEN = 4  # memory that the kernel leaves unchanged, or fills with zeros
     NOTHING = 5
 
@@ -55,25 +55,28 @@ class Comparison:
 
 
 def find_kind(comparisons: Iterable[Comparison]) -> Compared:
-    """Return the weakest way in which an output was compared, ignoring unwritten outputs if there are others."""
+    """Return the weakest reference of several comparisons. Unwritten outputs count only if nothing else was compared."""
     kinds = {comparison.kind for comparison in comparisons if comparison.cells}
     return max(kinds - {Compared.UNWRITTEN}, default=Compared.UNWRITTEN if kinds else Compared.NOTHING)
 
 
 def count_numbers(expected: Array, output: Array) -> int:
-    """Return the number of elements in which two arrays can differ: all but those that are NaN in both."""
+    """Return the number of elements that a comparison of two arrays covers: all except elements that are NaN in both."""
     return int(output.size - (np.isnan(expected) & np.isnan(output)).sum()) if output.dtype.kind == "f" else output.size
 
 
 def find_overwritten(output: Array, left: Array) -> int:
-    """Return the number of elements of an unwritten output into which the kernel writes anything but zero."""
+    """Count the elements of an output described as unwritten into which the kernel writes anything but zero.
+
+    `left` is True for elements that the kernel left unchanged.
+    """
     return int((~left & (output != 0)).sum())
 
 
 def count_related(
     relation: Relation, inputs: Sequence[Array], outputs: Sequence[Array], number: int, tolerance: float
 ) -> int:
-    """Return the number of elements of output `number` whose change the relation notices, estimated from an even sample."""
+    """Estimate the number of elements of output `number` whose change a relation notices, from a sample."""
     size = outputs[number].size
     tried = np.unique(np.linspace(0, size - 1, MOST_CHANGED_ELEMENTS).astype(int)) if size else []
     noticed = sum(_is_noticed(relation, inputs, _change_cell(outputs, number, cell), tolerance) for cell in tried)

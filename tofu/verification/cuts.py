@@ -1,8 +1,8 @@
-"""Cuts of an operator's tensors, tried with the framework's own kernels and without any description.
+"""Search for all ways to split an operator, by experiments with the framework's kernel, without any description.
 
-Each combination of "input n whole, or cut along dimension d" is tried, with attributes unchanged or shrunk to the size
-of a part. If the framework's shape inference accepts it, the parts run. A cut is kept if every output is the
-concatenation of the parts, their sum or maximum, or equal in each.
+A *cut* divides each input along a dimension, or passes it whole. All combinations are tried, with attributes unchanged or
+shrunk to the size of a part, if the framework's shape inference accepts them. A cut is kept if every output is the
+concatenation of the parts' outputs, their sum or maximum, or equal to each of them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tofu.verification.report import find_precision
 from tofu.verification.split import Range, relative_error, split_range
 
 Role: TypeAlias = tuple[Literal["input", "output"], int]
-"""The tensor of the forward operator whose shape a tensor has."""
+"""An input or output of the forward operator, by number, whose shape another tensor has."""
 RunPart: TypeAlias = "Callable[[int, int], Sequence[Array] | None]"
-"""Returns the outputs of a part, by split and part; None if it is refused."""
+"""Function that returns the outputs of a part, given the numbers of the split and the part; None if the kernel refuses it."""
 Dimensions = tuple[int | None, ...]
 Split = tuple[Range, ...]
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Cut of an operator's tensors: the dimension of each, None for whole. `combine` has how the parts of its outputs are combined."""
+    """Cut of an operator: the dimension along which each tensor is cut, or None, and the way in which outputs are combined."""
 
     inputs: Dimensions
     outputs: Dimensions
@@ -46,11 +46,10 @@ class Cut:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Cut of a forward operator's tensors, the attribute numbers that shrink with it, and several `splits`.
+    """Candidate for a cut of a forward operator, with the splits on which it is tried.
 
-    A split divides the extent `base`; multiples of it are divided in the same ratios. `pieces` are the shapes of the
-    outputs by split and part. They determine the shapes of all tensors of a training step, so every kernel of the step
-    can run on a part.
+    Each of `splits` divides the extent `base` into parts. Multiples of `base` are divided in the same ratios, and so are
+    attributes whose numbers are in `shrunk`. `pieces` has the shapes of the parts' outputs, by split and part.
     """
 
     inputs: Dimensions
@@ -61,12 +60,12 @@ class Geometry:
     pieces: tuple[tuple[tuple[Shape, ...], ...], ...] = ()
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of an array shaped like an input of the forward operator."""
+        """Return a part of an array that has the shape of an input of the forward operator."""
         d = self.inputs[number]
         return array if d is None else array.take(self._range(array.shape[d], split, part), axis=d)
 
     def cut_output(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of an array shaped like an output of the forward operator."""
+        """Return a part of an array that has the shape of an output of the forward operator."""
         d = self.outputs[number]
         if d is None:
             return array
@@ -74,13 +73,13 @@ class Geometry:
         return array.take(range(sum(extents[:-1]), sum(extents)), axis=d)
 
     def put_together(self, pieces: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Return the gradient of an input: the concatenation of its parts' gradients."""
+        """Return the gradient of an input, concatenated from its parts' gradients."""
         d = self.inputs[number]
         assert d is not None
         return np.concatenate(pieces, axis=d)
 
     def cut(self, array: Array, role: Role, split: int, part: int) -> Array:
-        """Return a part of an array shaped like that tensor of the forward operator."""
+        """Return a part of an array that has the shape of tensor `role` of the forward operator."""
         kind, number = role
         return (self.cut_input if kind == "input" else self.cut_output)(number, array, split, part)
 
@@ -114,12 +113,12 @@ def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = T
 
 
 def _is_alike(shapes: Sequence[Shape], inputs: Dimensions) -> bool:
-    """Return True if inputs of one shape are cut alike. Kernels that rely on it without a check would read out of bounds."""
+    """Return True if inputs of one shape are cut alike. Otherwise some kernels would read out of bounds."""
     return len(set(zip(shapes, inputs, strict=True))) == len(set(shapes))
 
 
 def list_splits(extent: int) -> tuple[Split, ...]:
-    """Return splits in two parts, with the first or the last larger, and in three. Chance agreement fails in one of them."""
+    """Return splits into two parts, with either part larger, and into three. A wrong cut fails in one of them."""
     halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),
@@ -133,7 +132,7 @@ def _subsets(numbers: Sequence[int]) -> Iterable[frozenset[int]]:
 
 
 def _complete(forward: Kernel, geometry: Geometry) -> Geometry | None:
-    """Return the geometry with inferred outputs; None if inference refuses it, or the parts do not form the whole."""
+    """Add the inferred outputs, or return None if inference refuses a part or the parts do not form the whole."""
     pieces = []
     for split, ranges in enumerate(geometry.splits):
         shapes = [infer_part(forward, geometry, split, part) for part in range(len(ranges))]
@@ -151,14 +150,14 @@ def _complete(forward: Kernel, geometry: Geometry) -> Geometry | None:
 
 
 def infer_part(forward: Kernel, geometry: Geometry, split: int, part: int) -> tuple[Shape, ...] | None:
-    """Return the shapes of a part's outputs; None if the operator refuses it."""
+    """Return the shapes of a part's outputs, or None if the operator refuses the part."""
     shapes = [geometry.cut_input(n, array, split, part).shape for n, array in enumerate(forward.inputs)]
     inferred = forward.infer(geometry.shrink(forward.values, split, part), shapes)
     return inferred if inferred is None or len(inferred) == len(forward.outputs) else None
 
 
 def _compare(whole: Shape, pieces: Sequence[Shape]) -> int | None:
-    """Return the dimension along which `pieces` form `whole`; None if each equals it, -1 otherwise."""
+    """Return the dimension along which `pieces` form `whole`, None if each piece has the shape of the whole, or else -1."""
     if all(piece == whole for piece in pieces):
         return None
     for d, extent in enumerate(whole):
@@ -179,9 +178,9 @@ def find_cut(
     asked: Sequence[bool],
     run_part: RunPart,
 ) -> Cut | None:
-    """Return how the parts of the `asked` outputs are combined; None if they do not form `wholes`, or a part does all the work.
+    """Run the parts of a geometry, and return the cut if they form the `asked` outputs of `wholes`.
 
-    `roles` lists the roles of the inputs, then of the outputs.
+    Return None if they do not, or if every part computes whole outputs. `roles` has the roles of the inputs and outputs.
     """
     sides = {"input": geometry.inputs, "output": geometry.outputs}
     dimensions = [sides[kind][number] for kind, number in roles[1]]

@@ -1,4 +1,4 @@
-"""Reasons why exact cuts are not strategies; each engine lists its own."""
+"""Known reasons why descriptions do not offer some cuts that the kernels allow. Each engine lists its reasons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tofu.verification.missing import Missing
 
 @dataclass(frozen=True)
 class Explanation:
-    """Reason why cuts are not strategies. `op` matches the operators' names, and `pattern` the printed cuts."""
+    """Reason why some cuts are not offered. `op` matches the names of operators, and `pattern` the printed cuts."""
 
     op: str
     pattern: str
@@ -19,7 +19,7 @@ class Explanation:
 
 
 def explain(missing: Missing, explanations: Iterable[Explanation]) -> str | None:
-    """Return why a cut is not a strategy, or None without a known reason."""
+    """Return the known reason why a cut is not offered, or None."""
     matching = (
         explanation
         for explanation in explanations

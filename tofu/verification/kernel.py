@@ -1,4 +1,4 @@
-"""An engine's operator for verification: tensors, attributes, and a way to run it on other ones."""
+"""The interface by which an engine passes one operator to verification."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class Kernel(Protocol):
-    """Operator with whole inputs and outputs."""
+    """Operator with its inputs and outputs, which can also run with other inputs and attributes."""
 
     @property
     def op(self) -> str:
@@ -20,20 +20,20 @@ class Kernel(Protocol):
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """The attributes. Numbers, and tuples of them, may shrink to the size of a part."""
+        """The attributes. Numbers and tuples of numbers may be shrunk to the size of a part."""
 
     @property
     def inputs(self) -> tuple[Array, ...]:
-        """Its inputs."""
+        """The inputs."""
 
     @property
     def outputs(self) -> tuple[Array, ...]:
         """The outputs for these inputs."""
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the shapes of its outputs for other attributes and inputs; None if it refuses them."""
+        """Return the shapes of the outputs for other attributes and inputs, or None if the framework refuses them."""
 
     def try_run(
         self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> Sequence[Array] | None:
-        """Return its outputs for other attributes and inputs; None if it refuses them."""
+        """Return the outputs for other attributes and inputs, or None if the kernel refuses them."""

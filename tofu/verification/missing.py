@@ -1,4 +1,4 @@
-"""Exact cuts of a kernel's tensors that the analysis did not find as strategies."""
+"""Search for cuts that a kernel allows, but that the analysis of its description does not offer as an axis."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from tofu.verification.cuts import Cut
 
 @dataclass(frozen=True)
 class Missing:
-    """Exact cut of an operator that its description does not offer as a strategy."""
+    """Cut that an operator's kernel computes correctly, but that its description does not offer."""
 
     op: str
     cut: Cut
 
 
 def find_uncovered(cuts: Iterable[Cut], access: OperatorAccess, is_written: Sequence[bool]) -> list[Cut]:
-    """Return the cuts that are not strategies. Unwritten outputs are ignored."""
+    """Return the cuts that no axis of an operator offers. Unwritten outputs are ignored."""
     known = [_describe_axis(access, axis, is_written) for axis in range(len(access.axes))]
     read = [access_input.is_read for access_input in access.inputs]
     return sorted((cut for cut in set(cuts) if not any(_is_covered(cut, axis, read) for axis in known)), key=repr)
 
 
 def _is_covered(cut: Cut, strategy: Cut, read: Sequence[bool]) -> bool:
-    """Return True if a strategy is that cut, possibly with more of the read inputs cut."""
+    """Return True if a strategy cuts the outputs in the same way, and at least the same inputs."""
     dimensions = zip(cut.inputs, strategy.inputs, read, strict=True)
     narrower = all(d in (None, ours) for d, ours, is_read in dimensions if is_read)
     return narrower and (cut.outputs, cut.combine) == (strategy.outputs, strategy.combine)
 
 
 def _describe_axis(access: OperatorAccess, axis: int, is_written: Sequence[bool]) -> Cut:
-    """Return a strategy as a cut. Unwritten outputs are ignored."""
 
     def find_dimension(rows: Sequence[Row]) -> int | None:
         return next((d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)), None)

@@ -1,4 +1,4 @@
-"""Random numbers for the inputs of cases."""
+"""Random numbers that cases of verification draw for an operator's inputs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tofu.verification.kernel import Array, Shape
 
 @dataclass(frozen=True)
 class Numbers:
-    """Random numbers from `low` to below `high`, integers if `is_whole`.
+    """Array of random numbers from `low` to below `high`, which are integers if `is_whole` is True.
 
-    `is_index`: `high` is an extent that the numbers index. `is_length`: it is an extent that they may reach.
+    If `is_index` is True, `high` is an extent that the numbers index. If `is_length` is True, the numbers may equal `high`.
     """
 
     low: float
@@ -34,7 +34,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Constant numbers, for operators that accept few: coordinates without repetition, boxes."""
+    """Array of constant numbers, for operators that accept only certain inputs, such as boxes."""
 
     values: tuple[Any, ...]
     dtype: str = "float64"
@@ -55,7 +55,7 @@ def uniform(low: float, high: float, *shape: int) -> Numbers:
 
 
 def single(*shape: int) -> Numbers:
-    """Return numbers between -1 and 1 in float32, for kernels without other types."""
+    """Return numbers between -1 and 1 in float32, for kernels that support no other type."""
     return Numbers(-1, 1, shape, "float32")
 
 
@@ -70,7 +70,7 @@ def labels(classes: int, *shape: int) -> Numbers:
 
 
 def lengths(longest: int, *shape: int) -> Numbers:
-    """Return integers from 1 to longest, which is an extent."""
+    """Return integers from 1 to `longest`, the extent of a dimension."""
     return Numbers(1, longest, shape, is_whole=True, is_index=True, is_length=True)
 
 
@@ -90,9 +90,9 @@ def ones(*shape: int) -> Numbers:
 
 
 Given: TypeAlias = "Shape | Numbers | Fixed"
-"""Input of a case. A shape means numbers between -1 and 1."""
+"""Input of a case. A shape stands for numbers between -1 and 1."""
 
 
 def read_given(given: Given) -> Numbers | Fixed:
-    """Return the distribution of an input. A shape means numbers between -1 and 1."""
+    """Return the numbers of an input."""
     return given if isinstance(given, Numbers | Fixed) else uniform(-1, 1, *given)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from tofu.verification.comparison import Compared, Comparison, find_kind
 
 TOLERANCE = 1e-10
-"""Largest relative error that reassociation of float64 sums may cause."""
+"""Largest relative error of float64 results. Sums in another order may cause it."""
 
 LOW_PRECISION_TOLERANCES = {"float32": 1e-5, "complex64": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}
-"""Tolerances of kernels that only exist in these types."""
+"""Tolerances for kernels that support only these types."""
 
 
 def find_precision(dtypes: Iterable[str]) -> float:
@@ -26,11 +26,11 @@ class StrategyReport:
     Attributes
     ----------
     combine
-        How the parts of each output were combined.
+        The way in which the parts of each output were combined.
     largest_error
-        Relative to the largest magnitude of the output; 0 means bitwise equal.
+        The largest error, relative to the largest magnitude of the output. 0 means bitwise equal.
     cells
-        The number of compared elements of the outputs, over all numbers of parts.
+        The number of output elements that were compared, in all splits together.
     overlaps
         True if some parts overlap, as in an engine that needs equal parts.
     """
@@ -53,20 +53,21 @@ class StrategyReport:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """Verification of one operator: its description compared with the kernel, and each strategy.
+    """Verification of one operator: the kernel compared with its description, and each axis.
 
     Attributes
     ----------
     description_error
-        None if the description cannot be computed (random, opaque). Then `checked` names what was checked instead.
+        None if the description cannot be computed, because it is random or opaque. `checked` then names the check that
+        replaced the comparison.
     refused
-        The description's reason for not covering these attributes.
+        The description's reason for not covering these attributes, or "".
     is_elementwise, is_opaque
         Properties of the description.
     outputs
-        The outputs that need a comparison at some signature. Scratch is left out.
+        The outputs that need a comparison. Scratch memory is left out.
     compared
-        The comparisons of each output.
+        The comparisons of the outputs.
     """
 
     op: str
@@ -83,12 +84,12 @@ class NodeReport:
 
     @property
     def kind(self) -> Compared:
-        """The reference with which the operator was compared at this signature."""
+        """The weakest reference with which an output was compared."""
         return find_kind(self.compared)
 
     @property
     def compared_outputs(self) -> frozenset[int]:
-        """The outputs with any compared element."""
+        """The outputs of which any element was compared."""
         return frozenset(comparison.output for comparison in self.compared if comparison.cells)
 
     def __repr__(self) -> str:
@@ -100,7 +101,7 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Report:
-    """Verification of one operator and the operators of its gradient, at one signature."""
+    """Verification of one operator and the operators of its gradient, for certain attributes and shapes."""
 
     op: str
     attributes: tuple[tuple[str, str], ...]
@@ -109,7 +110,7 @@ class Report:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """All disagreements with the kernel; empty if the operator is verified."""
+        """All disagreements between descriptions and kernels."""
         found = []
         for node in self.nodes:
             found += [f"{node.op}: {problem}" for problem in node.problems]
@@ -118,7 +119,7 @@ class Report:
 
     @property
     def refusals(self) -> tuple[str, ...]:
-        """The reasons of descriptions that do not cover these attributes."""
+        """The reasons why descriptions do not cover these attributes."""
         return tuple(f"{node.op}: {node.refused}" for node in self.nodes if node.refused)
 
     @staticmethod
@@ -128,7 +129,7 @@ class Report:
 
     @property
     def is_verified(self) -> bool:
-        """True if all operators are described at this signature, and descriptions and strategies agree with the kernels."""
+        """True if descriptions cover all operators here, and agree with the kernels."""
         return not self.problems and not self.refusals
 
     def __repr__(self) -> str:

@@ -1,4 +1,7 @@
-"""Splits along axes by the access rows alone: cut the inputs of a part, and combine the outputs of all parts."""
+"""Splits of an operator along its axes with NumPy: cut the inputs of each part, and combine the outputs of all parts.
+
+This module uses neither `tofu.search` nor `csrc/core`, so that it finds errors in their treatment of regions.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +17,22 @@ from tofu.verification.kernel import Array, Shape
 Box = tuple[tuple[int, int], ...]
 Range = tuple[int, int]
 Part = Mapping[int, Range]
-"""The number of each split axis -> its first position, and the position after its last."""
+"""One part's range of each split axis, by the axis's number: its first position, and the position after its last."""
 
 _REDUCERS: Mapping[str, Callable[..., Any]] = {"Sum": np.sum, "Max": np.max, "Min": np.min, "Prod": np.prod}
 
 
 class SplitError(Exception):
-    """The parts do not form the whole."""
+    """The outputs of the parts do not form the whole output."""
 
 
 def split_range(extent: int, parts: int) -> list[Range]:
-    """Return the uneven parts of an axis: part j of n is [j * extent // n, (j + 1) * extent // n)."""
+    """Return the parts of an extent: part j of n is [j * extent // n, (j + 1) * extent // n)."""
     return [(j * extent // parts, (j + 1) * extent // parts) for j in range(parts)]
 
 
 def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence[int]) -> Box:
-    """Return the region that a part of some axes touches, half-open, possibly outside the tensor.
-
-    This does not use `tofu.search` or `csrc/core`, whose treatment of the rows must not hide errors in them.
-    """
+    """Return the region of a tensor that a part touches. It is half-open, and may exceed the tensor."""
     split = {axis: taken for axis, taken in part.items() if taken != (0, extents[axis])}
     region = []
     for row, extent in zip(rows, shape, strict=True):
@@ -49,7 +49,10 @@ def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence
 
 
 def find_part(access: InputAccess | OutputAccess, shape: Shape, part: Part, extents: Sequence[int]) -> Box:
-    """Return the region of a tensor; empty if the part does not have the tensor's position along the dimension that it lacks."""
+    """Return the region of a tensor that a part touches.
+
+    The region is empty if the tensor lacks a dimension, and the part lacks the tensor's position along it.
+    """
     region = find_region(access.rows, shape, part, extents)
     if access.absent is None:
         return region
@@ -63,9 +66,10 @@ def region_shape(region: Box) -> Shape:
 
 
 def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[int]) -> Array:
-    """Return the region of an input that a worker's copy receives, with `fill` outside, or zeros if another part has the addend.
+    """Return the region of an input that a part's kernel receives.
 
-    An input that the kernel should not read is NaN, so that a kernel that reads it is caught.
+    Elements outside the tensor are `fill`. An addend of another part is zero. An input that the kernel should not read is
+    NaN, so that a kernel that reads it is noticed.
     """
     region = find_region(access.rows, array.shape, part, extents)
     if not access.is_read:
@@ -79,9 +83,9 @@ def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[i
 
 
 def move_cells(inputs: Sequence[Array], access: OperatorAccess, part: Part, shapes: Sequence[Shape]) -> list[Array]:
-    """Return the outputs of a part that fetches assemble without a kernel: the sum of all regions that are read.
+    """Return the outputs of a part of an operator that only moves elements, as a fetch assembles them without a kernel.
 
-    `shapes` are the whole ones.
+    `shapes` are the shapes of the whole outputs.
     """
     read = [(array, operand) for array, operand in zip(inputs, access.inputs, strict=True) if operand.is_read]
     return [
@@ -93,7 +97,7 @@ def move_cells(inputs: Sequence[Array], access: OperatorAccess, part: Part, shap
 def _move(
     array: Array, read: InputAccess, written: OutputAccess, shape: Shape, part: Part, extents: Sequence[int]
 ) -> Array:
-    """Return the region of one input at its place in an output's part, with `fill` around it."""
+    """Return the elements that one input contributes to a part of an output, with `fill` around them."""
     source = [*find_part(read, array.shape, part, extents)]
     target = [*find_part(written, shape, part, extents)]
     empty = np.full(region_shape(tuple(target)), read.fill, array.dtype)
@@ -123,10 +127,10 @@ def combine_outputs(
     whole: OperatorAccess,
     shape: Shape,
 ) -> Array:
-    """Return the whole output from its parts. Elements that no part writes are zero, as in a gradient with strides.
+    """Combine the parts of an output. Elements that no part writes are zero, as in the gradient of a slice.
 
-    `splits` has the ranges of each split axis. There is a part for each combination, with the last axis varying
-    fastest. Raises SplitError if concatenated parts overlap, or replicated ones differ.
+    `splits` has the ranges of each split axis. `pieces` has a part for each combination of ranges, with the last axis
+    varying fastest. Raises SplitError if concatenated parts overlap, or if replicated parts differ.
     """
     parts = [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
     regions = [find_part(access, shape, part, whole.extents) for part in parts]
@@ -154,7 +158,7 @@ def _combine(pieces: Sequence[tuple[Box, Array]], combine: Combine, reducer: str
         if any(not np.allclose(array, first, rtol=1e-10, atol=1e-10, equal_nan=True) for array in arrays):
             raise SplitError("the parts of a replicated output differ")
         return box, first
-    pieces = [piece for piece in pieces if piece[1].size] or pieces[:1]  # an empty part has no place
+    pieces = [piece for piece in pieces if piece[1].size] or pieces[:1]  # an empty part has no position
     hull = tuple(
         (min(b for b, _ in bounds), max(e for _, e in bounds))
         for bounds in zip(*(box for box, _ in pieces), strict=True)
@@ -171,7 +175,7 @@ def _combine(pieces: Sequence[tuple[Box, Array]], combine: Combine, reducer: str
 
 
 def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Return a region clipped to the tensor, as slices of the tensor and of the region. Both are empty if all of it is outside."""
+    """Clip a region to the tensor. Return the rest, which may be empty, as slices of the tensor and of the region."""
     bounds = [
         (max(0, begin), max(0, min(end, extent)), begin) for (begin, end), extent in zip(region, shape, strict=True)
     ]
@@ -180,9 +184,9 @@ def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ..
 
 
 def relative_error(value: Array, reference: Array) -> float:
-    """Return the largest difference, relative to the largest magnitude of `reference` or to 1.
+    """Return the largest error of any element, divided by the largest magnitude in `reference`, or by 1 if that is larger.
 
-    It is infinite, not NaN, if only one of both is NaN, because `max` of several errors would skip a NaN.
+    It is infinite if an element is NaN in only one of the arrays, because `max` of several errors would skip a NaN.
     """
     if value.shape != reference.shape:
         return float("inf")

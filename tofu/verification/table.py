@@ -1,4 +1,4 @@
-"""Tables of verification results."""
+"""Table of verification results, with a row for each operator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tofu.verification.report import NodeReport
 
 
 def tabulate(noun: str, found: Iterable[tuple[NodeReport, int, bool]]) -> Table:
-    """Return a table with a row for each operator, from its reports, the signatures that each covers, and whether it has problems."""
+    """Return the table of verified operators.
+
+    `found` has, for each report, the number of signatures that it covers, and True if it has problems.
+    """
     signatures: dict[str, int] = defaultdict(int)
     errors: dict[str, float] = defaultdict(float)
     axes: dict[str, dict[str, None]] = defaultdict(dict)

@@ -1,7 +1,7 @@
-"""Cuts with halos: parts of an input that overlap, or that have another ratio than the parts of the output.
+"""Search for cuts of operators that read an input in windows, such as convolutions, by experiments with the kernel.
 
-Changing the inputs row by row shows which input rows each output row depends on. A part of the output then receives
-these rows, including rows beyond the border that an attribute such as a pad adds.
+The parts of such an input overlap, or are not in the ratios of the output's parts. Each input row is changed in turn, to
+see which output rows depend on it. A part of the output then receives these input rows, and rows of padding.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tofu.verification.kernel import Array, Kernel, Shape
 from tofu.verification.split import Range
 
 FILLS = (0.0, -np.inf)
-_BY = 64.0  # larger than any drawn number, so that a maximum changes, too
+_BY = 64.0  # larger than any drawn number, so that the change shows in a maximum, too
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of an input along one dimension: the first row that output row 0 reads, their size, and the step between them."""
+    """Windows in which output rows read the rows of an input. Output row n reads `size` rows, from `begin + n * step` on."""
 
     begin: int
     size: int
@@ -37,10 +37,10 @@ class Windows:
 
 @dataclass(frozen=True)
 class WindowGeometry(Geometry):
-    """Cut of a forward operator's tensors, with `windows` for the inputs that are read in windows.
+    """Candidate for a cut of a forward operator, with `windows` for the inputs that are read in windows.
 
-    `zeroed` is an entry of an attribute, by name and position, that is zero for parts: a number, or both numbers of a
-    pair. The rows that it would add beyond the border are part of the regions, with the value `fill`.
+    `zeroed` names an attribute, and the position of the entry in it that is set to zero for parts, such as a padding. The
+    rows that the padding would add are then passed to the parts, with the value `fill`.
     """
 
     windows: tuple[Windows | None, ...] = ()
@@ -48,14 +48,14 @@ class WindowGeometry(Geometry):
     fill: float = 0.0
 
     def find_region(self, number: int, extent: int, split: int, part: int) -> Range:
-        """Return the rows of an input of that extent that a part reads. They are outside the input only if `zeroed` is set."""
+        """Return the rows of an input that a part reads. They exceed the input's `extent` only if `zeroed` is set."""
         windows = self.windows[number]
         assert windows is not None
         begin, end = windows.find_region(self.splits[split][part])
         return (begin, end) if self.zeroed is not None else (max(0, begin), min(extent, end))
 
     def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
-        """Return a part of an array shaped like an input of the forward operator."""
+        """Return a part of an array that has the shape of an input of the forward operator."""
         d = self.inputs[number]
         if d is None:
             return array
@@ -67,7 +67,7 @@ class WindowGeometry(Geometry):
         return np.where(inside.reshape(shape), cells, np.asarray(self.fill).astype(array.dtype)).astype(array.dtype)
 
     def put_together(self, pieces: Sequence[Array], number: int, whole: Array, split: int) -> Array:
-        """Return the gradient of an input: the sum of its parts' gradients, without rows outside it."""
+        """Return the gradient of an input, summed from its parts' gradients. Rows outside the input are dropped."""
         d = self.inputs[number]
         assert d is not None
         result = np.moveaxis(np.zeros_like(whole), d, 0)
@@ -91,9 +91,9 @@ class WindowGeometry(Geometry):
 def list_window_geometries(
     forward: Kernel, free: Collection[int], indexed: Collection[int], shrinks: bool = True
 ) -> list[Geometry]:
-    """Return the cuts of a forward operator's first output along one dimension, and of each input that is read in windows.
+    """Return candidates for cuts of a forward operator's first output along one dimension, with inputs read in windows.
 
-    The inputs at the positions `free` may be cut: inputs that are not positions, and may take any values.
+    Only inputs whose numbers are in `free` may be cut, because they do not hold positions.
     """
     return list(_list_geometries(forward, free, indexed, shrinks))
 
@@ -120,7 +120,6 @@ def _list_geometries(
 
 
 def _is_uneven(forward: Kernel, chosen: Sequence[tuple[int | None, Windows | None]], extent: int) -> bool:
-    """Return True if an input is cut in other ratios than the output."""
     pairs = zip(forward.inputs, chosen, strict=True)
     return any(d is not None and array.shape[d] % extent for array, (d, _) in pairs)
 
@@ -128,7 +127,7 @@ def _is_uneven(forward: Kernel, chosen: Sequence[tuple[int | None, Windows | Non
 def _list_windows(
     forward: Kernel, number: int, along: int, indexed: Collection[int]
 ) -> list[tuple[int | None, Windows | None]]:
-    """Return the dimensions of an input that the rows of the output read in windows."""
+    """Return the dimensions along which output rows read an input in windows, with the windows."""
     array = forward.inputs[number]
     if array.dtype.kind != "f":
         return []
@@ -138,7 +137,7 @@ def _list_windows(
 
 
 def _find_readers(forward: Kernel, number: int, d: int, along: int) -> Array:
-    """Return which rows of the first output (columns) change with which rows of the input (rows)."""
+    """Return a matrix that is True at [input row, output row] if the output row depends on the input row."""
     array, output = forward.inputs[number], forward.outputs[0]
     across = tuple(n for n in range(output.ndim) if n != along)
     rows = []
@@ -154,7 +153,7 @@ def _find_readers(forward: Kernel, number: int, d: int, along: int) -> Array:
 
 
 def _fit(readers: Array, extent: int) -> Windows | None:
-    """Return the windows in which the output rows read the input rows; None without such windows, or if each reads all rows."""
+    """Return the windows in which output rows read input rows, or None if they read all rows or no windows fit."""
     read = [np.flatnonzero(column) for column in readers.T]
     if any(len(rows) == 0 for rows in read):
         return None
@@ -175,7 +174,7 @@ def _fit(readers: Array, extent: int) -> Windows | None:
 
 
 def _complete(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool) -> Iterator[Geometry]:
-    """Yield geometries with attributes unchanged, shrunk to a part, or zero, if the parts of the output are inferred."""
+    """Yield the candidates with attributes unchanged, shrunk to a part, or zero that shape inference accepts."""
     entries = [
         (name, n)
         for name, value in forward.values.items()
@@ -199,7 +198,7 @@ def _complete(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool)
 
 
 def _is_border(item: Any) -> bool:
-    """Return True if an attribute's entry may be the number of added rows: a number, or one for each side."""
+    """Return True if an entry of an attribute may be a padding: a number of rows, or one number for each side."""
     sides = item if isinstance(item, tuple) else (item,)
     return all(type(side) is int and side >= 0 for side in sides) and any(sides)
 
@@ -207,7 +206,6 @@ def _is_border(item: Any) -> bool:
 def _infer(
     forward: Kernel, geometry: WindowGeometry, along: int, number: int, split: Split
 ) -> tuple[tuple[Shape, ...], ...] | None:
-    """Return the shapes of the outputs of each part; None if they do not form the whole."""
     expected = [
         tuple(
             (*output.shape[:along], end - begin, *output.shape[along + 1 :])

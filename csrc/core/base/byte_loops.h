@@ -1,6 +1,6 @@
 /*!
  * \file byte_loops.h
- * \brief Vectorised loops over rows of byte counts.
+ * \brief Vectorised loops over rows of byte counts, the inner loops of elimination and the bounds.
  */
 #ifndef TOFU_CORE_BASE_BYTE_LOOPS_H_
 #define TOFU_CORE_BASE_BYTE_LOOPS_H_

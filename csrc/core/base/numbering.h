@@ -1,6 +1,6 @@
 /*!
  * \file numbering.h
- * \brief Numbers for keys of any length.
+ * \brief Numbers for distinct keys, which may be of any length.
  */
 #ifndef TOFU_CORE_BASE_NUMBERING_H_
 #define TOFU_CORE_BASE_NUMBERING_H_

@@ -19,8 +19,7 @@ namespace tofu {
 /*! \brief The most threads of one loop. */
 constexpr size_t kMaxThreads = 8;
 
-/*! \brief Return the number of threads. The system is asked once, since it reads a file to answer.
- */
+/*! \brief Return the number of threads. The system is asked only once, because it reads a file. */
 inline size_t CountThreads() {
   static const size_t count =
       std::min(kMaxThreads, size_t{std::max(1u, std::thread::hardware_concurrency())});
@@ -56,7 +55,7 @@ void ParallelFor(size_t count, size_t grain, const Work& work) {
   try {
     for (size_t t = 1; t < threads; ++t) helpers.emplace_back(run);
   } catch (const std::system_error&) {
-    // No more threads are available: the others do all of the work.
+    // No more threads are available, so the threads that have started do all of the work.
   }
   run();
   for (std::thread& helper : helpers) helper.join();

@@ -1,6 +1,6 @@
 /*!
  * \file phase.h
- * \brief Phases of a training step, numbered as Python's tofu.graph.Phase.
+ * \brief Phases of a training step, with the numbers of tofu.graph.Phase in Python.
  */
 #ifndef TOFU_CORE_BASE_PHASE_H_
 #define TOFU_CORE_BASE_PHASE_H_

@@ -57,7 +57,7 @@ std::vector<int> FindAlike(const PairwiseProblem& problem, int radius) {
   Numbering unaries;
   for (const std::vector<Weight>& unary : problem.unary) alike.push_back(unaries.Of(unary));
   for (int step = 0; step < radius; ++step) {
-    using Edge = std::array<int, 3>;  // table, side, number of the neighbour
+    using Edge = std::array<int, 3>;  // the table, the side, and the number of the neighbour
     std::vector<std::vector<Edge>> edges(problem.size());
     for (size_t i = 0; i < problem.pairs.size(); ++i) {
       const PairTable& pair = problem.pairs[i];

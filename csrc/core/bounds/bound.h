@@ -3,12 +3,13 @@
  * \brief A lower bound on a pairwise problem by sequential tree-reweighted message passing
  * (Kolmogorov, IEEE PAMI 28(10), 2006).
  *
- * Messages move bytes between the functions of a sum without changing the sum. For any messages M,
+ * A pairwise problem (eliminate.h) is a sum of functions. Messages move bytes between the functions
+ * without changing the sum. For any messages,
  *     sum over v of min over x of [rest_v(x)]
  *       + sum over pairs of min over (x, y) of [pair(x, y) - messages out of the pair + share_v(x)]
- * is at most the least sum. Here unary_v + messages into v is cut into a rest and equal shares, one
- * for each pair of v with an earlier variable. Sweeps raise the bound. Messages and shares are
- * integers, so the bound is exact.
+ * is at most the least sum. Here unary_v plus the messages into v is divided into equal shares, one
+ * for each pair of v with an earlier variable, and a rest. Sweeps over all variables raise the
+ * bound. Messages and shares are integers, so rounding never makes the bound too high.
  *
  * The reduced cost of a value is its cost above these minima. A plan with the value costs at least
  * bound + reduced cost.
@@ -25,11 +26,12 @@
 namespace tofu {
 
 /*!
- * \brief Return a number for each variable, equal for variables that are alike within `radius`.
+ * \brief Return a number for each variable. Variables that are alike within `radius` have equal
+ * numbers.
  *
  * Variables are alike if their values cost the same and if equal tables connect them to variables
- * that are alike within `radius` - 1. Takes time linear in the pairs for each unit of the radius,
- * and in the entries of distinct tables.
+ * that are alike within `radius` - 1. The time is linear in radius times pairs, and in the entries
+ * of distinct tables.
  */
 std::vector<int> FindAlike(const PairwiseProblem& problem, int radius);
 
@@ -46,24 +48,25 @@ class MessagePassing {
   /*! \brief Sweep forward and back. */
   void Sweep();
 
-  /*! \brief Replace the messages of pairs with equal tables and alike variables by their mean, so
-   * that what depends on them can be computed once. `alike` comes from FindAlike. */
+  /*! \brief Replace the messages of pairs with equal tables and alike variables by their mean.
+   * Results that depend on such pairs are then equal, and are computed once. `alike` is the result
+   * of FindAlike. */
   void Average(const std::vector<int>& alike);
 
   /*! \brief Return the bound. `reduced` receives the reduced costs, by variable and value. */
   int64_t ComputeBound(std::vector<std::vector<int64_t>>* reduced) const;
 
-  /*! \brief Return the bound, and in `spread` the problem with its costs moved as the messages say:
-   * each assignment costs the bound less than before, and no entry is negative. */
+  /*! \brief Return the bound, and in `spread` the problem with its costs moved by the messages.
+   * Each assignment costs less than before by the bound, and no entry is negative. */
   int64_t Spread(PairwiseProblem* spread) const;
 
-  /*! \brief Return an assignment: each variable in turn takes the best value beside those before
-   * it, then single variables are improved. */
+  /*! \brief Return a good assignment. Each variable in turn takes the best value, given the values
+   * of earlier variables. Then single variables are improved. */
   std::vector<int> RoundGreedily() const;
 
  private:
   struct Edge {
-    int other;      // neighbour
+    int other;      // the neighbour
     int pair;       // position in problem.pairs
     bool is_first;  // true if the variable is the pair's first
   };
@@ -76,10 +79,10 @@ class MessagePassing {
   }
   std::vector<int64_t> CollectMessages(int variable) const;
   std::vector<int64_t> ComputeShare(int variable, std::vector<int64_t> sum) const;
-  /*! \brief The cost of each variable's values that is left after its shares. */
+  /*! \brief Return the rest of each variable's costs, after its shares. */
   std::vector<std::vector<int64_t>> ComputeRemainders(
       std::vector<std::vector<int64_t>>* shares) const;
-  /*! \brief The costs of a pair minus its messages, plus the share of its later variable. */
+  /*! \brief Return the costs of a pair minus its messages, plus the share of its later variable. */
   ByteMatrix ComputeRest(size_t pair, const std::vector<std::vector<int64_t>>& shares) const;
   void SendMessage(const Edge& edge, const std::vector<int64_t>& share);
   void Visit(int variable, bool forward);

@@ -39,7 +39,7 @@ TOFU_VECTORISED Cost MinimiseRows(const Cost* base, const Cost* block, size_t ro
   for (size_t begin = 0; begin < columns;) {
     size_t tile = 64;
     while (tile > columns || tile >= 2 * (columns - begin)) tile /= 2;
-    // The last tile may overlap the one before: the minima are the same.
+    // The last tile may overlap the one before it, which leaves the minima unchanged.
     begin = std::min(begin, columns - tile);
     const Cost* from = block + begin;
     Cost* to = least + begin;
@@ -77,7 +77,7 @@ TOFU_VECTORISED Cost MinimiseRows(const Cost* base, const Cost* block, size_t ro
 BucketBlocks::BucketBlocks(const std::vector<const CostTable*>& tables, int variable,
                            const std::vector<size_t>& domain_sizes)
     : sizes_(domain_sizes), variable_(variable), rows_(domain_sizes[variable]) {
-  std::map<int, int> occurrences;  // number of tables by other variable
+  std::map<int, int> occurrences;  // for each other variable, the number of tables that hold it
   for (const CostTable* table : tables) {
     for (int v : table->scope) ++occurrences[v];
   }
@@ -161,7 +161,7 @@ CostTable BucketBlocks::TurnToEnd(const CostTable& table, const std::vector<int>
 
 Cost BucketBlocks::Minimise(size_t begin, size_t end, Cost* minima) const {
   Costs base(rows_);
-  Costs sum;  // by x and y, unless a single table has both
+  Costs sum;  // by x and y; unused if a single table has both
   std::vector<size_t> digits(outer_.size());
   Cost least = kMaxCost;
   for (size_t assignment = begin; assignment < end; ++assignment) {

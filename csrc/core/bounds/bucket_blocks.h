@@ -1,6 +1,7 @@
 /*!
  * \file bucket_blocks.h
- * \brief The tables of a bucket as blocks that are contiguous in memory.
+ * \brief Minimisation over a bucket (the tables that hold one variable) in blocks that are
+ * contiguous in memory.
  */
 #ifndef TOFU_CORE_BOUNDS_BUCKET_BLOCKS_H_
 #define TOFU_CORE_BOUNDS_BUCKET_BLOCKS_H_
@@ -14,16 +15,16 @@
 namespace tofu {
 
 /*!
- * \brief Tables that hold an eliminated variable x, transposed where that pays.
+ * \brief Tables that hold an eliminated variable x. They are transposed if that saves time.
  *
- * The inner variable y is contiguous in tables that hold it, x in the others. Among the outer
- * variables, those that the tables of x and y lack change fastest, so that blocks of x and y stay
- * in the cache.
+ * One other variable y is the inner variable. It is contiguous in tables that hold it, and x is
+ * contiguous in all other tables. All remaining variables are outer variables. The outer variables
+ * that the tables with y lack change fastest, so that blocks of x and y stay in the cache.
  */
 class BucketBlocks {
  public:
   /*! \brief Prepare tables that all hold `variable`. `domain_sizes` has the number of values of
-   * every variable; a reference is kept. */
+   * every variable, and must outlive this object. */
   BucketBlocks(const std::vector<const CostTable*>& tables, int variable,
                const std::vector<size_t>& domain_sizes);
 
@@ -33,8 +34,8 @@ class BucketBlocks {
   /*! \brief The outer variables, ascending, then the inner one. */
   const std::vector<int>& scope() const { return scope_; }
 
-  /*! \brief Write minima for the assignments [begin, end) of the outer variables to their places in
-   * a table over the scope. Return the least of them. */
+  /*! \brief Write the minima for the assignments [begin, end) of the outer variables to a table
+   * over the scope. Return the least of them. */
   Cost Minimise(size_t begin, size_t end, Cost* minima) const;
 
  private:
@@ -49,17 +50,16 @@ class BucketBlocks {
     }
   };
 
-  /*! \brief Return the variable in the fewest tables, of these the one with the most values, or -1.
-   */
+  /*! \brief Return the variable that is in the fewest tables, or -1. If there are several, return
+   * the one with the most values. */
   int ChooseInner(const std::map<int, int>& occurrences) const;
   void OrderOuter(const std::vector<const CostTable*>& tables);
   void Add(const CostTable& table);
   Placed Place(const CostTable& table) const;
   bool Moves(const CostTable& table) const { return inner_ >= 0 && table.Holds(inner_); }
-  /*! \brief Return true if transposing a table, which reads it once out of order, costs less than
-   * it saves. */
+  /*! \brief Return true if transposing a table saves more time than it takes. */
   bool IsWorthTurning(const CostTable& table, const std::vector<int>& last) const;
-  /*! \brief The table with the variables in `last` changing fastest. */
+  /*! \brief Return the table with the variables in `last` changing fastest. */
   CostTable TurnToEnd(const CostTable& table, const std::vector<int>& last) const;
 
   void AddFixed(const std::vector<size_t>& digits, Costs* base) const;

@@ -232,16 +232,16 @@ class TreeGrowth {
   BucketTree tree_;
   DistinctCosts distinct_;
   size_t num_entries_ =
-      0;  // in all tables, counting each use of a minimum: the backward pass may hold as many
+      0;  // entries of all tables, with each use of a minimum, as the backward pass may need
   std::vector<Factor> factors_;
   std::vector<std::vector<int>>
       of_variable_;            // tables that hold the variable, including eliminated ones
-  std::vector<double> sizes_;  // entries of joint tables
+  std::vector<double> sizes_;  // entries of the joint table of each variable's neighbours
   std::set<std::pair<double, int>> waiting_;  // variables by size
-  std::map<std::vector<int>, int> alike_;     // first bucket by its tables
+  std::map<std::vector<int>, int> alike_;     // the first bucket with certain tables
   std::map<std::vector<int>, int>
-      known_;             // bucket by its tables and the mini-buckets that they come from
-  double additions_ = 0;  // since the last pause
+      known_;             // the bucket with certain tables from certain mini-buckets
+  double additions_ = 0;  // additions since the last pause
 };
 
 }  // namespace

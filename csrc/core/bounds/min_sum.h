@@ -1,7 +1,7 @@
 /*!
  * \file min_sum.h
- * \brief Sums of tables of small numbers with one variable minimised out: the inner loops of the
- * bounds.
+ * \brief Sums of tables of 32-bit numbers, minimised over one variable, for the bound by
+ * mini-buckets.
  */
 #ifndef TOFU_CORE_BOUNDS_MIN_SUM_H_
 #define TOFU_CORE_BOUNDS_MIN_SUM_H_
@@ -18,13 +18,14 @@ namespace tofu {
 
 using Cost = int32_t;
 
-/*! \brief The largest absolute value in a table: 15 of them add up without overflow. */
+/*! \brief The largest absolute value in a table. 15 such values add up without overflow. */
 constexpr Cost kMaxCost = Cost{1} << 27;
 
-/*! \brief Entries for which a thread pays. */
+/*! \brief The number of entries from which on another thread saves time. */
 constexpr size_t kEntriesOfPass = size_t{1} << 18;
 
-/*! \brief Allocator that leaves entries uninitialised. Whoever makes a table writes all entries. */
+/*! \brief Allocator that leaves entries uninitialised, for tables whose entries are all written
+ * once. */
 template <typename T>
 struct Unwritten : std::allocator<T> {
   template <typename U>
@@ -40,8 +41,8 @@ struct Unwritten : std::allocator<T> {
 using Costs = std::vector<Cost, Unwritten<Cost>>;
 using SharedCosts = std::shared_ptr<const Costs>;
 
-/*! \brief A function of the variables in `scope`: row-major, the last one fastest. Equal functions
- * share their entries. */
+/*! \brief A function of the variables in `scope`, as a row-major table in which the last variable
+ * changes fastest. Tables with equal entries share them. */
 struct CostTable {
   std::vector<int> scope;
   SharedCosts entries;
@@ -51,13 +52,13 @@ struct CostTable {
   }
 };
 
-/*! \brief Makes equal lists of entries one object with one number. */
+/*! \brief Replaces equal lists of entries by one object with one number. */
 class DistinctCosts {
  public:
   /*! \brief Return the number of `costs`, and replace it by the first equal list. */
   int Add(SharedCosts* costs);
 
-  /*! \brief Entries of all distinct lists. */
+  /*! \brief The number of entries of all distinct lists. */
   size_t num_entries() const { return num_entries_; }
 
  private:
@@ -71,17 +72,19 @@ class DistinctCosts {
 };
 
 /*!
- * \brief Sum tables that all hold `variable` and minimise it out.
+ * \brief Sum tables that all hold `variable`, and return the minimum over its values.
  *
- * `domain_sizes` has the number of values of every variable. Uses all cores. Adds the number of
- * additions, (entries of the minimum) times (values of the variable), to `additions`. If `least` is
- * not null, it receives the least minimum, which is subtracted from the entries.
+ * `domain_sizes` has the number of values of every variable. The work is done on all cores. The
+ * number of additions, (entries of the minimum) times (values of the variable), is added to
+ * `additions`. If `least` is not null, it receives the least entry, which is subtracted from all
+ * entries.
  */
 CostTable MinimiseOut(const std::vector<const CostTable*>& tables, int variable,
                       const std::vector<size_t>& domain_sizes, double* additions,
                       Cost* least = nullptr);
 
-/*! \brief Sum tables and minimise out all variables but those in `keep`, one after the other. */
+/*! \brief Sum tables, and minimise over all variables that are not in `keep`, one after the other.
+ */
 CostTable Project(std::vector<const CostTable*> tables, const std::vector<int>& keep,
                   const std::vector<size_t>& domain_sizes, double* additions);
 

@@ -22,10 +22,10 @@ using AllOthers = std::vector<SharedCosts>;
 
 /*! \brief Messages of a bucket in the backward pass. */
 struct Answer {
-  AllOthers others;               // inputs, by mini-bucket
-  std::vector<SharedCosts> told;  // by table that is a minimum: the least cost of the other tables;
-                                  // null for tables of the problem
-  std::vector<Cost> excess;       // by value of the variable: least cost above the bound
+  AllOthers others;               // received least costs, by mini-bucket
+  std::vector<SharedCosts> told;  // for each minimum, the least cost of the other tables; null for
+                                  // tables of the problem
+  std::vector<Cost> excess;       // for each value of the variable, the least cost above the bound
 };
 
 class WayBack {
@@ -107,7 +107,7 @@ class WayBack {
       std::vector<const CostTable*> all = Tables(mini);
       const CostTable others{mini.minimum.scope, answer.others[m - bucket.first]};
       if (!mini.scope.empty()) all.push_back(&others);
-      std::vector<CostTable> sums;  // over fewer and fewer variables, the bucket's included
+      std::vector<CostTable> sums;  // over fewer and fewer variables, but always the bucket's
       for (const Factor& factor : mini.factors) {
         answer.told.push_back(
             factor.mini_bucket < 0
@@ -165,10 +165,10 @@ class WayBack {
   BucketTree tree_;
   AllOthers others_;
   std::vector<int> num_alike_;                // by first bucket
-  std::vector<std::vector<Answer>> answers_;  // by first bucket: known messages
+  std::vector<std::vector<Answer>> answers_;  // known messages, by first bucket
   std::vector<std::vector<int64_t>> excess_;  // by variable and value, bytes
-  size_t num_told_ = 0;                       // in messages
-  double additions_ = 0;                      // since the last pause
+  size_t num_told_ = 0;                       // entries of all messages
+  double additions_ = 0;                      // additions since the last pause
 };
 
 }  // namespace

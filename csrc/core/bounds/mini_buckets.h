@@ -3,14 +3,17 @@
  * \brief A lower bound on a pairwise problem by elimination with tables of limited size (Dechter
  * and Rish).
  *
- * If the table of a variable's bucket would be too large, the bucket is split into mini-buckets,
- * and the variable is minimised out of each by itself. The sum of the minima is at most the minimum
- * of the sum. Applied to costs that message passing has spread evenly, the result is the bound of
- * message passing plus the least cost of cycles, which message passing cannot see. Before a bucket
- * is split, its parts are made to agree on the cost of each value (matching of minimal marginals).
+ * Elimination (eliminate.h) sums the tables that hold a variable, its *bucket*, and minimises over
+ * the variable. If the result would be too large, the bucket is split into mini-buckets, which are
+ * minimised separately. The sum of their minima is at most the minimum of the sum, so the result is
+ * a lower bound. Before a bucket is split, its parts are made to agree on the cost of each value
+ * (matching of minimal marginals).
  *
- * The mini-buckets form a tree. A backward pass from the roots tells each of them the least cost of
- * all the others, and so the least cost of a plan with each value.
+ * The method is applied to costs that message passing (bound.h) has spread evenly. It then adds the
+ * least cost of cycles, which message passing cannot see, to that bound.
+ *
+ * The mini-buckets form a tree. In a backward pass from the roots, each mini-bucket receives the
+ * least cost of all others. This gives the least cost of a plan with each value.
  *
  * Repeated work is done once. Variables whose buckets hold the same tables share one bucket.
  * Buckets with different but equal tables share their results.
@@ -28,24 +31,25 @@
 namespace tofu {
 
 struct MiniBucketBound {
-  int64_t bytes = 0;  // every assignment costs at least this
+  int64_t bytes = 0;  // the bound: every assignment costs at least this
   std::vector<std::vector<int64_t>>
       excess;  // by variable and value: an assignment with the value costs at least `bytes` + this
-  size_t largest_table = 0;  // entries
+  size_t largest_table = 0;  // entries of the largest table
 };
 
-/*! \brief The most entries of all tables together, of 4 bytes each. The backward pass holds them
- * twice. */
+/*! \brief Limit of the entries of all tables together. An entry has 4 bytes, and the backward pass
+ * holds all tables twice. */
 constexpr size_t kMaxMiniBucketEntries = size_t{1} << 28;
 
-/*! \brief Receives the additions since the last call and the entries of all tables so far. */
+/*! \brief Callback that receives the number of additions since the last call, and of the entries of
+ * all tables so far. */
 using MiniBucketPause = std::function<void(double, size_t)>;
 
 /*!
  * \brief Bound a problem without negative costs.
  *
- * Costs above `most` count as `most`. No table has more than `max_entries` entries, unless one of
- * the problem has. `pause` is called after each variable; an exception from it ends the work.
+ * Costs above `most` count as `most`. No table has more than `max_entries` entries, unless a table
+ * of the problem has. `pause` is called after each variable. An exception from it ends the work.
  * \\throws std::length_error if all tables together exceed kMaxMiniBucketEntries
  */
 MiniBucketBound BoundByMiniBuckets(const PairwiseProblem& problem, int64_t most, size_t max_entries,

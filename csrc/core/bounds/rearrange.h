@@ -1,6 +1,6 @@
 /*!
  * \file rearrange.h
- * \brief Tables with their variables in another order.
+ * \brief Copies and sums of tables whose variables are in different orders.
  */
 #ifndef TOFU_CORE_BOUNDS_REARRANGE_H_
 #define TOFU_CORE_BOUNDS_REARRANGE_H_

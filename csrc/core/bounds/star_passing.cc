@@ -14,7 +14,7 @@ namespace tofu {
 
 namespace {
 
-constexpr size_t kMostReaders = 8;  // of a star
+constexpr size_t kMostReaders = 8;  // limit of the readers of a star
 
 int64_t Least(const std::vector<int64_t>& values) {
   return *std::min_element(values.begin(), values.end());
@@ -80,8 +80,8 @@ class Groups {
   size_t subsets_;
   size_t centres_;
   std::vector<int64_t> sums_;   // [pattern * subsets_ + subset]: cost of the readers at the pattern
-  std::vector<int64_t> alone_;  // rows by subset: cost as one group
-  std::vector<int64_t> parted_;  // rows by subset: cost in the best partition
+  std::vector<int64_t> alone_;  // rows by subset: cost of the subset as one group
+  std::vector<int64_t> parted_;  // rows by subset: cost of its best partition into groups
 };
 
 /*! \brief The least cost of the values with each pattern. */
@@ -97,7 +97,7 @@ std::vector<int64_t> ByPattern(const std::vector<int>& patterns, const std::vect
  * 0) or of a reader (from 1 on). */
 std::vector<int64_t> LeastOfStar(const Star& star, const std::vector<std::vector<int64_t>>& moved,
                                  int position) {
-  std::vector<std::vector<int64_t>> costs;  // of the other readers
+  std::vector<std::vector<int64_t>> costs;  // costs of the other readers
   for (size_t r = 0; r < star.readers.size(); ++r) {
     if (static_cast<int>(r) + 1 != position)
       costs.push_back(ByPattern(star.readers[r].patterns, moved[r + 1], star.bytes.size()));

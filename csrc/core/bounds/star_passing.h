@@ -1,17 +1,18 @@
 /*!
  * \file star_passing.h
- * \brief A lower bound on a problem of pairs and stars by message passing.
+ * \brief A lower bound, by message passing, on a problem whose cost also depends on shared regions.
  *
- * A star is the price of regions that several readers share: for the value of its centre, the bytes
- * of each distinct pattern that the values of its readers ask for. Its least cost for each value of
- * a variable needs no table over all variables: readers with the same pattern form a group, and the
- * best partition into groups follows from the best pattern of each subset. This takes (values of
- * the centre) times (patterns) times 2^(readers) operations.
+ * A *star* is the cost of the regions of a tensor that several readers may share. Its centre is the
+ * tensor's layout. Each reader's choice asks for a region, a *pattern*. Each distinct pattern is
+ * paid for once, at a price that depends on the layout. The least cost of a star for each value of
+ * a variable is found without a table over all variables: readers with the same pattern form a
+ * group, and the best partition into groups follows from the best pattern of each subset. This
+ * takes (values of the centre) times (patterns) times 2^(readers) operations.
  *
- * Messages are sequential, as in bound.h (Kolmogorov, IEEE PAMI 37(5), 2015, covers functions of
- * more than two variables). Each variable in turn collects the least costs of its functions for
- * each of its values and returns equal shares to those that continue in the direction of the sweep.
- * The bound is the sum of the least costs of all functions and variables, an integer.
+ * Messages are sequential, as in bound.h. Kolmogorov (IEEE PAMI 37(5), 2015) covers functions of
+ * more than two variables. Each variable in turn collects the least costs of its functions for each
+ * of its values. It returns equal shares to the functions that continue in the direction of the
+ * sweep. The bound is the sum of the least costs of all functions and variables, an integer.
  */
 #ifndef TOFU_CORE_BOUNDS_STAR_PASSING_H_
 #define TOFU_CORE_BOUNDS_STAR_PASSING_H_
@@ -27,7 +28,7 @@ namespace tofu {
 struct Star {
   struct Reader {
     int variable;
-    std::vector<int> patterns;  // by value
+    std::vector<int> patterns;  // the pattern that each value asks for
   };
 
   int centre = -1;
@@ -35,16 +36,16 @@ struct Star {
   std::vector<std::vector<int64_t>> bytes;  // by pattern and value of the centre
 };
 
-/*! \brief The cost of a star at an assignment. */
+/*! \brief Return the cost of a star at an assignment. */
 int64_t EvaluateStar(const Star& star, const std::vector<int>& values);
 
-/*! \brief The star over the kept values. Patterns keep their numbers. */
+/*! \brief Return the star over the kept values. Patterns keep their numbers. */
 Star RestrictStar(const Star& star, const KeptValues& kept);
 
-/*! \brief Costs of a star above its least, after messages: bytes of the fetched patterns, plus
- * `centre` of the centre's value and `readers` of each reader's pattern. */
+/*! \brief Costs of a star above its least cost, after messages. The cost is the sum of the bytes of
+ * the fetched patterns, of `centre` at the centre's value, and of `readers` at each pattern. */
 struct StarExcess {
-  std::vector<int64_t> centre;  // by value; minus the least
+  std::vector<int64_t> centre;  // by value; the least cost is subtracted
   std::vector<std::vector<int64_t>>
       readers;  // by reader and pattern; kNobodyAsks if no value has the pattern
 };
@@ -53,8 +54,8 @@ constexpr int64_t kNobodyAsks = int64_t{1} << 56;  // sums of dozens do not over
 class StarPassing {
  public:
   /*! \brief Start without messages. Sweeps go along `order`, which lists all variables, and back.
-   * Keeps a reference to `problem`. A star of many readers is replaced by parts, which cost at most
-   * as much. */
+   * Keeps a reference to `problem`. A star of many readers is replaced by parts, which together
+   * cost at most as much. */
   StarPassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
               const std::vector<int>& order);
 
@@ -69,22 +70,22 @@ class StarPassing {
    * value. */
   int64_t ComputeBound(std::vector<std::vector<int64_t>>* reduced) const;
 
-  /*! \brief By star: its cost above the bound when everything else is at its least. Empty for stars
-   * that were replaced by parts. */
+  /*! \brief Return, for each star, its cost above the bound if all other functions have their least
+   * costs. The result is empty for stars that were replaced by parts. */
   std::vector<StarExcess> FindExcess() const;
 
-  /*! \brief Operations of a sweep. */
+  /*! \brief Return the number of operations of a sweep. */
   double CountSteps() const;
 
  private:
   struct Function {
     std::vector<int> variables;        // a star's centre comes first
-    const ByteMatrix* pair = nullptr;  // or a star
+    const ByteMatrix* pair = nullptr;  // null for a star
     Star star = {};
-    int number = -1;                               // of the whole star; -1 for pairs and parts
+    int number = -1;                               // number of the star; -1 for pairs and parts
     std::vector<std::vector<int64_t>> moved = {};  // bytes moved here, by position in `variables`
     int settled =
-        -1;  // position of the variable that last collected everything, if nothing was moved since
+        -1;  // position of the variable that last collected all costs, if none were moved since
   };
   struct Place {
     int function;

@@ -315,7 +315,8 @@ int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
   } else if (!IsScattered(incidence, access, layout)) {
     cells = GatherCells(access, layout.shards);
   } else {
-    // Reduce-scatter, then every worker gathers the parts of its shard that it did not sum.
+    // A reduce-scatter, after which every worker gathers the parts of its shard that it did not
+    // sum.
     cells = GatherCells(access, layout.scattered) + TotalVolume(layout.shards) -
             TotalVolume(layout.scattered);
   }

@@ -1,17 +1,17 @@
 /*!
  * \file sharing.h
- * \brief Reads that share their fetches.
+ * \brief Search for reads that share their fetches, for the cost model and the emission of
+ * programs.
  *
- * Operators of one group, in one phase and with equal choices fetch a region once per worker. The
- * group belongs to the graph (time steps of a recurrence, parts of one operator) and the choices to
- * the plan, so the plan determines what is shared. The cost model and the emission of programs both
- * ask here. All readers share the fetches of a tensor that the plan keeps (Assignment::kept); none
- * share those of a tensor that it rereads (Assignment::reread).
+ * Operators of one group, in one phase and with equal choices, fetch a region once per worker. A
+ * group is a set of operators of the graph: equal time steps of a recurrence, or parts of one
+ * operator. All readers share the fetches of a tensor that the plan keeps (Assignment::kept). No
+ * readers share the fetches of a tensor that it rereads (Assignment::reread).
  *
  * If the graph shares regions (Graph::ShareRegions), a fetch is one value for all workers. All
  * reads of one phase share it if their regions are equal on every worker, in any group and with any
- * choice. Updates, which read at the end of the step, and readers of tensors that are written in
- * place share nothing.
+ * choice. Updates, which read at the end of the step, share nothing, nor do readers of tensors that
+ * are written in place.
  */
 #ifndef TOFU_CORE_COST_SHARING_H_
 #define TOFU_CORE_COST_SHARING_H_
@@ -28,31 +28,32 @@ namespace tofu {
 struct Assignment;
 
 struct Sharers {
-  std::vector<std::vector<int>> of_read;  // by operator and input
+  std::vector<std::vector<int>> of_read;  // the number of each read, by operator and input
 
   /*! \brief Return a number that is equal for reads of a tensor that share fetches. */
   int Of(int op, size_t input) const { return of_read[op][input]; }
 };
 
-/*! \brief Sharing at given choices. */
+/*! \brief Find the reads that share fetches for the choices of a plan. */
 Sharers FindSharers(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
 /*!
- * \brief Sharing that holds for all choices of a search: operators of a group share if they are
- * bound to one choice. If the graph shares regions, equal accesses of such operators share, too.
+ * \brief Find the reads that share fetches whatever a search chooses: reads of operators in a group
+ * that must take one choice. If the graph shares regions, equal accesses of such operators share,
+ * too.
  *
- * Reads that share only by coincidence count separately, so costs are upper bounds.
+ * Reads that share only by coincidence are counted separately, so costs are upper bounds.
  */
 Sharers FindBoundSharers(const Graph& graph);
 
-/*! \brief Return true if operators of one group could share without being bound to one choice. */
+/*! \brief Return true if operators of one group could share without having to take one choice. */
 bool MayShareByChance(const Graph& graph);
 
-/*! \brief By tensor: true if an operator writes it in place. */
+/*! \brief Return, for each tensor, true if an operator writes it in place. */
 std::vector<char> FindHeldTensors(const Graph& graph);
 
-/*! \brief Numbers the regions of all workers: equal for reads of a tensor that can share fetches.
- * Keeps references to `graph` and `grid`. */
+/*! \brief Numbers the regions that reads need on all workers. Reads of a tensor that can share
+ * fetches have equal numbers. Keeps references to `graph` and `grid`. */
 class RegionNumbers {
  public:
   RegionNumbers(const Graph& graph, const WorkerGrid& grid) : graph_(graph), grid_(grid) {}

@@ -28,7 +28,7 @@ void CostTables::SetGrid(WorkerGrid grid) {
 
 ChoiceList CostTables::Intern(std::vector<std::vector<int>> choices) {
   std::vector<int64_t> flat = {
-      -1, static_cast<int64_t>(choices.size())};  // no signature starts with -1
+      -1, static_cast<int64_t>(choices.size())};  // -1 tells a list from a signature
   for (const std::vector<int>& choice : choices)
     flat.insert(flat.end(), choice.begin(), choice.end());
   return {numbers_.Of(flat), std::move(choices)};

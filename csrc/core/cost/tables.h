@@ -1,10 +1,11 @@
 /*!
  * \file tables.h
- * \brief Cost tables of incidences: bytes for each pair of an operator choice and a tensor layout.
+ * \brief Tables of the cost of an incidence (cost.h) for each pair of an operator's choice and a
+ * tensor's layout.
  *
- * Most incidences of a deep network repeat: the same access to a tensor of the same shape, after
- * the same choices. A signature lists everything that the bytes depend on, and equal signatures
- * share one table.
+ * Most incidences of a deep network repeat: they are equal accesses to tensors of equal shapes. A
+ * signature is everything that the bytes depend on. Incidences with equal signatures share one
+ * table.
  */
 #ifndef TOFU_CORE_COST_TABLES_H_
 #define TOFU_CORE_COST_TABLES_H_
@@ -23,8 +24,8 @@
 
 namespace tofu {
 
-/*! \brief Choices to tabulate, each with one value per round. Equal lists have equal `id`
- * (CostTables::Intern). */
+/*! \brief The choices of an operator or layouts of a tensor to tabulate, each with one value per
+ * round. CostTables::Intern gives equal lists equal ids. */
 struct ChoiceList {
   int id = -1;
   std::vector<std::vector<int>> choices;
@@ -40,7 +41,7 @@ class CostTables {
   /*! \brief Return a number that is equal for incidences with equal tables. */
   int signature(size_t incidence) const { return signatures_[incidence]; }
 
-  /*! \brief Drop all tables and continue with another grid. Ids of lists stay valid. */
+  /*! \brief Drop all tables, and continue with another grid. The ids of lists stay valid. */
   void SetGrid(WorkerGrid grid);
 
   ChoiceList Intern(std::vector<std::vector<int>> choices);
@@ -50,7 +51,7 @@ class CostTables {
   const std::vector<int64_t>& Get(size_t incidence, const ChoiceList& operator_choices,
                                   const ChoiceList& layouts);
 
-  /*! \brief Arguments of Get. */
+  /*! \brief The arguments of Get. */
   struct Request {
     size_t incidence;
     const ChoiceList* operator_choices;
@@ -63,8 +64,8 @@ class CostTables {
   /*!
    * \brief Compute the requested tables that are not known yet, on all cores.
    *
-   * `pause` is called between batches, on the calling thread. An exception from it ends the work;
-   * call SetGrid before the next use.
+   * `pause` is called between batches, on the calling thread. An exception from it ends the work.
+   * SetGrid must then be called before the next use.
    */
   void Prepare(const std::vector<Request>& requests, const std::function<void()>& pause);
 

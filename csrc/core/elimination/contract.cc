@@ -162,7 +162,7 @@ class Contractor {
   std::map<const ByteMatrix*, SharedMatrix> transposed_;
   std::map<Key, SharedMatrix> sums_;
   std::map<Key, SharedMatrix> minima_;
-  std::vector<SharedMatrix> kept_;  // keep tables alive that keys point to
+  std::vector<SharedMatrix> kept_;  // keeps tables alive that keys point to
 };
 
 }  // namespace

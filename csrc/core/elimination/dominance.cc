@@ -46,9 +46,9 @@ struct VariableClass {
 
   struct Candidate {
     int value;
-    bool is_equal;  // equal bytes: ties decide
+    bool is_equal;  // true if the bytes may be equal, so that ties decide
   };
-  std::vector<std::vector<Candidate>> no_worse = {};  // by value: others that never cost more bytes
+  std::vector<std::vector<Candidate>> no_worse = {};  // values that never cost more bytes, by value
 
   void Compute(const std::vector<Side>& all) {
     const size_t count = unary.size();
@@ -148,7 +148,7 @@ class DominanceTest {
   std::map<std::pair<const ByteMatrix*, bool>, size_t> known_sides_;
   std::vector<VariableClass> classes_;
   std::map<std::pair<std::vector<int64_t>, std::vector<int>>, size_t> known_classes_;
-  std::vector<size_t> of_variable_;  // its class
+  std::vector<size_t> of_variable_;  // the class of each variable
   size_t num_entries_ = 0;
   double additions_ = 0;
 };

@@ -1,12 +1,14 @@
 /*!
  * \file dominance.h
- * \brief Removal of values that another value of the same variable dominates.
+ * \brief Removal of values that cannot be needed, because another value of the same variable is
+ * never worse.
  *
- * Value b of v dominates value a if b costs no more whatever the neighbours take:
+ * Value b of a variable dominates value a if b costs no more than a for any values of the
+ * neighbours:
  *     unary(a) - unary(b) + sum over neighbours n of min over y of [pair(a, y) - pair(b, y)] >= 0
- * ("dead end elimination" in the literature on soft arc consistency). Each neighbour is minimised
- * by itself, so the test misses some values but never removes the optimum: replacing a by b never
- * makes a plan worse, and no two plans weigh the same.
+ * (called "dead end elimination" in the literature on soft arc consistency). The minimum is taken
+ * for each neighbour separately, so the test misses some dominated values. It never removes the
+ * optimum: replacing a by b makes no plan worse, and no two plans have the same weight.
  */
 #ifndef TOFU_CORE_ELIMINATION_DOMINANCE_H_
 #define TOFU_CORE_ELIMINATION_DOMINANCE_H_
@@ -18,24 +20,24 @@
 
 namespace tofu {
 
-/*! \brief The entries that FindDominated needs: one for each pair of values and each table of a
- * variable. */
+/*! \brief Return the number of entries that FindDominated needs: one for each pair of values and
+ * each table of a variable. */
 double CountDominanceEntries(const PairwiseProblem& problem);
 
 /*! \brief Result of one pass over all variables. */
 struct Dominance {
   KeptValues kept;
   std::vector<std::vector<int>>
-      stand_ins;  // by value: itself if it is kept, else a kept value that is never worse
+      stand_ins;  // for each value: itself if it is kept, else a kept value that is never worse
   bool is_reduced = false;
-  size_t num_entries = 0;  // of 8 bytes, beside the problem
-  double additions = 0;    // performed
+  size_t num_entries = 0;  // entries of 8 bytes, besides the problem
+  double additions = 0;    // additions done
 };
 
 Dominance FindDominated(const PairwiseProblem& problem);
 
 /*!
- * \brief Eliminate (eliminate.h) after removing dominated values, which makes the tables smaller.
+ * \brief Remove dominated values, which makes tables smaller, and eliminate the rest (eliminate.h).
  * \\throws std::runtime_error if a table would still exceed kMaxTableEntries
  */
 EliminationResult EliminateUndominated(PairwiseProblem problem);

@@ -174,7 +174,7 @@ class Elimination {
   struct Walk {
     std::vector<int> outer;       // variables of the joint scope
     size_t block = 1;             // assignments of the variables in a block
-    std::vector<char> has_block;  // by table
+    std::vector<char> has_block;  // by table: true if it holds a variable of the block
     std::vector<std::vector<size_t>>
         strides;  // by table and outer variable; 0 if the table lacks it
   };
@@ -267,7 +267,7 @@ class Elimination {
 
   const PairwiseProblem& problem_;
   size_t max_entries_;
-  // A pool for very many small tables: with malloc, the search for free memory grows.
+  // A pool, because malloc takes longer and longer to find memory for very many small tables.
   std::pmr::unsynchronized_pool_resource memory_;
   std::vector<Table> tables_;
   std::vector<std::vector<int>> of_variable_;

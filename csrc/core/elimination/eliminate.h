@@ -3,12 +3,12 @@
  * \brief Exact minimisation of a sum of functions of one and two variables, by bucket elimination
  * in a min-fill order.
  *
- * Eliminating a variable v with neighbours N leaves one table over N,
- *     table(n) = min over x of [unary(v = x) + sum of the functions of v at (n, x)],
- * and the best x for each n, which are read back in reverse order. Time and space are the sum over
- * v of the product of the domain sizes of v and N: exponential in the width of the order, linear in
- * the number of variables. Chains, fork-joins, residual connections and recurrent cells have small
- * width.
+ * Eliminating a variable v with neighbours N replaces the functions of v by one table over N,
+ *     table(n) = min over x of [unary(v = x) + sum of the functions of v at (n, x)].
+ * The best x for each n is kept, and read back in reverse order. Time and space are the sum over v
+ * of the product of the domain sizes of v and N. They are exponential in the width of the order,
+ * which is the largest number of neighbours, and linear in the number of variables. Chains,
+ * fork-joins, residual connections and recurrent cells have a small width.
  */
 #ifndef TOFU_CORE_ELIMINATION_ELIMINATE_H_
 #define TOFU_CORE_ELIMINATION_ELIMINATE_H_
@@ -20,7 +20,7 @@
 
 namespace tofu {
 
-/*! \brief (bytes, tie) in lexicographic order, as bytes * 2^64 + tie. Sums of ties must stay below
+/*! \brief Bytes with a number that breaks ties, as bytes * 2^64 + tie. Sums of ties must stay below
  * 2^64. */
 using Weight = __int128;
 
@@ -29,7 +29,7 @@ inline Weight MakeWeight(int64_t bytes, uint64_t tie) {
 }
 inline int64_t WeightBytes(Weight weight) { return static_cast<int64_t>(weight >> 64); }
 
-/*! \brief Bytes, row-major. */
+/*! \brief Row-major table of bytes. */
 struct ByteMatrix {
   size_t rows = 0;
   size_t columns = 0;
@@ -40,7 +40,8 @@ struct ByteMatrix {
 
 using SharedMatrix = std::shared_ptr<const ByteMatrix>;
 
-/*! \brief Rows are values of `first`, columns those of `second`, another variable. */
+/*! \brief A function of two variables. Rows are values of `first`, and columns values of `second`.
+ */
 struct PairTable {
   int first = 0;
   int second = 0;
@@ -56,30 +57,30 @@ struct PairwiseProblem {
 };
 
 struct EliminationResult {
-  std::vector<int> values;  // a value of each variable
+  std::vector<int> values;  // the best value of each variable
   Weight weight = 0;
-  size_t largest_table = 0;  // entries
-  std::vector<int> order;    // in which variables were eliminated
+  size_t largest_table = 0;  // entries of the largest table
+  std::vector<int> order;    // the order in which variables were eliminated
 };
 
-/*! \brief A table with more entries is an error instead of running out of memory. */
+/*! \brief Limit of the entries of a table. Larger tables raise an error before memory runs out. */
 constexpr size_t kMaxTableEntries = size_t{1} << 24;
 
 /*!
- * \brief Return an order of small width: variables with at most two neighbours first, then by
- * fewest fill edges.
+ * \brief Return an order of small width. Variables with at most two neighbours come first, then the
+ * variable with the fewest fill edges, and so on.
  *
  * `neighbours` are ascending adjacency lists. A variable with very many neighbours waits until most
  * of them are gone.
  */
 std::vector<int> FindEliminationOrder(std::vector<std::vector<int>> neighbours);
 
-/*! \brief The neighbours of each variable, ascending. */
+/*! \brief Return the neighbours of each variable, ascending. */
 std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem);
 
 /*!
  * \brief Minimise a problem exactly.
- * \\param order of elimination; FindEliminationOrder chooses it if it is empty
+ * \\param order the order of elimination; if it is empty, FindEliminationOrder chooses one
  * \\throws std::runtime_error if a table would have more than `max_entries`
  */
 EliminationResult Eliminate(const PairwiseProblem& problem, size_t max_entries = kMaxTableEntries,

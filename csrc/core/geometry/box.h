@@ -3,8 +3,8 @@
  * \brief Intervals, boxes, and arithmetic on them.
  *
  * Intervals are half open, [begin, end). A box has one interval per dimension. Functions take a box
- * as pointer and rank, since the boxes of all workers are one flat array. Both extension modules
- * compile this file, so it uses nothing but the C++ library.
+ * as pointer and rank, because the boxes of all workers are one flat array. Both extension modules
+ * compile this file, so it uses only the C++ library.
  */
 #ifndef TOFU_CORE_GEOMETRY_BOX_H_
 #define TOFU_CORE_GEOMETRY_BOX_H_
@@ -43,7 +43,7 @@ inline bool Contains(const Interval& outer, const Interval& inner) {
   return outer.begin <= inner.begin && inner.end <= outer.end;
 }
 
-/*! \brief All elements of a tensor: [0, shape). */
+/*! \brief Return the box of all elements of a tensor, [0, shape). */
 inline Box WholeBox(const std::vector<int64_t>& shape) {
   Box box;
   for (int64_t extent : shape) box.push_back({0, extent});
@@ -56,7 +56,7 @@ inline std::vector<int64_t> BeginsOf(const Interval* box, int rank) {
   return begins;
 }
 
-/*! \brief The shape of an array that holds the box. */
+/*! \brief Return the shape of an array that holds the box. */
 inline std::vector<int64_t> ExtentsOf(const Interval* box, int rank) {
   std::vector<int64_t> extents(rank);
   for (int d = 0; d < rank; ++d) extents[d] = box[d].extent();
@@ -100,8 +100,8 @@ inline bool Intersect(const Interval* a, const Interval* b, int rank, Interval* 
   return !IsEmptyBox(overlap, rank);
 }
 
-/*! \brief Append the rest of `box` without `inner` to `rest`, as disjoint boxes: in each dimension
- * the elements before `inner`, then those behind. */
+/*! \brief Append the elements of `box` that are not in `inner` to `rest`, as disjoint boxes: in
+ * each dimension the elements before `inner`, then those after it. */
 inline void Subtract(Box box, const Box& inner, std::vector<Box>* rest) {
   if (!Meet(box, inner)) {
     rest->push_back(std::move(box));

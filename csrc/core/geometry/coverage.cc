@@ -28,7 +28,7 @@ class Coverage {
   }
 
   int64_t Count() {
-    constexpr size_t kMost = 4;  // pieces per box
+    constexpr size_t kMost = 4;  // limit of the pieces per box
     size_t pieces = *std::max_element(numbers_.begin(), numbers_.end()) + size_t{1};
     for (const std::vector<int64_t>& cuts : cuts_) {
       pieces *= cuts.size() - 1;

@@ -172,7 +172,7 @@ int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<i
 bool CanSplit(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice, int dimension,
               int64_t parts, bool equally) {
   const int64_t smallest = SmallestPart(extent, grid, choice, dimension);
-  // Earlier parts are equal if all earlier splits were.
+  // All parts are as long as the smallest one if all earlier splits were equal.
   return smallest >= parts && !(equally && smallest % parts != 0);
 }
 

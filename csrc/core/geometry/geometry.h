@@ -14,26 +14,26 @@
 
 namespace tofu {
 
-/*! \brief Part `part` of `parts` of an interval [b, b + e): [b + part * e // parts, b + (part + 1)
- * * e // parts). */
+/*! \brief Return part number `part` of `parts` of an interval [b, b + e):
+ * [b + part * e // parts, b + (part + 1) * e // parts). */
 inline Interval SplitPart(const Interval& whole, int64_t part, int64_t parts) {
   const int64_t extent = whole.end - whole.begin;
   return {whole.begin + part * extent / parts, whole.begin + (part + 1) * extent / parts};
 }
 
 /*!
- * \brief The workers of k = k1 * ... * km. Digit i of a worker belongs to round i; digit 0 is the
- * most significant.
+ * \brief The workers, numbered in the mixed radix of the factors k = k1 * ... * km. Digit i of a
+ * worker is its part in round i. Digit 0 is the most significant.
  *
  * Round i is also level i of the interconnect: two workers read from each other across the level of
- * their first different digit. Levels may have prices, the cost of a byte that crosses them, and
- * latencies, the cost of a fetch that does.
+ * their first different digit. A level may have a price, the cost of a byte that crosses it, and a
+ * latency, the cost of a fetch that crosses it.
  */
 class WorkerGrid {
  public:
-  /*! \throws std::invalid_argument if a factor is below 2 or the product above 65,536, if there are
-   * prices but not a positive one per round, or latencies without prices or not a non-negative one
-   * per round */
+  /*! \throws std::invalid_argument if a factor is below 2, the product is above 65,536, prices are
+   * not one positive number per round, or latencies are not one non-negative number per round or
+   * are passed without prices */
   explicit WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices = {},
                       std::vector<double> latencies = {});
 
@@ -44,14 +44,14 @@ class WorkerGrid {
   int digit(int worker, int round) const {
     return digits_[static_cast<size_t>(worker) * factors_.size() + round];
   }
-  /*! \brief The grid of the first `rounds` rounds. */
+  /*! \brief Return the grid of the first `rounds` rounds. */
   WorkerGrid Prefix(int rounds) const;
 
   /*! \brief Return true if levels have prices. Otherwise each byte costs 1. */
   bool has_prices() const { return !prices_.empty(); }
   double price(int level) const { return prices_[level]; }
   double latency(int level) const { return latencies_.empty() ? 0 : latencies_[level]; }
-  /*! \brief The level between two different workers. */
+  /*! \brief Return the level across which two different workers read from each other. */
   int CrossedLevel(int worker, int other) const;
 
  private:
@@ -82,19 +82,20 @@ class Boxes {
   std::vector<Interval> flat_;
 };
 
-/*! \brief The part of an equal split that may overlap: if `parts` does not divide the extent, it is
- * rounded up, and a part includes the first element of the next one. Parts of parts lie within
- * them. */
+/*! \brief Return a part of an equal split, in which parts may overlap: if `parts` does not divide
+ * the extent, lengths are rounded up, and a part includes the first element of the next one. Parts
+ * of parts are inside them. */
 inline Interval SplitEqualPart(const Interval& whole, int64_t part, int64_t parts) {
   const int64_t begin = SplitPart(whole, part, parts).begin;
   return {begin, begin + (whole.end - whole.begin + parts - 1) / parts};
 }
 
 /*!
- * \brief Every worker's part of [0, extents). Round i splits dimension choice[i], or nothing if it
- * is kReplicated. If `equally`, parts are those of SplitEqualPart.
+ * \brief Return every worker's part of [0, extents). Round i splits dimension choice[i], or nothing
+ * if it is kReplicated. If `equally` is true, SplitEqualPart makes the parts.
  *
- * For an operator's axis extents these are axis boxes, for a tensor's shape they are shards.
+ * If `extents` are those of an operator's axes, the results are its parts. If `extents` is a
+ * tensor's shape, they are shards.
  */
 Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
                  const std::vector<int>& choice, bool equally = false);
@@ -104,38 +105,36 @@ bool HasRest(const std::vector<int64_t>& extents, const WorkerGrid& grid,
              const std::vector<int>& choice);
 
 /*!
- * \brief Cut overlapping parts to disjoint ones: each ends where the next begins, in each
- * dimension.
+ * \brief Cut overlapping parts, so that each ends where the next begins, in each dimension.
  *
- * The results are what other workers read. They are never empty, and disjoint parts stay as they
- * are.
+ * Other workers read these disjoint parts. They are never empty. Disjoint parts stay unchanged.
  */
 Boxes OwnBoxes(const Boxes& parts);
 
-/*! \brief The region of each worker, not clipped to [0, shape). `choice` determines which axes are
- * narrowed. If `exact`, a row holds even if none of its axes is. */
+/*! \brief Return the region that each worker accesses, which may exceed the tensor. `choice` has
+ * the axis that each round splits. If `exact` is true, a row holds even if none of its axes is
+ * split. */
 Boxes ComputeRegions(const std::vector<Row>& rows, const std::vector<int64_t>& shape,
                      const Boxes& axis_boxes, const std::vector<int>& choice, bool exact = false);
 
-/*! \brief Empty the regions of workers whose part does not touch a tensor that lacks a dimension.
- */
+/*! \brief Empty the regions of workers whose parts do not touch a tensor that lacks a dimension. */
 void LeaveOut(const Absent& absent, const Boxes& axis_boxes, const std::vector<int>& choice,
               Boxes* regions);
 
 /*! \brief Cut boxes to [0, shape). */
 Boxes ClipBoxes(const Boxes& boxes, const std::vector<int64_t>& shape);
 
-/*! \brief The extent of the smallest part of a dimension after the rounds of `choice`. */
+/*! \brief Return the extent of the smallest part of a dimension after the rounds of `choice`. */
 int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice,
                      int dimension);
 
-/*! \brief Return true if the parts of a dimension after the rounds of `choice` can be split into
- * `parts` more: each is long enough and, if `equally`, divisible. */
+/*! \brief Return true if each part of a dimension, after the rounds of `choice`, can be split into
+ * `parts`: it is long enough and, if `equally` is true, divisible. */
 bool CanSplit(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice, int dimension,
               int64_t parts, bool equally);
 
-/*! \brief Dimensions that can be split in round choice.size(), ascending. If `equally`, only
- * divisible or `uneven` ones. */
+/*! \brief Return the dimensions that can be split in round choice.size(), ascending. If `equally`
+ * is true, they must be divisible or in `uneven`. */
 std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid,
                                       const std::vector<int>& choice, bool equally = false,
                                       const std::vector<int>& uneven = {});
@@ -146,43 +145,44 @@ struct Subject {
   int id;
 };
 
-/*! \brief "tensor 3" or "operator 5". */
+/*! \brief Return "tensor 3" or "operator 5". */
 std::string NameOf(Subject subject);
 
-/*! \brief The shape of a tensor, or the axes of an operator. */
+/*! \brief Return the shape of a tensor, or the extents of an operator's axes. */
 const std::vector<int64_t>& ExtentsOf(const Graph& graph, Subject subject);
 
-/*! \brief Dimensions whose parts may overlap in a graph that splits equally. */
+/*! \brief Return the dimensions or axes whose parts may overlap in a graph that splits equally. */
 std::vector<int> UnevenOf(const Graph& graph, Subject subject);
 
 /*! \brief Return true if the search may replicate the subject although it can be split. */
 bool MayReplicate(const Graph& graph, Subject subject);
 
-/*! \brief Choices in round prefix.size(): feasible dimensions, then kReplicated if the subject may
- * be replicated or nothing else is feasible. */
+/*! \brief Return the possible choices in round prefix.size(): feasible dimensions, then kReplicated
+ * if the subject may be replicated or nothing else is feasible. */
 std::vector<int> ListChoices(const Graph& graph, const WorkerGrid& grid, Subject subject,
                              const std::vector<int>& prefix);
 
 /*!
- * \brief Check a choice, one value per round, for feasibility.
+ * \brief Check that a choice, with one value per round, is feasible.
  * \\throws std::invalid_argument naming `subject`, the dimension and the round
  */
 void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
                  const WorkerGrid& grid, const std::vector<int>& choice, bool equally,
                  const std::vector<int>& uneven = {});
 
-/*! \brief The same for an operator or a tensor of a graph. */
+/*! \brief Check the choice of an operator or a tensor of a graph. */
 void CheckChoice(const Graph& graph, const WorkerGrid& grid, Subject subject,
                  const std::vector<int>& choice);
 
-/*! \brief The parts of an operator's axes, and of a tensor. */
+/*! \brief Return every worker's part of an operator, as ranges of its axes. */
 Boxes SplitAxes(const Graph& graph, const WorkerGrid& grid, int op, const std::vector<int>& choice);
+/*! \brief Return every worker's shard of a tensor. */
 Boxes SplitTensor(const Graph& graph, const WorkerGrid& grid, int tensor,
                   const std::vector<int>& layout);
 
 /*!
- * \brief Cut each shard among the workers that hold copies of it, along its largest dimension (the
- * first of equal ones).
+ * \brief Divide each shard among the workers that hold copies of it, along its first largest
+ * dimension.
  *
  * The parts are disjoint, cover the shard, and may be empty.
  */
@@ -191,7 +191,8 @@ Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, cons
 
 bool HasReplicatedRound(const std::vector<int>& choice);
 
-/*! \brief By worker: its digits in the rounds with is_counted(round), as one number. */
+/*! \brief Return one number for each worker, from its digits in the rounds with is_counted(round).
+ */
 template <typename IsCounted>
 std::vector<int> NumberDigits(const WorkerGrid& grid, size_t rounds, const IsCounted& is_counted) {
   std::vector<int> numbers(grid.num_workers(), 0);
@@ -209,8 +210,8 @@ std::vector<int> NumberDigits(const WorkerGrid& grid, size_t rounds, const IsCou
  * \brief Return how often the boxes of each group of workers cover every element of [0, shape), or
  * 0 if this differs between elements or groups.
  *
- * `numbers` has the group of each worker, from 0 on. Boxes lie within the shape. Also returns 0 if
- * the boxes' ends cut the shape into far more pieces than there are boxes.
+ * `numbers` has the group of each worker, from 0 on. Boxes must be inside the shape. The result is
+ * also 0 if the boxes' ends cut the shape into far more pieces than there are boxes.
  */
 int64_t CountCoverage(const Boxes& boxes, const std::vector<int>& numbers,
                       const std::vector<int64_t>& shape);

@@ -79,7 +79,7 @@ class LabelPasses {
       uint64_t hash = labels_.operators[id];
       for (const Output& output : op.outputs) hash = HashCombine(hash, next.tensors[output.tensor]);
       next.operators[id] = hash;
-      // Consumers have no order: their contributions are added up.
+      // Consumers have no order, so their contributions are added up.
       for (size_t i = 0; i < op.inputs.size(); ++i)
         next.tensors[op.inputs[i].tensor] += HashCombine(HashCombine(hash, i), 1);
       if (op.follows_tensor >= 0) next.tensors[op.follows_tensor] += HashCombine(hash, 2);

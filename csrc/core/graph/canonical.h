@@ -1,12 +1,12 @@
 /*!
  * \file canonical.h
- * \brief Structural labels of operators and tensors, independent of ids, names and the order of
- * nodes.
+ * \brief Structural labels of operators and tensors, which do not depend on ids, names and the
+ * order of nodes.
  *
- * Plans of equal cost are ordered by hashes of these labels, so that a graph has one plan. A label
- * combines a hash over ancestors with one over consumers. Both passes run twice, so that siblings
- * of ancestors count. Nodes with equal labels can be exchanged without changing the graph, except
- * for rare collisions.
+ * Hashes of these labels decide between plans of equal cost, so that a graph always has the same
+ * plan. A label combines a hash over ancestors with a hash over consumers. Both passes run twice,
+ * so that siblings of ancestors count. Except for rare collisions, nodes with equal labels can be
+ * exchanged without changing the graph.
  */
 #ifndef TOFU_CORE_GRAPH_CANONICAL_H_
 #define TOFU_CORE_GRAPH_CANONICAL_H_

@@ -1,10 +1,10 @@
 /*!
  * \file graph.h
- * \brief The semantic graph as the search sees it: tensors, operators, and accesses.
+ * \brief The graph that is searched: tensors, operators, and the regions that operators access.
  *
- * An operator consists of the extents of its splittable axes and one access, a row per tensor
- * dimension, for each input and output. Operators are added in topological order and checked when
- * they are added.
+ * An operator has the extents of the axes along which it can be split. Each input and output has a
+ * *row* per dimension, which states the interval that a part of the operator accesses. Operators
+ * are added in topological order, and checked when they are added.
  */
 #ifndef TOFU_CORE_GRAPH_GRAPH_H_
 #define TOFU_CORE_GRAPH_GRAPH_H_
@@ -19,13 +19,16 @@
 
 namespace tofu {
 
-/*! \brief The choice of a round is the index of an axis or dimension, or this value. */
+/*! \brief The choice in a round that splits nothing. All other choices are numbers of axes or
+ * dimensions. */
 constexpr int kReplicated = -1;
 
-/*! \brief The most bytes of a tensor in a step: two fetches of all of it are counted in 63 bits. */
+/*! \brief Limit of the bytes of a tensor in a step. Two fetches of all of it are counted in 63
+ * bits.
+ */
 constexpr int64_t kMaxTensorBytes = int64_t{1} << 61;
 
-/*! \brief coefficient * (index of the axis). */
+/*! \brief The product of a coefficient and the position along an axis. */
 struct Term {
   int axis;
   int64_t coefficient;
@@ -34,9 +37,9 @@ struct Term {
 /*!
  * \brief The interval of a tensor dimension that an operator accesses, affine in its axes.
  *
- * At axis intervals [b, e) the row is [lower + sum of the terms' minima, upper + sum of the terms'
- * maxima). A plain index i is terms = {(i, 1)}, lower = 0, upper = 1. If none of its axes is
- * narrowed, the row is the whole dimension.
+ * For a part with axis intervals [b, e), the row is [lower + sum of the terms' minima, upper + sum
+ * of the terms' maxima). A plain index i is terms = {(i, 1)}, lower = 0, upper = 1. If none of its
+ * axes is split, the row is the whole dimension.
  */
 struct Row {
   std::vector<Term> terms;
@@ -45,54 +48,54 @@ struct Row {
 };
 
 /*!
- * \brief A dimension that a tensor lacks, and that the tensors have which its elements are moved to
- * or from.
+ * \brief A dimension that a tensor lacks in an operator that only moves elements, such as an input
+ * of a stack.
  *
- * A stack has one more dimension than its tensors, each of which is one element of it. The row is
- * the interval of a part of the operator along that dimension, relative to the tensor's element:
- * the part accesses the tensor if the row contains 0.
+ * A stack has one more dimension than its inputs, and each input is one slice along it. The row is
+ * the interval of a part of the operator along that dimension, relative to the slice. The part
+ * accesses the tensor if the row contains 0.
  */
 struct Absent {
-  int dimension = -1;  // position among the dimensions of the others, or -1 for none
+  int dimension = -1;  // position among the dimensions of the tensors that have it; -1 for none
   Row row;
 
   bool IsGiven() const { return dimension >= 0; }
 };
 
-/*! \brief How the parts of an output along a split axis are combined. */
+/*! \brief The way in which the parts of an output are combined when an axis is split. */
 enum class Combine : int { kConcat = 0, kReduce = 1, kReplicate = 2, kOverlapAdd = 3 };
 
 struct Input {
   int tensor = -1;
   std::vector<Row> rows;         // one per dimension
-  std::vector<int> addend_axes;  // if one of these is split, only part 0 reads the tensor, and the
-                                 // others get zeros
-  double fill = 0;               // value outside the tensor
+  std::vector<int> addend_axes;  // if one of these is split, only part 0 reads the tensor, and all
+                                 // other parts receive zeros
+  double fill = 0;               // value of elements outside the tensor
 
-  bool is_held = false;     // written in place: each worker's region must be its shard
-  bool is_read = true;      // false: only the shape matters, so zeros do
+  bool is_held = false;     // the tensor is written in place, so the region must be the shard
+  bool is_read = true;      // false if only the shape is used, so that zeros may be passed
   bool is_clipped = false;  // elements outside the tensor are not needed
-  bool is_exact = false;    // rows hold even if none of their axes is narrowed
-  Absent absent = {};       // if fetches move the tensor
+  bool is_exact = false;    // rows hold even if none of their axes is split
+  Absent absent = {};       // a dimension that the tensor lacks, if fetches move it
 };
 
 struct Output {
   int tensor = -1;
   std::vector<Row> rows;
   std::vector<Combine> combine;  // one per axis
-  Absent absent = {};            // if fetches assemble the tensor
+  Absent absent = {};            // a dimension that the tensor lacks, if fetches assemble it
 };
 
 struct Tensor {
   std::vector<int64_t> shape;
   int64_t element_bytes = 4;
-  int64_t times = 1;           // computations per training step, all counted in element_bytes
-  bool is_replicable = false;  // tiny: the search may keep a copy on every worker
+  int64_t times = 1;           // computations per training step; element_bytes counts all of them
+  bool is_replicable = false;  // the search may keep a copy on every worker
   bool is_uneven = false;      // in a graph that splits equally: parts may overlap (SplitEqualPart)
 
-  double holding_price = -1;  // per byte that a worker holds; if not negative, the search may
-                              // replicate the tensor and pays for all shards
-  uint64_t label = 0;         // structural label, only to break ties
+  double holding_price = -1;  // cost per byte that a worker holds; if not negative, the search may
+                              // replicate the tensor, and pays for all shards
+  uint64_t label = 0;         // structural label, which breaks ties
   int producer = -1;          // operator, or -1 for variables
   int producer_output = -1;
   std::vector<int> readers;           // operators, each once, ascending
@@ -111,20 +114,20 @@ struct Operator {
   int phase = kForwardPhase;
   int64_t group = -1;  // operators with equal group, phase and choice share fetches
   uint64_t label = 0;
-  int follows_tensor = -1;  // a tensor whose layout is the choice (weight updates)
-  int same_choice_as = -1;  // an earlier operator with the same choice
+  int follows_tensor = -1;  // for a weight update: the tensor whose layout is the choice
+  int same_choice_as = -1;  // an earlier operator whose choice this operator must take
 
   bool may_repeat = false;       // the search may have every worker compute the whole operator
   std::vector<int> uneven_axes;  // in a graph that splits equally: axes whose parts may overlap
 
-  // Axes along which the operator only moves elements: if one is split, each output is assembled by
-  // a fetch. An element of an output is the sum of the elements of read inputs at the distance of
-  // the rows' lower ends. Without such elements it is the fill. For a dimension that a tensor
-  // lacks, its Absent stands in place of the row.
+  // Axes of an operator that only moves elements. If one is split, a fetch assembles each output.
+  // An element of an output is the sum of one element of each input that is read, at the distance
+  // between the lower ends of the rows. It is the fill if there are no such elements. For a
+  // dimension that a tensor lacks, its Absent takes the place of the row.
   std::vector<int> fetched_axes;
 
-  // The operator only moves elements, and reads a part of its input whatever is split: a fetch
-  // always replaces its copies.
+  // True if the operator reads a part of its input, such as a slice: a fetch always replaces its
+  // copies.
   bool is_always_fetched = false;
 
   bool CanBeFetched() const { return is_always_fetched || !fetched_axes.empty(); }
@@ -148,11 +151,11 @@ class Graph {
    * or only one is replicable */
   void TieTensors(int a, int b);
 
-  /*! \brief Give the first operator of each pair the choice of the second, an earlier one. Linear
-   * in the graph. \throws std::invalid_argument as AddOperator does */
+  /*! \brief Give the first operator of each pair the choice of the second, an earlier operator.
+   * Takes time linear in the graph. \throws std::invalid_argument like AddOperator */
   void ShareChoices(const std::vector<std::pair<int, int>>& bound);
 
-  /*! \brief Let the search replicate a tensor in any round for `price` per byte that a worker
+  /*! \brief Let the search replicate a tensor in any round, at a `price` per byte that a worker
    * holds. Tied tensors must have equal prices, or none. */
   void Hold(int tensor, double price);
 
@@ -165,21 +168,23 @@ class Graph {
 
   /*! \brief Allow overlapping parts for dimensions of the tensor that have no equal parts. */
   void SplitUnevenly(int tensor) { tensors_[CheckTensor(tensor)].is_uneven = true; }
-  /*! \brief Dimensions of the tensor and its tied tensors for which this is allowed. */
+  /*! \brief Return the dimensions whose parts may overlap in a tensor and all tensors tied to it.
+   */
   std::vector<int> UnevenDimensions(int tensor) const;
-  /*! \brief The same for axes of an operator and of all that share its choice. */
+  /*! \brief Return the axes whose parts may overlap in an operator and all that share its choice.
+   */
   std::vector<int> UnevenAxes(int op) const;
 
   /*! \brief Share each fetched region among all readers of the tensor in one phase (sharing.h). */
   void ShareRegions() { shares_regions_ = true; }
   bool shares_regions() const { return shares_regions_; }
 
-  /*! \brief Reduce partial results of small replicated tensors in two stages, like those of large
-   * ones (PlacedLayout::can_scatter). */
+  /*! \brief Reduce partial results of small replicated tensors in parts that are then gathered, as
+   * for large tensors (PlacedLayout::can_scatter). */
   void StageSmallSums() { stages_small_sums_ = true; }
   bool stages_small_sums() const { return stages_small_sums_; }
 
-  /*! \brief Mark a tensor as an output of the graph. Calls are in the order of the outputs. */
+  /*! \brief Mark a tensor as the next output of the graph. */
   void MarkOutput(int tensor);
 
   int num_tensors() const { return static_cast<int>(tensors_.size()); }
@@ -187,9 +192,9 @@ class Graph {
   const Tensor& tensor(int id) const { return tensors_[CheckTensor(id)]; }
   const Operator& op(int id) const { return operators_[CheckOperator(id)]; }
 
-  /*! \brief The representative of the tensors that are tied to this one. */
+  /*! \brief Return the representative of the tensors that are tied to a tensor. */
   int TensorClass(int id) const;
-  /*! \brief The first of the operators that share the choice. */
+  /*! \brief Return the first of the operators that share an operator's choice. */
   int ChoiceRoot(int id) const { return choice_roots_[CheckOperator(id)]; }
 
   int CheckTensor(int id) const;
@@ -218,7 +223,7 @@ class Graph {
   bool stages_small_sums_ = false;
 };
 
-/*! \brief "[2, 3, 4]", for messages. */
+/*! \brief Return a text such as "[2, 3, 4]", for messages. */
 std::string FormatList(const std::vector<int64_t>& values);
 
 }  // namespace tofu

@@ -123,7 +123,7 @@ class Emitter {
       throw std::invalid_argument(subject + " has " + std::to_string(request.layout.size()) +
                                   " choices for " + std::to_string(grid_.num_rounds()) + " rounds");
     }
-    // Overlapping parts were checked where the layout comes from: another tensor.
+    // Overlapping parts were checked for the tensor that has this layout in the plan.
     CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout, false);
   }
 
@@ -190,7 +190,7 @@ class Emitter {
   void EmitMoved(int id, int worker, const std::vector<Boxes>& needed,
                  std::vector<ProducedOutput>* produced) {
     const Operator& op = graph_.op(id);
-    std::vector<Entry> regions(op.inputs.size());  // node -1: read from shards
+    std::vector<Entry> regions(op.inputs.size());  // node -1 if the input is read from shards
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Interval* region = needed[i][worker];
       if (!op.inputs[i].is_read || IsEmptyBox(region, needed[i].rank()) ||
@@ -302,7 +302,7 @@ class Emitter {
                                   std::to_string(input.tensor) +
                                   " in place: each worker's region must be exactly its shard");
     }
-    // If only the shape is used, a variable of that shape will do.
+    // If only the shape is used, a variable of that shape can be passed.
     const bool is_variable = graph_.tensor(input.tensor).producer < 0;
     if (is_shard && (!is_zero || (!input.is_read && is_variable))) {
       return shards_.Shard(input.tensor, worker);
@@ -344,7 +344,7 @@ class Emitter {
   std::array<bool, kNumPhases> has_phase_{};
   ProgramBuilder builder_;
   TensorShards shards_;
-  std::vector<char> is_used_;  // by tensor: read in these phases
+  std::vector<char> is_used_;  // by tensor: true if it is read in these phases
   Sharers sharers_;
   std::unordered_map<FetchKey, std::vector<SharedFetch>, FetchKeyHash> shared_;
   std::vector<std::vector<Entry>> requested_;  // by output request, empty until emitted

@@ -1,21 +1,21 @@
 /*!
  * \file emit.h
- * \brief Emission of the execution program of a plan (section 6 of the paper): operator copies and
+ * \brief Emission of the program of a plan (section 6 of the paper): copies of operators and
  * fetches in the order of execution.
  *
- * - Each operator has one copy per worker. The copies of an operator are adjacent, in the order of
- * the original graph, so each worker reuses buffers as one device does, and a buffer is free once
- * its last reader has run. Between two fetches of a phase, the copies of one worker are adjacent,
- * so that they can run at once.
- * - An input whose region is exactly the worker's shard is the shard. Any other is a fetch just
- * before its first use, shared by the operators of one group, phase and choice. An addend on a
- * worker that must not add it is a fetch of zeros.
- * - Along an operator's fetched axes, each output is a fetch instead of a copy. It reads the
- * inputs' shards, or fetched regions if these have other uses.
- * - A tensor that is read is brought into its layout right after it is produced, which frees
- * partial results early. If the producer's entry is the shard already, nothing is emitted.
+ * - Each operator has one copy per worker. Operators are in the order of the original graph, so
+ * each worker reuses buffers as one device does, and a buffer is free once its last reader has run.
+ * Between two fetches of a phase, the copies of one worker are adjacent, so that they can run at
+ * once.
+ * - If the region of an input is exactly the worker's shard, the copy reads the shard. Otherwise a
+ * fetch just before the first use assembles the region. The operators of one group, phase and
+ * choice share it. A worker that must not add an addend fetches zeros instead.
+ * - If an operator is split along a fetched axis, a fetch assembles each output, and there is no
+ * copy. The fetch reads the inputs' shards, or fetched regions if these have other uses.
+ * - A tensor that is read is brought into its layout right after it is computed, which frees
+ * partial results early. If an output is the shard already, nothing is emitted.
  * - Partial results of a large replicated tensor are reduced in two stages: every worker sums one
- * part, then gathers the others.
+ * part, and then gathers the other parts.
  */
 #ifndef TOFU_CORE_PROGRAM_EMIT_H_
 #define TOFU_CORE_PROGRAM_EMIT_H_
@@ -30,24 +30,23 @@
 
 namespace tofu {
 
-/*! \brief A tensor to return, shard by shard. */
+/*! \brief Request to return a tensor, as one shard per worker. */
 struct OutputRequest {
   int tensor = -1;
-  bool has_layout = false;  // false: the tensor's own layout
+  bool has_layout = false;  // false if the tensor's layout in the plan is used
   std::vector<int> layout;
 };
 
 /*!
- * \brief Emit the program of a plan for the operators of some phases. Updates, which follow a
- * tensor, are left out.
+ * \brief Emit the program of a plan for the operators of some phases. Weight updates are left out.
  * \\throws std::invalid_argument for a plan that does not fit the graph, for tensors that are read
  * but produced in another phase, and for in-place writes to regions other than the worker's shard
  */
 Program EmitProgram(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
                     const std::vector<int>& phases, const std::vector<OutputRequest>& outputs);
 
-/*! \brief Count bytes that worker `reader` reads from `owner`, at [reader * k + owner], from the
- * program's fetches. */
+/*! \brief Count the bytes that each worker's fetches read from each other worker: bytes[reader * k
+ * + owner] for k workers. */
 std::vector<int64_t> CountTraffic(const Graph& graph, const Program& program);
 
 }  // namespace tofu

@@ -81,7 +81,7 @@ void FetchPieces::Add(const Box& box, const Entry& entry, const Box& entry_box,
   added.box = movement.Narrow(box);
   for (size_t d = 0; d < region_.size(); ++d) added.box[d] = Shift(added.box[d], -region_[d].begin);
   Source source;
-  int64_t at = 0;  // dimension of the target
+  int64_t at = 0;  // the dimension of the target
   for (int d = 0; d < movement.rank(); ++d) {
     const int64_t along = d == movement.target_lacks ? kNoDimension : at++;
     if (d == movement.source_lacks) continue;
@@ -96,7 +96,7 @@ void FetchPieces::Add(const Box& box, const Entry& entry, const Box& entry_box,
 void FetchPieces::Insert(Piece added, const Entry& entry) {
   added.sources.front().input = static_cast<int64_t>(inputs_.size());
   inputs_.push_back(entry);
-  // Pieces that Share appends are visited as well: they may overlap the rest.
+  // Pieces that Share appends are visited as well, because they may overlap the rest.
   std::vector<Piece> left;
   left.push_back(std::move(added));
   for (size_t piece = 0; piece < pieces_.size() && !left.empty(); ++piece) {

@@ -1,6 +1,6 @@
 /*!
  * \file fetch_pieces.h
- * \brief Disjoint pieces of a region, by the boxes that contribute to it.
+ * \brief Division of a region into disjoint pieces, from the boxes that contribute to it.
  */
 #ifndef TOFU_CORE_PROGRAM_FETCH_PIECES_H_
 #define TOFU_CORE_PROGRAM_FETCH_PIECES_H_
@@ -12,39 +12,39 @@
 
 namespace tofu {
 
-/*! \brief Movement of elements from one tensor to another, in the dimensions of the one that has
- * more. */
+/*! \brief Shift of elements from one tensor to another. Its dimensions are those of the tensor that
+ * has more. */
 struct Movement {
   std::vector<int64_t> distance;  // by dimension
-  int source_lacks = -1;          // a dimension, or -1; the source is one element of it
+  int source_lacks = -1;          // a dimension along which the source is one slice, or -1
   int target_lacks = -1;
 
   int rank() const { return static_cast<int>(distance.size()); }
 
-  /*! \brief The place of a box of the source. */
+  /*! \brief Return the place to which a box of the source is shifted. */
   Box Move(const Interval* source) const;
-  /*! \brief A box of the target, with the dimension that it lacks. */
+  /*! \brief Add the dimension that the target lacks to a box of the target. */
   Box Widen(const Interval* target) const;
-  /*! \brief A box of the target, without the dimension that it lacks. */
+  /*! \brief Remove the dimension that the target lacks from a box. */
   Box Narrow(const Box& box) const;
 };
 
 /*!
- * \brief Collects the entries that contribute to a region, and moves them into a fetch.
+ * \brief Collects the entries that contribute to a region, and writes them into a fetch.
  *
  * Boxes are in the tensor's coordinates. Equal boxes share a piece, whose sources are summed in the
- * order of Add. Boxes that overlap in part are cut until all pieces are disjoint.
+ * order in which they were added. Boxes that overlap in part are cut until all pieces are disjoint.
  */
 class FetchPieces {
  public:
-  /*! \param region the fetch's output, which may reach outside the tensor */
+  /*! \param region the box of the fetch's output, which may exceed the tensor */
   FetchPieces(const Interval* region, int rank) : region_(region, region + rank) {}
 
-  /*! \brief Fill `box`, inside the region, with elements of `entry`, whose first element is at the
-   * begin of `entry_box`. */
+  /*! \brief Add elements of `entry` to `box`, which is inside the region. The entry has the box
+   * `entry_box` of the tensor. */
   void Add(const Interval* box, const Entry& entry, const Interval* entry_box);
 
-  /*! \brief The same for boxes in the dimensions of a movement. */
+  /*! \brief Add elements of `entry`. The boxes have the dimensions of the movement. */
   void Add(const Box& box, const Entry& entry, const Box& entry_box, const Movement& movement);
 
   /*! \brief Move shape, inputs and pieces into a fetch. */
@@ -54,8 +54,8 @@ class FetchPieces {
   /*! \brief Add a piece with one source, in the fetch's coordinates. */
   void Insert(Piece added, const Entry& entry);
 
-  /*! \brief Move the overlap of a piece and a new one into the piece. The rest of the new one is
-   * appended to `rest`, the rest of the piece to the pieces. */
+  /*! \brief Let a piece and an added one share their overlap. The rest of the added piece is
+   * appended to `rest`, and the rest of the first piece to the pieces. */
   void Share(size_t piece, const Piece& added, std::vector<Piece>* rest);
 
   Box region_;

@@ -3,8 +3,8 @@
  * \brief The pieces of a fetch as text, which MXNet saves with a symbol and returns unchecked.
  *
  * A text is a list of `begin:extent:input@begin+input@begin...`, separated by ";", with "," between
- * coordinates. A source with other dimensions than the region names them: `input@begin@along`.
- * Texts come from files, so invalid numbers and boxes outside their region are errors.
+ * coordinates. A source whose dimensions differ from the region's names them: `input@begin@along`.
+ * Texts come from files, so invalid numbers and boxes outside their region raise errors.
  */
 #ifndef TOFU_CORE_PROGRAM_FETCH_TEXT_H_
 #define TOFU_CORE_PROGRAM_FETCH_TEXT_H_
@@ -22,7 +22,7 @@
 
 namespace tofu {
 
-/*! \brief The parts of a text between separators. An empty text has none. */
+/*! \brief Return the parts of a text between separators. An empty text has no parts. */
 inline std::vector<std::string> SplitText(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::istringstream stream(text);
@@ -77,8 +77,8 @@ inline void CheckRank(size_t box_rank, size_t ndim) {
                                 " dimensions of its region");
 }
 
-/*! \brief Raise std::invalid_argument if [begin, begin + extent) is outside [0, whole). Avoids
- * overflow. */
+/*! \brief Raise std::invalid_argument if [begin, begin + extent) is outside [0, whole). The check
+ * does not overflow. */
 inline void CheckPlace(int64_t begin, int64_t extent, int64_t whole, size_t d) {
   if (begin < 0 || extent < 0 || extent > whole || begin > whole - extent)
     throw std::invalid_argument("a piece from " + std::to_string(begin) + " on, of " +
@@ -105,7 +105,7 @@ inline Piece ParsePiece(const std::string& text, const std::vector<int64_t>& sha
 }
 
 /*!
- * \brief Check that pieces lie in a region of `shape` and read existing inputs.
+ * \brief Check that pieces are inside a region of `shape`, and read existing inputs.
  * \\throws std::invalid_argument
  */
 inline void CheckPieces(const std::vector<Piece>& pieces, const std::vector<int64_t>& shape,

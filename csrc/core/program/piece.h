@@ -1,6 +1,6 @@
 /*!
  * \file piece.h
- * \brief A piece of a fetch.
+ * \brief A piece of a fetch: a box of its output, and the sources that are combined there.
  *
  * Programs encode pieces as numbers (program.h), MXNet saves them as text (fetch_text.h), and
  * kernels use them as strides (strided_piece.h).
@@ -18,28 +18,28 @@
 
 namespace tofu {
 
-// Marks a dimension of a source that its piece lacks: one element of it is read.
+// Marks a dimension of a source that its piece lacks. One element is read along it.
 constexpr int64_t kNoDimension = -1;
 
-/*! \brief A box of entry `inputs[input]` of the fetch, with the piece's extents, that begins at
- * `begin`. */
+/*! \brief A box of the fetch's input number `input`. It begins at `begin`, and has the piece's
+ * extents. */
 struct Source {
   int64_t input = 0;
   std::vector<int64_t> begin;
-  // By dimension of the entry, ascending: a dimension of the piece, or kNoDimension. The piece's
-  // other dimensions have extent 1. Empty if the dimensions are the same.
+  // For each dimension of the input, a dimension of the piece, ascending, or kNoDimension. All
+  // other dimensions of the piece have extent 1. Empty if the dimensions are the same.
   std::vector<int64_t> along = {};
 
-  /*! \brief The piece's dimension for dimension `d` of the entry. */
+  /*! \brief Return the piece's dimension for dimension `d` of the input. */
   int64_t Along(size_t d) const { return along.empty() ? static_cast<int64_t>(d) : along[d]; }
 
-  /*! \brief The extent that a piece with this box reads of the entry's dimension `d`. */
+  /*! \brief Return the extent that a piece with this box reads along the input's dimension `d`. */
   int64_t ExtentAlong(size_t d, const Box& box) const {
     return Along(d) == kNoDimension ? 1 : box[Along(d)].extent();
   }
 };
 
-/*! \brief How the sources of a piece are combined. */
+/*! \brief The function that combines the sources of a piece. */
 enum class Reducer : int { kSum, kMaximum, kMinimum, kProduct };
 constexpr int kNumReducers = 4;
 
@@ -72,7 +72,7 @@ inline std::string FindWrongDimensions(const Source& source, const Box& box) {
   return "";
 }
 
-/*! \brief Restrict a piece to a box within its own. */
+/*! \brief Restrict a piece to a box inside it. */
 inline void Narrow(Box box, Piece* piece) {
   for (Source& source : piece->sources) {
     for (size_t d = 0; d < source.begin.size(); ++d) {

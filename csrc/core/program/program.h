@@ -1,17 +1,18 @@
 /*!
  * \file program.h
- * \brief The execution program: what each worker runs, in order, without names or attributes.
+ * \brief The program: the nodes that each worker runs, in order, without names or attributes.
  *
- * EmitProgram (emit.h) writes it; the NNVM pass that builds the execution graph reads it. They are
- * in extension modules with different C++ ABIs, so the program is passed as one flat array of int64
- * (EncodeProgram, DecodeProgram).
+ * EmitProgram (emit.h) writes a program, and the NNVM pass that builds the execution graph reads
+ * it. The two are in extension modules with different C++ ABIs, so a program is passed as one flat
+ * array of int64 (EncodeProgram, DecodeProgram).
  *
  * Invariants:
- *  - Nodes are in the order of execution: inputs have smaller indices than their reader. Memory is
+ *  - Nodes are in the order of execution: inputs have smaller numbers than their reader. Memory is
  * planned in this order.
- *  - Pieces of a fetch are disjoint boxes inside its shape. Elements of no piece hold `fill`.
+ *  - Pieces of a fetch are disjoint boxes inside its shape. Elements that are in no piece hold
+ * `fill`.
  *  - A fetch reads a box of an entry in that entry's coordinates (Source::begin), along the fetch's
- * dimensions or those named by Source::along.
+ * dimensions or the dimensions named by Source::along.
  */
 #ifndef TOFU_CORE_PROGRAM_PROGRAM_H_
 #define TOFU_CORE_PROGRAM_PROGRAM_H_
@@ -33,7 +34,7 @@ enum class NodeKind : int64_t {
   kFetch = 2      // a region assembled on one worker
 };
 
-/*! \brief An output of a node. Variables and fetches have output 0. */
+/*! \brief An output of a node. Variables and fetches have a single output, number 0. */
 struct Entry {
   int64_t node = -1;
   int64_t index = 0;
@@ -45,15 +46,15 @@ inline bool operator==(const Entry& a, const Entry& b) {
 
 struct ProgramNode {
   NodeKind kind = NodeKind::kVariable;
-  int64_t id = -1;  // operator, or tensor of a variable or a fetch
+  int64_t id = -1;  // the operator; for a variable or a fetch, the tensor
   int64_t worker = 0;
   int64_t phase = 0;                         // see base/phase.h; 0 for variables
-  int64_t fill_bits = 0;                     // the bits of the double outside all pieces (fetches)
+  int64_t fill_bits = 0;                     // bits of a fetch's `fill`, a double
   std::vector<std::vector<int64_t>> shapes;  // shape of every output; one for variables and fetches
   std::vector<std::vector<int64_t>>
       begins;  // by output: position of its first element in the whole tensor
   std::vector<Entry> inputs;
-  std::vector<Piece> pieces;  // of fetches
+  std::vector<Piece> pieces;  // empty unless the node is a fetch
 
   /*! \brief Add an output that covers a box of its tensor. */
   void AddOutput(const Interval* box, int rank) {
@@ -73,18 +74,18 @@ struct ProgramNode {
 struct Program {
   int64_t num_workers = 1;
   std::vector<ProgramNode> nodes;
-  // The entries of each requested tensor, worker by worker; then an entry of every node without
+  // The entries of each requested tensor, worker by worker, and then an entry of every node without
   // readers.
   std::vector<Entry> outputs;
-  // Entries in transit between workers: fetched regions, padded copies and partial results. All
-  // others are shards.
+  // Entries that are not shards, but fetched regions, padded copies or partial results on their way
+  // between workers.
   std::vector<Entry> transit;
 };
 
-/*! \brief The group of a worker's nodes in an execution graph. */
+/*! \brief Return the name of the group that a worker's nodes have in an execution graph. */
 inline std::string NameGroup(int64_t worker) { return "tofu_worker_" + std::to_string(worker); }
 
-/*! \brief The name of a worker's shard of a tensor or copy of an operator. */
+/*! \brief Return the name of a worker's shard of a tensor, or of its copy of an operator. */
 inline std::string NameShard(const std::string& whole, int64_t worker) {
   return whole + "@" + std::to_string(worker);
 }
@@ -107,7 +108,7 @@ inline void PutEntries(const std::vector<Entry>& entries, std::vector<int64_t>* 
   }
 }
 
-/*! \brief Append a box as a vector of begins and one of extents. */
+/*! \brief Append a box as a vector of begins and a vector of extents. */
 inline void PutBox(const Box& box, std::vector<int64_t>* out) {
   out->push_back(static_cast<int64_t>(box.size()));
   for (const Interval& interval : box) out->push_back(interval.begin);

@@ -91,7 +91,7 @@ void ProgramBuilder::GroupByWorker() {
 
 void ProgramBuilder::KeepUnread() {
   std::vector<char> is_read(program_.nodes.size(), 0);
-  std::map<int64_t, int64_t> output_of;  // by operator: an output that is read of some copy
+  std::map<int64_t, int64_t> output_of;  // by operator: an output that is read on some worker
   const auto read = [&](const Entry& entry) {
     is_read[entry.node] = 1;
     const ProgramNode& node = program_.nodes[entry.node];
@@ -104,8 +104,8 @@ void ProgramBuilder::KeepUnread() {
   for (size_t id = 0; id < program_.nodes.size(); ++id) {
     const ProgramNode& node = program_.nodes[id];
     if (is_read[id] || node.kind == NodeKind::kVariable) continue;
-    // Prefer an output that is read: some kernels of MXNet cannot compute others, for example
-    // gradients of indices.
+    // Prefer an output that some worker reads. Some kernels of MXNet cannot compute other outputs,
+    // such as gradients of indices.
     const auto found = output_of.find(node.id);
     const bool is_known = node.kind == NodeKind::kOperator && found != output_of.end();
     program_.outputs.push_back({static_cast<int64_t>(id), is_known ? found->second : 0});

@@ -27,19 +27,20 @@ class ProgramBuilder {
 
   void AddOutput(const Entry& entry) { program_.outputs.push_back(entry); }
 
-  /*! \brief Mark an entry that is not a shard but on its way to one or to an operator. */
+  /*! \brief Mark an entry that is not a shard, but on its way to a shard or an operator. */
   void MarkTransit(const Entry& entry) { program_.transit.push_back(entry); }
 
   /*!
-   * \brief Make the copies of one worker adjacent where a phase has several operators without a
-   * fetch in between, so that a framework can run them at once.
+   * \brief Make the copies of one worker adjacent if there is no fetch between them, so that a
+   * framework can run them at once.
    *
-   * No worker reads entries of others in between, so lifetimes on each worker stay the same. Phases
-   * are not mixed, since a framework may stop between them.
+   * No worker reads other workers' entries between two fetches, so the lifetimes of buffers stay
+   * the same. Phases are not mixed, because a framework may stop between them.
    */
   void GroupByWorker();
 
-  /*! \brief Make nodes without readers outputs, since a framework runs only what outputs need. */
+  /*! \brief Make all nodes without readers outputs, because a framework runs only nodes that
+   * outputs need. */
   void KeepUnread();
 
   Program Take() { return std::move(program_); }

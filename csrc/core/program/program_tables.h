@@ -1,6 +1,6 @@
 /*!
  * \file program_tables.h
- * \brief A program as tables of numbers, for its Python view and its checks.
+ * \brief A program as tables of numbers, which Python prints and checks.
  */
 #ifndef TOFU_CORE_PROGRAM_PROGRAM_TABLES_H_
 #define TOFU_CORE_PROGRAM_PROGRAM_TABLES_H_
@@ -16,10 +16,10 @@ using Column = std::vector<int64_t>;
 
 /*!
  * \brief Tables of nodes, entries, reads of entries, pieces and sources, in the order of the
- * program. Rows refer to rows of other tables by position.
+ * program. Rows refer to rows of other tables by number.
  *
- * Boxes and shapes have `rank` columns: the largest rank of an entry, at least 1. Missing
- * dimensions are [0, 1).
+ * Boxes and shapes have `rank` columns, the largest rank of an entry, at least 1. For entries of
+ * lower rank, the remaining dimensions are [0, 1).
  */
 struct ProgramTables {
   int64_t num_workers = 1;
@@ -46,7 +46,8 @@ struct ProgramTables {
   Column source_piece;
   Column source_read;   // the read of its entry
   Column source_begin;  // rank columns
-  Column source_along;  // rank columns; the piece's dimension of each of the entry's, or -1
+  Column
+      source_along;  // rank columns; the piece's dimension for each dimension of the entry, or -1
 
   Column output_entry;
   Column transit_entry;

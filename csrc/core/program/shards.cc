@@ -55,7 +55,7 @@ void TensorShards::AddRegion(int tensor, int worker, const Box& moved, const Mov
       continue;
     }
     std::vector<Box> rest;
-    Subtract(box, mine, &rest);  // without elements of this shard
+    Subtract(box, mine, &rest);  // removes the elements of this worker's shard
     for (const Box& part : rest) pieces->Add(part, Shard(tensor, owner), shard, movement);
   }
 }

@@ -1,7 +1,7 @@
 /*!
  * \file shards.h
- * \brief Shards of tensors in a program: variables, entries of operator copies, or fetches that
- * assemble them.
+ * \brief The shards of tensors in a program. A shard is a variable, an output of an operator's
+ * copy, or a fetch that assembles it.
  */
 #ifndef TOFU_CORE_PROGRAM_SHARDS_H_
 #define TOFU_CORE_PROGRAM_SHARDS_H_
@@ -21,7 +21,7 @@ struct ProducedOutput {
   int op = -1;
   int index = 0;
   std::vector<Entry> entries;  // by worker; node -1 if its region is empty
-  Boxes regions;               // of each entry; elements outside the tensor are undefined
+  Boxes regions;               // region of each entry; elements outside the tensor are undefined
 };
 
 class TensorShards {
@@ -34,16 +34,16 @@ class TensorShards {
         builder_(builder),
         tensors_(graph.num_tensors()) {}
 
-  /*! \brief The boxes of a tensor's shards, in its own layout. */
+  /*! \brief Return the boxes of a tensor's shards, in the layout of the plan. */
   const Boxes& ShardBoxes(int tensor) { return Place(tensor).shards; }
 
-  /*! \brief The entry of a worker's shard. Variables are added at their first use. */
+  /*! \brief Return the entry of a worker's shard. Variables are added when they are first used. */
   Entry Shard(int tensor, int worker);
 
   /*! \brief Fetch a region from shards. Elements outside the tensor hold `fill`. */
   Entry FetchRegion(int tensor, int worker, int phase, const Interval* region, double fill);
 
-  /*! \brief Add a region to a fetch. `moved` is its place in the dimensions of the movement. */
+  /*! \brief Add a region to a fetch. `moved` is its place, in the dimensions of the movement. */
   void AddRegion(int tensor, int worker, const Box& moved, const Movement& movement,
                  FetchPieces* pieces);
 
@@ -54,7 +54,7 @@ class TensorShards {
   struct Placed {
     bool is_placed = false;
     Boxes shards;
-    Boxes own;                   // read by others (OwnBoxes)
+    Boxes own;                   // the parts that other workers read (OwnBoxes)
     std::vector<int> replica;    // workers with equal numbers hold one copy together
     std::vector<Entry> entries;  // by worker; node -1 before first use
   };

@@ -1,7 +1,7 @@
 /*!
  * \file strided_piece.h
- * \brief A piece as offsets and strides into row-major arrays, for kernels on CPUs and GPUs. It is
- * made when the shapes of the inputs are known.
+ * \brief A piece as offsets and strides into row-major arrays, for kernels on CPUs and GPUs. It can
+ * be computed once the shapes of the inputs are known.
  */
 #ifndef TOFU_CORE_PROGRAM_STRIDED_PIECE_H_
 #define TOFU_CORE_PROGRAM_STRIDED_PIECE_H_
@@ -22,8 +22,8 @@ struct StridedDimension {
 };
 
 struct StridedPiece {
-  std::vector<int64_t> offsets;  // of the first element, in the output and in each source
-  std::vector<StridedDimension> dimensions;  // innermost first, none of extent 1
+  std::vector<int64_t> offsets;  // offset of the first element in the output and in each source
+  std::vector<StridedDimension> dimensions;  // innermost first, without dimensions of extent 1
 
   int64_t num_cells() const {
     int64_t cells = 1;
@@ -32,7 +32,7 @@ struct StridedPiece {
   }
 };
 
-/*! \brief Drop dimensions of extent 1, and join those that are contiguous in every array. */
+/*! \brief Drop dimensions of extent 1, and join dimensions that are contiguous in every array. */
 inline void MergeDimensions(std::vector<StridedDimension>* dimensions) {
   std::vector<StridedDimension> merged;
   for (StridedDimension& dimension : *dimensions) {
@@ -51,10 +51,10 @@ inline void MergeDimensions(std::vector<StridedDimension>* dimensions) {
 }
 
 /*!
- * \brief Lay a piece over its output and sources.
- * \\param shape of the output: anything with extents at [d]
- * \\param shape_of(i) the shape of input i
- * \\param element the distance between neighbours: 1, or their bytes
+ * \brief Compute the offsets and strides of a piece in its output and sources.
+ * \\param shape the output's shape, of any type with extents at [d]
+ * \\param shape_of function that returns the shape of input i
+ * \\param element the unit of offsets and strides: 1 for elements, or the bytes of an element
  */
 template <typename Shape, typename ShapeOf>
 StridedPiece LayOut(const Piece& piece, const Shape& shape, const ShapeOf& shape_of,

@@ -44,7 +44,7 @@ class ExactSearch {
     } catch (const std::length_error& error) {
       if (!has_plan()) throw std::runtime_error(error.what());
     } catch (const std::bad_alloc&) {
-      // Bounds proved before stay valid.
+      // Bounds that were proved before stay valid.
       if (!has_plan()) throw;
     }
     return MakeResult();
@@ -58,7 +58,7 @@ class ExactSearch {
   /*! \brief The most entries of all tables. If tables take longer than the search may, the
    * recursion's plan is the result. */
   size_t MostEntries() const {
-    constexpr double kLeast = 0.05;  // seconds: cheap tables are always made
+    constexpr double kLeast = 0.05;  // seconds of work for tables, even if no time is left
     const double affordable =
         std::max(state_.SecondsLeft(), kLeast) * kAdditionsPerSecond / PerEntry();
     return assignment_ ? static_cast<size_t>(std::min<double>(affordable, kMaxExactEntries))
@@ -67,7 +67,7 @@ class ExactSearch {
 
   /*! \brief Additions per entry of a table. */
   double PerEntry() const {
-    constexpr double kAdditionsPerWorker = 24;  // for its box
+    constexpr double kAdditionsPerWorker = 24;  // additions to compute a worker's box
     return kAdditionsPerWorker * static_cast<double>(grid_.num_workers());
   }
 
@@ -80,7 +80,7 @@ class ExactSearch {
     } catch (const std::runtime_error&) {
       // Too densely connected for elimination: message passing will find a plan.
     } catch (const std::bad_alloc&) {
-      // The same.
+      // Message passing will find a plan.
     }
   }
 
@@ -112,8 +112,8 @@ class ExactSearch {
   ExactResult MakeResult() {
     if (state_.has_plan()) assignment_ = ToAssignment(problem_, variables_, state_.values());
     const PlanCost cost = EvaluatePlan(graph_, grid_, *assignment_);
-    // Operators of one group with equal choices by coincidence share fetches, which no pair of
-    // variables sees. The plan and others may cost less than was counted.
+    // Operators of a group share fetches if their choices are equal by coincidence. Tables cannot
+    // express this, so plans may cost less than counted.
     const bool is_counted = !MayShareByChance(graph_);
     if (state_.has_plan() && is_counted && cost.total_bytes != state_.bytes()) {
       throw std::logic_error("the plan costs " + std::to_string(cost.total_bytes) +

@@ -1,15 +1,16 @@
 /*!
  * \file exact.h
- * \brief The exact search: chooses all rounds of the recursion at once, and proves the result.
+ * \brief The exact search, which chooses for all rounds at once and proves the result.
  *
- * Every variable takes a sequence of choices (exact_problem.h). Values that cannot be in an optimal
- * plan are removed, until elimination (eliminate.h) solves the rest:
- *  1. values that another value of the variable dominates (dominance.h);
+ * Each operator and each tensor is a variable, whose values are sequences of choices, one for each
+ * round (exact_problem.h). Values that cannot be in an optimal plan are removed, until elimination
+ * (eliminate.h) can solve the rest:
+ *  1. values that another value of the variable dominates (dominance.h), and
  *  2. values whose lower bound (bound.h, mini_buckets.h), on the contracted problem (contract.h),
  * exceeds the cost of a known plan.
  *
- * A bound equal to the cost of a plan proves it without elimination. If the time is over before,
- * the result is the best plan found and the proven bound.
+ * A plan whose cost equals the bound is optimal, so it needs no elimination. If the time is over
+ * before a proof, the result is the best plan found and the bound.
  */
 #ifndef TOFU_CORE_SEARCH_EXACT_H_
 #define TOFU_CORE_SEARCH_EXACT_H_
@@ -27,19 +28,20 @@
 namespace tofu {
 
 /*!
- * \brief Limits of the search beyond the recursion and its tables.
+ * \brief Limits of the exact search. The recursive search, which it starts from, does not count.
  *
- * `seconds` are counted in operations, so that a search that is cut short finds the same plan in
- * every run. The clock ends it at `clock_seconds`.
+ * `seconds` are counted in operations, so that a search that runs out of time finds the same plan
+ * in every run. `clock_seconds` are seconds of the clock, after which it ends in any case.
  */
 struct ExactLimits {
   double seconds = 60;
-  size_t max_table_entries = size_t{1} << 22;  // of an elimination table; 18 bytes each
-  double clock_seconds = 0;                    // 0: kMostSlowness times `seconds`
-  double max_bytes = 0x1p31;  // of the problem, and of the tables of an elimination
+  size_t max_table_entries = size_t{1} << 22;  // entries of an elimination table, 18 bytes each
+  double clock_seconds = 0;                    // 0 stands for kMostSlowness times `seconds`
+  double max_bytes = 0x1p31;  // bytes of the problem, and of the tables of an elimination
 };
 
-/*! \brief On a machine slower than this factor, the clock ends the search and plans may differ. */
+/*! \brief On a machine that is slower by more than this factor, the clock ends the search, and
+ * plans may differ between runs. */
 constexpr double kMostSlowness = 4;
 
 struct ExactResult {
@@ -47,13 +49,13 @@ struct ExactResult {
   int64_t lower_bound = 0;  // every plan costs at least this many bytes
   bool is_optimal = false;  // the plan costs the bound; its tie is least unless a bound proved it
 
-  int64_t recursive_bytes = 0;  // of the recursive search; 0 if it found no plan
+  int64_t recursive_bytes = 0;  // cost of the recursive search's plan; 0 if it found none
   int64_t held_bytes = 0;       // most bytes of all tables at one time
-  int num_sweeps = 0;           // of message passing
+  int num_sweeps = 0;           // sweeps of message passing
 };
 
-/*! \brief Receives (stage, best bytes so far or -1, bound). An exception from it ends the search.
- */
+/*! \brief Callback that receives the stage, the best bytes so far or -1, and the bound. An
+ * exception from it ends the search. */
 using ExactProgress = std::function<void(const std::string&, int64_t, int64_t)>;
 
 /*!

@@ -62,9 +62,9 @@ class BoundSearch {
   }
 
  private:
-  static constexpr double kShare = 0.7;            // of the effort; better plans get the rest
+  static constexpr double kShare = 0.7;            // of the effort; searches for plans get the rest
   static constexpr double kContraction = 1e6;      // operations per table
-  static constexpr double kAdditionsPerEntry = 8;  // of a sweep: forward and back, in 64 bits
+  static constexpr double kAdditionsPerEntry = 8;  // additions of a sweep, forward and back
   // Operations for a plan among the cheapest values, after sweeps and after mini-buckets.
   static constexpr double kQuickTrial = 5e6;
   static constexpr double kTrial = 1e8;
@@ -138,7 +138,7 @@ class BoundSearch {
     } catch (const TimeIsUp&) {
       return false;
     } catch (const std::length_error&) {
-      return false;  // smaller tables have to do
+      return false;  // the bound from smaller tables is used
     }
   }
 
@@ -178,7 +178,7 @@ class BoundSearch {
     KeptValues cheapest = KeepBelow(excess, most);
     while (!state_.Fits(EstimateElimination(core_.problem, cheapest), trial)) {
       if (most == 0) return false;
-      // Below `low` nothing is proved, but a plan may be found.
+      // With `most` below `low`, nothing is proved, but a plan may be found.
       most = most > low ? low + (most - low) / 4 : most / 2;
       cheapest = KeepBelow(excess, most);
       KeepBest(&cheapest);

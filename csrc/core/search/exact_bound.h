@@ -1,6 +1,6 @@
 /*!
  * \file exact_bound.h
- * \brief Bounds, pruning and elimination of the remaining problem, for the exact search.
+ * \brief The main loop of the exact search: bounds, removal of values, and elimination of the rest.
  */
 #ifndef TOFU_CORE_SEARCH_EXACT_BOUND_H_
 #define TOFU_CORE_SEARCH_EXACT_BOUND_H_
@@ -11,16 +11,16 @@
 namespace tofu {
 
 struct BoundStatistics {
-  int num_sweeps = 0;  // of message passing
+  int num_sweeps = 0;  // sweeps of message passing
 };
 
 /*!
  * \brief Raise the bound, improve the plan and remove values until the plan is proved, nothing
  * changes, or the time is over.
  *
- * Bounds come from message passing (bound.h) and, on the costs that it has spread, from
- * mini-buckets of growing size (mini_buckets.h). Values whose bound exceeds the best plan are
- * removed.
+ * Bounds come from message passing (bound.h), and then from mini-buckets of growing size
+ * (mini_buckets.h) on the costs that message passing has spread. Values whose bound exceeds the
+ * cost of the best plan are removed.
  */
 BoundStatistics SearchByBounds(const ExactProblem& problem, Part* part, ExactState* state);
 

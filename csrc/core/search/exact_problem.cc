@@ -71,7 +71,7 @@ class Tabulation {
    */
   void CheckSize() {
     const std::vector<int> kinds = variables_.NumberSequences();
-    std::vector<double> counts;  // of sequences, by kind
+    std::vector<double> counts;  // number of sequences, by kind
     for (int v = 0; v < variables_.size(); ++v) {
       if (kinds[v] == static_cast<int>(counts.size())) {
         counts.push_back(variables_.CountSequences(v));
@@ -82,9 +82,9 @@ class Tabulation {
       }
       Hold(counts[kinds[v]] * sizeof(Weight));
     }
-    std::set<std::tuple<int, int, int>> known;  // tables
+    std::set<std::tuple<int, int, int>> known;  // tables that are counted
     double entries = 0;
-    double placed = 0;  // of all layouts of a tensor
+    double placed = 0;  // bytes of all layouts of a tensor
     for (size_t i = 0; i < tables_.incidences().size(); ++i) {
       const int op = kinds[OperatorVariable(i)];
       const int tensor = kinds[TensorVariable(i)];

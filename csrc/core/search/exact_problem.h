@@ -1,10 +1,11 @@
 /*!
  * \file exact_problem.h
- * \brief All rounds of a plan at once, as a pairwise problem.
+ * \brief The choice of all rounds of a plan at once, as a pairwise problem.
  *
  * The values of a variable are its feasible sequences of choices, one per round. The cost of a plan
- * is a sum over incidences (cost.h). If the graph shares regions, the reads of a tensor in a phase
- * that may have equal regions become a star over the layout and their operators' choices.
+ * is a sum over incidences (cost.h), each a function of two variables. If the graph shares regions,
+ * reads of a tensor in one phase that may have equal regions become a star (star_passing.h) over
+ * the tensor's layout and the readers' choices.
  */
 #ifndef TOFU_CORE_SEARCH_EXACT_PROBLEM_H_
 #define TOFU_CORE_SEARCH_EXACT_PROBLEM_H_
@@ -23,28 +24,28 @@ namespace tofu {
 
 struct ExactProblem {
   PairwiseProblem pairwise;
-  std::vector<SharedSequences> sequences;  // by variable: meaning of its values
-  std::vector<Star> stars;                 // prices of shared regions
-  std::vector<int> order;                  // of variables in the graph
-  size_t num_entries = 0;                  // of distinct tables
+  std::vector<SharedSequences> sequences;  // for each variable, the sequences that its values are
+  std::vector<Star> stars;                 // costs of shared regions
+  std::vector<int> order;                  // order of the variables in the graph
+  size_t num_entries = 0;                  // entries of all distinct tables
   double held_bytes = 0;                   // estimate of all memory
 };
 
-/*! \brief The most entries of all distinct tables. */
+/*! \brief Limit of the entries of all distinct tables. */
 constexpr size_t kMaxExactEntries = size_t{1} << 26;
 
-/*! \brief The most values of a variable: eliminations number them in 16 bits. */
+/*! \brief Limit of the values of a variable, because eliminations number them in 16 bits. */
 constexpr double kMaxSequences = (1 << 16) - 1;
 
 /*! \brief Limits of a problem. */
 struct ExactSize {
-  size_t max_entries = kMaxExactEntries;  // of all distinct tables
-  double max_bytes = 0;                   // of everything
+  size_t max_entries = kMaxExactEntries;  // entries of all distinct tables
+  double max_bytes = 0;                   // bytes of all memory
 };
 
 /*!
- * \brief Tabulate the problem. Table entries are at most `ceiling`: higher costs are as good as
- * forbidden.
+ * \brief Tabulate the problem. Costs above `ceiling` count as `ceiling`, because no plan may have
+ * them.
  * \\throws std::length_error before the problem exceeds `size`, std::invalid_argument for hints
  * that cannot be met
  */
@@ -52,7 +53,7 @@ ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
                                const SearchVariables& variables, int64_t ceiling,
                                const ExactSize& size, const std::function<void()>& pause);
 
-/*! \brief Convert an assignment to values; -1 for a variable without this sequence. */
+/*! \brief Convert an assignment to values. A variable that lacks the sequence gets -1. */
 std::vector<int> FindValues(const ExactProblem& problem, const SearchVariables& variables,
                             const Assignment& assignment);
 

@@ -75,7 +75,7 @@ void ExactState::TakeEffort(const ExactState& other) {
 void ExactState::RaiseBound(int64_t bytes) { bound_ = std::max(bound_, bytes); }
 
 bool ExactState::Fits(const EliminationEstimate& estimate, double most_operations) const {
-  constexpr double kLeast = 0.05;  // seconds: cheap eliminations are always tried
+  constexpr double kLeast = 0.05;  // seconds of work for eliminations, even if no time is left
   const double operations =
       std::min(most_operations,
                std::max(SecondsLeft(), kLeast) * kAdditionsPerSecond / kAdditionsPerOperation);

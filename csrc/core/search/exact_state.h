@@ -1,6 +1,6 @@
 /*!
  * \file exact_state.h
- * \brief State of the exact search: the best plan, the bound, effort and memory.
+ * \brief State of the exact search: the best plan, the bound, and the effort and memory spent.
  */
 #ifndef TOFU_CORE_SEARCH_EXACT_STATE_H_
 #define TOFU_CORE_SEARCH_EXACT_STATE_H_
@@ -16,10 +16,10 @@
 
 namespace tofu {
 
-/*! \brief Bytes of the distinct tables of a problem. */
+/*! \brief Return the bytes of the distinct tables of a problem. */
 double CountTableBytes(const PairwiseProblem& problem);
 
-/*! \brief Operations of an elimination that takes seconds. */
+/*! \brief Limit of the operations of an elimination, which then takes seconds. */
 constexpr double kMaxOperations = 3e9;
 
 /*! \brief Additions of contiguous bytes per second on two cores. */
@@ -44,22 +44,23 @@ class ExactState {
   void Hold(double bytes) { held_bytes_ = std::max(held_bytes_, static_cast<int64_t>(bytes)); }
   int64_t held_bytes() const { return held_bytes_; }
 
-  /*! \brief Remaining seconds, by counted work. */
+  /*! \brief Return the remaining seconds, counted in work. */
   double SecondsLeft() const { return limits_.seconds - spent_; }
 
   /*! \brief Return true if `share` of the work is done, or the clock is far beyond it. */
   bool IsOver(double share = 1) const;
 
-  /*! \brief Call the progress function, which may throw to stop. */
+  /*! \brief Call the progress function, which may throw an exception to stop the search. */
   void Report(const char* stage) const;
 
-  /*! \brief Limits for a search with a share of the remaining effort. */
+  /*! \brief Return limits for another search with a share of the remaining effort. */
   ExactLimits MakeLimits(double share) const;
 
-  /*! \brief Take values of a part as the best plan if they are better. */
+  /*! \brief Make values of a part the best plan if they are better. */
   void Offer(const Part& part, const std::vector<int>& values);
 
-  /*! \brief The same for values of the whole problem, whose weight may include stars. */
+  /*! \brief Make values of the whole problem the best plan if they are better. `weight` may include
+   * stars. */
   void Offer(const std::vector<int>& values, Weight weight);
 
   /*! \brief Add the effort of another search. */
@@ -86,7 +87,7 @@ class ExactState {
   const ExactLimits& limits_;
   const ExactProgress& progress_;
   std::chrono::steady_clock::time_point started_;
-  double spent_ = 0;        // by counted work
+  double spent_ = 0;        // seconds, counted in work
   int64_t held_bytes_ = 0;  // most bytes at one time
   std::vector<int> values_;
   Weight weight_ = 0;

@@ -2,9 +2,10 @@
  * \file greedy.h
  * \brief The greedy heuristic of Spartan (section 7.3 of the paper).
  *
- * Tensor classes are visited by decreasing size. Each takes the cheapest layout, given the known
- * layouts, if every free operator around it answers as well as possible. Then these operators are
- * fixed, each to its cheapest choice. Nothing is revised. Linear in the incidences.
+ * Tensors are visited by decreasing size. Each takes the cheapest layout, given the layouts so far,
+ * under the assumption that every undecided operator around it takes its best choice. These
+ * operators then take their cheapest choices. No decision is revised. The time is linear in the
+ * incidences (cost.h).
  */
 #ifndef TOFU_CORE_SEARCH_GREEDY_H_
 #define TOFU_CORE_SEARCH_GREEDY_H_
@@ -16,7 +17,7 @@
 namespace tofu {
 
 /*!
- * \brief Find a plan by the heuristic. Values of a variable are whole sequences of choices.
+ * \brief Find a plan by the heuristic, for all rounds at once.
  * \\throws std::invalid_argument for hints that cannot be met, std::runtime_error if no choice is
  * left to an operator that writes in place
  */

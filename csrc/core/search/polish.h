@@ -1,6 +1,6 @@
 /*!
  * \file polish.h
- * \brief Improvement of a plan: re-optimises two rounds at a time, for all variables.
+ * \brief Improvement of a plan: optimise two rounds again while all other rounds stay fixed.
  */
 #ifndef TOFU_CORE_SEARCH_POLISH_H_
 #define TOFU_CORE_SEARCH_POLISH_H_
@@ -13,13 +13,13 @@
 
 namespace tofu {
 
-/*! \brief List the values, as positions in `originals`, that agree with `values` in all rounds but
- * two. Variables without sequences keep all values. */
+/*! \brief Return the values, as positions in `originals`, that agree with `values` in all rounds
+ * except two. Variables without sequences keep all values. */
 KeptValues FreeRounds(const ExactProblem& problem, const KeptValues& originals,
                       const std::vector<int>& values, int first, int second);
 
-/*! \brief Call `search` with pairs of rounds until no pair improves the plan of `state` or
- * is_over(). */
+/*! \brief Call `search` with pairs of rounds until no pair improves the plan of `state`, or
+ * is_over() returns true. */
 void ForEachTwoRounds(const ExactProblem& problem, const ExactState& state,
                       const std::function<bool()>& is_over,
                       const std::function<void(int first, int second)>& search);

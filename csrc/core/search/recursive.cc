@@ -40,7 +40,8 @@ class RecursiveSearch {
     }
     result.assignment =
         variables_.MakeAssignment([this](int variable) { return histories_[variable]; });
-    // The rounds count each read by itself: the cost of shared regions is no sum over pairs.
+    // The rounds count each read separately, because the cost of shared regions is not a sum over
+    // pairs.
     if (graph_.shares_regions())
       result.round_bytes = EvaluatePlan(graph_, grid_, result.assignment).round_bytes;
     return result;
@@ -179,8 +180,8 @@ class RecursiveSearch {
   std::vector<std::vector<int>> histories_;  // by variable: its choices so far
   std::vector<std::pair<int, int>> pairs_;   // (operator variable, tensor variable)
   std::vector<int> pair_of_;                 // by incidence, or kSameVariable
-  std::vector<int> order_;                   // for elimination; the same in each round
-  bool is_dense_ = false;                    // a round needed large tables
+  std::vector<int> order_;                   // order of elimination, the same in each round
+  bool is_dense_ = false;                    // true if a round needed large tables
   TieWeights ties_;
 };
 

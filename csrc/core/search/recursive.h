@@ -1,10 +1,10 @@
 /*!
  * \file recursive.h
- * \brief The recursive search (section 5.2 of the paper): one round at a time, given the rounds
- * before.
+ * \brief The recursive search (section 5.2 of the paper), which chooses for one round at a time,
+ * given the choices of earlier rounds.
  *
- * Round i chooses an axis for every operator class and a dimension for every tensor class that
- * minimise cost(geometry of levels 1..i, choices of rounds 1..i-1 fixed) exactly, by elimination
+ * Round i chooses an axis for every operator and a dimension for every tensor. It minimises the
+ * cost of a plan of rounds 1 to i, in which rounds 1 to i-1 are fixed, exactly by elimination
  * (eliminate.h). Structural hashes (canonical.h) decide between plans of equal cost, so the plan
  * does not depend on ids or names.
  */
@@ -24,10 +24,11 @@ namespace tofu {
 
 struct SearchResult {
   Assignment assignment;
-  std::vector<int64_t> round_bytes;  // increments; they sum to the plan's cost
+  std::vector<int64_t> round_bytes;  // bytes that each round adds; they sum to the plan's cost
 };
 
-/*! \brief Receives (rounds done, bytes so far). An exception from it ends the search. */
+/*! \brief Callback that receives the number of rounds done and the bytes so far. An exception from
+ * it ends the search. */
 using SearchProgress = std::function<void(int, int64_t)>;
 
 /*!

@@ -47,15 +47,15 @@ class SharedSearch {
   }
 
  private:
-  static constexpr double kAdditionsPerStep = 20;  // they are not contiguous
+  static constexpr double kAdditionsPerStep = 20;  // many, because they are not contiguous
 
   static constexpr double kTrialShare = 0.1;       // of the remaining effort
   static constexpr double kTwoRoundsShare = 0.02;  // of the remaining effort
   static constexpr double kPolishShare = 0.3;      // of the total effort
   static constexpr double kDominanceShare = 0.05;  // of the effort of one search
 
-  static constexpr int64_t kNarrow = 200;  // fraction of the bound: the gap that polishing leaves
-  static constexpr int64_t kTight = 5000;  // fraction of the bound: the gap that sweeps leave
+  static constexpr int64_t kNarrow = 200;  // polishing stops at a gap of 1 / kNarrow of the bound
+  static constexpr int64_t kTight = 5000;  // sweeps stop at a gap of 1 / kTight of the bound
 
   static std::vector<Star> RestrictAll(const std::vector<Star>& stars, const KeptValues& kept) {
     std::vector<Star> restricted;
@@ -217,9 +217,9 @@ class SharedSearch {
   const ExactProblem& problem_;
   ExactState& state_;
   Part part_;                // values that may be in a better plan
-  std::vector<Star> stars_;  // over these
+  std::vector<Star> stars_;  // stars over these values
   std::unique_ptr<StarPassing> passing_;
-  Costs reduced_;  // their costs above the bound
+  Costs reduced_;  // costs of these values above the bound
   BoundStatistics statistics_;
 };
 

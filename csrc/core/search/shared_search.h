@@ -1,11 +1,12 @@
 /*!
  * \file shared_search.h
- * \brief The exact search if reads share regions, so that the cost is no sum over pairs.
+ * \brief The exact search for engines in which reads share regions.
  *
- * The price of shared regions is a star (star_passing.h) for each tensor and phase. Bounds over
- * pairs and stars remove values. When few are left, stars become variables (star_variables.h), and
- * dominance, elimination and bounds solve the resulting pairwise problem. If it is too large,
- * searches over the cheapest values find better plans, which allow more pruning.
+ * The cost is then not a sum over pairs of variables: the cost of shared regions is a star
+ * (star_passing.h) for each tensor and phase. Bounds over pairs and stars remove values. When few
+ * values are left, stars become variables (star_variables.h), and dominance, elimination and bounds
+ * solve the resulting pairwise problem. If it is too large, searches over the cheapest values find
+ * better plans, so that bounds remove more values.
  */
 #ifndef TOFU_CORE_SEARCH_SHARED_SEARCH_H_
 #define TOFU_CORE_SEARCH_SHARED_SEARCH_H_
@@ -17,7 +18,7 @@
 namespace tofu {
 
 /*! \brief Raise the bound and improve the plan until it is proved, nothing changes, or the time is
- * over. Values of `state` are those of `problem.pairwise`. */
+ * over. `state` has values of the variables in `problem.pairwise`. */
 BoundStatistics SearchShared(const ExactProblem& problem, ExactState* state);
 
 /*! \brief Evaluate an assignment, including stars. */

@@ -13,8 +13,8 @@ namespace tofu {
 
 namespace {
 
-constexpr size_t kMostStarValues = 2000;              // of a star
-constexpr size_t kMostStarEntries = size_t{1} << 24;  // of the tables of all stars
+constexpr size_t kMostStarValues = 2000;              // values of a star
+constexpr size_t kMostStarEntries = size_t{1} << 24;  // entries of the tables of all stars
 
 bool IsLess(const StarValue& a, const StarValue& b) {
   return a.centre != b.centre ? a.centre < b.centre : a.patterns < b.patterns;
@@ -101,9 +101,9 @@ class SetLister {
   int centre_;
   std::vector<StarValue>& values_;
   std::vector<std::vector<char>> asked_;  // by reader and pattern
-  std::vector<int64_t> least_;            // by reader, for any set
-  int64_t base_ = 0;                      // of the centre and these
-  std::vector<size_t> shareable_;         // patterns
+  std::vector<int64_t> least_;            // least cost of each reader, for any set
+  int64_t base_ = 0;                      // cost of the centre plus these costs
+  std::vector<size_t> shareable_;         // patterns that several readers may ask for
 };
 
 /*! \brief The value of a star that follows from the other variables. */

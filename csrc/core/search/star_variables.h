@@ -1,16 +1,16 @@
 /*!
  * \file star_variables.h
- * \brief Stars (star_passing.h) as variables and tables of a pairwise problem.
+ * \brief Conversion of stars (star_passing.h) to variables and tables of a pairwise problem.
  *
- * The variable of a star has as values pairs of a centre value and a set of patterns that are
- * fetched for several readers. This is exact:
- *  - its unary cost is the bytes of these patterns at the centre value;
- *  - the table with a reader is 0 if the reader's pattern is in the set, else the bytes of the
- * pattern;
- *  - the table with the centre forbids other centre values.
+ * A star becomes a variable. A value of this variable is a value of the centre, with a set of
+ * patterns that are fetched for several readers. The conversion is exact:
+ *  - The unary cost is the bytes of the patterns in the set, at the value of the centre.
+ *  - The table with a reader is 0 if the reader's pattern is in the set, else the bytes of the
+ * pattern.
+ *  - The table with the centre forbids other values of the centre.
  *
  * A shared pattern has at least two readers, so sets of up to half as many patterns as readers
- * suffice. Message passing is exact within these tables, since they form a star.
+ * suffice. Message passing is exact within these tables, because they form a star.
  */
 #ifndef TOFU_CORE_SEARCH_STAR_VARIABLES_H_
 #define TOFU_CORE_SEARCH_STAR_VARIABLES_H_
@@ -27,7 +27,7 @@ namespace tofu {
 /*! \brief A value of the variable of a star. */
 struct StarValue {
   int centre;
-  std::vector<int> patterns;  // with several readers, ascending
+  std::vector<int> patterns;  // patterns with several readers, ascending
 };
 
 /*! \brief A pairwise problem with a variable for each star, after all others. */
@@ -37,9 +37,10 @@ struct TabulatedStars {
 };
 
 /*!
- * \brief Add variables and tables for all stars, with the values that cost at most `most` above the
- * least and those of the assignment `best`. `forbidden` bytes count as impossible. Sets with more
- * than `largest_set` patterns are left out, so some assignments cost more than they should.
+ * \brief Add variables and tables for all stars. Their values are those that cost at most `most`
+ * above the least, and the values of the assignment `best`. A cost of `forbidden` bytes stands for
+ * impossible. Sets with more than `largest_set` patterns are left out, so some assignments cost
+ * more than they should.
  * \\return nothing if a star has too many values or the tables too many entries
  */
 std::optional<TabulatedStars> TabulateStars(const PairwiseProblem& problem,
@@ -50,7 +51,7 @@ std::optional<TabulatedStars> TabulateStars(const PairwiseProblem& problem,
 
 constexpr size_t kAllSets = ~size_t{0};
 
-/*! \brief Append the values of star variables that follow from the others. */
+/*! \brief Append the values of star variables, which follow from the values of all others. */
 void CompleteStars(const std::vector<Star>& stars, const TabulatedStars& tabulated,
                    std::vector<int>* values);
 

@@ -2,9 +2,10 @@
  * \file ties.h
  * \brief Weights that decide between plans of equal cost.
  *
- * The plan with the least sum of weights is taken: lowest dimensions and axes first (replicated
- * last; the first round counts most), then by structural label and choices, so that the plan is
- * unique. With one round, the weights are those of the recursive search.
+ * The plan with the least sum of weights is taken. Lower dimensions and axes weigh less, and
+ * replicated weighs most. Earlier rounds count more than later ones. Smaller weights, from
+ * structural labels and choices, make the plan unique. For a single round, the weights equal those
+ * of the recursive search.
  */
 #ifndef TOFU_CORE_SEARCH_TIES_H_
 #define TOFU_CORE_SEARCH_TIES_H_
@@ -25,12 +26,12 @@ class TieWeights {
     ++shift_;  // sums of num_variables numbers of 64 - shift_ bits stay below 2^64
   }
 
-  /*! \brief The weight of one choice in one round. */
+  /*! \brief Return the weight of one choice in one round. */
   uint64_t OfChoice(uint64_t label, int round, int choice) const {
     return Compose(Rank(choice), kRankBits, Hash(label, round, choice));
   }
 
-  /*! \brief The weight of a sequence of choices. */
+  /*! \brief Return the weight of a sequence of choices. */
   uint64_t OfSequence(uint64_t label, const std::vector<int>& choices) const {
     // Late rounds have no rank if there are too few bits.
     const int most_rounds = std::max(1, (64 - 2 * shift_ - kHashBits) / kRankBits);
@@ -59,7 +60,7 @@ class TieWeights {
                        static_cast<uint64_t>(choice + 1));
   }
 
-  /*! \brief Sums of hashes stay below one unit of the rank. */
+  /*! \brief Return a weight in which the sum of all hashes stays below one unit of the rank. */
   uint64_t Compose(uint64_t rank, int rank_bits, uint64_t hash) const {
     return (rank << (64 - shift_ - rank_bits)) + (hash >> (2 * shift_ + rank_bits));
   }

@@ -99,7 +99,7 @@ bool SearchVariables::CanMeetHint(int variable, std::vector<int> history) const 
   const std::vector<int>& hint = hints_[variable];
   const size_t round = history.size();
   if (round == hint.size()) return true;
-  // A round that splits nothing leaves later rounds all their choices.
+  // A round that splits nothing does not limit the choices of later rounds.
   const bool is_replicated =
       hint[round] == kReplicated || (hint[round] == kFree && hint_replicates_[variable]);
   std::vector<int> choices = {kReplicated};
@@ -216,7 +216,7 @@ std::vector<std::vector<int>> SearchVariables::Domains(
     std::vector<int> choices = Choices(variable, histories[variable]);
     const int hint = hints_[variable].empty() ? kFree : hints_[variable][round];
     if (hint != kFree) {
-      // Replicating is always possible, though the search would not choose it.
+      // A hint may always replicate, even if the search would not choose it.
       if (hint != kReplicated && std::find(choices.begin(), choices.end(), hint) == choices.end()) {
         problems += "\n  " + hint_names_[variable] + " is fixed to " + std::to_string(hint) +
                     " in round " + std::to_string(round) + ", where it can take one of " +
@@ -224,7 +224,7 @@ std::vector<std::vector<int>> SearchVariables::Domains(
       }
       choices = {hint};
     } else if (!hints_[variable].empty()) {
-      // If no choice leaves later hints possible, the round of the hint reports it.
+      // If no choice leaves later hints possible, the error is raised in the round of the hint.
       const std::vector<int> meeting = LeaveHintPossible(variable, histories[variable], choices);
       if (!meeting.empty()) choices = meeting;
     }

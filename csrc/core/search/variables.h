@@ -1,7 +1,7 @@
 /*!
  * \file variables.h
- * \brief The unknowns of a search: a variable for each class of tied tensors, and for each class of
- * operators that share a choice.
+ * \brief The variables of a search: one for each class of operators that share a choice, and one
+ * for each class of tied tensors, which share a layout.
  */
 #ifndef TOFU_CORE_SEARCH_VARIABLES_H_
 #define TOFU_CORE_SEARCH_VARIABLES_H_
@@ -18,10 +18,11 @@
 
 namespace tofu {
 
-/*! \brief Leaves a round of a hint free. */
+/*! \brief Value of a hint that leaves a round free. */
 constexpr int kFree = -2;
 
-/*! \brief Choices fixed by the caller: by operator or tensor id, one value per round or kFree. */
+/*! \brief Choices that the caller fixes: for an operator's or tensor's id, a value or kFree for
+ * each round. */
 struct Hints {
   std::unordered_map<int, std::vector<int>> operators;
   std::unordered_map<int, std::vector<int>> tensors;
@@ -32,41 +33,45 @@ using SharedSequences = std::shared_ptr<const std::vector<std::vector<int>>>;
 
 class SearchVariables {
  public:
-  /*! \throws std::invalid_argument for hints of wrong length, for unknown ids, or that contradict
-   * each other */
+  /*! \throws std::invalid_argument for hints that have the wrong length or unknown ids, or that
+   * contradict each other */
   SearchVariables(const Graph& graph, const WorkerGrid& grid, const Hints& hints);
 
   int size() const { return static_cast<int>(subjects_.size()); }
   int OfOperator(int op) const { return of_operator_[op]; }
   int OfTensor(int tensor) const { return of_tensor_[tensor]; }
 
-  /*! \brief The structural label of a class, independent of ids and names. */
+  /*! \brief Return the structural label of a class, which does not depend on ids and names. */
   uint64_t label(int variable) const { return labels_[variable]; }
 
   /*!
-   * \brief The values of each variable in round `round`, given its history of choices.
+   * \brief Return the values of each variable in round `round`, given its choices in earlier
+   * rounds.
    * \\throws std::invalid_argument listing all hints that are not feasible
    */
   std::vector<std::vector<int>> Domains(int round,
                                         const std::vector<std::vector<int>>& histories) const;
 
   /*!
-   * \brief By variable: all sequences of choices, in lexicographic order with replicated last.
+   * \brief Return all sequences of choices of each variable, in lexicographic order with replicated
+   * last.
    * Variables with equal sequences share them.
    * \\throws std::invalid_argument for a hint that no sequence meets
    */
   std::vector<SharedSequences> Sequences() const;
 
-  /*! \brief By variable: a number that is equal for equal sequences, found without listing them. */
+  /*! \brief Return a number for each variable, equal for variables with equal sequences, without
+   * listing the sequences. */
   std::vector<int> NumberSequences() const;
 
   /*! \brief Count the sequences of a variable without listing them. */
   double CountSequences(int variable) const;
 
-  /*! \brief "tensor 3" or "operator 5": the first member of the class. */
+  /*! \brief Return "tensor 3" or "operator 5", for the first member of the class. */
   std::string Name(int variable) const { return NameOf(subjects_[variable]); }
 
-  /*! \brief The assignment in which each operator and tensor has choices_of(its variable). */
+  /*! \brief Return the assignment in which each operator and tensor has choices_of(its variable).
+   */
   template <typename ChoicesOf>
   Assignment MakeAssignment(const ChoicesOf& choices_of) const {
     Assignment assignment;
@@ -78,7 +83,8 @@ class SearchVariables {
  private:
   /*! \brief Return true if later choices can meet the variable's hint after `history`. */
   bool CanMeetHint(int variable, std::vector<int> history) const;
-  /*! \brief The choices of the next round after which the hint can be met. */
+  /*! \brief Return the choices in the next round after which the variable's hint can still be met.
+   */
   std::vector<int> LeaveHintPossible(int variable, std::vector<int> history,
                                      const std::vector<int>& choices) const;
   /*! \brief Find the hints that can be met only if free rounds before them replicate. */
@@ -93,9 +99,9 @@ class SearchVariables {
   std::vector<uint64_t> labels_;
   std::vector<int> of_operator_;
   std::vector<int> of_tensor_;
-  std::vector<std::vector<int>> hints_;  // by variable; empty without hint
-  std::vector<std::string> hint_names_;  // by variable: whose hint it is
-  std::vector<bool> hint_replicates_;    // by variable: free rounds may replicate
+  std::vector<std::vector<int>> hints_;  // by variable; empty without a hint
+  std::vector<std::string> hint_names_;  // for each variable, the operator or tensor of its hint
+  std::vector<bool> hint_replicates_;    // for each variable, true if free rounds may replicate
 };
 
 }  // namespace tofu
