@@ -1,4 +1,4 @@
-"""`tofu.jax.partition`: from a training step for one device to a step on several devices."""
+"""Implement `tofu.jax.partition`, which turns a training step for one device into a step on several devices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ Devices: TypeAlias = "int | Mesh | Sequence[Any]"
 
 
 class DeferredStep:
-    """A step that is planned for the arguments of its first call. It is called like the original step."""
+    """A step that is planned at its first call, for the arguments of that call.
+
+    `tofu.jax.partition` returns it if no example arguments are passed. It is called like the original step. After the
+    first call, it also has the attributes of a `PartitionedStep`, such as `plan`.
+    """
 
     def __init__(
         self,
@@ -46,7 +50,7 @@ class DeferredStep:
         self._given = {"workers": workers, "donate_argnums": donate_argnums, **options}
 
     def planned(self, *args: Any, **named: Any) -> PartitionedStep:
-        """Plan the step for these arguments, or their shapes, unless it is planned already. Return the planned step."""
+        """Return the planned step. The first call plans it, for these arguments or their shapes."""
         args = order_arguments(self.step, args, named)
         if self._made is None:
             if not args:
@@ -55,16 +59,16 @@ class DeferredStep:
         return self._made
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Bind the step to an instance, as a method of a class."""
+        """Bind the step to an instance, so that it can be a method of a class."""
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run one step."""
+        """Run one training step."""
         args = order_arguments(self.step, args, named)
         return self.planned(*args)(*args)
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the planned step. Raise AttributeError before the step is planned."""
+        """Return an attribute of the planned step, or raise AttributeError if the step is not planned yet."""
         made = None if name.startswith("_") else self._made
         if made is not None:
             return getattr(made, name)
@@ -120,41 +124,48 @@ def partition(
 ) -> Any:
     """Plan a training step and return a step that runs on several devices.
 
+    The returned step is called like `step`. If `step` or `example_args` is left out, planning waits for the first call.
+
     Parameters
     ----------
     step
-        A function of trees of arrays. If its first result is like its first argument, that result is the next state: it
-        gets the same layout.
+        The training step, a function of trees of arrays. Its first argument is the model's state if the first result
+        has the same tree, shapes and types. That result is then stored like the state. If `step` is left out,
+        `partition` returns a decorator: `@tofu.jax.partition(workers=8)`.
     workers
-        A number of devices, a mesh, or a list of devices. Only the devices of a mesh are used; the plan arranges them.
-        With several processes, each contributes equally many. Without `topology`, communication between processes costs
-        more than within one.
+        The number of devices, a list of devices, or a `jax.sharding.Mesh`, of which only the devices are used.
+        If several processes run the step, each process contributes the same number of devices.
     example_args
-        A tuple of arguments, or their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`). No array is created.
-        If left out, the step is planned at its first call. If `step` is left out too, the result is a decorator:
-        `@tofu.jax.partition(workers=8)`.
+        A tuple of the step's arguments, or of their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`).
+        Planning creates no arrays. If `example_args` is left out, the step is planned at its first call.
     donate_argnums
-        Arguments whose memory the step may reuse, as in `jax.jit`.
+        The positions of arguments whose memory the step may reuse, as in `jax.jit`.
     uneven
-        Which arguments may be stored in overlapping shards if the devices cannot share them equally. `place` and the
-        step return these as `UnevenArray`.
+        Selects the arrays that may be stored in overlapping shards because their extents cannot be divided equally
+        among the devices. `place` and the step return such arrays as `UnevenArray`.
 
-        - "needed" (default): arrays of 64 KiB and more without equal shards, such as weights of 1,024 x 4,096 on 3
-          devices. Otherwise each device would hold all of them.
+        - "needed" (default): arrays of 64 KiB and more that have no equal shards, such as weights of 1,024 x 4,096 on 3
+          devices. Without overlapping shards, every device would store the complete array.
         - "free": any array, such as a table of 50,257 rows.
         - "none": no array.
     more
-        Nothing: the step's arguments are one tuple.
+        Accepts nothing. Arguments of the step that are passed here raise an error that shows the correct call.
     options
-        Options of planning, as in `tofu.partition`: `plan` (a plan, its JSON, or a file with it), `hints`,
-        `search_seconds`, `algorithm`, `topology`, `memory_limit`, `replicate`, `undescribed`, `cache`.
+        Options of planning: `plan` (a plan to use instead of a search: a `Plan`, its JSON, or the path of a file with
+        it), `hints`, `search_seconds`, `algorithm`, `topology`, `memory_limit`, `replicate`, `undescribed` and `cache`.
+        `tofu.partition` explains them. Without `topology`, transfers between processes are assumed to be slower than
+        transfers within a process.
 
     Raises
     ------
     DeviceError
-        There are too few devices.
-    UnsupportedError, UndescribedOperatorError, InfeasibleError, PlanError
-        The step cannot be traced, uses a primitive without a description, or cannot be split as requested.
+        There are too few devices, or `workers` has the wrong type.
+    UnsupportedError
+        The step cannot be traced, or an option is unknown.
+    UndescribedOperatorError
+        The step uses a JAX primitive for which Tofu has no description.
+    InfeasibleError, PlanError
+        The step cannot be split as requested.
     """
     if more:
         raise UnsupportedError(
@@ -190,7 +201,7 @@ def partition(
 def _check_given(workers: Any) -> None:
     """Raise DeviceError if `workers` is missing.
 
-    Devices are looked up when the step is planned: JAX may not be ready before.
+    The devices themselves are looked up later, when the step is planned, because JAX may not be initialized yet.
     """
     if workers is None:
         raise DeviceError(
@@ -211,7 +222,7 @@ def _check_members(workers: Any) -> None:
 
 
 def find_devices(workers: Any) -> list[Any]:
-    """Return the devices that `workers` stands for. Raise DeviceError for too few devices, or for a wrong type."""
+    """Return the devices that `workers` selects. Raise DeviceError if there are too few or the type is wrong."""
     if isinstance(workers, Mesh):
         workers = list(workers.devices.flat)
     _check_members(workers)

@@ -1,4 +1,4 @@
-"""`PartitionedStep`: a planned step on its devices."""
+"""Define `PartitionedStep`, a planned training step that runs on its devices."""
 
 from __future__ import annotations
 
@@ -137,15 +137,15 @@ class PartitionedStep:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes sent between hosts in one step, by the plan's count; 0 with one process.
+        """Bytes that the plan sends between hosts in one step; 0 if one process runs the step.
 
-        An upper bound if the mesh does not list devices process by process.
+        If the mesh does not list the devices process by process, the number is an upper bound.
         """
         return count_host_bytes(self.mesh, self.plan.level_bytes)
 
     @cached_property
     def _constants(self) -> list[Any]:
-        """Arrays that the step closes over, sharded as planned. They are the last operands of the program."""
+        """Arrays that the step closes over, placed as planned. They are the last operands of the program."""
         values = list(self._native.step.constants.values())
         with jax.ensure_compile_time_eval():  # an outer trace must not capture them
             self._agreement.check({len(self._arguments): values})
@@ -156,7 +156,7 @@ class PartitionedStep:
 
     @in_planned_precision
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run one step. Arguments may be stored anywhere; `place` stores them where the step reads them."""
+        """Run one step. Arguments that are not placed as planned are moved first; `place` avoids that."""
         given = self._flatten(order_arguments(self._step, args, named))
         refuse_shapes(given, self._leaf_names)
         self._agreement.check(dict(enumerate(self._native.arguments_tree.split(given))))
@@ -179,7 +179,7 @@ class PartitionedStep:
 
     @cached_property
     def _run_traced(self) -> Callable[..., list[Any]]:
-        """The step for JAX transformations: from complete leaves to complete results. It donates nothing."""
+        """The step as a function that JAX can transform, from complete arrays to complete results, without donation."""
         run = jax.jit(self._program.function(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:
@@ -207,10 +207,11 @@ class PartitionedStep:
 
     @in_planned_precision
     def lower(self, *args: Any, **named: Any) -> Any:
-        """Lower the step, as `jax.jit(step).lower` does, from arrays or their shapes.
+        """Lower the step for XLA, as `jax.jit(step).lower` does.
 
-        The result can be read, or compiled and called like the step. Leaves that are not arrays must be passed as
-        planned. Pass `UnevenArray.joined` for an array in overlapping shards.
+        The result has the same methods as JAX's: `as_text()` shows the program, and `compile()` returns a function that
+        is called like the step. The arguments are arrays or their shapes. Arguments that are not arrays must have the
+        planned values. For an `UnevenArray`, the compiled function takes its `joined` array.
         """
         function, native = self._program.function(self.mesh), self._native
 
@@ -243,18 +244,19 @@ class PartitionedStep:
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
-        """Lower the step as a function of the arrays in its arguments, one after another, without their trees."""
+        """Lower the step as a function of a flat list of all arrays: those of the arguments, then the constants."""
         lowered: Any = self._run.lower(*self._program.argument_structs(self.mesh))
         return lowered
 
     @in_planned_precision
     def place(self, value: Any, argument: int = 0) -> Any:
-        """Return an argument, by default the first, stored on the devices as planned.
+        """Store an argument of the step on the devices as planned, and return the stored arrays.
 
-        Each device receives only its own shard.
+        By default, this is the first argument, the state. Each device receives only its own shard. The stored arrays
+        share no memory with `value`, so that the step may donate them.
 
-        With several processes, each passes the complete argument, or arrays on the devices of all processes. The result
-        shares no memory with `value`. Raises ShapeError if trees, shapes or types differ from the planned ones.
+        If several processes run the step, each process passes the complete argument, or arrays that already are on the
+        devices of all processes. Raises ShapeError if the tree, a shape or a type differs from the plan.
         """
         leaves, names, types, layout = self._flatten_argument(value, argument)
         check_leaves(leaves, types, names)
@@ -264,11 +266,12 @@ class PartitionedStep:
 
     @in_planned_precision
     def place_part(self, value: Any, argument: int = 1) -> Any:
-        """Return an argument, by default the second, stored as planned. Each process passes its own rows.
+        """Store an argument of the step, by default the second, of which each process passes only some rows.
 
-        Process n of P passes rows n B/P up to (n + 1) B/P of dimension 0, whose extent is B, of each leaf. All
-        processes pass scalars. Rows that the plan stores in another process are sent there. Raises ShapeError if the
-        leaves are not such rows.
+        Use this method if each process loads its own part of the batch. For an array of B rows and P processes, process
+        n
+        passes rows n B/P up to (n + 1) B/P, counted along dimension 0. Rows that the plan stores in another process are
+        sent there. Every process passes the same scalars. Raises ShapeError if the arrays do not have these shapes.
         """
         leaves, names, types, layout = self._flatten_argument(value, argument)
         refuse_shapes(leaves, names)
@@ -300,19 +303,19 @@ class PartitionedStep:
 
     @in_planned_precision
     def check_replicas(self) -> bool:
-        """Return True if JAX itself proves (`check_vma` of `jax.shard_map`) that all replicas are equal.
+        """Return True if JAX can prove that all replicas of an array always are equal.
 
-        The step is traced once more. JAX cannot prove it for arrays that are assembled box by box, as for unequal
-        shards.
+        The step is traced once more, with `check_vma` of `jax.shard_map`. False is not an error: JAX cannot prove
+        equality for arrays that are assembled from several regions, as for unequal shards.
         """
         is_shown: bool = self._program.check_replicas(self.mesh)
         return is_shown
 
     @in_planned_precision
     def memory_report(self, compile: bool = False) -> StepMemory:
-        """Return the memory that each device needs; the result prints.
+        """Return a table of the memory that each device needs.
 
-        With `compile`, XLA compiles the step, and its own count is shown beside the prediction.
+        If `compile` is True, XLA also compiles the step, and the table shows XLA's count beside the prediction.
         """
         predicted = predict_memory(self.partition)
         if not compile:
@@ -329,21 +332,23 @@ class PartitionedStep:
         donate_argnums: int | Sequence[int] = (),
         **options: Any,
     ) -> PartitionedStep:
-        """Plan another step over the same state, such as an evaluation, on the same devices.
+        """Plan another step on the same state and devices, such as an evaluation.
 
-        Its first argument keeps this step's layout.
+        The first argument of the new step is stored like the state of this step, so both steps can use the same arrays.
 
         Parameters
         ----------
         step, example_args, donate_argnums, options
-            As in `tofu.jax.partition`.
+            The new step, with the same meaning as in `tofu.jax.partition`. Both steps share their devices, so
+            `topology` is not accepted.
         part
-            Picks the other step's first argument from this step's, for example `lambda state: state.params`.
+            A function that selects the new step's first argument from this step's, such as `lambda state:
+            state.params`.
 
         Raises
         ------
         ShapeError
-            Trees, shapes or types differ.
+            The tree, a shape or a type of the selected part differs from the new step's first argument.
         """
         check_arguments(example_args)
         if not callable(part):
@@ -374,13 +379,19 @@ class PartitionedStep:
 
     @in_planned_precision
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
-        """Predict the time of a step on a machine, given by its name ("8xH100") or its file. The result prints."""
+        """Predict the time of a step on a machine.
+
+        `machine` is the name of a machine that Tofu knows, such as "8xH100", or the path of its file. A JAX step
+        contains
+        its optimizer, so `states` stays 0.
+        """
         return simulate_partition(self.partition, read_machine(machine), read_states(states))
 
     def save_report(self, path: str | Path, title: str = "") -> None:
-        """Write a web page with the layout of every tensor, the communication of every operator, and alternatives.
+        """Write a web page about the plan.
 
-        This runs one short search for each axis of the operators that communicate most.
+        The page shows how every tensor is stored, what every operator communicates, and alternative splits. It runs one
+        short search for each axis of the operators that communicate most.
         """
         if not isinstance(path, (str, os.PathLike)):
             raise UnsupportedError(
@@ -391,16 +402,16 @@ class PartitionedStep:
     report = save_report
 
     def __reduce__(self) -> Any:
-        """Raise UnsupportedError: a step cannot be copied or pickled."""
+        """Raise UnsupportedError, because a step cannot be copied or pickled."""
         raise UnsupportedError(
             f"{self!r} belongs to this process and its devices, and cannot be copied or pickled. Save its plan, parallel.plan.to_json(), "
             "and pass it to tofu.jax.partition as plan=."
         )
 
     def why(self, operator: str) -> str:
-        """Return a table of the communication if an operator were split along each of its axes.
+        """Explain the split of an operator: return a table of the communication for each axis it can be split along.
 
-        Each axis takes a short search.
+        `operator` is a name from the plan. Each axis takes a short search.
         """
         return print_to_text(lambda console: console.print(alternatives_table(self.partition, operator)))
 
@@ -437,9 +448,9 @@ class PartitionedStep:
         return leaves
 
     def _find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
-        """Return the types of the results if weak types differ from the planned ones, else None.
+        """Return the types of the results if a call has other weak types than planned, otherwise None.
 
-        Raise ShapeError if other types change too.
+        Raise ShapeError if the step would then compute in other types.
         """
         weak = list_weak(leaves)
         return None if weak == self._weak_types.planned else self._weak_types.find_result_types(weak)
@@ -453,9 +464,9 @@ def _as_type(value: Any, type_: ValueType) -> Any:
 
 @dataclass(frozen=True)
 class BoundStage:
-    """A `jax.stages.Lowered` or `Compiled` with its last argument bound to `constants`.
+    """A lowered or compiled step (`jax.stages.Lowered`, `Compiled`) that passes `constants` as its last argument.
 
-    Other attributes are those of `stage`.
+    It has all attributes of `stage`.
     """
 
     stage: Any

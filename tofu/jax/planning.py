@@ -1,4 +1,4 @@
-"""Plan steps that were traced. No devices are needed."""
+"""Plan traced steps. Planning needs no devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tofu.planning.settings import OPTIONS, Settings, read_options
 from tofu.validation import MOST_WORKERS
 
 OF_STEPS = tuple(name for name in OPTIONS if name != "for_training")
-"""The options of planning. A step itself shows whether it trains."""
+"""The options of planning. `for_training` is missing, because a step itself shows whether it trains."""
 OF_CALLS = ("donate_argnums", "uneven")
 """Parameters of `tofu.jax.partition` that are not options of planning."""
 STATIC = (
@@ -32,13 +32,13 @@ MEANT_OTHERWISE = {
     "out_shardings": SHARDED,
     "backend": "every step runs under jax.shard_map, with the plan's own collectives",
 }
-"""What replaces an option of JAX, or of another call."""
+"""For options of JAX or of another call: what to use instead, for error messages."""
 OTHER_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
 """Other names for `workers=`, in JAX and in `tofu.partition`."""
 
 
 def plan_step(source: Source, settings: Settings, observe: Observer | None = None, engine: Engine = JAX) -> Partition:
-    """Return the partition of a step. Raise the TofuError of the pass that fails."""
+    """Return the plan of a step and the program that it leads to. Raise a TofuError if planning fails."""
     observe = observe or observe_by_environment()
     task = analyse(source, settings, observe, engine)
     with search_progress(settings.workers) as progress:
@@ -46,14 +46,16 @@ def plan_step(source: Source, settings: Settings, observe: Observer | None = Non
 
 
 def analyse(source: Source, settings: Settings, observe: Observer, engine: Engine = JAX) -> Task:
-    """Return the task of planning a step, in the form that the settings ask for."""
+    """Return the planning task of a step. The settings choose the form of the step (`choose_form`)."""
     return analyse_step(observe("read", choose_form(source, settings)), engine, settings, observe)
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
-    """Return the step in the form that moves the fewest bytes, or as it is written.
+    """Return the form of the step that allows plans with the least communication.
 
-    A plan decides by its fingerprint, and hints by naming tensors that only one form has.
+    A step can be rewritten before it is planned, for example with sums moved out of loops. If a plan is given, its
+    fingerprint selects the form that it was made for. If a hint names a tensor or operator that a form lacks, that form
+    is skipped.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):
@@ -67,8 +69,8 @@ def choose_form(source: Source, settings: Settings) -> Source:
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
     """Yield the forms of a step, the best first.
 
-    With sums hoisted out of loops, no plan communicates more, but each worker may hold all of a sum. So this form is
-    used only if tensors may be replicated.
+    If sums are moved out of loops, plans communicate less or equally much, but each worker may hold a complete sum.
+    Therefore this form is only used if tensors may be replicated.
     """
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
     may_hoist = is_free or settings.plan is not None or settings.saved is not None
@@ -94,9 +96,9 @@ def check_names(options: Mapping[str, Any]) -> None:
 
 
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
-    """Return the validated settings. If `workers` is None, the plan's number is used.
+    """Return the validated settings of a plan. If `workers` is None, the number of workers in `plan` is used.
 
-    Raise the TofuError of the first option that is wrong or contradicts another.
+    Raise a TofuError for the first option that is wrong or contradicts another.
     """
     check_names(options)
     given = read_options(options)
