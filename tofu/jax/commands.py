@@ -59,7 +59,7 @@ class StepRequest:
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Simulate the ways to train on a machine and return them, the recommended one first."""
+        """Simulate ways to train on a machine with different numbers of devices, and return them."""
         settings = self.over(2).settings
         return advise_source(self.source, settings, machine, counts, engine=self.engine, report=report)
 

@@ -269,9 +269,8 @@ class PartitionedStep:
         """Store an argument of the step, by default the second, of which each process passes only some rows.
 
         Use this method if each process loads its own part of the batch. For an array of B rows and P processes, process
-        n
-        passes rows n B/P up to (n + 1) B/P, counted along dimension 0. Rows that the plan stores in another process are
-        sent there. Every process passes the same scalars. Raises ShapeError if the arrays do not have these shapes.
+        n passes rows n B/P up to (n + 1) B/P, counted along dimension 0. Rows that the plan stores in another process
+        are sent there. Every process passes the same scalars. Raises ShapeError if the arrays do not have these shapes.
         """
         leaves, names, types, layout = self._flatten_argument(value, argument)
         refuse_shapes(leaves, names)
@@ -342,8 +341,7 @@ class PartitionedStep:
             The new step, with the same meaning as in `tofu.jax.partition`. Both steps share their devices, so
             `topology` is not accepted.
         part
-            A function that selects the new step's first argument from this step's, such as `lambda state:
-            state.params`.
+            A function from this step's state to the new step's first argument, such as `lambda state: state.params`.
 
         Raises
         ------
@@ -381,9 +379,8 @@ class PartitionedStep:
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
         """Predict the time of a step on a machine.
 
-        `machine` is the name of a machine that Tofu knows, such as "8xH100", or the path of its file. A JAX step
-        contains
-        its optimizer, so `states` stays 0.
+        `machine` is the name of a machine that Tofu knows, such as "8xH100", or the path of its file. `states` is
+        the number of arrays that an optimizer outside of the step keeps for each weight.
         """
         return simulate_partition(self.partition, read_machine(machine), read_states(states))
 

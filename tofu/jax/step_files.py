@@ -32,9 +32,10 @@ class StepFile:
 
 
 def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
-    """Run a Python file and return the step in it. `arguments` names a tuple in the file, or a function that returns one.
+    """Run a Python file and return the step in it, with its example arguments.
 
-    Raise TofuError if the step or its arguments are missing, or have the wrong type.
+    In the file, `arguments` is the name of a tuple, or of a function that returns a tuple. Raise TofuError if the step
+    or its arguments are missing, or have the wrong type.
     """
     path, _, name = text.partition(".py:")
     file = Path(f"{path}.py" if name else text)

@@ -56,7 +56,7 @@ class Pullback:
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the function from leaves and cotangents of results to cotangents of leaves, and its argument shapes."""
+        """Return the function from leaves and results' cotangents to leaves' cotangents, and its argument shapes."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:

@@ -1,4 +1,7 @@
-"""Plans made by hand (*peers*): shardings of a step's arguments, from which XLA's partitioner (GSPMD) derives the rest."""
+"""Define *peers*: plans made by hand, as shardings of a step's arguments.
+
+XLA's partitioner (GSPMD) derives the rest of such a plan.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Count the communication in a step that XLA has compiled, from the text of its optimized program (HLO):
+"""Count the communication in a step that XLA has compiled, from the text of its optimized program (HLO).
 
     count_traffic(step.lower(*args).compile().as_text(), devices)
 
 A collective in a loop counts as often as the loop is known to run. If collectives are asynchronous, as on TPUs, the
-bytes
-transferred during computation are also counted separately.
+bytes transferred during computation are also counted separately.
 """
 
 from __future__ import annotations
@@ -41,9 +40,10 @@ FUSED_START = "AsyncCollectiveStart"
 
 @dataclass
 class CollectiveTraffic:
-    """Bytes that all devices receive in one step, by kind of collective. `count` is the number of collectives in the text.
+    """Bytes that all devices receive in one step, by kind of collective.
 
-    `between` counts the bytes that come from other hosts, `overlapped` those transferred during computation.
+    `count` is the number of collectives in the program's text. `between` counts the bytes that come from other hosts,
+    `overlapped` those transferred during computation.
     """
 
     bytes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -64,7 +64,7 @@ class CollectiveTraffic:
 
 
 def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveTraffic:
-    """Return the traffic of one run of an optimized HLO program. If `host_devices` is 0, all devices are on one host."""
+    """Return the traffic of one run of an optimized HLO program. If `host_devices` is 0, there is only one host."""
     computations, entry = _split(text)
     times = _count_runs(computations, entry)
     hidden = _find_hidden(computations)
