@@ -2,8 +2,9 @@
 
 A training step is a function that takes the state of a model and a batch, and returns the next state:
 
-    parallel = tofu.jax.partition(step, 8, (state, batch)) state = parallel.place(state) state, loss = parallel(state,
-    batch)
+    parallel = tofu.jax.partition(step, 8, (state, batch))
+    state = parallel.place(state)
+    state, loss = parallel(state, batch)
 """
 
 from importlib import import_module

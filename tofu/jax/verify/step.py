@@ -31,17 +31,17 @@ from tofu.plan import format_bytes
 from tofu.planning.settings import Settings
 
 ROUNDING = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
-"""Largest relative difference that rounding explains, by the narrowest type of the step."""
+"""Largest relative difference that rounding explains, for the narrowest type in the step."""
 OWN_ERRORS = 4.0
-"""Tolerance, relative to the change on one device if its arguments change by a rounding."""
+"""If rounding the arguments changes a result by d on one device, a difference of this many times d is tolerated."""
 MOST_ROUNDING = 100.0
-"""Upper limit of the tolerance, relative to `ROUNDING`."""
+"""No difference of more than this many times `ROUNDING` is tolerated."""
 HIGH = 8
-"""Integers are drawn below this."""
+"""Random integers are below this number."""
 SHOWN = 4
-"""Number of largest arguments shown with their shapes."""
+"""Number of arguments, the largest ones, whose shapes are shown."""
 COPIES = 4
-"""Memory of a comparison, in multiples of one device: both runs, and their results."""
+"""Memory that a comparison needs, in multiples of the step's memory: for two runs and their results."""
 
 
 def verify_step(
@@ -52,19 +52,19 @@ def verify_step(
     Parameters
     ----------
     step, arguments
-        The step, and its arguments. Shapes are replaced by random numbers.
+        The step and its arguments. Shapes among the arguments are replaced by random numbers.
     settings, engine
         Settings and engine of the plan.
     dtype
-        "float64" or "float32" for all floating-point arguments. By default "float64", or their own types if the step
-        cannot be traced with that.
+        "float64" or "float32" converts all floating-point arguments to that type. By default they are converted to
+        float64, or keep their types if the step cannot be traced with float64.
     seed
         Seed of the random numbers.
 
     Raises
     ------
     TofuError
-        The step cannot be planned, or is too large for this machine.
+        The step cannot be planned, or the comparison needs more memory than this machine has free.
     """
     began = time.monotonic()
     double, source, given = _read_in_widest(step, arguments, dtype, seed)
@@ -90,9 +90,9 @@ def verify_step(
 def _read_in_widest(
     step: Any, arguments: Sequence[Any], dtype: str | None, seed: int
 ) -> tuple[bool, Source, list[Any]]:
-    """Return True if numbers have 64 bits, the traced step, and its arguments.
+    """Return whether 64-bit numbers are enabled, the traced step, and its arguments.
 
-    Their type is `dtype`, or the widest that the step accepts.
+    Floating-point arguments have the type `dtype`. If that is None, they have the widest type that the step accepts.
     """
     own = bool(jax.config.jax_enable_x64)
     for double, given_dtype in [(dtype == "float64", dtype)] if dtype is not None else [(True, "float64"), (own, None)]:
@@ -130,7 +130,7 @@ def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> A
 
 
 def _is_wider(given: Sequence[Any], own: Sequence[Any]) -> bool:
-    """Return True if numbers are float64 that have another type in the user's arguments."""
+    """Return True if an argument was converted to float64 for the comparison."""
     pairs = zip(jax.tree.leaves(list(given)), jax.tree.leaves(list(own)), strict=True)
     return any(_is_real(x) and x.dtype == jnp.float64 and x.dtype != getattr(y, "dtype", None) for x, y in pairs)
 
@@ -164,9 +164,9 @@ def _excuse(expected: Any, shaken: Any) -> str:
 
 
 def _find_error(found: Any, expected: Any) -> float:
-    """Return the largest difference, relative to the largest number.
+    """Return the largest difference, relative to the largest expected number.
 
-    Integers, infinities and NaN must agree exactly.
+    Integers, infinities and NaN must be equal; otherwise the result is infinite.
     """
     if found.shape != expected.shape:
         return inf
@@ -205,7 +205,7 @@ def _count_bits(dtype: Any) -> int:
 
 
 def _as_numbers(leaf: Any) -> Any:
-    """Return a result as a NumPy array: the data of keys, and both parts of complex numbers."""
+    """Return a result as a NumPy array. Keys become their data, and complex numbers real and imaginary parts."""
     if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     array = np.asarray(leaf)
