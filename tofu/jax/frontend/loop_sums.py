@@ -1,11 +1,13 @@
-"""Hoist sums out of loops, such as gradients of weights over time steps or micro-batches.
+"""Move sums out of loops, such as gradients of weights that are summed over time steps or micro-batches.
 
-A carry that is only added to, c' = c + T(p) with linear T, ends as first + T(sum of p). Each worker then sums its own
-products p within the loop, and workers communicate once behind it instead of in every iteration. Meanwhile each worker
-holds its partial sum, which may be as large as the complete tensor.
+Often, a loop only adds to a value that it carries, c' = c + T(p), where p is a matrix product and T is linear. After
+the
+loop, the value is first + T(sum of p). So each worker can sum its own products p within the loop, and workers
+communicate once after the loop instead of in every iteration. Meanwhile, each worker holds its partial sum, which may
+be as large as the complete tensor.
 
-Stacked results of an inner loop, such as gradients of layers, are summed element by element: each inner iteration has
-its own sum, and another loop of the same length behind the outer one finishes them.
+The values may also be stacked results of an inner loop, such as gradients of layers. Then each iteration of the inner
+loop has a separate sum, called a *row*. A second loop of equal length, after the outer loop, applies T to each row.
 """
 
 from __future__ import annotations
@@ -35,20 +37,20 @@ from tofu.jax.frontend.trace import eliminate_dead_code
 
 Item = TypeVar("Item", Equation, Loop)
 PRODUCTS = frozenset(("conv_general_dilated", "dot_general", "reduce_sum", "scatter-add"))
-"""Primitives that yield partial sums if workers split the dimension they sum over."""
+"""Primitives whose results are partial sums on each worker if the dimension that they sum over is split."""
 ELEMENTWISE = frozenset(
     ("add", "add_any", "convert_element_type", "div", "integer_pow", "mul", "neg", "select_n", "sub")
 )
-"""Element-wise primitives that may be summed beside a product, such as the gradient of a penalty."""
+"""Element-wise primitives whose results may be added to a product, such as the gradient of a penalty."""
 RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "slice", "squeeze", "transpose"))
 ADDING = frozenset(("add", "add_any", "concatenate", "sub"))
 SCALING = frozenset(("div", "mul"))
 LEAST_SCALED_BITS = 32
-"""Narrower numbers are not summed before they are scaled: loss scaling puts gradients just within their range."""
+"""Narrower numbers are scaled within the loop, because under loss scaling their unscaled sum might overflow."""
 
 
 def hoist_sums(step: Step) -> Step | None:
-    """Return the step with sums hoisted out of its loops, or None if there are none. Values keep their numbers."""
+    """Return the step with sums moved out of its loops, or None if there are no such sums. Values keep their numbers."""
     hoister = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
     equations = hoister.leave_loops(step.equations)
     if not hoister.count:
@@ -59,9 +61,9 @@ def hoist_sums(step: Step) -> Step | None:
 
 @dataclass
 class _Hoister:
-    """Sums hoisted out of the loops of a step.
+    """Moves sums out of the loops of a step.
 
-    `renamed` maps the final value of a carry that began with zeros to its sum.
+    If a carry began with zeros, its sum replaces its final value; `renamed` maps the final value to the sum.
     """
 
     types: list[ValueType]
@@ -70,13 +72,13 @@ class _Hoister:
     count: int = 0
 
     def find(self, operand: Operand) -> Operand:
-        """Return the current name of an operand."""
+        """Return the value that now stands for an operand."""
         while isinstance(operand, int) and operand in self.renamed:
             operand = self.renamed[operand]
         return operand
 
     def leave_loops(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
-        """Return the items with sums hoisted, inner loops first, since outer loops may carry their sums."""
+        """Return the items with sums moved out of loops, inner loops first: outer loops may carry their sums."""
         made: list[Equation | Loop] = []
         for item in items:
             if isinstance(item, Loop):
@@ -89,7 +91,7 @@ class _Hoister:
         return item.with_operands({old: self.find(old) for old in self.renamed}) if self.renamed else item
 
     def _leave(self, loop: Loop) -> list[Equation | Loop]:
-        """Return a loop, followed by the items hoisted out of it."""
+        """Return a loop, followed by what is moved out of it."""
         body, kept = _LoopBody(self, loop), []
         behind: list[Equation] = []
         for carry in loop.carries:
@@ -114,9 +116,10 @@ class _Hoister:
 
 @dataclass
 class _HoistedSum:
-    """The way from summed values to the value `root` that is added to a carry or stacked by the equation `adding`.
+    """A sum to move out of a loop. The equation `adding` adds the value `root` to a carry, or stacks it.
 
-    Equations in `moved` run behind the loop, those in `summed` within it. `rows` are stacks of such sums.
+    The equations in `summed` stay in the loop, where their results are summed. The equations in `moved` compute `root`
+    from the sums after the loop. `rows` are sums by iteration of an inner loop.
     """
 
     adding: Equation
@@ -132,7 +135,7 @@ class _HoistedSum:
 
 @dataclass
 class _BodyValues:
-    """The values in the body of a loop: its own equations, sums of inner loops, and stacks of inner loops."""
+    """The values in the body of a loop: `own` equations of the body, and sums and stacks of inner loops."""
 
     own: dict[int, Equation]
     sums: Mapping[int, Equation] = field(default_factory=dict)
@@ -157,11 +160,11 @@ class _LoopBody:
         self._reads = Counter(_list_operands(loop))
         self._gone: set[int] = set()
         self._summed: dict[int, Any] = {}  # value -> dtype of its sum
-        self._rows: dict[int, Any] = {}  # the same for sums by iteration of an inner loop
+        self._rows: dict[int, Any] = {}  # value that is summed by iteration of an inner loop -> dtype of its sums
         self._behind: dict[int, Loop] = {}  # id of the inner loop -> the loop that finishes its sums
 
     def find_sum(self, carry: LoopCarry) -> _HoistedSum | None:
-        """Return a carry as a sum of results of the body that include products, or None."""
+        """Return a carry as a sum of results of the body, or None if it is none or includes no product."""
         adding = self._level.own.get(carry.following) if isinstance(carry.following, int) else None
         type_ = self._hoister.types[carry.value]
         if (
@@ -179,7 +182,7 @@ class _LoopBody:
         return found if self._trace(terms[0], type_.dtype, found, self._level) and found.has_product else None
 
     def _trace(self, value: Operand, dtype: Any, found: _HoistedSum, level: _BodyValues) -> bool:
-        """Return True if a term can be summed over the loop, and record the necessary changes in `found`."""
+        """Return True if a term can be summed over the loop, and record in `found` how."""
         if not isinstance(value, int) or self._reads[value] != 1 or value in self._gone or value in self._summed:
             return False
         if value in level.sums:
@@ -219,10 +222,7 @@ class _LoopBody:
     def _find_linear(
         self, equation: Equation, dtype: Any, found: _HoistedSum, level: _BodyValues
     ) -> Sequence[Operand] | None:
-        """Return the operands in which an equation is linear, or None.
-
-        It must not need other values that exist only within the loop.
-        """
+        """Return the operands in which an equation is linear, or None if it needs other values of the loop."""
         name, inputs = equation.primitive.name, equation.inputs
         if name in RESHAPING or name in ADDING:
             return inputs
@@ -243,11 +243,11 @@ class _LoopBody:
         return None
 
     def _takes(self, equation: Equation, other: Operand, dtype: Any) -> bool:
-        """Return True if an equation can read another operand although the type of the sum changes."""
+        """Return True if an equation can still read its other operand when the sum has the type `dtype`."""
         return isinstance(other, Literal) or self._hoister.types[equation.outputs[0]].dtype == dtype
 
     def _hoist(self, operand: Operand, found: _HoistedSum, level: _BodyValues) -> bool:
-        """Return True if an operand exists behind the loop, or can be computed there because all iterations share it."""
+        """Return True if an operand is the same in all iterations, so that it can be read or computed after the loop."""
         if isinstance(operand, Literal) or operand not in self._within:
             return True
         maker = level.own.get(operand)
@@ -267,7 +267,7 @@ class _LoopBody:
         return True
 
     def take(self, found: _HoistedSum, dtype: Any) -> None:
-        """Move equations of a sum behind the loop, and sum the rest in a type."""
+        """Move the equations of a sum behind the loop, and sum the rest within the loop in the type `dtype`."""
         self._gone.update(found.moved, found.adding.outputs)
         self._summed.update(dict.fromkeys(found.summed, dtype))
         for value, own in found.rows.items():
@@ -281,7 +281,7 @@ class _LoopBody:
             )
 
     def finish(self, carry: LoopCarry, found: _HoistedSum) -> Iterator[Equation]:
-        """Yield the equations behind the loop, in the type of the carry."""
+        """Yield the equations that compute the carry from its sum after the loop."""
         yield from self._finish(found, self._hoister.types[carry.value].dtype)
         if self._hoister.is_zero(carry.first):
             self._hoister.renamed[carry.last] = found.root
@@ -302,7 +302,7 @@ class _LoopBody:
             yield replace(equation, inputs=inputs, params=params, checkpoint=None)
 
     def list_loops_behind(self) -> list[Loop]:
-        """Return the loops that finish sums by iteration, after all calls of `take`."""
+        """Return the loops that complete the rows. All calls of `take` come first."""
         return list(self._behind.values())
 
     def list_rest(self) -> tuple[Equation | Loop, ...]:
