@@ -1,4 +1,4 @@
-"""Predict the bytes that each kernel accesses if XLA fuses operators, for simulations."""
+"""Predict how many bytes each kernel accesses when XLA fuses operators, for simulations."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ FETCH = "fetch"
 
 
 def find_kernel_bytes(program: Program) -> dict[int, int]:
-    """Return the bytes that a worker's kernels access in one run, by operator.
+    """Return the bytes that a worker's kernel accesses in one run, by the operator that it computes.
 
-    Operators that are fused into others are left out. The first worker stands for all, since shards have equal shapes.
-    Fetched values are in memory, and so are values that a loop reads from outside.
+    Operators that are fused into others have no kernel. The first worker stands for all, because shards have equal
+    shapes. Fetched values, and values that a loop reads from outside, are in memory.
     """
     graph, nodes = program.graph, program.nodes
     own = [number for number, node in enumerate(nodes) if node.worker == 0]
