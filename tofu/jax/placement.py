@@ -162,7 +162,6 @@ def _stays(sharding: NamedSharding, shape: tuple[int, ...], rows: int, begins: d
 
 
 def _split_by_process(devices: list[Any], processes: int, part: tuple[int, ...]) -> NamedSharding:
-    """Return a sharding of dimension 0 over processes, and of the first divisible dimension over each one's devices."""
     each, rest = divmod(len(devices), processes)
     if rest:
         raise DeviceError(

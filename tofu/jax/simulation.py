@@ -102,7 +102,6 @@ def _read_given(step: Any, given: Sequence[Any], name: str) -> tuple[Sequence[An
 
 
 def _read(step: Any, example_args: Sequence[Any]) -> Source:
-    """Trace a step. Raise UnsupportedError for a partitioned step, which has a plan already."""
     if isinstance(step, PartitionedStep):
         raise UnsupportedError(
             f"{step!r} has its plan already. Give the function that it was made of, or simulate it: step.simulate(machine)."

@@ -75,7 +75,6 @@ def locate_errors(file: Path, what: str) -> Iterator[None]:
 
 
 def _run(file: Path) -> ModuleType:
-    """Run a file as a module. It may import modules from its folder, as under `python FILE`."""
     spec = importlib.util.spec_from_file_location("__step_file__", file)
     if spec is None or spec.loader is None:
         raise TofuError(f"{file} is no file of Python's. {FORM}")

@@ -82,7 +82,6 @@ def _list_operations(items: Sequence[Equation | Loop], types: list[ValueType], a
 
 
 def _make_loop_operation(loop: Loop, types: list[ValueType], alias: Aliases) -> Operation:
-    """Return a loop as one operation, whose scratch memory are the buffers of its body."""
     stacks = [item for item in loop.equations if isinstance(item, Equation) and item.primitive is LOOP_STACK]
     ends = alias.find_all([*(carry.following for carry in loop.carries), *(x for s in stacks for x in s.inputs)])
     carried = {carry.value for carry in loop.carries}
@@ -120,7 +119,6 @@ def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], typ
 
 
 def _order_breadth_first(operations: Sequence[Operation]) -> list[Operation]:
-    """Return the operations in the order in which they become ready."""
     makers, readers = index(operations)
     waiting = [sum(value in makers for value in operation.reads) for operation in operations]
     ready, order = deque(n for n, count in enumerate(waiting) if not count), []
@@ -135,7 +133,6 @@ def _order_breadth_first(operations: Sequence[Operation]) -> list[Operation]:
 
 
 def _number_depth_first(operations: Sequence[Operation], results: Iterable[int]) -> dict[int, int]:
-    """Return a number for each value, by a depth-first walk from the results to their operands."""
     makers, _ = index(operations)
     numbers: dict[int, int] = {}
     waiting = [(value, False) for value in reversed(list(results))]

@@ -346,7 +346,6 @@ def _read_along(array: Any, d: int, begin: Any, size: int) -> tuple[Any, Any]:
 
 
 def _list_moved(call: LocalCall) -> set[int]:
-    """Return the dimensions along which some shard does not begin at the first element."""
     return {d for own in call.changed for d, first in enumerate(own.get("first", ())) if first}
 
 

@@ -222,7 +222,6 @@ class SpmdProgram:
                 self._run_equation(item, scope)
 
     def _get(self, value: int, scope: _Scope) -> Any:
-        """Return a value. If it is not there yet, it is transferred now."""
         if value not in scope.values:
             inputs = [self._get(source, scope) for source in self.program.transfers[value].inputs]
             scope.values[value] = self.workers.run(self.collectives[value], inputs or [self._make_unread(value)])
@@ -268,12 +267,10 @@ class SpmdProgram:
         self._set_results(equation, results, scope)
 
     def _list_moved(self, equation: Equation) -> list[int]:
-        """Return the resulting shards of an equation that only transfers data."""
         tensors = (self.native.tensor_of[number] for number in equation.outputs)
         return [self.program.shards[tensor] for tensor in tensors if tensor in self.program.shards]
 
     def _set_results(self, equation: Equation, results: Sequence[Any], scope: _Scope) -> None:
-        """Store the results of an equation, and convert them to the layouts of their tensors."""
         compute = self._compute_of(equation)
         assert compute is not None, equation
         for number, raw, result in zip(equation.outputs, compute.outputs, results, strict=True):
@@ -335,7 +332,6 @@ class SpmdProgram:
         return vary(carried, self._list_split(self._layout(value)))
 
     def _list_split(self, choices: Sequence[int]) -> list[str]:
-        """Return the mesh axes along which workers have different shards."""
         return [name for name, choice in zip(self.workers.axis_names, choices, strict=True) if choice != REPLICATED]
 
     def _fetch_from_outside(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:
@@ -349,7 +345,6 @@ class SpmdProgram:
                     self._get(value, scope)
 
     def _divide_body(self, loop: Loop) -> tuple[list[_Step], list[_Step], list[Equation | Loop]]:
-        """Divide a loop body into equations that take scanned elements, equations that stack results, and the rest."""
         cells: list[_Step] = []
         stacks: list[_Step] = []
         rest: list[Equation | Loop] = []

@@ -105,7 +105,6 @@ class UnevenSharding:
 
     @cached_property
     def _owners(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, where each position of the array is in the joined array, in its last shard."""
         found: list[np.ndarray[Any, Any] | None] = []
         for begins, extent, whole in zip(self.begins, self.part, self.shape, strict=True):
             cells = np.arange(whole)

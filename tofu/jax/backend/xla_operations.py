@@ -146,7 +146,6 @@ class Kernels:
         )
 
     def _gather(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield a collective along a dimension. That dimension must be the first in memory."""
         (value,), (made,) = reads, equation.outputs
         dimension = equation.params[ALONG[equation.primitive.name]]
         before = self._types[value].shape[:dimension]

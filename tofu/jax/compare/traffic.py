@@ -86,7 +86,6 @@ def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveT
 
 
 def _find_hidden(computations: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the channels of collectives that are in a fusion with computation."""
     hidden: set[str] = set()
     for lines in computations.values():
         channels = {found[1] for line in lines if (found := FUSED.search(line))}
@@ -96,7 +95,6 @@ def _find_hidden(computations: Mapping[str, Sequence[str]]) -> set[str]:
 
 
 def _is_overlapped(lines: Sequence[str], start: int) -> bool:
-    """Return True if anything is computed between the start and the end of a collective."""
     name = re.escape(lines[start].split("=")[0].split()[-1])
     for line in lines[start + 1 :]:
         if re.search(rf"-done\({name}\)", line):
@@ -157,7 +155,6 @@ def _count_bytes(line: str, found: re.Match[str], devices: int, host_devices: in
 
 
 def _share_between(pairs: Sequence[tuple[int, int]], host_devices: int) -> float:
-    """Return the fraction of equally large transfers that cross hosts."""
     return sum(a // host_devices != b // host_devices for a, b in pairs) / max(len(pairs), 1)
 
 
@@ -193,7 +190,6 @@ def _read_item_bytes(name: str) -> float:
 
 
 def _list_groups(line: str, devices: int) -> list[list[int]]:
-    """Return the devices of each group. Raise InternalError for an unknown notation."""
     if found := re.search(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):
         numbers: np.ndarray[Any, Any] = np.arange(int(found[1]) * int(found[2])).reshape(_read_numbers(found[3]))
         if found[4]:

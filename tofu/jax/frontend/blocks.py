@@ -56,7 +56,6 @@ def _divide(builder: StepBuilder, items: Sequence[Equation | Loop], workers: int
 
 
 def _add_blocked(builder: StepBuilder, equation: Equation, blocked: Blocked) -> None:
-    """Add the equations that compute a primitive in blocks. Their results replace those of the primitive."""
     before = len(builder.equations)
     scope = "/".join(filter(None, (equation.scope, equation.primitive.name)))
     results = builder.substitute(equation, blocked, equation.inputs, scope)
@@ -121,7 +120,6 @@ def _accumulate(name: str, axis: int, blocks: int, reverse: bool, neutral: Any, 
 
 
 def _number(shape: Sequence[int], dtype: Any, axis: int, step: int) -> Any:
-    """Return numbers that increase by `step` along a dimension."""
     return lax.broadcasted_iota(dtype, shape, axis) * np.asarray(step, dtype)
 
 

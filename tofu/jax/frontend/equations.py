@@ -278,7 +278,6 @@ class Loop:
 
 
 def _rows_of(number: int) -> int:
-    """Return the key under which `compute` stores the separate sums of a value for each iteration."""
     return -1 - number
 
 

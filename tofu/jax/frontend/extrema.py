@@ -29,7 +29,6 @@ def find_compared_with_extremum(step: Step) -> frozenset[int]:
 
 
 def _list_reduced(operand: Operand, makers: dict[int, Equation]) -> tuple[Operand, ...]:
-    """Return the operands of the maximum or minimum from which an operand was broadcast."""
     while isinstance(operand, int) and operand in makers:
         maker = makers[operand]
         if maker.primitive.name in REDUCING:

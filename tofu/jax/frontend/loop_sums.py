@@ -91,7 +91,6 @@ class _Hoister:
         return item.with_operands({old: self.find(old) for old in self.renamed}) if self.renamed else item
 
     def _leave(self, loop: Loop) -> list[Equation | Loop]:
-        """Return a loop, followed by what is moved out of it."""
         body, kept = _LoopBody(self, loop), []
         behind: list[Equation] = []
         for carry in loop.carries:

@@ -129,7 +129,6 @@ class _Finder:
 
 
 def _reshape(found: Progression, shape: tuple[int, ...]) -> Progression | None:
-    """Return a progression with dimensions of extent 1 added or removed, or None for other shapes."""
     strides = [stride for stride, extent in zip(found.strides, found.shape, strict=True) if extent > 1]
     if [extent for extent in found.shape if extent > 1] != [extent for extent in shape if extent > 1]:
         return None

@@ -223,7 +223,6 @@ def divide_step(source: Source, workers: int) -> Source | None:
 
 
 def _rewrite(source: Source, step: Step) -> Source:
-    """Return the source of a rewritten step. Values that the original step has too keep their numbers."""
     native: Native = source.native
     given = [source.graph.tensors[native.tensor_of[number]] for number in step.inputs]
     state = sum(tensor.kind is TensorKind.PARAMETER for tensor in given)

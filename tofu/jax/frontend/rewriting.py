@@ -66,7 +66,6 @@ def _compute(builder: StepBuilder, equation: Equation, types: Sequence[ValueType
 
 
 def _reduce(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Convert a reduction over axes of `jax.vmap` to a reduction over dimensions."""
     name, axes = equation.primitive.name, equation.params.get("axes", ())
     if name not in REDUCED or not all(isinstance(axis, int) for axis in axes):
         return None

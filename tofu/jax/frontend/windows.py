@@ -262,7 +262,6 @@ def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -
 
 
 def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
-    """Return the array that an operand is a slice of along dimension `d`, and the begin and end of the slice."""
     maker = builder.find_maker(operand)
     if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
         (source,) = maker.inputs
@@ -304,7 +303,6 @@ def _find_lookup(
     batched: Mapping[int, int],
     mode: Any,
 ) -> KnownLookup | None:
-    """Return the indices of a gather or scatter, or None if no positions are known."""
     shape = builder.find_type(operand).shape
     known: dict[int, Positions] = {}
     rest: dict[int, Operand] = {}
@@ -333,7 +331,6 @@ def _list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
 
 
 def _find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
-    """Return the positions that indices select along one dimension, or None if they are unknown."""
     found = find_progression(builder, piece)
     if found is None:
         return None
@@ -347,12 +344,10 @@ def _find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapse
 
 
 def _join_batches(joined: Mapping[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the batch dimensions of an array in order, and the batch dimensions of its indices that belong to them."""
     return tuple(sorted(joined)), tuple(joined[d] for d in sorted(joined))
 
 
 def _is_dropped(builder: StepBuilder, equation: Equation, sizes: Sequence[int]) -> bool:
-    """Return True if a scatter of one window writes nothing, because the window is outside of the array."""
     indices, numbers = equation.inputs[1], equation.params["dimension_numbers"]
     if equation.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP or len(builder.find_type(indices).shape) != 1:
         return False
@@ -370,7 +365,6 @@ def _is_large(sizes: Sequence[int], shape: Sequence[int]) -> bool:
 
 
 def _list_constant(starts: Sequence[Operand], shape: Sequence[int], sizes: Sequence[int]) -> dict[int, int]:
-    """Return the constant starts of a window by dimension, without the dimensions that it spans."""
     return {
         d: _clamp(start.number, extent, size)
         for d, (start, extent, size) in enumerate(zip(starts, shape, sizes, strict=True))

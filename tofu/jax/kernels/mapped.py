@@ -108,7 +108,6 @@ def _list_names(value: Any) -> list[str]:
 
 
 def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
-    """Return an array divided into blocks, with a leading dimension for each mesh axis."""
     shape: list[int] = []
     names: list[str | None] = []
     for extent, own in zip(array.shape, spec, strict=True):

@@ -140,7 +140,6 @@ def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn
 
 
 def _without_mesh(aval: Any) -> Any:
-    """Return the type of an array, or of a reference to one in a Pallas kernel, without its sharding."""
     if isinstance(aval, jax.core.ShapedArray):
         return jax.core.ShapedArray(aval.shape, aval.dtype, weak_type=aval.weak_type)
     inner = getattr(aval, "inner_aval", None)

@@ -82,7 +82,6 @@ def run_in_overlapping_parts(
 
 
 def _read_bits(together: Array, dtype: np.dtype[Any]) -> Array:
-    """Convert bits, as `local_calls.as_bits` returns them, to numbers of a type."""
     is_bits = dtype.kind == "f" and together.dtype.kind == "u"
     return together.astype(BITS[dtype.itemsize]).view(dtype) if is_bits else together.astype(dtype)
 

@@ -140,7 +140,6 @@ def _check_split(
 def _list_overlapping(
     access: OperatorAccess, axes: tuple[int, ...], tried: Sequence[dict[int, int]]
 ) -> list[dict[int, int]]:
-    """Return the numbers of parts for overlapping shards: those in `tried`, and the smallest that leave a remainder."""
     if any(access.axes[axis] in access.fetched_axes for axis in axes):
         return []
     uneven, extents = find_uneven_axes(access), access.extents
@@ -151,7 +150,6 @@ def _list_overlapping(
 
 
 def _find_count(extent: int, leaves_rest: bool) -> int:
-    """Return the smallest number of parts, from 2 on, that leaves a remainder, or none if `leaves_rest` is False."""
     counts = range(2, extent + 1)
     return next((n for n in counts if leaves_rest and extent % n), next(n for n in counts if extent % n == 0))
 

@@ -130,7 +130,6 @@ def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> A
 
 
 def _is_wider(given: Sequence[Any], own: Sequence[Any]) -> bool:
-    """Return True if an argument was converted to float64 for the comparison."""
     pairs = zip(jax.tree.leaves(list(given)), jax.tree.leaves(list(own)), strict=True)
     return any(_is_real(x) and x.dtype == jnp.float64 and x.dtype != getattr(y, "dtype", None) for x, y in pairs)
 
