@@ -29,8 +29,8 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
     Raise UnsupportedError if `jax.vmap` cannot batch the body.
     """
     body, sizes, *specs = read_shard_map(equation)
-    # An axis of one device splits nothing, and most bodies do not name it.
     # An axis of one device splits nothing, and most bodies do not name it, so it needs no batch axis.
+    sizes = {axis: size for axis, size in sizes.items() if size > 1 or _names_axis(body.jaxpr, axis)}
     specs_in, specs_out = ([[[n for n in names if n in sizes] for names in spec] for spec in some] for some in specs)
 
     def run(*operands: Any) -> list[Any]:
