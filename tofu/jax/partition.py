@@ -43,20 +43,20 @@ class DeferredStep:
             raise UnsupportedError(
                 f"A step is a function of arrays, not {show_with_type(step)}. A decorator is @tofu.jax.partition(workers=8)."
             )
-        _check_given(workers)
+        _require_workers(workers)
         update_wrapper(self, step)
         self.step = step
-        self._made: PartitionedStep | None = None
-        self._given = {"workers": workers, "donate_argnums": donate_argnums, **options}
+        self._planned_step: PartitionedStep | None = None
+        self._partition_arguments = {"workers": workers, "donate_argnums": donate_argnums, **options}
 
     def planned(self, *args: Any, **named: Any) -> PartitionedStep:
         """Return the planned step. The first call plans it, for these arguments or their shapes."""
         args = order_arguments(self.step, args, named)
-        if self._made is None:
+        if self._planned_step is None:
             if not args:
                 raise UnsupportedError(f"{self!r}: call it, or planned(...) with arguments or their shapes.")
-            self._made = partition(self.step, example_args=args, **self._given)
-        return self._made
+            self._planned_step = partition(self.step, example_args=args, **self._partition_arguments)
+        return self._planned_step
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind the step to an instance, so that it can be a method of a class."""
@@ -69,9 +69,9 @@ class DeferredStep:
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the planned step, or raise AttributeError if the step is not planned yet."""
-        made = None if name.startswith("_") else self._made
-        if made is not None:
-            return getattr(made, name)
+        planned_step = None if name.startswith("_") else self._planned_step
+        if planned_step is not None:
+            return getattr(planned_step, name)
         if name.startswith("_") or not hasattr(PartitionedStep, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         raise AttributeError(
@@ -80,7 +80,11 @@ class DeferredStep:
 
     def __repr__(self) -> str:
         name = getattr(self.step, "__name__", "step")
-        return f"<{name}, which is planned when it is first called>" if self._made is None else repr(self._made)
+        return (
+            f"<{name}, which is planned when it is first called>"
+            if self._planned_step is None
+            else repr(self._planned_step)
+        )
 
 
 @overload
@@ -184,9 +188,9 @@ def partition(
         check_names(options)
         deferred = {"uneven": uneven, **options}
         if step is None:
-            _check_given(workers)
+            _require_workers(workers)
             return lambda step: DeferredStep(step, workers, donate_argnums, deferred)
-        _check_members(workers)
+        _check_device_list(workers)
         return DeferredStep(step, workers, donate_argnums, deferred)
     check_arguments(example_args)
     devices = find_devices(workers)
@@ -198,7 +202,7 @@ def partition(
     return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums, uneven)
 
 
-def _check_given(workers: Any) -> None:
+def _require_workers(workers: Any) -> None:
     """Raise DeviceError if `workers` is missing.
 
     The devices themselves are looked up later, when the step is planned, because JAX may not be initialized yet.
@@ -210,13 +214,13 @@ def _check_given(workers: Any) -> None:
         )
 
 
-def _check_members(workers: Any) -> None:
+def _check_device_list(workers: Any) -> None:
     if not isinstance(workers, Sequence) or isinstance(workers, str):
         return
-    strange = [show(worker) for worker in workers if not hasattr(worker, "process_index")]
-    if strange:
+    not_devices = [show(worker) for worker in workers if not hasattr(worker, "process_index")]
+    if not_devices:
         raise DeviceError(
-            f"workers= contains {strange[0]}, not a device. Pass devices from jax.devices(), or their number. The step's arguments "
+            f"workers= contains {not_devices[0]}, not a device. Pass devices from jax.devices(), or their number. The step's arguments "
             "come third: tofu.jax.partition(step, 8, (state, batch))."
         )
 
@@ -225,7 +229,7 @@ def find_devices(workers: Any) -> list[Any]:
     """Return the devices that `workers` selects. Raise DeviceError if there are too few or the type is wrong."""
     if isinstance(workers, Mesh):
         workers = list(workers.devices.flat)
-    _check_members(workers)
+    _check_device_list(workers)
     if isinstance(workers, Sequence) and not isinstance(workers, str):
         if not workers:
             raise DeviceError("workers= is an empty list. Give devices of jax.devices(), or a number of them.")

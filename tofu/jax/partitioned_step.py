@@ -93,8 +93,8 @@ class PartitionedStep:
         native, program = partition.source.native, partition.training
         self.partition, self.mesh, self.uneven = partition, mesh, uneven
         self._step, self._native = step, native
-        joined, found = program.shardings(mesh), program.uneven_arguments(mesh)
-        layout = [found.get(position, sharding) for position, sharding in enumerate(joined)]
+        joined, uneven_shardings = program.shardings(mesh), program.uneven_arguments(mesh)
+        layout = [uneven_shardings.get(position, sharding) for position, sharding in enumerate(joined)]
         count = len(native.step.inputs)
         self._joined, self._argument_shardings, self._constant_shardings = (
             joined[:count],
@@ -157,25 +157,27 @@ class PartitionedStep:
     @in_planned_precision
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run one step. Arguments that are not placed as planned are moved first; `place` avoids that."""
-        given = self._flatten(order_arguments(self._step, args, named))
-        refuse_shapes(given, self._leaf_names)
-        self._agreement.check(dict(enumerate(self._native.arguments_tree.split(given))))
-        types = self._find_result_types(given)
-        made = self._run_leaves(given)
-        if types is not None:
-            made = list(map(_as_type, made, types))
-        return unflatten_arrays(self._native.results_tree, made)
+        leaves = self._flatten(order_arguments(self._step, args, named))
+        refuse_shapes(leaves, self._leaf_names)
+        self._agreement.check(dict(enumerate(self._native.arguments_tree.split(leaves))))
+        result_types = self._find_result_types(leaves)
+        results = self._run_leaves(leaves)
+        if result_types is not None:
+            results = list(map(_as_type, results, result_types))
+        return unflatten_arrays(self._native.results_tree, results)
 
-    def _run_leaves(self, given: Sequence[Any]) -> list[Any]:
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in given):
-            made_of = (UnevenArray, *NUMBERS)
-            return self._run_traced(*(jnp.asarray(leaf) if isinstance(leaf, made_of) else leaf for leaf in given))
-        leaves = list(map(place_operand, given, self._argument_shardings))
+    def _run_leaves(self, arguments: Sequence[Any]) -> list[Any]:
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in arguments):
+            converted_types = (UnevenArray, *NUMBERS)
+            return self._run_traced(
+                *(jnp.asarray(leaf) if isinstance(leaf, converted_types) else leaf for leaf in arguments)
+            )
+        leaves = list(map(place_operand, arguments, self._argument_shardings))
         copy_repeated_donations(leaves, self._joined, self._donated)
-        made: list[Any] = self._run(*leaves, *self._constants)
+        results: list[Any] = self._run(*leaves, *self._constants)
         for position, sharding in self._uneven_results.items():
-            made[position] = UnevenArray(made[position], sharding)
-        return made
+            results[position] = UnevenArray(results[position], sharding)
+        return results
 
     @cached_property
     def _run_traced(self) -> Callable[..., list[Any]]:
@@ -189,21 +191,21 @@ class PartitionedStep:
                 made[position] = sharding.restore(made[position])
             return made
 
-        def run_transformed(asked: Transformation, leaves: Sequence[Any]) -> list[Any]:
-            made = self._plan_transformed(asked)._run_leaves(leaves)
+        def run_transformed(transformation: Transformation, leaves: Sequence[Any]) -> list[Any]:
+            made = self._plan_transformed(transformation)._run_leaves(leaves)
             return [jnp.asarray(result) if isinstance(result, UnevenArray) else result for result in made]
 
         return make_transformable(run_whole, run_transformed, self._native)
 
     @in_planned_precision
-    def _plan_transformed(self, asked: Transformation) -> PartitionedStep:
-        if asked not in self._transformed:
-            function, shapes = asked.derive(self._native.jaxpr)
+    def _plan_transformed(self, transformation: Transformation) -> PartitionedStep:
+        if transformation not in self._transformed:
+            function, shapes = transformation.derive(self._native.jaxpr)
             source = read_step(function, shapes)
-            settings = choose_settings(self.partition, asked, source)
+            settings = choose_settings(self.partition, transformation, source)
             made = plan_step(source, settings, engine=make_engine(self.uneven))
-            self._transformed[asked] = PartitionedStep(function, made, self.mesh, (), self.uneven)
-        return self._transformed[asked]
+            self._transformed[transformation] = PartitionedStep(function, made, self.mesh, (), self.uneven)
+        return self._transformed[transformation]
 
     @in_planned_precision
     def lower(self, *args: Any, **named: Any) -> Any:
@@ -230,17 +232,17 @@ class PartitionedStep:
             struct if isinstance(layout, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
             for leaf, struct, layout in pairs
         ]
-        bound = [self._constants] if self._constants else []
-        given = (
+        constants_argument = [self._constants] if self._constants else []
+        argument_shardings = (
             *unflatten_values(native.arguments_tree, self._joined, "lower()", keep),
-            *([x.sharding for x in constants] for constants in bound),
+            *([x.sharding for x in constants] for constants in constants_argument),
         )
         results = self._program.result_shardings(self.mesh)
         out = unflatten_values(native.results_tree, results, "lower()", keep)
         donated = native.list_arguments(self._donate_argnums)
-        jitted = jax.jit(step, in_shardings=given, out_shardings=out, donate_argnums=donated)
-        lowered = jitted.lower(*native.arguments_tree.unflatten(leaves, keep), *bound)
-        return BoundStage(lowered, self._constants) if bound else lowered
+        jitted = jax.jit(step, in_shardings=argument_shardings, out_shardings=out, donate_argnums=donated)
+        lowered = jitted.lower(*native.arguments_tree.unflatten(leaves, keep), *constants_argument)
+        return BoundStage(lowered, self._constants) if constants_argument else lowered
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
@@ -307,8 +309,8 @@ class PartitionedStep:
         The step is traced once more, with `check_vma` of `jax.shard_map`. False is not an error: JAX cannot prove
         equality for arrays that are assembled from several regions, as for unequal shards.
         """
-        is_shown: bool = self._program.check_replicas(self.mesh)
-        return is_shown
+        is_proved: bool = self._program.check_replicas(self.mesh)
+        return is_proved
 
     @in_planned_precision
     def memory_report(self, compile: bool = False) -> StepMemory:
@@ -358,13 +360,17 @@ class PartitionedStep:
         source = donate(read_step(step, tuple(example_args), self._native.has_static_numbers), donate_argnums)
         hints = make_state_hints(source, *read_state_layouts(self.partition, part))
         read_settings(self.plan.workers, options)  # validates hints=
-        given = dict(options.pop("hints", None) or {})
+        own_hints = dict(options.pop("hints", None) or {})
         raise_together(
             PlanError,
             f"The first argument keeps its layout from {self.name}, and hints= contradict it. Remove these hints, or pass them there:",
-            [f"{name} is split along {steps}" for name, steps in hints.items() if not matches_hint(given, name, steps)],
+            [
+                f"{name} is split along {steps}"
+                for name, steps in hints.items()
+                if not matches_hint(own_hints, name, steps)
+            ],
         )
-        settings = read_settings(self.plan.workers, {**options, "hints": {**given, **hints}})
+        settings = read_settings(self.plan.workers, {**options, "hints": {**own_hints, **hints}})
         if settings.plan is not None and settings.plan.factors != self.plan.factors:
             raise PlanError(
                 f"The plan has factors {settings.plan.factors}, and that of {self.name} {self.plan.factors}, whose layouts the state has. "

@@ -15,15 +15,15 @@ from tofu.planning.progress import search_progress
 from tofu.planning.settings import OPTIONS, Settings, read_options
 from tofu.validation import MOST_WORKERS
 
-OF_STEPS = tuple(name for name in OPTIONS if name != "for_training")
+PLANNING_OPTIONS = tuple(name for name in OPTIONS if name != "for_training")
 """The options of planning. `for_training` is missing, because a step itself shows whether it trains."""
-OF_CALLS = ("donate_argnums", "uneven")
+PARTITION_PARAMETERS = ("donate_argnums", "uneven")
 """Parameters of `tofu.jax.partition` that are not options of planning."""
 STATIC = (
     "Python numbers that the step needs while it is traced are static by themselves; functools.partial fixes others"
 )
 SHARDED = "the plan chooses the shardings of arguments and results; hints= fixes some"
-MEANT_OTHERWISE = {
+REPLACEMENTS = {
     "workers": "it runs on the devices of the step whose state it reads",
     "static_argnums": STATIC,
     "static_argnames": STATIC,
@@ -33,7 +33,7 @@ MEANT_OTHERWISE = {
     "backend": "every step runs under jax.shard_map, with the plan's own collectives",
 }
 """For options of JAX or of another call: what to use instead, for error messages."""
-OTHER_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
+OTHER_NAMES_OF_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
 """Other names for `workers=`, in JAX and in `tofu.partition`."""
 
 
@@ -81,17 +81,17 @@ def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
 
 
 def _suggest_option(name: str) -> str:
-    if name in MEANT_OTHERWISE:
-        return f" ({MEANT_OTHERWISE[name]})"
-    if name in OTHER_WORKERS:
+    if name in REPLACEMENTS:
+        return f" ({REPLACEMENTS[name]})"
+    if name in OTHER_NAMES_OF_WORKERS:
         return " (workers= takes a number of devices, a jax.sharding.Mesh, or a list of devices)"
-    return suggest(name, (*OF_CALLS, *OF_STEPS, "workers", "example_args"), "=")
+    return suggest(name, (*PARTITION_PARAMETERS, *PLANNING_OPTIONS, "workers", "example_args"), "=")
 
 
 def check_names(options: Mapping[str, Any]) -> None:
     """Raise UnsupportedError for unknown options."""
-    unknown = [f"{name}={_suggest_option(name)}" for name in options if name not in OF_STEPS]
-    known = ", ".join(f"{name}=" for name in (*OF_CALLS, *OF_STEPS))
+    unknown = [f"{name}={_suggest_option(name)}" for name in options if name not in PLANNING_OPTIONS]
+    known = ", ".join(f"{name}=" for name in (*PARTITION_PARAMETERS, *PLANNING_OPTIONS))
     raise_together(UnsupportedError, f"The options are {known}, and none of these:", unknown)
 
 
@@ -101,8 +101,8 @@ def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
     Raise a TofuError for the first option that is wrong or contradicts another.
     """
     check_names(options)
-    given = read_options(options)
-    plan: Plan | None = given.get("plan")
+    values = read_options(options)
+    plan: Plan | None = values.get("plan")
     if workers is None and plan is not None:
         workers = plan.workers
     if workers is None or not 1 <= workers <= MOST_WORKERS:
@@ -112,6 +112,6 @@ def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
             f"The plan is for {plan.workers} workers, and workers= asks for {workers}. Use as many as the plan has, or leave plan= out, "
             "and one for these is searched."
         )
-    settings = Settings(workers, **given)
+    settings = Settings(workers, **values)
     settings.check()
     return settings

@@ -60,11 +60,11 @@ class Pullback:
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
-            def run_seeded(*own: Any) -> list[Any]:
-                given = list(leaves)
-                for position, leaf in zip(self.wanted, own, strict=True):
-                    given[position] = leaf
-                results = function(*given)
+            def run_seeded(*wanted_leaves: Any) -> list[Any]:
+                arguments = list(leaves)
+                for position, leaf in zip(self.wanted, wanted_leaves, strict=True):
+                    arguments[position] = leaf
+                results = function(*arguments)
                 return [results[position] for position in self.seeded]
 
             _, pull = jax.vjp(run_seeded, *(leaves[position] for position in self.wanted))
@@ -143,16 +143,18 @@ def make_transformable(
         return differentiable(*values), (Pullback(tuple(wanted)), saved)  # for second derivatives
 
     def backward(residuals: tuple[Pullback, list[Any]], cotangents: list[Any]) -> tuple[Any, ...]:
-        asked, saved = residuals
+        transformation, saved = residuals
         values = [
             x if key is None else jax.random.wrap_key_data(x, impl=key) for x, key in zip(saved, keys, strict=True)
         ]
         seeds = {n: x for n, x in enumerate(cotangents) if not isinstance(x, SymbolicZero) and is_differentiable(x)}
-        found: dict[int, Any] = {}
-        if asked.wanted and seeds:
-            asked = replace(asked, seeded=tuple(seeds))
-            found = dict(zip(asked.wanted, run_transformed(asked, [*values, *seeds.values()]), strict=True))
-        return tuple(found.get(n) for n in range(len(values)))
+        cotangent_of: dict[int, Any] = {}
+        if transformation.wanted and seeds:
+            transformation = replace(transformation, seeded=tuple(seeds))
+            cotangent_of = dict(
+                zip(transformation.wanted, run_transformed(transformation, [*values, *seeds.values()]), strict=True)
+            )
+        return tuple(cotangent_of.get(n) for n in range(len(values)))
 
     differentiable.defvjp(forward, backward, symbolic_zeros=True)
 
@@ -168,7 +170,7 @@ def make_transformable(
     return call
 
 
-def choose_settings(partition: Partition, asked: Transformation, source: Source) -> Settings:
+def choose_settings(partition: Partition, transformation: Transformation, source: Source) -> Settings:
     """Return the settings for a transformed step.
 
     They are the settings of the original step, whose rounds and layouts of unchanged leaves are kept.
@@ -178,7 +180,7 @@ def choose_settings(partition: Partition, asked: Transformation, source: Source)
     hints = {
         transformed.name_tensor(source.graph, theirs): partition.plan.tensors[native.name_tensor(partition.graph, ours)]
         for leaf, (theirs, ours) in numbers
-        if asked.is_kept(leaf)
+        if transformation.is_kept(leaf)
     }
     return replace(
         partition.task.settings,

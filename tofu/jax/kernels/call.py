@@ -85,19 +85,21 @@ class KernelCall:
         Its operands are this kernel's operands and the cotangents of all floating-point results. Its results are the
         cotangents of the floating-point operands.
         """
-        free, given = ([is_differentiable(x) for x in some] for some in (operands, results))
+        is_differentiated, has_cotangent = ([is_differentiable(x) for x in some] for some in (operands, results))
 
         def run(*values: Any) -> list[Any]:
-            inputs, cotangents = values[: len(free)], values[len(free) :]
+            inputs, cotangents = values[: len(is_differentiated)], values[len(is_differentiated) :]
 
-            def of_free(*chosen: Any) -> list[Any]:
-                made = self.run(*_merge(free, chosen, inputs))
-                return [x for x, is_given in zip(made, given, strict=True) if is_given]
+            def run_differentiated(*chosen: Any) -> list[Any]:
+                results_of_run = self.run(*_merge(is_differentiated, chosen, inputs))
+                return [x for x, is_given in zip(results_of_run, has_cotangent, strict=True) if is_given]
 
-            _, pull = jax.vjp(of_free, *(x for x, is_free in zip(inputs, free, strict=True) if is_free))
+            _, pull = jax.vjp(
+                run_differentiated, *(x for x, is_free in zip(inputs, is_differentiated, strict=True) if is_free)
+            )
             return list(pull(list(cotangents)))
 
-        rule = self.find_rule(operands).differentiate(free, given)
+        rule = self.find_rule(operands).differentiate(is_differentiated, has_cotangent)
         return KernelCall(register(f"{self.name}_vjp"), run, rule, refused=self.refused)
 
     def batch(self, operands: Sequence[Any], dimensions: Sequence[int | None]) -> KernelCall:

@@ -36,11 +36,11 @@ OWN_ERRORS = 4.0
 """If rounding the arguments changes a result by d on one device, a difference of this many times d is tolerated."""
 MOST_ROUNDING = 100.0
 """No difference of more than this many times `ROUNDING` is tolerated."""
-HIGH = 8
+INTEGER_LIMIT = 8
 """Random integers are below this number."""
-SHOWN = 4
+ARGUMENTS_SHOWN = 4
 """Number of arguments, the largest ones, whose shapes are shown."""
-COPIES = 4
+MEMORY_MULTIPLE = 4
 """Memory that a comparison needs, in multiples of the step's memory: for two runs and their results."""
 
 
@@ -67,8 +67,8 @@ def verify_step(
         The step cannot be planned, or the comparison needs more memory than this machine has free.
     """
     began = time.monotonic()
-    double, source, given = _read_in_widest(step, arguments, dtype, seed)
-    needed, left = COPIES * predict_one_device(source.native).needed_bytes, read_free_bytes()
+    double, source, drawn_arguments = _read_in_widest(step, arguments, dtype, seed)
+    needed, left = MEMORY_MULTIPLE * predict_one_device(source.native).needed_bytes, read_free_bytes()
     if needed > left:
         raise TofuError(
             f"A comparison needs about {format_bytes(needed)}, and {format_bytes(int(left))} of memory are free. Name smaller arguments: "
@@ -81,8 +81,8 @@ def verify_step(
         seconds = {"planning": time.monotonic() - began}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            agreement = _compare(step, partitioned, given)
-    if _is_wider(given, arguments):
+            agreement = _compare(step, partitioned, drawn_arguments)
+    if _is_wider(drawn_arguments, arguments):
         agreement = replace(agreement, notes=(WIDER, *agreement.notes))
     return replace(agreement, seconds={**seconds, "running": time.monotonic() - began - seconds["planning"]})
 
@@ -109,8 +109,12 @@ def _read_in_widest(
 
 def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> Agreement:
     plan = partitioned.plan
-    expected, ours, shaken = _run_whole(step, given), partitioned(*given), _run_whole(step, jax.tree.map(_shake, given))
-    leaves = zip(name_leaves("result", expected), *map(jax.tree.leaves, (ours, expected, shaken)), strict=True)
+    expected, results, perturbed = (
+        _run_whole(step, given),
+        partitioned(*given),
+        _run_whole(step, jax.tree.map(_perturb, given)),
+    )
+    leaves = zip(name_leaves("result", expected), *map(jax.tree.leaves, (results, expected, perturbed)), strict=True)
     arrays = [(name, *map(_as_numbers, others)) for name, *others in leaves if _is_number(others[1])]
     excused = {name: reason for name, _, y, z in arrays if (reason := _excuse(y, z))}
     arrays = [array for array in arrays if array[0] not in excused]
@@ -118,14 +122,14 @@ def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> A
     real = [x.dtype for x in jax.tree.leaves((given, expected)) if _is_real(x)]
     narrowest = str(min(real, key=_count_bits, default="float32"))
     rounding = ROUNDING.get(narrowest, ROUNDING["bfloat16"])
-    own = max((_find_error(z, y) for _, _, y, z in arrays), default=0.0)
-    tolerance = max(rounding, min(OWN_ERRORS * own, MOST_ROUNDING * rounding))
-    moved = sum(count_traffic(partitioned.lower_leaves().compile().as_text(), plan.workers).bytes.values())
-    note = f"the plan counts {plan.communication_bytes:,} bytes between workers, and the program that XLA compiled moves {moved:,.0f}"
-    if moved < plan.communication_bytes:
+    rounding_error = max((_find_error(z, y) for _, _, y, z in arrays), default=0.0)
+    tolerance = max(rounding, min(OWN_ERRORS * rounding_error, MOST_ROUNDING * rounding))
+    xla_bytes = sum(count_traffic(partitioned.lower_leaves().compile().as_text(), plan.workers).bytes.values())
+    note = f"the plan counts {plan.communication_bytes:,} bytes between workers, and the program that XLA compiled moves {xla_bytes:,.0f}"
+    if xla_bytes < plan.communication_bytes:
         note += ", since XLA leaves out what need not move"
     named = zip(name_arguments(step, given), map(np.shape, jax.tree.leaves(given)), strict=True)
-    shapes = dict(sorted(named, key=lambda one: -prod(one[1]))[:SHOWN])
+    shapes = dict(sorted(named, key=lambda one: -prod(one[1]))[:ARGUMENTS_SHOWN])
     return Agreement(plan.workers, narrowest, shapes, differences, (), tolerance, {}, excused, (note,), {})
 
 
@@ -180,7 +184,7 @@ def _draw(leaf: Any, *, dtype: str | None, random: np.random.Generator) -> Any:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return jax.random.split(jax.random.key(0), leaf.shape) if leaf.shape else jax.random.key(0)
         if not jnp.issubdtype(leaf.dtype, jnp.inexact):
-            high = 2 if leaf.dtype == bool else HIGH
+            high = 2 if leaf.dtype == bool else INTEGER_LIMIT
             return jnp.asarray(random.integers(0, high, leaf.shape), leaf.dtype)
         # An optimizer's squares must not be negative.
         leaf = jnp.asarray(np.abs(random.normal(size=leaf.shape)) / 8, leaf.dtype)
@@ -188,7 +192,7 @@ def _draw(leaf: Any, *, dtype: str | None, random: np.random.Generator) -> Any:
     return jnp.asarray(leaf, dtype) if is_real else leaf
 
 
-def _shake(leaf: Any) -> Any:
+def _perturb(leaf: Any) -> Any:
     if not _is_real(leaf):
         return leaf
     signs = np.random.default_rng(1).integers(0, 2, leaf.shape) * 2 - 1
