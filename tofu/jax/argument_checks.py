@@ -140,7 +140,6 @@ class _EquationTypes(NamedTuple):
 
 
 def _list_types(step: Step) -> list[_EquationTypes]:
-    """Return the types of each equation, except for conversions that change only weak types."""
     found = []
     for equation in step.walk():
         operands = tuple((x.type if isinstance(x, Literal) else step.types[x]).dtype for x in equation.inputs)

@@ -188,7 +188,6 @@ class _Fusion:
         return single
 
     def _has_large_operands(self, n: int) -> bool:
-        """Return True if an operation has several large operands, and reads more than it writes."""
         operation = self.operations[n]
         rank = max(_count_dimensions(self.types[value]) for value in operation.makes)
         large = [

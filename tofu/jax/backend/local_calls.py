@@ -339,7 +339,6 @@ def _find_begins(call: LocalCall, shape: Sequence[int], sizes: Sequence[int], st
 
 
 def _read_along(array: Any, d: int, begin: Any, size: int) -> tuple[Any, Any]:
-    """Return `size` elements along a dimension, and which of them exist. The others are arbitrary."""
     position, extent = begin + jnp.arange(size, dtype=begin.dtype), array.shape[d]
     exists = ((position >= 0) & (position < extent)).reshape([size if n == d else 1 for n in range(array.ndim)])
     return jnp.take(array, jnp.clip(position, 0, extent - 1), axis=d), exists

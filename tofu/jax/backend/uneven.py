@@ -97,7 +97,6 @@ class UnevenSharding:
 
     @cached_property
     def _sources(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, where each position of the joined array comes from, or None if there is one shard."""
         return [
             None if len(begins) == 1 else np.concatenate([np.arange(begin, begin + extent) for begin in begins])
             for begins, extent in zip(self.begins, self.part, strict=True)

@@ -178,10 +178,6 @@ def _list_sizes(text: str) -> list[float]:
 
 
 def _read_item_bytes(name: str) -> float:
-    """Return the bytes of an element of an XLA type, such as `bf16`, `f8e4m3fn`, `s4`, `pred`.
-
-    Raise InternalError for an unknown type.
-    """
     if name == "pred":
         return 1
     if (found := re.match(r"(?:bf|f|c|s|u)(\d+)", name)) is None:

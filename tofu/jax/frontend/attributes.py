@@ -38,7 +38,6 @@ def _list_parameters(params: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _make_plain(value: Any) -> Any:
-    """Return a parameter as a value that can be compared and hashed, or None if it has no such form."""
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, np.generic):

@@ -88,7 +88,6 @@ def _find_blocked(builder: StepBuilder, equation: Equation, workers: int) -> Blo
 
 
 def _find_neutral(name: str, type_: ValueType) -> Any:
-    """Return the neutral number of a cumulative operator (0 for a sum), or None if the type has no such number."""
     if name == "cumprod":
         return np.ones((), type_.dtype)
     if name == "cumsum":

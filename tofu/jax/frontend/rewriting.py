@@ -128,7 +128,6 @@ def _write_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
 
 
 def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
-    """Return the update function of a scatter as a function of arrays, such as `f` in `x.at[...].apply(f)`."""
     jaxpr = equation.params["update_jaxpr"]
     closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, equation.params["update_consts"])
 

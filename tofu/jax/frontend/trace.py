@@ -318,7 +318,6 @@ def _keep_needed(items: Sequence[Equation | Loop], wanted: set[int]) -> tuple[Eq
 
 
 def _shorten(loop: Loop, wanted: set[int]) -> Loop:
-    """Return a loop without carries and equations that are needed neither within the loop nor after it."""
     known = -1
     while known < len(wanted):
         known = len(wanted)

@@ -145,7 +145,6 @@ def _is_shape(shape: Any) -> bool:
 
 
 def _is_number(dtype: Any) -> bool:
-    """Return True if JAX can compute with a type. Booleans and random keys count too."""
     kinds = np.number, np.bool_, jax.dtypes.extended
     try:
         return dtype == jax.dtypes.float0 or any(jax.dtypes.issubdtype(dtype, kind) for kind in kinds)

@@ -95,8 +95,6 @@ def find_body(equation: JaxprEqn) -> tuple[Jaxpr, Sequence[Any]]:
 
 
 def _expand(primitive: Any) -> tuple[Jaxpr, Sequence[Any]]:
-    """Return the body of a composite primitive, such as that of `jnp.searchsorted`."""
-
     def run(*flat: Any) -> list[Any]:
         made: list[Any] = jax.tree.leaves(primitive.expand(*jax.tree.unflatten(primitive.in_tree, flat)))
         return made

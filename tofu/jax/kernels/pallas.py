@@ -150,7 +150,6 @@ class _PallasCall:
         return _Followed(positions)
 
     def _find_stride(self, block: BlockSpecification, dimension: int, axis: int) -> _Stride | None:
-        """Return how a dimension's blocks follow a grid axis, or None if they do not depend on it."""
         jaxpr, read = _slice(block.index_map, dimension)
         if axis not in read:
             return None
@@ -206,7 +205,6 @@ def _list_grid_reads(jaxpr: Jaxpr) -> Iterator[int]:
 
 
 def _slice(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[int]]:
-    """Return the part of an index map that computes one dimension, and the positions of the arguments that it reads."""
     jaxpr = index_map.jaxpr
     result = jaxpr.outvars[dimension]
     wanted = set() if isinstance(result, Literal) else {result}

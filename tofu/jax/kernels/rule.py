@@ -141,7 +141,6 @@ def _list(numbers: Iterable[int]) -> str:
 
 
 def _parse_dimensions(part: str, text: str) -> list[str]:
-    """Return the names of an array's dimensions: "h", "_", or "(h" for several elements at each position."""
     if part.strip() in ("", "()"):
         return []
     found = []

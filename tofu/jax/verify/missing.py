@@ -34,8 +34,6 @@ def find_missing(node: EquationCase) -> tuple[Missing, ...]:
 
 
 def _try_geometry(node: EquationCase, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
-    """Return how the outputs of parts combine. Return None if they do not, or if a part computes as much as all parts."""
-
     def run_part(split: int, part: int) -> Sequence[Array] | None:
         inputs = [geometry.cut_input(n, array, split, part) for n, array in enumerate(node.inputs)]
         shapes = geometry.pieces[split][part]
