@@ -185,7 +185,7 @@ def read_worker_program(program: SpmdProgram) -> Step:
 
 
 def _count(name: str, step: Step, donated: Collection[int], constants: Sequence[int]) -> StepDeviceMemory:
-    """Return the memory of a program. `constants` are those of the user's step; others count as temporaries."""
+    """Return the memory of a program. `constants` lists the step's constants. Other constants count as temporaries."""
     own = frozenset(constants)
     arguments = [number for number in step.inputs if number not in own]
     tables = [number for number in step.constants if number not in own]

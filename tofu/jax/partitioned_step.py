@@ -59,7 +59,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_planned_precision(method: Method) -> Method:
-    """Run a method in the precision in which its step was planned, whatever `jax_enable_x64` is now."""
+    """Make a method run in the precision in which its step was planned, whatever `jax_enable_x64` is now."""
 
     @wraps(method)
     def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
@@ -75,11 +75,11 @@ class PartitionedStep:
     Attributes
     ----------
     partition
-        The result of the planning pipeline.
+        The plan and the traced step, as the planning pipeline returns them.
     mesh
-        The devices.
+        The devices, as a mesh with an axis for each factor of the plan.
     uneven
-        Which arguments may be stored in overlapping shards.
+        The value of `uneven=` in `tofu.jax.partition`.
     """
 
     def __init__(
@@ -117,14 +117,14 @@ class PartitionedStep:
 
     @property
     def plan(self) -> Plan:
-        """The plan, which prints."""
+        """The plan. `print(step.plan)` shows it."""
         return self.partition.plan
 
     @cached_property
     def shardings(self) -> Any:
-        """Shardings of the arguments, as trees like the arguments. Functions and strings in them are unchanged.
+        """The shardings of the step's arguments, in trees like those of the arguments.
 
-        Raises UnsupportedError if a class in the trees accepts nothing but arrays.
+        Functions and strings stay in their places. Raises UnsupportedError if a class in a tree accepts only arrays.
         """
         whole = NamedSharding(self.mesh, PartitionSpec())
         tree = self._native.arguments_tree

@@ -85,7 +85,6 @@ def _copy_numpy(value: Any) -> Any:
 
 
 def _read_whole(array: UnevenArray) -> Any:
-    """Return the complete array: on devices for random keys and arrays of several processes, on the host for others."""
     is_key = jnp.issubdtype(array.dtype, jax.dtypes.extended)
     return jnp.asarray(array) if is_key or is_global(array) else np.asarray(array)
 

@@ -192,7 +192,6 @@ def _product(x: Any, names: tuple[str, ...]) -> Any:
 
 
 def _reorder(numbers: Any) -> Any:
-    """Convert the bits of floating-point numbers to integers of the same order, or back."""
     return jnp.where(numbers < 0, numbers ^ jnp.iinfo(numbers.dtype).max, numbers)
 
 

@@ -295,7 +295,6 @@ def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Write in place those elements of an update that belong to the worker's shard."""
     operand, update, *starts = operands
     if _is_whole(call, "first"):
         return call.bind(operands)

@@ -1,8 +1,7 @@
 """Move sums out of loops, such as gradients of weights that are summed over time steps or micro-batches.
 
 Often, a loop only adds to a value that it carries, c' = c + T(p), where p is a matrix product and T is linear. After
-the
-loop, the value is first + T(sum of p). So each worker can sum its own products p within the loop, and workers
+the loop, the value is first + T(sum of p). So each worker can sum its own products p within the loop, and workers
 communicate once after the loop instead of in every iteration. Meanwhile, each worker holds its partial sum, which may
 be as large as the complete tensor.
 

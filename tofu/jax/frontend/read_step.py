@@ -163,7 +163,6 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
 
 
 def _describe_empty(graph: Graph, tensor: int) -> str:
-    """Describe a tensor without elements by its reader, because users do not know the names of inner tensors."""
     told = f"{graph.tensors[tensor].name} has shape {graph.tensors[tensor].shape}"
     readers = (
         f"; {operator.name} at {operator.origin.line} reads it"
@@ -203,10 +202,7 @@ def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, nam
 
 
 def hoist_loop_sums(source: Source) -> Source | None:
-    """Return the step with sums moved out of its loops, or None if no loop has such a sum.
-
-    Each worker then sums its own results within the loop, and workers communicate once after the loop.
-    """
+    """Return the step with sums moved out of its loops (`loop_sums.py`), or None if no loop has such a sum."""
     native: Native = source.native
     if (step := hoist_sums(native.step)) is None:
         return None

@@ -319,7 +319,6 @@ def _find_lookup(
 
 
 def _list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Divide indices into one operand for each dimension, whose last dimension has extent 1. Return [] if impossible."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]

@@ -28,7 +28,7 @@ class KernelCall:
     name
         The operator's name. Its description is registered under the same name.
     run
-        The kernel, a function from arrays (complete or shards) to a list of results.
+        The kernel: a function of arrays, or of their shards, that returns a list.
     rule
         The split rule: which dimensions of operands and results can be split together. It is None if the kernel is
         described by a formula instead (`tofu.jax.describe`).
@@ -72,7 +72,7 @@ class KernelCall:
         return list(jax.eval_shape(without_shard_maps(self.run), *structs))
 
     def find_rule(self, operands: Sequence[Any]) -> SplitRule:
-        """Return the split rule, from which those of the gradient and of `jax.vmap` follow."""
+        """Return the split rule, from which the rules of the gradient and of `jax.vmap` follow."""
         if self.rule is not None:
             return self.rule
         shapes = [tuple(x.shape) for x in operands]

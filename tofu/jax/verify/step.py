@@ -90,10 +90,6 @@ def verify_step(
 def _read_in_widest(
     step: Any, arguments: Sequence[Any], dtype: str | None, seed: int
 ) -> tuple[bool, Source, list[Any]]:
-    """Return whether 64-bit numbers are enabled, the traced step, and its arguments.
-
-    Floating-point arguments have the type `dtype`. If that is None, they have the widest type that the step accepts.
-    """
     own = bool(jax.config.jax_enable_x64)
     for double, given_dtype in [(dtype == "float64", dtype)] if dtype is not None else [(True, "float64"), (own, None)]:
         with in_precision(double):
