@@ -36,11 +36,11 @@ class JaxFrontEnd:
         return None
 
     def draws_unsaid(self, operator: Operator, is_whole: bool) -> bool:
-        """Return False: no primitive draws random numbers without a key."""
+        """Return False: every primitive draws from keys."""
         return False
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return False: no primitive draws random numbers without a key."""
+        """Return False: every primitive draws from keys."""
         return False
 
 
