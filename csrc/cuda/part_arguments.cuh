@@ -14,7 +14,7 @@ constexpr int kPartThreads = 256;
 constexpr int kMaxPartTensors = 12;
 constexpr int kMaxPartOutputs = 3;
 
-// MXNet's codes for what an operator does with an output: nothing, or add to it.
+// MXNet's codes of requests for an output: write nothing, or add to the output.
 constexpr int kNothingAsked = 0;
 constexpr int kAdditionAsked = 3;
 

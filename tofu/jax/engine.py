@@ -1,4 +1,4 @@
-"""Connect JAX to the planner: the engine's front end lists primitives, and its backend builds programs."""
+"""Connect JAX to the planner: the front end provides descriptions of primitives, and the backend builds programs."""
 
 from __future__ import annotations
 

@@ -133,12 +133,12 @@ def partition(
     Parameters
     ----------
     step
-        The training step, a function of trees of arrays. Its first argument is the model's state if the first result
-        has the same tree, shapes and types. That result is then stored like the state. If `step` is left out,
-        `partition` returns a decorator: `@tofu.jax.partition(workers=8)`.
+        The training step, a function of trees of arrays. If its first result has the same tree, shapes and types as its
+        first argument, both are taken for the model's state and stored alike. If `step` is left out, `partition`
+        returns a decorator: `@tofu.jax.partition(workers=8)`.
     workers
-        The number of devices, a list of devices, or a `jax.sharding.Mesh`, of which only the devices are used.
-        If several processes run the step, each process contributes the same number of devices.
+        The number of devices, a list of devices, or a `jax.sharding.Mesh`. The plan arranges the devices of a mesh
+        anew. If several processes run the step, each process contributes the same number of devices.
     example_args
         A tuple of the step's arguments, or of their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`).
         Planning creates no arrays. If `example_args` is left out, the step is planned at its first call.
@@ -155,10 +155,10 @@ def partition(
     more
         Accepts nothing. Arguments of the step that are passed here raise an error that shows the correct call.
     options
-        Options of planning: `plan` (a plan to use instead of a search: a `Plan`, its JSON, or the path of a file with
-        it), `hints`, `search_seconds`, `algorithm`, `topology`, `memory_limit`, `replicate`, `undescribed` and `cache`.
-        `tofu.partition` explains them. Without `topology`, transfers between processes are assumed to be slower than
-        transfers within a process.
+        Options of planning, which `tofu.partition` explains: `hints`, `search_seconds`, `algorithm`, `topology`,
+        `memory_limit`, `replicate`, `undescribed`, `cache` and `plan`. `plan` replaces the search: it is a `Plan`, its
+        JSON, or the path of a file with the JSON. Without `topology`, transfers between processes are assumed to be
+        slower than transfers within a process.
 
     Raises
     ------

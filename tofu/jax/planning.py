@@ -32,13 +32,13 @@ REPLACEMENTS = {
     "out_shardings": SHARDED,
     "backend": "every step runs under jax.shard_map, with the plan's own collectives",
 }
-"""For options of JAX or of another call: what to use instead, for error messages."""
+"""For each option of JAX or of another call, what to use instead. Error messages quote it."""
 OTHER_NAMES_OF_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
 """Other names for `workers=`, in JAX and in `tofu.partition`."""
 
 
 def plan_step(source: Source, settings: Settings, observe: Observer | None = None, engine: Engine = JAX) -> Partition:
-    """Return the plan of a step and the program that it leads to. Raise a TofuError if planning fails."""
+    """Plan a step, and return the plan with the program for it. Raise a TofuError if planning fails."""
     observe = observe or observe_by_environment()
     task = analyse(source, settings, observe, engine)
     with search_progress(settings.workers) as progress:
