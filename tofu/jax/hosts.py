@@ -117,8 +117,8 @@ class ProcessAgreement:
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # a traced value cannot be compared yet
             return
         digest = hashlib.sha256(self._plan.to_json().encode()).digest()[:16]
-        own = [*np.frombuffer(digest, np.uint32), *map(_checksum, leaves)]
-        shown = self._exchange(np.array(own, np.uint32))
+        checksums = [*np.frombuffer(digest, np.uint32), *map(_checksum, leaves)]
+        shown = self._exchange(np.array(checksums, np.uint32))
         self._check_plans({process: row[:4].tobytes().hex() for process, row in shown.items()})
         self._has_one_plan = True
         first, *later = shown
@@ -156,11 +156,13 @@ class ProcessAgreement:
                     "with the same options and versions, or save one plan and pass it to all (plan=)."
                 )
 
-    def _exchange(self, own: np.ndarray[Any, np.dtype[np.uint32]]) -> dict[int, np.ndarray[Any, np.dtype[np.uint32]]]:
+    def _exchange(
+        self, checksums: np.ndarray[Any, np.dtype[np.uint32]]
+    ) -> dict[int, np.ndarray[Any, np.dtype[np.uint32]]]:
         devices = list(self._mesh.devices.flat)
         mesh = Mesh(np.array(devices, object), "device")
         split, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("device",), ()))
-        rows = jax.make_array_from_callback((len(devices), len(own)), split, lambda _: own[None])
+        rows = jax.make_array_from_callback((len(devices), len(checksums)), split, lambda _: checksums[None])
         table = np.asarray(jax.jit(lambda x: x, out_shardings=whole)(rows))
         return {_find_process(device): row for device, row in zip(devices, table, strict=True)}
 

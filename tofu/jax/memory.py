@@ -186,9 +186,9 @@ def read_worker_program(program: SpmdProgram) -> Step:
 
 def _count(name: str, step: Step, donated: Collection[int], constants: Sequence[int]) -> StepDeviceMemory:
     """Return the memory of a program. `constants` lists the step's constants. Other constants count as temporaries."""
-    own = frozenset(constants)
-    arguments = [number for number in step.inputs if number not in own]
-    tables = [number for number in step.constants if number not in own]
+    constant_set = frozenset(constants)
+    arguments = [number for number in step.inputs if number not in constant_set]
+    tables = [number for number in step.constants if number not in constant_set]
     results = step.result_types
     read = {x for x in (*_list_read(step.equations), *step.outputs) if isinstance(x, int)}
     overwritten = find_overwritten(step, donated)

@@ -143,12 +143,12 @@ def place_local_rows(name: str, part: Any, planned: jax.ShapeDtypeStruct, shardi
         start, stop, _ = first.indices(shape[0])
         return host[(slice(start - begin, stop - begin), *others)]
 
-    own = sharding
+    row_sharding = sharding
     if isinstance(sharding, UnevenSharding) or not _stays(sharding, shape, rows, begins):
-        own = _split_by_process(devices, len(processes), (rows, *shape[1:]))
-    whole = jax.make_array_from_callback((*shape[:1], *host.shape[1:]), own, read)
-    placed = _make_keys(whole, part, own)
-    return placed if own is sharding else place_array(placed, sharding)
+        row_sharding = _split_by_process(devices, len(processes), (rows, *shape[1:]))
+    whole = jax.make_array_from_callback((*shape[:1], *host.shape[1:]), row_sharding, read)
+    placed = _make_keys(whole, part, row_sharding)
+    return placed if row_sharding is sharding else place_array(placed, sharding)
 
 
 def _stays(sharding: NamedSharding, shape: tuple[int, ...], rows: int, begins: dict[int, int]) -> bool:

@@ -65,8 +65,8 @@ def predict_temporaries(step: Step, overwritten: Mapping[int, int] = MappingProx
     operations = fuse(_list_operations(step.equations, types, alias), results, types)
     operations = _copy_donated(operations, pairs, types)
     depth = _number_depth_first(operations, [alias.find(x) for x in step.outputs if isinstance(x, int)])
-    own = {value: pairs.get(value) for value in sorted(results, key=lambda value: -depth.get(value, 0))}
-    return _pack(_order_breadth_first(operations), types, results, own, depth)
+    separate_buffers = {value: pairs.get(value) for value in sorted(results, key=lambda value: -depth.get(value, 0))}
+    return _pack(_order_breadth_first(operations), types, results, separate_buffers, depth)
 
 
 def _list_operations(items: Sequence[Equation | Loop], types: list[ValueType], alias: Aliases) -> Iterator[Operation]:
@@ -167,12 +167,15 @@ class _Memory:
 
 
 def _list_buffers(
-    order: Sequence[Operation], types: Sequence[ValueType], results: Collection[int], own: Mapping[int, int | None]
+    order: Sequence[Operation],
+    types: Sequence[ValueType],
+    results: Collection[int],
+    separate_buffers: Mapping[int, int | None],
 ) -> _Memory:
     """Return the buffers of all operations with their lifetimes.
 
     An operation may overwrite an operand that nothing reads later. Loops always do so, and so do operations in a loop
-    body, where no value has a separate buffer (`own`, see `_pack`). `results` live to the end.
+    body, where `separate_buffers` is empty (see `_pack`). `results` live to the end.
     """
     starts = [0, *accumulate(operation.length for operation in order)]
     readers: dict[int, int] = {value: n for n, operation in enumerate(order) for value in operation.reads}
@@ -184,7 +187,7 @@ def _list_buffers(
         for value in operation.makes:
             size, end = count_bytes(types[value]), max(starts[n + 1] - 1, memory.last.get(value, 0))
             same = [x for x in dying if memory.buffers[x].size == size]
-            if same and (operation.name == LOOP or not own):
+            if same and (operation.name == LOOP or not separate_buffers):
                 dying.remove(same[0])
                 memory.of[value] = same[0]
                 memory.buffers[same[0]].last = end
@@ -199,18 +202,18 @@ def _pack(
     order: Sequence[Operation],
     types: Sequence[ValueType],
     results: Collection[int],
-    own: Mapping[int, int | None],
+    separate_buffers: Mapping[int, int | None],
     depth: Mapping[int, int],
 ) -> int:
     """Return the largest number of bytes in use at once.
 
-    Values in `own` have separate buffers, those of results or of overwritten arguments. Their bytes are not counted,
-    and other values may use them while they are free.
+    Values in `separate_buffers` are stored in results or in overwritten arguments. Their bytes are not counted, and
+    other values may use their memory while it is free.
     """
-    memory = _list_buffers(order, types, results, own)
+    memory = _list_buffers(order, types, results, separate_buffers)
     rooms = {
         memory.of[value]: [Buffer(0, 0, memory.last[argument])] if argument in memory.last else []
-        for value, argument in own.items()
+        for value, argument in separate_buffers.items()
         if value in memory.of
     }
     numbers = {n: depth.get(value, 0) for value, n in memory.of.items()}

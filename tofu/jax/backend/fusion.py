@@ -138,10 +138,10 @@ class _Fusion:
         self.readers = [
             sorted({n for x in operation.makes for n in readers.get(x, ())}) for operation in self.operations
         ]
-        single = self._find_single()
+        computed_once = self._find_computed_once()
         self.roots = [{} for _ in self.operations]
         for n in reversed(range(len(self.operations))):
-            self.roots[n] = self._find_roots(n, n in single)
+            self.roots[n] = self._find_roots(n, n in computed_once)
 
     def _find_roots(self, n: int, is_single: bool) -> dict[int, bool]:
         operation = self.operations[n]
@@ -170,22 +170,22 @@ class _Fusion:
             return False
         return self.operations[n].name not in COSTLY or not self._repeats(n, reader)
 
-    def _find_single(self) -> set[int]:
+    def _find_computed_once(self) -> set[int]:
         """Return the operations with several large operands that reach a reader by a path that is not fused."""
-        single: set[int] = set()
+        computed_once: set[int] = set()
         count = len(self.operations)
-        reached = [0] * count  # for each operation, the set of its direct and indirect readers, as bits
-        apart = [0] * count  # those of them that are reached by a path that is not fused
+        all_readers = [0] * count  # for each operation, the set of its direct and indirect readers, as bits
+        unfused_readers = [0] * count  # those of them that are reached by a path that is not fused
         for n in reversed(range(count)):
             for reader in self.readers[n]:
-                on = reached[reader] | 1 << reader
-                reached[n] |= on
-                apart[n] |= apart[reader] if self._is_fused(n, reader) else on
-            is_apart = any(apart[n] >> reader & 1 for reader in self.readers[n])
+                on = all_readers[reader] | 1 << reader
+                all_readers[n] |= on
+                unfused_readers[n] |= unfused_readers[reader] if self._is_fused(n, reader) else on
+            is_apart = any(unfused_readers[n] >> reader & 1 for reader in self.readers[n])
             if (is_apart or not self.results.isdisjoint(self.operations[n].makes)) and self._has_large_operands(n):
-                single.add(n)
-                apart[n] = reached[n]
-        return single
+                computed_once.add(n)
+                unfused_readers[n] = all_readers[n]
+        return computed_once
 
     def _has_large_operands(self, n: int) -> bool:
         operation = self.operations[n]

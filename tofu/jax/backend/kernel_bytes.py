@@ -19,7 +19,7 @@ def find_kernel_bytes(program: Program) -> dict[int, int]:
     shapes. Fetched values, and values that a loop reads from outside, are in memory.
     """
     graph, nodes = program.graph, program.nodes
-    own = [number for number, node in enumerate(nodes) if node.worker == 0]
+    first_workers_nodes = [number for number, node in enumerate(nodes) if node.worker == 0]
     values: dict[Entry, int] = {}
     types: list[ValueType] = []  # fusion needs the shapes only
     sizes: list[int] = []
@@ -36,7 +36,7 @@ def find_kernel_bytes(program: Program) -> dict[int, int]:
         times.append(graph.tensors[tensor].times)
         return values[entry]
 
-    for number in own:
+    for number in first_workers_nodes:
         node = nodes[number]
         reads = tuple(dict.fromkeys(values[entry] for entry in node.inputs if entry in values))
         if node.kind is NodeKind.VARIABLE:

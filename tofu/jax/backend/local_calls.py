@@ -94,13 +94,13 @@ class LocalCall:
 
     def pick(self, name: str, default: Any) -> list[Any]:
         """Return the running worker's value of an attribute, as a list of numbers."""
-        rows = [own.get(name, default) for own in self.changed]
+        rows = [attributes.get(name, default) for attributes in self.changed]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
-    def take_part(self, whole: Any, number: int = 0, own: int = 0) -> Any:
-        """Return the worker's shard of a result that is complete, except along its first `own` dimensions."""
-        kept = tuple((0, extent) for extent in whole.shape[:own])
-        return self.workers.take_part(whole, [(*kept, *box[own:]) for box in self.written[number]])
+    def take_part(self, whole: Any, number: int = 0, sharded_dimensions: int = 0) -> Any:
+        """Return the worker's shard of a result that is complete, except along its first `sharded_dimensions`."""
+        kept = tuple((0, extent) for extent in whole.shape[:sharded_dimensions])
+        return self.workers.take_part(whole, [(*kept, *box[sharded_dimensions:]) for box in self.written[number]])
 
 
 def make_call(
@@ -153,8 +153,8 @@ def share_parameters(equation: Equation, changed: Sequence[dict[str, Any]]) -> d
     Raise InternalError if a parameter differs between workers.
     """
     parameters = dict(equation.params)
-    for name in {name for own in changed for name in own} & parameters.keys():
-        values = [own.get(name, parameters[name]) for own in changed]
+    for name in {name for attributes in changed for name in attributes} & parameters.keys():
+        values = [attributes.get(name, parameters[name]) for attributes in changed]
         if any(value != values[0] for value in values):
             raise InternalError(
                 f"{equation} at {equation.line} needs {name} = {values[0]} on worker 0 and others elsewhere: the parts are not alike."
@@ -174,7 +174,7 @@ def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
     """Draw all bits or keys, and return this worker's shard, because each number depends on how many are drawn."""
     (keys,) = operands
     (whole,) = call.bind(operands, shape=call.equation.params["shape"])
-    return [call.take_part(whole, own=keys.ndim)]
+    return [call.take_part(whole, sharded_dimensions=keys.ndim)]
 
 
 def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
@@ -190,7 +190,7 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
     if _is_whole(call, "first"):
         return call.bind(operands)
     (dimension,) = numbers.start_index_map  # only gathers of whole rows split the looked-up dimension
-    rows = int(next(own["rows"][dimension] for own in call.changed if "rows" in own))
+    rows = int(next(attributes["rows"][dimension] for attributes in call.changed if "rows" in attributes))
     indices = _widen(indices)
     row, begin = indices[..., 0], jnp.asarray(first[dimension], indices.dtype)
     is_inside = (row >= 0) & (row < rows)
@@ -286,8 +286,8 @@ def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
     operand, indices, updates = operands
     if _is_whole(call, "first"):
         return call.bind(operands)
-    rows = next(own["rows"] for own in call.changed if "rows" in own)
-    whole = [rows[d] if d in _list_moved(call) else extent for d, extent in enumerate(operand.shape)]
+    rows = next(attributes["rows"] for attributes in call.changed if "rows" in attributes)
+    whole = [rows[d] if d in _list_split_dimensions(call) else extent for d, extent in enumerate(operand.shape)]
     begins = call.pick("first", (0,) * operand.ndim)
     room = lax.dynamic_update_slice(jnp.zeros(whole, operand.dtype), operand, begins)
     (written,) = call.bind([room, indices, updates])
@@ -299,7 +299,7 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
     if _is_whole(call, "first"):
         return call.bind(operands)
     begins, is_own = _find_begins(call, operand.shape, update.shape, starts), jnp.bool_(True)
-    for d in sorted(_list_moved(call)):
+    for d in sorted(_list_split_dimensions(call)):
         written = min(update.shape[d], operand.shape[d])
         begin = jnp.clip(begins[d], 0, operand.shape[d] - written)
         update, exists = _read_along(update, d, begin - begins[d], written)
@@ -315,7 +315,7 @@ def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
         return call.bind(operands)
     sizes = call.parameters["slice_sizes"]
     begins, found, is_own = _find_begins(call, operand.shape, sizes, starts), as_bits(operand), jnp.bool_(True)
-    for d in sorted(_list_moved(call)):
+    for d in sorted(_list_split_dimensions(call)):
         found, exists = _read_along(found, d, begins[d], sizes[d])
         begins[d], is_own = jnp.zeros_like(begins[d]), is_own & exists
     found = lax.dynamic_slice(found, begins, sizes)
@@ -327,7 +327,10 @@ def _find_begins(call: LocalCall, shape: Sequence[int], sizes: Sequence[int], st
 
     As in JAX, the window is first moved into the complete array. XLA omits that if it merges the slice with another.
     """
-    rows, moved = next(own["rows"] for own in call.changed if "rows" in own), _list_moved(call)
+    rows, moved = (
+        next(attributes["rows"] for attributes in call.changed if "rows" in attributes),
+        _list_split_dimensions(call),
+    )
     index = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
     begins = []
     for d, (start, first) in enumerate(zip(starts, call.pick("first", (0,) * len(shape)), strict=True)):
@@ -343,12 +346,12 @@ def _read_along(array: Any, d: int, begin: Any, size: int) -> tuple[Any, Any]:
     return jnp.take(array, jnp.clip(position, 0, extent - 1), axis=d), exists
 
 
-def _list_moved(call: LocalCall) -> set[int]:
-    return {d for own in call.changed for d, first in enumerate(own.get("first", ())) if first}
+def _list_split_dimensions(call: LocalCall) -> set[int]:
+    return {d for attributes in call.changed for d, first in enumerate(attributes.get("first", ())) if first}
 
 
 def _is_whole(call: LocalCall, name: str) -> bool:
-    return all(not any(own.get(name, ())) for own in call.changed)
+    return all(not any(attributes.get(name, ())) for attributes in call.changed)
 
 
 RULES: dict[str, Callable[[LocalCall, list[Any]], list[Any]]] = {

@@ -191,9 +191,9 @@ class SpmdProgram:
 
     def _find_layout_owner(self, position: int, number: int) -> int:
         """Return the value whose layout a result has. For the next state, it is the argument that it replaces."""
-        own = self.step.inputs[position] if position < len(self.step.inputs) else number
+        argument = self.step.inputs[position] if position < len(self.step.inputs) else number
         following, tensor_of = self.problem.graph.next_values, self.native.tensor_of
-        return own if following.get(tensor_of[own]) == tensor_of[number] else number
+        return argument if following.get(tensor_of[argument]) == tensor_of[number] else number
 
     def _layout(self, number: int) -> Layout:
         return tuple(self.choices.layout(self.native.tensor_of[number]))

@@ -62,8 +62,8 @@ class UnevenSharding:
 
     def find_part(self, index: Sequence[slice]) -> tuple[slice, ...]:
         """Return the region of the array that a shard contains. `index` is its region of the joined array."""
-        own = index[: len(self.part)]  # JAX also indexes the data of random keys
-        numbers = [(bounds.start or 0) // extent for bounds, extent in zip(own, self.part, strict=True)]
+        joined_region = index[: len(self.part)]  # JAX also indexes the data of random keys
+        numbers = [(bounds.start or 0) // extent for bounds, extent in zip(joined_region, self.part, strict=True)]
         starts = [begins[number] for begins, number in zip(self.begins, numbers, strict=True)]
         return tuple(slice(start, start + extent) for start, extent in zip(starts, self.part, strict=True))
 

@@ -108,14 +108,14 @@ def _into_blocks(x: Any, axis: int, blocks: int) -> Any:
 def _accumulate(name: str, axis: int, blocks: int, reverse: bool, neutral: Any, x: Any) -> Any:
     """Accumulate within each block, and join each element with the total of all earlier blocks."""
     accumulate = getattr(lax, name)
-    own = accumulate(_into_blocks(x, axis, blocks), axis + 1, reverse)
-    end = 0 if reverse else own.shape[axis + 1] - 1
-    totals = lax.index_in_dim(own, end, axis + 1, keepdims=False)
+    within_blocks = accumulate(_into_blocks(x, axis, blocks), axis + 1, reverse)
+    end = 0 if reverse else within_blocks.shape[axis + 1] - 1
+    totals = lax.index_in_dim(within_blocks, end, axis + 1, keepdims=False)
     room = [(0, 0, 0)] * x.ndim
     room[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
     before = accumulate(lax.pad(totals, neutral, room), axis, reverse)
-    spread = lax.broadcast_in_dim(before, own.shape, [d + (d > axis) for d in range(x.ndim)])
-    return lax.reshape(JOINED[name](spread, own), x.shape)
+    spread = lax.broadcast_in_dim(before, within_blocks.shape, [d + (d > axis) for d in range(x.ndim)])
+    return lax.reshape(JOINED[name](spread, within_blocks), x.shape)
 
 
 def _number(shape: Sequence[int], dtype: Any, axis: int, step: int) -> Any:

@@ -151,8 +151,8 @@ class Equation:
         results = self.evaluate([read_operand(x, values) for x in self.inputs])
         if self.loops_summed:
             (number,) = self.outputs
-            own = results[0].astype(self.summed_dtype)
-            results = [values[number] + own if number in values else own]
+            addend = results[0].astype(self.summed_dtype)
+            results = [values[number] + addend if number in values else addend]
         values.update(zip(self.outputs, results, strict=True))
 
     def with_operands(self, others: Mapping[int, Operand]) -> Equation:

@@ -296,8 +296,8 @@ class _Graph:
         times = prod(lengths) // addends
         name = self._operator_names.take("/".join(filter(None, (equation.scope, equation.primitive.name))))
         for n, number in enumerate(equation.outputs):
-            own = name if len(equation.outputs) == 1 else f"{name}.{n}"
-            self.add_tensor(number, own, TensorKind.INTERMEDIATE, times, addends)
+            tensor_name = name if len(equation.outputs) == 1 else f"{name}.{n}"
+            self.add_tensor(number, tensor_name, TensorKind.INTERMEDIATE, times, addends)
         self.operators.append(
             Operator(
                 name,

@@ -123,8 +123,8 @@ def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
 def find_platform(equation: JaxprEqn) -> int:
     """Return which case of `lax.platform_dependent` applies to the devices. None stands for any other platform."""
     given = equation.params["platforms"]
-    own = {jax.default_backend(), jax.devices()[0].platform}
-    named = (n for n, names in enumerate(given) if names is not None and own.intersection(names))
+    platforms = {jax.default_backend(), jax.devices()[0].platform}
+    named = (n for n, names in enumerate(given) if names is not None and platforms.intersection(names))
     return next(named, given.index(None) if None in given else 0)
 
 

@@ -134,13 +134,13 @@ def update_window(builder: StepBuilder, equation: Equation, types: Sequence[Valu
     if equation.primitive.name != "dynamic_update_slice" or types[0].is_key or not builder.is_planned:
         return None
     operand, update, *starts = equation.inputs
-    own, shape = builder.find_type(update).shape, types[0].shape
-    found = _list_constant(starts, shape, own)
-    partial = sum(size < extent for size, extent in zip(own, shape, strict=True))
-    if len(found) < partial or not _is_large(own, shape):
+    window, shape = builder.find_type(update).shape, types[0].shape
+    found = _list_constant(starts, shape, window)
+    partial = sum(size < extent for size, extent in zip(window, shape, strict=True))
+    if len(found) < partial or not _is_large(window, shape):
         return None
-    first = [found.get(d, 0) for d in range(len(own))]
-    return builder.substitute(equation, lambda x, update: place(x, update, first, [1] * len(own)), (operand, update))
+    first = [found.get(d, 0) for d in range(len(window))]
+    return builder.substitute(equation, lambda x, update: place(x, update, first, [1] * len(window)), (operand, update))
 
 
 def read_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -160,16 +160,21 @@ def read_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
     def read(operand: Any, *rest: Any) -> Any:
         part = found.read(operand)
         if rest:
-            kept, own = _join_batches(joined), list(sizes)
+            kept, slice_sizes = _join_batches(joined), list(sizes)
             for d, at in found.known.items():
-                own[d] = 1 if at.batch is not None else at.count
+                slice_sizes[d] = 1 if at.batch is not None else at.count
             changed = numbers._replace(
                 collapsed_slice_dims=tuple(d for d in numbers.collapsed_slice_dims if d not in joined),
                 start_index_map=tuple(found.rest),
                 operand_batching_dims=kept[0],
                 start_indices_batching_dims=kept[1],
             )
-            others = {**params, "dimension_numbers": changed, "slice_sizes": tuple(own), "indices_are_sorted": False}
+            others = {
+                **params,
+                "dimension_numbers": changed,
+                "slice_sizes": tuple(slice_sizes),
+                "indices_are_sorted": False,
+            }
             return equation.primitive.bind(part, lax.concatenate(rest, rest[0].ndim - 1), **others)
         part = lax.squeeze(part, [d for d in collapsed if d not in joined])
         kept_dims = [d for d in range(operand.ndim) if d not in collapsed or d in joined]
@@ -266,9 +271,9 @@ def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand
     if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
         (source,) = maker.inputs
         shape, begins = builder.find_type(source).shape, maker.params["start_indices"]
-        own = builder.types[maker.outputs[0]].shape
-        if all(n == d or own[n] == extent for n, extent in enumerate(shape)):
-            return source, begins[d], begins[d] + own[d]
+        piece_shape = builder.types[maker.outputs[0]].shape
+        if all(n == d or piece_shape[n] == extent for n, extent in enumerate(shape)):
+            return source, begins[d], begins[d] + piece_shape[d]
     return operand, 0, builder.find_type(operand).shape[d]
 
 

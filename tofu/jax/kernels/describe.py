@@ -180,10 +180,10 @@ class Described:
         formula: Any = self.description
         code = getattr(formula, "__code__", formula)
         cells = tuple(id(cell.cell_contents) for cell in getattr(formula, "__closure__", None) or ())
-        own = code, cells, getattr(formula, "__defaults__", None), self.concrete
+        formula_key = code, cells, getattr(formula, "__defaults__", None), self.concrete
         names = (self.operator_name, *(f"{self.operator_name}_{n}" for n in range(1, len(DESCRIPTIONS) + 2)))
-        name = next(name for name in names if _formulas.get(name) == own or name not in DESCRIPTIONS)
+        name = next(name for name in names if _formulas.get(name) == formula_key or name not in DESCRIPTIONS)
         if name not in DESCRIPTIONS:
             DESCRIPTIONS.op(name, concrete=self.concrete)(formula)
-            _formulas[name] = own
+            _formulas[name] = formula_key
         return DESCRIPTIONS[name]

@@ -61,8 +61,8 @@ def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., 
             if not _has_shard_map(closed.jaxpr):
                 return function(*operands)
             inlined = rewrite_jaxpr(closed.jaxpr, _inline)
-        own = ClosedJaxpr(rewrite_jaxpr(inlined, lambda equation: [equation]), closed.consts)
-        results: Sequence[Any] = jaxpr_as_fun(own)(*operands)
+        rewritten = ClosedJaxpr(rewrite_jaxpr(inlined, lambda equation: [equation]), closed.consts)
+        results: Sequence[Any] = jaxpr_as_fun(rewritten)(*operands)
         return results
 
     return run
@@ -110,10 +110,10 @@ def _list_names(value: Any) -> list[str]:
 def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
     shape: list[int] = []
     names: list[str | None] = []
-    for extent, own in zip(array.shape, spec, strict=True):
-        counts = [sizes[name] for name in own]
+    for extent, mesh_axes in zip(array.shape, spec, strict=True):
+        counts = [sizes[name] for name in mesh_axes]
         shape += [*counts, extent // prod(counts)]
-        names += [*own, None]
+        names += [*mesh_axes, None]
     front = [names.index(name) for name in sizes if name in names]
     blocks = jnp.transpose(jnp.reshape(array, shape), [*front, *(n for n, name in enumerate(names) if name is None)])
     for n, name in enumerate(sizes):

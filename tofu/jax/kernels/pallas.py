@@ -97,9 +97,9 @@ class _PallasCall:
                 reasons.append(f"axis {axis} of the grid ({size}): {error}")
                 continue
             steps[axis] = followed[0].positions
-            for own, stride in zip(dimensions, followed, strict=True):
+            for array_dimensions, stride in zip(dimensions, followed, strict=True):
                 if stride.dimension is not None:
-                    own[stride.dimension] = (f"grid{axis}", stride.elements)
+                    array_dimensions[stride.dimension] = (f"grid{axis}", stride.elements)
         before = tuple(((),) * len(shape) for shape in shapes[: self.num_before])
         arrays = tuple(map(tuple, dimensions))
         rule = SplitRule((*before, *arrays[: self.num_inputs]), arrays[self.num_inputs :])
@@ -214,8 +214,8 @@ def _slice(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[in
             wanted.update(x for x in equation.invars if not isinstance(x, Literal))
             equations.append(equation)
     read = [n for n, variable in enumerate(jaxpr.invars) if variable in wanted]
-    own = jaxpr.replace(invars=[jaxpr.invars[n] for n in read], outvars=[result], eqns=equations[::-1])
-    return ClosedJaxpr(own, index_map.consts), read
+    dimension_map = jaxpr.replace(invars=[jaxpr.invars[n] for n in read], outvars=[result], eqns=equations[::-1])
+    return ClosedJaxpr(dimension_map, index_map.consts), read
 
 
 def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, Any]:

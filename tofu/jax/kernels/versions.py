@@ -69,8 +69,8 @@ def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence
 
 def find_kernel_name(params: Mapping[str, Any]) -> str:
     """Return the name of a Pallas kernel, from `pallas_call` or its body."""
-    own = params.get("name") or getattr(params.get("name_and_src_info"), "name", "")
-    return str(own or params["jaxpr"].debug_info.func_name or "kernel")
+    name = params.get("name") or getattr(params.get("name_and_src_info"), "name", "")
+    return str(name or params["jaxpr"].debug_info.func_name or "kernel")
 
 
 def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], list[Spec], list[Spec]]:
