@@ -176,8 +176,7 @@ def gather(
 
 
 # How an element of the operand is combined with its updates, which a function reduces. If several plain updates have
-# the
-# same position, the result is not defined.
+# the same position, the result is not defined.
 JOINED = {
     "scatter": lambda cell, over: where(over(Max, lambda u: 1.0, 0.0) > 0, over(Sum, lambda u: u, 0.0), cell),
     "scatter-add": lambda cell, over: cell + over(Sum, lambda u: u, 0.0),

@@ -1,6 +1,6 @@
 """Describe kernels: operators with a split rule instead of a formula.
 
-A rule tells which dimensions can be split together. It is in the attributes `split_inputs` and `split_outputs`, which
+A rule defines which dimensions can be split together. It is in the attributes `split_inputs` and `split_outputs`, which
 `tofu.jax.kernels` provides. They have an entry for each dimension of each tensor: `(axis, size)` if the dimension has
 `size` elements for each position of an axis, or `()` if every worker needs or computes it completely. An output without
 an axis is a sum over it. If no axis can be split, `refused` is the reason.

@@ -24,7 +24,7 @@ def contract(terms, kept):
 
 
 def contract_backward(d_out, terms, kept):
-    """Return the gradient of `contract` by each tensor. If only one tensor has a name, it is broadcast along it."""
+    """Return the gradients of `contract`. Raise UnsupportedError if a summed name is in one tensor only."""
 
     def gradient(n):
         _, names = terms[n]

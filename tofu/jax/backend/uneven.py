@@ -127,7 +127,7 @@ class UnevenArray:
     """An array in overlapping shards, which a step takes and returns if its devices cannot divide it equally.
 
     It is used like a JAX array: `np.asarray`, `jnp.asarray`, operators, indices and methods (`sum`, `reshape`, `at`)
-    see the complete array. Methods about placement do not exist. A copy keeps its shards, but a pickled array does not.
+    see the complete array. It has no `sharding` or `device`. A copy keeps its shards, but a pickled array does not.
 
     Attributes
     ----------

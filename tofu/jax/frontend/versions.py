@@ -121,7 +121,7 @@ def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
 
 
 def find_platform(equation: JaxprEqn) -> int:
-    """Return which case of `lax.platform_dependent` applies to the devices. None stands for any other platform."""
+    """Return the index of the case of `lax.platform_dependent` for the devices. None stands for any other platform."""
     given = equation.params["platforms"]
     platforms = {jax.default_backend(), jax.devices()[0].platform}
     named = (n for n, names in enumerate(given) if names is not None and platforms.intersection(names))

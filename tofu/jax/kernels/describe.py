@@ -59,7 +59,7 @@ def describe(
 
     `jax.grad` and `jax.vmap` also work on a described function. Its gradient is split along the same axes, and computes
     the function again. To avoid that for a function with `jax.custom_vjp`, describe its forward and backward functions
-    instead.
+    instead. Under `jax.vmap`, the batch is one more axis.
 
     A wrong description leads to wrong results. `attention.verify(q, k, v)` compares the function with its shards.
 
