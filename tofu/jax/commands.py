@@ -110,7 +110,7 @@ def read_request(
 
 
 def _ask_for_devices(count: int) -> None:
-    """Make JAX provide virtual CPU devices to compile for. JAX must not have looked at its devices yet."""
+    """Make JAX provide virtual CPU devices, unless it has looked at its devices already."""
     flags = os.environ.get("XLA_FLAGS", "")
     if VIRTUAL_DEVICES not in flags and count <= MOST_VIRTUAL_DEVICES:
         os.environ["XLA_FLAGS"] = f"{flags} {VIRTUAL_DEVICES}={count}".strip()

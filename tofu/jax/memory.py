@@ -185,7 +185,6 @@ def read_worker_program(program: SpmdProgram) -> Step:
 
 
 def _count(name: str, step: Step, donated: Collection[int], constants: Sequence[int]) -> StepDeviceMemory:
-    """Return the memory of a program. `constants` lists the step's constants. Other constants count as temporaries."""
     constant_set = frozenset(constants)
     arguments = [number for number in step.inputs if number not in constant_set]
     tables = [number for number in step.constants if number not in constant_set]

@@ -262,7 +262,7 @@ def _find_unplaced(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]], len
 
 
 class _Occupied:
-    """The moments at which rooms are occupied. Blocks of moments are stored too, to compare long lifetimes fast."""
+    """The moments at which rooms are occupied, also by blocks of moments, which makes long lifetimes cheap."""
 
     BLOCK = 64
 

@@ -172,10 +172,7 @@ def _count_work(compiled: Any) -> float:
 
 
 def find_devices(workers: int) -> list[Any]:
-    """Return the devices to compile for: JAX's default devices, or CPU devices if there are too few.
-
-    Raise DeviceError if there are too few CPU devices as well.
-    """
+    """Return the devices to compile for: JAX's default devices, or CPU devices if there are too few."""
     try:
         return list_devices(workers)
     except DeviceError:

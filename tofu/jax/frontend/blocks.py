@@ -106,7 +106,6 @@ def _into_blocks(x: Any, axis: int, blocks: int) -> Any:
 
 
 def _accumulate(name: str, axis: int, blocks: int, reverse: bool, neutral: Any, x: Any) -> Any:
-    """Accumulate within each block, and join each element with the total of all earlier blocks."""
     accumulate = getattr(lax, name)
     within_blocks = accumulate(_into_blocks(x, axis, blocks), axis + 1, reverse)
     end = 0 if reverse else within_blocks.shape[axis + 1] - 1
@@ -123,7 +122,6 @@ def _number(shape: Sequence[int], dtype: Any, axis: int, step: int) -> Any:
 
 
 def _find_extreme(name: str, axis: int, blocks: int, dtype: Any, x: Any) -> Any:
-    """Find the position of the largest or smallest element: in each block, and then among the blocks' extremes."""
     apart = _into_blocks(x, axis, blocks)
     find = getattr(lax, name)
     first = find(apart, axis + 1, dtype)  # NaN counts as the extreme

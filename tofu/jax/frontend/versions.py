@@ -282,7 +282,7 @@ def in_precision(double: bool) -> AbstractContextManager[None]:
 
 @contextmanager
 def with_plain_tracebacks() -> Iterator[None]:
-    """Turn off JAX's filtering of tracebacks within a context, because filtering takes longer than most errors."""
+    """Turn off JAX's filtering of tracebacks within a context, because filtering is slow."""
     before = jax.config.jax_traceback_filtering
     jax.config.update("jax_traceback_filtering", "off")
     try:

@@ -364,7 +364,7 @@ def _is_dropped(builder: StepBuilder, equation: Equation, sizes: Sequence[int]) 
 
 
 def _is_large(sizes: Sequence[int], shape: Sequence[int]) -> bool:
-    """Return True if a window spans at least half of each dimension, which is too much for each worker to fetch."""
+    """Return True if a window spans at least half of each dimension."""
     return all(2 * size >= extent for size, extent in zip(sizes, shape, strict=True))
 
 
