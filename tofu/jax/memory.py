@@ -150,7 +150,7 @@ def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
 
 
 def read_compiled(compiled: Any) -> StepDeviceMemory:
-    """Return XLA's own count for a compiled step.
+    """Return XLA's count for a compiled step.
 
     XLA counts the step's constants among the arguments, and a table of addresses among the results.
     """

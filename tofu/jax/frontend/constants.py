@@ -23,7 +23,7 @@ def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
 
 
 class _ConstantCopier:
-    """Copies each constant once. Jaxprs without constants are not replaced."""
+    """Copies each constant once. Jaxprs without constants stay."""
 
     def __init__(self) -> None:
         self._copies: dict[int, Any] = {}
