@@ -1,1 +1,1 @@
-"""Operator descriptions: a folder for each engine, a file for each family of operators."""
+"""Describe how operators can be split: a folder for each framework, and a file for each family of operators."""

@@ -1,6 +1,6 @@
 /*!
  * \file core_conversions.h
- * \brief The parts of tofu._core, and conversions between NumPy arrays and the core's vectors.
+ * \brief Declare the parts of tofu._core, and convert between NumPy arrays and the core's vectors.
  */
 #ifndef TOFU_BINDINGS_CORE_CONVERSIONS_H_
 #define TOFU_BINDINGS_CORE_CONVERSIONS_H_
@@ -24,7 +24,7 @@ void RegisterGeometry(pybind11::module_* module);
 void RegisterSearch(pybind11::module_* module);
 void RegisterProgram(pybind11::module_* module);
 
-/*! \brief Choices of operators or tensors: int32 [count, rounds]. */
+/*! \brief Choices for operators or tensors, as int32 [count, rounds]. */
 using ChoiceArray =
     pybind11::array_t<int32_t, pybind11::array::c_style | pybind11::array::forcecast>;
 
@@ -41,7 +41,7 @@ inline std::vector<std::vector<int>> ToChoices(const ChoiceArray& array, const c
   return choices;
 }
 
-/*! \brief A plan, with its kept and its reread tensors. */
+/*! \brief Return a plan, with the tensors that it keeps and those that it reads again. */
 inline Assignment ToAssignment(const Graph& graph, const ChoiceArray& operators,
                                const ChoiceArray& tensors, const std::vector<int>& kept,
                                const std::vector<int>& reread) {
@@ -62,7 +62,7 @@ inline ChoiceArray FromChoices(const std::vector<std::vector<int>>& choices, siz
   return array;
 }
 
-/*! \brief int64 [workers, rank, 2]: begin and end of every interval. */
+/*! \brief Return the begin and end of every interval, as int64 [workers, rank, 2]. */
 inline pybind11::array_t<int64_t> FromBoxes(const Boxes& boxes) {
   pybind11::array_t<int64_t> array({boxes.count(), boxes.rank(), 2});
   int64_t* out = array.mutable_data();
@@ -75,7 +75,7 @@ inline pybind11::array_t<int64_t> FromBoxes(const Boxes& boxes) {
   return array;
 }
 
-/*! \brief A one-dimensional array that owns a vector. */
+/*! \brief Return a one-dimensional array that owns a vector. */
 template <typename T>
 pybind11::array_t<T> FromVector(std::vector<T> values) {
   auto* owned = new std::vector<T>(std::move(values));

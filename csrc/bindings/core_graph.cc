@@ -21,7 +21,7 @@ namespace tofu {
 namespace {
 
 using RowTuple = std::tuple<std::vector<std::pair<int, int64_t>>, int64_t, int64_t>;
-// Position among the inputs, then the outputs; the dimension that the tensor lacks; its row.
+// A tensor's position (inputs precede outputs), the dimension that it lacks, and the row of that.
 using AbsentTuple = std::tuple<size_t, int, RowTuple>;
 using OutputTuple = std::tuple<int, std::vector<RowTuple>, std::vector<int>>;
 

@@ -1,6 +1,6 @@
 /*!
  * \file core_module.cc
- * \brief The extension module tofu._core: search, geometry and emission. Knows no MXNet.
+ * \brief The extension module tofu._core: search, geometry and emission. It does not use MXNet.
  */
 #include "bindings/core_conversions.h"
 

@@ -26,7 +26,7 @@ namespace {
 
 using FixedChoices = std::unordered_map<int, std::vector<int>>;
 
-/*! \brief Call `progress` if there is one. Raise KeyboardInterrupt after Ctrl-C. */
+/*! \brief Call `progress` if it is not None. Raise KeyboardInterrupt after Ctrl-C. */
 template <typename... Values>
 void Report(const std::optional<py::function>& progress, const Values&... values) {
   py::gil_scoped_acquire acquire;

@@ -1,8 +1,8 @@
 /*!
  * \file cuda_library.cc
- * \brief csrc/cuda as C functions, for benchmarks/multi_fetch.py and tests without MXNet.
+ * \brief Export csrc/cuda as C functions, for benchmarks/multi_fetch.py and tests without MXNet.
  *
- * Functions return 0, or -1 with a message in TofuCudaError.
+ * Each function returns 0, or -1 after an error, whose message TofuCudaError returns.
  */
 #include <cstdint>
 #include <exception>
@@ -66,8 +66,8 @@ TOFU_EXPORT int TofuCudaDevice(int ordinal, char* name, int* capability) {
   });
 }
 
-/*! \brief Compile a kernel file to PTX if `as_ptx`, else to machine code. The result is valid until
- * the thread's next call. */
+/*! \brief Compile a kernel file, to PTX if `as_ptx`, otherwise to machine code. The result is valid
+ * until the thread's next call. */
 TOFU_EXPORT int TofuCudaCompile(const char* file, const char* type, int capability, int as_ptx,
                                 const char** image, size_t* bytes) {
   static thread_local std::string result;

@@ -18,7 +18,7 @@ namespace {
 namespace py = pybind11;
 using namespace nnvm_layer;  // NOLINT(build/namespaces)
 
-/*! \brief A Python function, called with handles of new arrays that it must free. */
+/*! \brief Calls a Python function. It receives handles of new arrays, which it must free. */
 class PythonBackward : public RecordedBackward {
  public:
   explicit PythonBackward(py::function function) : function_(std::move(function)) {}
@@ -46,8 +46,8 @@ class PythonBackward : public RecordedBackward {
       failure = py::str(error.value());
       is_interrupted = error.matches(PyExc_KeyboardInterrupt);
     }
-    // MXNet passes its own errors to the caller of backward. Python raises an interrupt when that
-    // has returned: the frames in between cannot swallow it.
+    // MXNet passes its own errors to the caller of backward. An interrupt could be swallowed on the
+    // way, so Python raises it when backward has returned.
     if (is_interrupted) PyErr_SetInterrupt();
     if (failure) throw dmlc::Error(*failure);
   }

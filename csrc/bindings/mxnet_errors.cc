@@ -1,6 +1,6 @@
 /*!
  * \file mxnet_errors.cc
- * \brief MXNet's exceptions as Python's.
+ * \brief Convert MXNet's exceptions to Python's.
  */
 #include <regex>
 #include <sstream>
@@ -13,10 +13,10 @@ namespace bindings {
 namespace {
 
 /*!
- * \brief The lines of a dmlc::Error that say what is wrong.
+ * \brief Return the lines of a dmlc::Error that tell what is wrong.
  *
- * MXNet writes "[time] file:line: Check failed: expression: message", and the addresses of a stack
- * trace below it; inference puts "Error in operator name: " in front.
+ * MXNet writes "[time] file:line: Check failed: expression: message", and below it the addresses of
+ * a stack trace. Errors of shape inference begin with "Error in operator name: ".
  */
 std::string KeepMessage(const std::string& what) {
   std::string message;
@@ -27,8 +27,7 @@ std::string KeepMessage(const std::string& what) {
     message += message.empty() ? line : "\n" + line;
   }
   static const std::regex stamp(R"(\[\d+:\d+:\d+\] [^ ]+:\d+: )");
-  // The expression stays where it holds the two values of a comparison, or where nothing comes
-  // after.
+  // The expression is kept if it has the two values of a comparison, or if nothing follows it.
   static const std::regex expression(R"(Check failed: (?:[^:v]|::|v(?!s\. ))*: (?=\S))");
   return std::regex_replace(std::regex_replace(message, stamp, ""), expression, "");
 }

@@ -1,6 +1,6 @@
 /*!
  * \file mxnet_execution.cc
- * \brief Binding of execution_graph, execution_tables, executor and the kernel's counters.
+ * \brief Bindings of execution_graph, execution_tables, executor and the kernel's counters.
  */
 #include <tuple>
 

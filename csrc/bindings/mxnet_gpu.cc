@@ -1,6 +1,6 @@
 /*!
  * \file mxnet_gpu.cc
- * \brief Binding of what is done with GPUs when a graph is bound.
+ * \brief Bindings of the functions that prepare GPUs when a graph is bound.
  */
 #include "bindings/mxnet_conversions.h"
 #include "cuda/device.h"
@@ -34,8 +34,8 @@ py::list PrepareFromPython(SymbolHandle symbol, const std::map<std::string, int>
   return result;
 }
 
-/*! \brief All operators of this module run their GPU code wherever they run: on an emulated driver
- * (TOFU_CUDA_DRIVER), whose memory is the host's. Cannot be taken back. */
+/*! \brief Let all operators of this module run their GPU code on an emulated driver
+ * (TOFU_CUDA_DRIVER), whose memory is the host's. This cannot be undone. */
 void RunGpuCodeOnCpu() {
   constexpr int kAboveDefault = 11;
   const auto& on_gpu = nnvm::Op::GetAttr<mxnet::FCompute>("FCompute<gpu>");

@@ -1,6 +1,6 @@
 /*!
  * \file mxnet_graph.cc
- * \brief Binding of training_graph, graph_info and inference.
+ * \brief Bindings of training_graph, graph_info and inference.
  */
 #include <optional>
 
@@ -90,7 +90,7 @@ py::object PlainKernelToPython(const std::string& name, const std::vector<Extent
   return py::make_tuple(CloneOperator(op)->name, outputs);
 }
 
-/*! \brief The inputs that a kernel changes, of which MXNet says that it only reads them. */
+/*! \brief Return the inputs that a kernel changes although MXNet declares them as only read. */
 std::vector<uint32_t> ListOverwrittenInputs(
     const std::string& name, const std::unordered_map<std::string, std::string>& attributes) {
   nnvm::NodeAttrs attrs;

@@ -1,6 +1,6 @@
 /*!
  * \file mxnet_planned.cc
- * \brief Binding of memory_plan, engine_view and the checks of a planned graph.
+ * \brief Bindings of memory_plan, engine_view and the checks of a planned graph.
  */
 #include "bindings/mxnet_conversions.h"
 #include "nnvm/memory/check_fetches.h"
@@ -68,7 +68,7 @@ py::list OutputsToPython(const PlannedGraph& planned) {
   return result;
 }
 
-/*! \brief The columns of an EngineView, under the names of its members. */
+/*! \brief Return the columns of an EngineView, named after its members. */
 template <typename View, typename Visit>
 void ForEachColumn(View* view, Visit visit) {
   visit("group", &view->group);

@@ -1,6 +1,6 @@
 /*!
  * \file batch_norm.cuh
- * \brief Rules of BatchNorm's parts, as in nnvm/parts/batch_norm.cc. A group is a channel.
+ * \brief Rules of BatchNorm's parts (see nnvm/parts/batch_norm.cc). A group is a channel.
  */
 #ifndef TOFU_CUDA_BATCH_NORM_CUH_
 #define TOFU_CUDA_BATCH_NORM_CUH_
@@ -10,7 +10,7 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief data, gamma, beta, sum, squares (moving mean, moving variance if `kIsGlobal`) -> out,
+/*! \brief Map data, gamma, beta, sum, squares (moving mean, moving variance if `kIsGlobal`) to out,
  * mean, 1 / std. A fixed gamma becomes 1 in training. */
 template <typename T, bool kIsGlobal>
 struct BatchNormApply : CellRule {

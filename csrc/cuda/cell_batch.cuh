@@ -1,9 +1,9 @@
 /*!
  * \file cell_batch.cuh
- * \brief The elements of a group, several at once.
+ * \brief Read and write several elements of a group at once.
  *
- * A tensor is [outer][extent][inner], as in nnvm/parts/dimension_view.h. A group is either all
- * elements at a position of the middle dimension, or a line along it.
+ * A tensor is seen as [outer][extent][inner] (see nnvm/parts/dimension_view.h). A group is either
+ * all elements at one position of the middle dimension, or a line along this dimension.
  */
 #ifndef TOFU_CUDA_CELL_BATCH_CUH_
 #define TOFU_CUDA_CELL_BATCH_CUH_
@@ -13,7 +13,7 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief The place of an element. */
+/*! \brief The place of an element in the tensor. */
 struct Place {
   Index cell;
   Index other;  // its line if groups are positions, its position if groups are lines
@@ -67,8 +67,8 @@ struct OnLine {
   Index outer, origin, position, step;
 };
 
-constexpr int kBytesOfBatch = 16;  // of neighbours that a thread accesses at once
-constexpr int kCellsApart = 4;     // elements that it accesses at once otherwise
+constexpr int kBytesOfBatch = 16;  // bytes of neighbours that a thread accesses at once
+constexpr int kCellsApart = 4;     // elements that a thread accesses at once if not neighbours
 
 /*! \brief Return true if 16 bytes of the first inputs can be read at once. */
 template <int kStreams>
@@ -80,7 +80,7 @@ TOFU_DEVICE bool AreAligned(const PartArguments& arguments) {
   return bits % kBytesOfBatch == 0;
 }
 
-/*! \brief Elements that a thread processes at once, from all inputs that are read with them. */
+/*! \brief The elements that a thread processes at once, with the inputs that are read for them. */
 template <typename T, int kStreams, Packing kPacking>
 struct Batch {
   typedef typename RealType<T>::type Real;
@@ -90,7 +90,7 @@ struct Batch {
   static constexpr int kMembers = kPacking == Packing::kOfGroup ? kCells : 1;  // between batches
   static constexpr int kPlaces = kPacked ? 1 : kCells;
 
-  /*! \brief Take the next elements. Neighbours are all inside. */
+  /*! \brief Take the next elements. If the first neighbour is inside the tensor, so are all. */
   template <typename Members>
   TOFU_DEVICE void Locate(Members* at) {
     TOFU_UNROLL
@@ -159,8 +159,8 @@ struct Batch {
     }
   }
 
-  /*! \brief The place of `b`. Selected number by number, since selecting a struct would put it in
-   * memory. */
+  /*! \brief Return the place of `b`. It is selected number by number, because selecting a struct
+   * would put it in memory. */
   TOFU_DEVICE Place readable(int b) const {
     return Place{inside[b] ? places[b].cell : places[0].cell,
                  inside[b] ? places[b].other : places[0].other,

@@ -15,7 +15,7 @@ std::string NameOf(int ordinal) { return "gpu(" + std::to_string(ordinal) + ")";
 
 Device& Device::Get(int ordinal) {
   static std::mutex mutex;
-  // Never destroyed: arrays and executors may outlive static objects.
+  // The map is never destroyed, because arrays and executors may outlive static objects.
   static auto* devices = new std::map<int, std::unique_ptr<Device>>();
   const std::lock_guard<std::mutex> lock(mutex);
   std::unique_ptr<Device>& device = (*devices)[ordinal];
@@ -128,7 +128,7 @@ DeviceMemory::DeviceMemory(const Device& device, const void* from, size_t bytes)
   const std::string action =
       "copying " + std::to_string(bytes) + " bytes to " + NameOf(device.ordinal());
   CheckStatus(GetDriver().cuMemcpyHtoD(address_, from, bytes), action);
-  // The copy returns when the driver has the bytes, and other streams do not wait for its end.
+  // The copy returns when the driver has the bytes, but other streams do not wait for its end.
   CheckStatus(GetDriver().cuStreamSynchronize(nullptr), action);
 }
 

@@ -2,8 +2,8 @@
  * \file device.h
  * \brief A GPU: its context, memory, kernels, and peers.
  *
- * The context is the primary one, as in MXNet and CuPy, so addresses and streams are shared with
- * them.
+ * Tofu uses the GPU's primary context, as MXNet and CuPy do, so that they share addresses and
+ * streams.
  */
 #ifndef TOFU_CUDA_DEVICE_H_
 #define TOFU_CUDA_DEVICE_H_
@@ -27,7 +27,7 @@ class DeviceMemory {
   DeviceMemory() = default;
   DeviceMemory(const Device& device, size_t bytes);
   DeviceMemory(const Device& device, const void* from, size_t bytes);
-  /*! \brief Copy the first bytes to the host, after the default stream. */
+  /*! \brief Copy the first bytes to the host, after all work on the default stream. */
   void CopyTo(void* to, size_t bytes) const;
   DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
   DeviceMemory& operator=(DeviceMemory&& other) noexcept;
@@ -52,12 +52,12 @@ class Device {
   int num_multiprocessors() const { return num_multiprocessors_; }
   ContextHandle context() const { return context_; }
 
-  /*! \brief Free memory in bytes. */
+  /*! \brief Return the bytes of memory that are free. */
   size_t FreeBytes() const;
 
   /*!
    * \brief Return a kernel of a file, compiled on first use.
-   * \\param name without the type: "tofu_multi_fetch"
+   * \\param name the kernel's name without the element type, such as "tofu_multi_fetch"
    */
   FunctionHandle FindKernel(const std::string& file, const std::string& type,
                             const std::string& name);
@@ -65,7 +65,7 @@ class Device {
   /*!
    * \brief Return true if kernels of this GPU can read the memory of another one.
    *
-   * The first call enables access. A GPU can have 8 peers; beyond that there is no access.
+   * The first call enables access. A GPU can access at most 8 others (its peers).
    */
   bool CanRead(const Device& owner);
 
@@ -90,7 +90,7 @@ class Device {
   std::map<StreamHandle, std::pair<DeviceMemory, size_t>> scratch_;
 };
 
-/*! \brief Makes a GPU's context current on this thread while it lives. */
+/*! \brief Makes a GPU's context current on this thread during its lifetime. */
 class ContextScope {
  public:
   explicit ContextScope(const Device& device);
@@ -99,7 +99,7 @@ class ContextScope {
   ContextScope& operator=(const ContextScope&) = delete;
 };
 
-/*! \brief A launch on a stream of the GPU. Arguments are copied. */
+/*! \brief A launch of a kernel on a stream of the GPU. Arguments are copied. */
 struct KernelLaunch {
   FunctionHandle function = nullptr;
   unsigned blocks = 1;

@@ -1,6 +1,6 @@
 /*!
  * \file device_fetch.h
- * \brief A fetch on a GPU: its records in the GPU's memory, and its launches.
+ * \brief Run a fetch, which assembles a region of a tensor from pieces, on a GPU.
  */
 #ifndef TOFU_CUDA_DEVICE_FETCH_H_
 #define TOFU_CUDA_DEVICE_FETCH_H_
@@ -16,11 +16,11 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief Return true if TOFU_STAGE_FETCHES=1: inputs are always copied first, and no GPU reads
- * another's memory. */
+/*! \brief Return true if TOFU_STAGE_FETCHES=1. Inputs are then always copied first, and no GPU
+ * reads another GPU's memory. */
 bool StagesAll();
 
-/*! \brief The arrays of one launch. */
+/*! \brief The arrays of one launch of a fetch. */
 struct FetchCall {
   void* output = nullptr;
   std::vector<const void*> inputs;
@@ -33,9 +33,9 @@ struct FetchCall {
 /*!
  * \brief A fetch prepared for a GPU when its graph is bound.
  *
- * Inputs on GPUs that are no peers are staged: before the launch, the bytes that are read are
- * copied to the stream's scratch memory. A fetch keeps nothing between launches, so several graphs
- * may launch it.
+ * If a GPU cannot read the memory of an input's GPU, the input is staged: before each launch, the
+ * bytes to read are copied to the stream's scratch memory. A fetch keeps nothing between launches,
+ * so several graphs may launch it.
  */
 class DeviceFetch {
  public:
@@ -47,7 +47,7 @@ class DeviceFetch {
   DeviceFetch(FetchGeometry geometry, std::string type, int device, std::vector<int> input_devices);
 
   /*!
-   * \brief Launch the fetch. Returns before it has run.
+   * \brief Start the fetch, and return before it has finished.
    * \\throw CudaError if the output overlaps an input
    */
   void Launch(const FetchCall& call);
@@ -56,7 +56,7 @@ class DeviceFetch {
   int device() const { return device_.ordinal(); }
   const std::vector<int>& input_devices() const { return input_devices_; }
 
-  /*! \brief Bytes of input `i` that each launch copies; 0 if it is read directly. */
+  /*! \brief Return the bytes of input `i` that each launch copies; 0 if it is read directly. */
   int64_t staged_bytes(size_t i) const;
 
  private:

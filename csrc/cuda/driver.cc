@@ -25,7 +25,7 @@ Driver LoadDriver() {
                     "): install NVIDIA's driver, or use CPU contexts");
   }
   Driver driver;
-  // cuda.h maps names without _v2 to these.
+  // cuda.h maps names without _v2 to the following symbols.
   Find(library, path, "cuInit", &driver.cuInit);
   Find(library, path, "cuGetErrorString", &driver.cuGetErrorString);
   Find(library, path, "cuDeviceGet", &driver.cuDeviceGet);

@@ -1,9 +1,9 @@
 /*!
  * \file driver.h
- * \brief The CUDA driver, loaded on first use.
+ * \brief Call the CUDA driver, which is loaded on first use.
  *
- * Building and importing Tofu needs nothing of CUDA: functions are looked up in libcuda.so.1 of the
- * machine's driver. Tests without a GPU set TOFU_CUDA_DRIVER to another library.
+ * Tofu can be built and imported without CUDA, because functions are looked up in libcuda.so.1 of
+ * the machine's driver. Tests without a GPU set TOFU_CUDA_DRIVER to another library.
  */
 #ifndef TOFU_CUDA_DRIVER_H_
 #define TOFU_CUDA_DRIVER_H_
@@ -16,13 +16,13 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief An error of the driver or of NVRTC, or one of them is missing. */
+/*! \brief An error of the driver or of NVRTC, which may be missing. */
 class CudaError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// The types of cuda.h.
+// These types are named as in cuda.h.
 using Status = int;
 using DeviceHandle = int;
 using ContextHandle = void*;
@@ -38,7 +38,7 @@ constexpr int kAttributeMultiprocessors = 16;
 constexpr int kAttributeMajor = 75;
 constexpr int kAttributeMinor = 76;
 
-/*! \brief The functions of the driver that are used, as in cuda.h. */
+/*! \brief The functions of the driver that Tofu uses, named as in cuda.h. */
 struct Driver {
   Status (*cuInit)(unsigned flags);
   Status (*cuGetErrorString)(Status status, const char** text);
@@ -72,7 +72,7 @@ struct Driver {
  */
 const Driver& GetDriver();
 
-/*! \throw CudaError naming the action if a call failed */
+/*! \brief Check the status of a call. \throw CudaError with the action if the call failed */
 void CheckStatus(Status status, const std::string& action);
 
 /*! \brief Return a function of an open library. \throw CudaError if it is missing */

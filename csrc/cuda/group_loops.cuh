@@ -1,11 +1,11 @@
 /*!
  * \file group_loops.cuh
- * \brief Loops over the elements of a tensor, group by group, for parts of lowered operators.
+ * \brief Loop over the elements of a tensor, group by group, for parts of lowered operators.
  *
- * A rule, made from the arguments, determines what is done with a group and with each element. Sums
- * are in double precision, in an order that depends only on the shape and the element size. Loops
- * read a batch of elements of the first `kStreams` inputs at once, so that enough loads are under
- * way to saturate memory.
+ * A rule determines what is done with a group and with each element. Sums are computed in double
+ * precision, in an order that depends only on the shape and on the element size. A loop reads a
+ * batch of elements of the first `kStreams` inputs at once, so that enough reads are under way to
+ * saturate memory.
  */
 #ifndef TOFU_CUDA_GROUP_LOOPS_CUH_
 #define TOFU_CUDA_GROUP_LOOPS_CUH_
@@ -43,7 +43,7 @@ struct SumPair {
   }
 };
 
-/*! \brief Prepare each group of a batch. */
+/*! \brief Call rule.Prepare for each group of a batch. */
 template <typename Cells, typename Rule>
 TOFU_DEVICE void PrepareGroups(const Rule& rule, Index group, typename Rule::Group* prepared) {
   TOFU_UNROLL
@@ -134,7 +134,7 @@ TOFU_DEVICE void ReduceGroups(const PartArguments& arguments, const Rule& rule) 
           rule.Store(group + g, all);
         }
       }
-      // before they are overwritten
+      // wait until the results are read, before they are overwritten
       if (layout.lanes > 1) SyncLanes(AreWithinWarp(layout));
     }
   }

@@ -11,10 +11,10 @@ namespace tofu {
 namespace cuda {
 namespace {
 
-// Blocks that saturate a multiprocessor, and those that saturate any GPU.
+// These numbers of blocks saturate a multiprocessor, and any GPU.
 constexpr Index kBlocksPerMultiprocessor = 16;
 constexpr Index kBlocksOfReduction = 1024;
-// Batches per thread that pay for its fixed work.
+// A thread must process this many batches to be worth its fixed work.
 constexpr Index kBatchesMapped = 4;
 constexpr Index kBatchesReduced = 8;
 constexpr Index kLeastLanes = 2;  // a single lane reads data that its neighbours do not use

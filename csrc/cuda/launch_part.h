@@ -1,6 +1,6 @@
 /*!
  * \file launch_part.h
- * \brief Launches of the kernels of lowered operators.
+ * \brief Launch the kernels of lowered operators. Each part of a lowered operator has kernels.
  */
 #ifndef TOFU_CUDA_LAUNCH_PART_H_
 #define TOFU_CUDA_LAUNCH_PART_H_
@@ -14,8 +14,8 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief How a kernel loops, as in its entry point (TOFU_PART). Lookups map positions but read
- * other elements than they write. Some need indices sorted by row. */
+/*! \brief How a kernel loops over elements, as in its entry point (TOFU_PART). A lookup reads other
+ * positions than it writes. Some lookups need indices that are sorted by row. */
 enum class PartLoop {
   kReducePositions,
   kMapPositions,
@@ -26,7 +26,7 @@ enum class PartLoop {
   kLookUpSorted
 };
 
-/*! \brief A kernel of a part, such as "tofu_batch_norm_sum" of "batch_norm.cu". */
+/*! \brief The kernel of a part, such as "tofu_batch_norm_sum" in "batch_norm.cu". */
 struct PartKernel {
   const char* file;
   const char* name;
@@ -41,20 +41,20 @@ struct PartLaunch {
   unsigned blocks_y;
 };
 
-/*! \brief Bytes of temporary memory shared by the launches of a part. */
+/*! \brief Return the bytes of temporary memory that the launches of a part share. */
 size_t ScratchBytesOf(const PartKernel& kernel, const PartArguments& arguments, int element_bytes);
 
 /*!
- * \brief List the launches of a part in order. Empty for a tensor without elements.
+ * \brief Return the launches of a part in order; none for a tensor without elements.
  *
- * Reductions depend only on the tensor, so sums are the same on every GPU.
+ * The order of additions depends only on the tensor, so sums are the same on every GPU.
  * \\param scratch memory on the GPU with the bytes of ScratchBytesOf
  * \\throw CudaError if there are more indices or rows than a key can hold
  */
 std::vector<PartLaunch> LaunchesOf(const PartKernel& kernel, const PartArguments& arguments,
                                    int element_bytes, int num_multiprocessors, void* scratch);
 
-/*! \brief Bytes of an element type for which parts have kernels. */
+/*! \brief Return the bytes of an element of a type for which parts have kernels. */
 int BytesOfElement(const std::string& type);
 
 /*! \brief Launch a part on a stream of the GPU. */

@@ -1,9 +1,9 @@
 /*!
  * \file multi_fetch.cuh
- * \brief The kernel of _tofu_multi_fetch: one launch assembles a region from pieces on any devices.
+ * \brief The kernel of _tofu_multi_fetch, which assembles a region from pieces on any devices.
  *
- * A block processes a tile of one piece. Adjacent threads take adjacent items, in narrow rows as
- * well.
+ * Each block of threads processes a tile of one piece. Adjacent threads take adjacent items, in
+ * narrow rows as well.
  */
 #ifndef TOFU_CUDA_MULTI_FETCH_CUH_
 #define TOFU_CUDA_MULTI_FETCH_CUH_
@@ -21,7 +21,7 @@ struct TakeSum {
   }
 };
 
-/*! \brief The larger one, or NaN. */
+/*! \brief Returns the larger number, or NaN if one is NaN. */
 struct TakeMaximum {
   template <typename T>
   TOFU_DEVICE T operator()(T a, T b) const {
@@ -29,7 +29,7 @@ struct TakeMaximum {
   }
 };
 
-/*! \brief The smaller one, or NaN. */
+/*! \brief Returns the smaller number, or NaN if one is NaN. */
 struct TakeMinimum {
   template <typename T>
   TOFU_DEVICE T operator()(T a, T b) const {
@@ -90,7 +90,7 @@ struct Tile {
       : arguments(arguments),
         piece(piece),
         first((BlockIndex(0) - piece.first_tile) * kTileItems + ThreadIndex()) {
-    // Items beyond the end are read as the last one and not written.
+    // Items beyond the end are read like the last item, but not written.
     TOFU_UNROLL
     for (int i = 0; i < kItemsPerThread; ++i) at[i] = has(i) ? item(i) : piece.num_items - 1;
   }

@@ -19,7 +19,7 @@ TOFU_DEVICE To BitsAs(const From& from) {
   return to;
 }
 
-/*! \brief Convert a float to half precision, to nearest even. */
+/*! \brief Convert a float to half precision, rounded to nearest even. */
 TOFU_DEVICE unsigned short HalfBits(float value) {  // NOLINT(runtime/int)
 #ifdef __CUDACC__
   unsigned short bits;  // NOLINT(runtime/int)

@@ -14,7 +14,7 @@ constexpr int kPartThreads = 256;
 constexpr int kMaxPartTensors = 12;
 constexpr int kMaxPartOutputs = 3;
 
-// MXNet's codes of requests.
+// MXNet's codes of requests for an output: write nothing, or add to the output.
 constexpr int kNothingAsked = 0;
 constexpr int kAdditionAsked = 3;
 
@@ -51,8 +51,8 @@ struct Labels {
   }
 };
 
-/*! \brief Elements that a thread accesses at once: a few anywhere, or 16 bytes of neighbours in one
- * group or in as many adjacent groups. */
+/*! \brief The elements that a thread accesses at once: a few anywhere, or 16 bytes of neighbours
+ * that are in one group or in adjacent groups. */
 enum class Packing : int { kApart, kOfGroup, kOfGroups };
 
 /*! \brief How the threads of a launch share groups and elements, set by launch_part.cc. */

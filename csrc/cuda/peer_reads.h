@@ -1,6 +1,6 @@
 /*!
  * \file peer_reads.h
- * \brief A test of reads from another GPU's memory.
+ * \brief Test if a GPU reads correct bytes from another GPU's memory.
  */
 #ifndef TOFU_CUDA_PEER_READS_H_
 #define TOFU_CUDA_PEER_READS_H_
@@ -9,9 +9,9 @@ namespace tofu {
 namespace cuda {
 
 /*!
- * \brief Fetch a pattern from another GPU's memory and compare it, once per pair.
+ * \brief Read a pattern from another GPU's memory and compare it. Each pair is tested once.
  *
- * An IOMMU between GPUs can silently return wrong bytes.
+ * The test is necessary because an IOMMU between GPUs can silently return wrong bytes.
  * \\throw CudaError naming the pair if the bytes differ
  */
 void CheckPeerReads(int reader, int owner);

@@ -1,6 +1,6 @@
 /*!
  * \file positions.cuh
- * \brief Indices into a dimension, and the places of their positions in a part of it.
+ * \brief Read indices into a dimension, and find their positions in a part of it.
  */
 #ifndef TOFU_CUDA_POSITIONS_CUH_
 #define TOFU_CUDA_POSITIONS_CUH_
@@ -10,14 +10,14 @@
 namespace tofu {
 namespace cuda {
 
-// Meanings of an index out of range: the nearest position, modulo the extent, or none. kLength: the
-// last of this many positions.
+// Meanings of an index out of range: the nearest position, the position modulo the extent, or none.
+// With kLength, an index means the last of this many positions.
 constexpr int kClipped = 0;
 constexpr int kWrapped = 1;
 constexpr int kExact = 2;
 constexpr int kLength = 3;
 
-/*! \brief A part of a dimension, and indices into the whole. */
+/*! \brief A part of a dimension, and indices into the complete dimension. */
 struct Positions {
   Index first;   // where the part begins
   Index extent;  // of the part
@@ -27,7 +27,7 @@ struct Positions {
   int type;      // MXNet's type code of the indices
   Index lines;   // adjacent lines that share an index
 
-  /*! \brief Return the place of index `i` in the part, or -1 in another part. */
+  /*! \brief Return the position of index `i` in the part, or -1 if it is in another part. */
   TOFU_DEVICE Index Locate(const void* indices, Index i) const {
     Index index = Read(indices, i);
     if (meaning == kWrapped) {

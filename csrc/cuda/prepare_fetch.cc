@@ -194,8 +194,8 @@ FetchTable PrepareFetch(const FetchGeometry& geometry, int alignment, int64_t ma
   for (const Piece& piece : FindFilled(geometry)) {
     Cut(MakePart(geometry, piece, alignment), limits, &parts);
   }
-  // Adjacent parts of the output are written one after the other, so that cache lines shared by
-  // several pieces are complete when they are evicted.
+  // Adjacent parts of the output are written one after the other. A cache line that several pieces
+  // share is then complete when it is evicted.
   std::sort(parts.begin(), parts.end(),
             [](const PiecePart& a, const PiecePart& b) { return a.offsets[0] < b.offsets[0]; });
   for (const PiecePart& part : parts) AppendRecord(part, &table);

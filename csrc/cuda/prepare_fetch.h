@@ -1,6 +1,6 @@
 /*!
  * \file prepare_fetch.h
- * \brief Preparation of a fetch's records.
+ * \brief Prepare the records of a fetch, which tell its kernel what to copy.
  */
 #ifndef TOFU_CUDA_PREPARE_FETCH_H_
 #define TOFU_CUDA_PREPARE_FETCH_H_
@@ -16,7 +16,7 @@ namespace cuda {
 
 constexpr int kLargestItem = 16;  // bytes that a thread accesses at once
 
-/*! \brief A fetch: boxes in elements, row-major tensors, disjoint pieces. */
+/*! \brief A fetch as disjoint boxes in elements, over tensors in row-major order. */
 struct FetchGeometry {
   std::vector<int64_t> shape;                // of the region
   std::vector<std::vector<int64_t>> inputs;  // shapes
@@ -24,17 +24,17 @@ struct FetchGeometry {
   int element_bytes = 4;
 };
 
-/*! \brief The bytes [begin, end) of an input that pieces read. */
+/*! \brief The bytes [begin, end) of an input that a fetch reads. */
 struct ByteRange {
   int64_t begin = 0;
   int64_t end = 0;
 };
 
 /*!
- * \brief The records of a fetch, ordered by place in the output.
+ * \brief The records of a fetch, in the order of the output.
  *
- * Pieces with narrow rows are cut into bands, since several of them may share a cache line and
- * should be written together.
+ * Pieces with narrow rows may share cache lines of the output, which should be written together. So
+ * these pieces are cut into bands.
  */
 struct FetchTable {
   std::vector<PieceRecord> pieces;
@@ -48,8 +48,8 @@ Divider MakeDivider(uint32_t divisor);
 /*!
  * \brief Merge dimensions, choose item sizes, cut pieces into bands, and order them.
  *
- * \\param alignment of all addresses in bytes, a power of two
- * \\param max_items of a piece; smaller in tests
+ * \\param alignment bytes, a power of two, by which all addresses are divisible
+ * \\param max_items the largest number of items of a piece; tests use a smaller number
  * \\throw std::invalid_argument for too many inputs or tiles
  */
 FetchTable PrepareFetch(const FetchGeometry& geometry, int alignment,

@@ -53,8 +53,8 @@ TOFU_DEVICE Real ScaledCell(const PartArguments& a, const T& cell, Real largest)
   return OverTemperature(a, static_cast<Real>(cell) - largest);
 }
 
-/*! \brief exp(value) for data of type T. For halves, with 11 bits, a power of two to 22 bits
- * suffices; `exp` would take longer than memory. */
+/*! \brief Return exp(value) for data of type T. For halves, with 11 bits, a power of two to 22 bits
+ * suffices; `exp` would take longer than the memory accesses. */
 template <typename T, typename Real>
 TOFU_DEVICE Real Exponential(Real value) {
   if constexpr (sizeof(T) < sizeof(Real)) {

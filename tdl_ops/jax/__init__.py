@@ -1,10 +1,9 @@
-"""Descriptions of JAX's primitives, one family a file, under the primitives' own names.
+"""Describe JAX's primitives. Each file has one family, and each description has the name of its primitive.
 
-They are registered at the first lookup. The attributes of a primitive are its parameters that are numbers, strings
-or tuples, and three that the front end adds (`tofu.jax.frontend.attributes`):
+Descriptions are registered when the first one is looked up. They read the parameters of a primitive that are numbers,
+strings or tuples, and three attributes that the front end adds (`tofu.jax.frontend.attributes`):
 
-- `literals`: ((position of the operand, number), ...) for operands that are numbers in the program and not inputs of
-  the operator;
+- `literals`: pairs of a position and a number, for operands that are numbers in the program and not tensors;
 - `input_types`, `output_types`: the names of the types of all operands, including literals, and of all results.
 """
 
@@ -17,5 +16,5 @@ DESCRIPTIONS = Registry(
 )
 op = DESCRIPTIONS.op
 
-# Replicated on every worker. Such a description claims nothing that could be wrong.
+# Primitives that every worker computes completely. Their descriptions claim nothing that could be wrong.
 WHOLE = ("cond", "while", "pure_callback")

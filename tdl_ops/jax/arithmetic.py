@@ -80,7 +80,7 @@ def describe_cells(function):
 
 
 def sum_powers(x, *coefficients):
-    """Return a polynomial in x. Coefficients begin with the constant."""
+    """Return a polynomial in x. The first coefficient is the constant."""
     value = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         value = value * x + coefficient
@@ -95,7 +95,7 @@ for _name, _function in (UNARY | BINARY | OTHERS).items():
 
 @op("div")
 def divide(*x, output_types, literals=()):
-    is_integer = "int" in output_types[0]  # integer quotients are truncated
+    is_integer = "int" in output_types[0]  # quotients of integers are truncated
     cells = find_cells(x, literals)
     quotient = lambda x, y: tdl.trunc(tdl.divide(x, y)) if is_integer else tdl.divide(x, y)
     return lambda *i: quotient(*cells(i))

@@ -1,6 +1,7 @@
-"""Primitives on bits of integers and on booleans, and type conversions.
+"""Describe primitives on bits of integers and on booleans, and type conversions.
 
-The interpreter computes in double precision, which is exact for integers of up to 32 bits. It executes none of 64 bits.
+The interpreter of descriptions computes in double precision, which is exact for integers of up to 32 bits. Descriptions
+with 64-bit integers are not executed.
 """
 
 import re
@@ -22,7 +23,7 @@ def _read_integer_type(name):
 
 
 def _refuse(*numbers):
-    """Stand in for a function of 64-bit integers."""
+    """Replace a function of 64-bit integers, which the interpreter cannot execute."""
     raise DescriptionError("integers of 64 bits are not exact in the interpreter")
 
 
@@ -54,7 +55,7 @@ _known = {}
 
 
 def typed(primitive, name, function):
-    """Return the element-wise function of a primitive at a type, built once."""
+    """Return the element-wise function of a primitive for a type. It is built once."""
     if (primitive, name) not in _known:
         _known[primitive, name] = elementwise(f"{primitive}_of_{name}", function)
     return _known[primitive, name]
@@ -112,12 +113,12 @@ def bitcast_convert_type(x, *, input_types, output_types):
 
 
 def _count_bits(name):
-    """Return the bits of a type, the first number in its name: 8 for `float8_e4m3fn`."""
+    """Return the number of bits of a type, which is the first number in its name: 8 for `float8_e4m3fn`."""
     return int(re.search(r"\d+", name)[0]) if name != "bool" else 8
 
 
 def _find_type(name):
-    """Return the NumPy type of a name. Types that NumPy lacks, such as bfloat16, come from a package that JAX needs."""
+    """Return the NumPy type of a name. Types such as bfloat16 come from a package that JAX needs."""
     return np.dtype(getattr(import_module("ml_dtypes"), name, name))
 
 

@@ -1,4 +1,4 @@
-"""Cases for the verification of JAX primitives."""
+"""Define cases, the functions with which descriptions of JAX primitives are verified."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from tofu.verification.numbers import Given, Numbers, read_given
 
 @dataclass(frozen=True, init=False)
 class PrimitiveCase:
-    """A function of arrays whose equations are verified. It includes its gradient if that is wanted.
+    """A function of arrays whose equations are verified. A case may also include the function's gradient.
 
-    `inputs` are shapes, for numbers between -2 and 2, or other sources of numbers. Floating-point numbers are drawn in
-    double precision; JAX converts them to single precision by default.
+    `inputs` has a shape for each argument, or another source of numbers. A shape gets numbers between -2 and 2.
+    Floating-point numbers are drawn in double precision. By default, JAX converts them to single precision.
 
     >>> PrimitiveCase("product", lambda x, w: x @ w, (4, 6), (6, 8)).draw_inputs()[1].shape
     (6, 8)

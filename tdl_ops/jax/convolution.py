@@ -1,10 +1,11 @@
-"""Convolutions. Their gradients are the same primitive with other dimension numbers and dilations.
+"""Describe convolutions. Their gradients are convolutions too, with other dimension numbers and dilations.
 
-Axes: batch `b`, output channel `co`, input channel `ci`, groups `g`, output positions `y0 y1 ..`, kernel positions `d0
-d1 ..`. If the input is dilated by more than the stride, input positions `x0 x1 ..` replace the output positions.
+The axes are the batch `b`, output channels `co`, input channels `ci`, groups `g`, output positions `y0 y1 ..` and
+kernel positions `d0 d1 ..`. If the input is dilated by more than the stride, input positions `x0 x1 ..` replace the
+output positions.
 
-Output y and kernel position d meet input x if y * stride + d * rhs_dilation - low = x * lhs_dilation. If one of stride
-and lhs_dilation divides the other, x or y follows from the rest, and the dimension can be split:
+Output position y and kernel position d meet input position x if y * stride + d * rhs_dilation - low = x * lhs_dilation.
+If one of stride and lhs_dilation divides the other, x or y follows from the rest, and the dimension can be split:
 
     stride 2, lhs_dilation 1:  x = 2 * y + d - low      # each y gathers elements
     stride 1, lhs_dilation 2:  y = 2 * x + low - d      # each x is added to elements
@@ -21,7 +22,7 @@ from tofu.tdl import Any, Sum, merge, mod, output, position, scatter, where
 
 @dataclass(frozen=True)
 class ConvolvedDimension:
-    """Spatial dimension `d` of a convolution: the kernel's extent, and the parameters along it."""
+    """Spatial dimension `d` of a convolution: the extent of the kernel, and the parameters along this dimension."""
 
     d: int
     size: int
@@ -43,7 +44,7 @@ class ConvolvedDimension:
 
     @property
     def is_added(self):
-        """Return True if the index variable runs over the input, whose elements are added to the output."""
+        """Return True if the index variable runs over the input. Its elements are then added to the output."""
         return self.divisor is not None and self.lhs_dilation > self.stride
 
     @property
@@ -63,11 +64,11 @@ class ConvolvedDimension:
 
     @property
     def declared(self):
-        """Return the extent of the kernel's index variable if it is not the kernel's own."""
+        """Return the extent of the kernel's index variable, if the kernel has another extent."""
         return {} if self.divisor is None or self.step == 1 else {f"d{self.d}": self.count}
 
     def index_kernel(self, d):
-        """Return the index into the kernel. The kernel is not split if only some of its elements are used."""
+        """Return the index into the kernel. A kernel of which only some elements are used is not split."""
         return d if self.divisor is None or self.step == 1 else Any(position(d) * self.step + self.first)
 
     def index_input(self, v, d):
@@ -89,7 +90,7 @@ class ConvolvedDimension:
         return v * (self.lhs_dilation // self.divisor) + begin - d * reach
 
     def list_conditions(self, v, d):
-        """Return the conditions under which a kernel element meets an input element."""
+        """Return the conditions for a kernel element to meet an input element."""
         return [] if self.divisor is not None else [mod(self._find_dilated(v, d), self.lhs_dilation) == 0]
 
     def _find_dilated(self, y, d):
@@ -99,8 +100,8 @@ class ConvolvedDimension:
     def local_padding(self):
         """Return the padding on a worker if the dimension is split.
 
-        If the output is split, the fetched region of the input includes the border. If the input is split, padding
-        makes the worker compute every output element that its shard is added to.
+        If the output is split, the worker fetches a region of the input that includes the border. If the input is
+        split, padding lets the worker compute every output element to which its shard contributes.
         """
         last = self.first + (self.count - 1) * self.step
         low, high = self.first * self.rhs_dilation, (self.size - 1 - last) * self.rhs_dilation

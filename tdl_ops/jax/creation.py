@@ -1,4 +1,4 @@
-"""Primitives that create tensors from numbers or smaller tensors."""
+"""Describe primitives that create tensors from numbers or smaller tensors."""
 
 from tdl_ops.jax import op
 from tdl_ops.jax.operands import numbered
@@ -23,7 +23,7 @@ def empty(*, output_shapes, shape):
 
 
 @op("empty2", concrete=True)
-def empty2(*, output_shapes):  # a value that a branch leaves out and its gradient does not read
+def empty2(*, output_shapes):  # a value that a branch omits and that its gradient does not read
     return output("", lambda: constant(0))
 
 

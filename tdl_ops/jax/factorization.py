@@ -1,6 +1,6 @@
-"""Factorizations of the matrices in the last two dimensions, and related primitives.
+"""Describe factorizations of matrices, which are in the last two dimensions, and related primitives.
 
-They are opaque, and split along other dimensions.
+The factorizations are opaque: each result depends on the complete matrix. They can be split along other dimensions.
 """
 
 from importlib import import_module
@@ -15,12 +15,11 @@ WHOLE = slice(None)
 
 
 def describe_batches(name, *ranks, function=None):
-    """Return a description that works on each batch element alone.
+    """Return the description of a primitive that treats each element of a batch separately.
 
-    `ranks` count the operands' dimensions without the batch.
-
-    `function` returns all results of one batch element from its operands and the results' shapes. Without it, the
-    interpreter cannot execute the description.
+    `ranks` are the operands' numbers of dimensions without the batch. `function` returns all results for one batch
+    element, from its operands and the shapes of its results. Without `function`, the interpreter cannot execute the
+    description.
     """
 
     def description(*operands, output_shapes):
@@ -78,7 +77,7 @@ def _update_cholesky(shapes, factor, vector):
     return (np.linalg.cholesky(factor.T @ factor + np.outer(vector, vector)).T,)
 
 
-# Eigenvectors and singular vectors are unique up to sign only. So they are compared by parts alone.
+# Eigenvectors and singular vectors are only unique up to their sign, so shards are compared, but no numbers.
 BATCHES = {
     "cholesky_update": ((2, 1), _update_cholesky),
     "eig": ((2,), None),
@@ -100,7 +99,7 @@ for _name, (_ranks, _function) in BATCHES.items():
 @op("cholesky")
 def cholesky(operand, *, symmetrize_input=True):
     symmetric = lambda matrix: (matrix + matrix.conj().T) / 2 if symmetrize_input else matrix
-    # On CPUs, elements above the diagonal are unchanged; jnp.linalg.cholesky clears them.
+    # On CPUs, the primitive does not change elements above the diagonal; jnp.linalg.cholesky clears them.
     whole = lambda matrix: np.linalg.cholesky(matrix) + np.triu(matrix, 1)
     factor = Opaque(lambda matrix: whole(symmetric(matrix)), "cholesky")
     return lambda *i: factor(operand[(*i[:-2], WHOLE, WHOLE)])[i[-2], i[-1]]
@@ -117,7 +116,7 @@ def triangular_solve(a, b, *, left_side, lower, transpose_a, conjugate_a, unit_d
 
     solved = Opaque(solve, "triangular_solve")
     matrix = lambda i: a[(*i[:-2], WHOLE, WHOLE)]
-    if left_side:  # solved column by column, or row by row
+    if left_side:  # the equations are solved column by column, otherwise row by row
         return lambda *i: solved(matrix(i), b[(*i[:-2], WHOLE, i[-1])])[i[-2]]
     return lambda *i: solved(matrix(i), b[(*i[:-1], WHOLE)])[i[-1]]
 

@@ -1,9 +1,9 @@
-"""gather and the scatters, which index by data.
+"""Describe gather and the scatters, which read or write slices of an operand at positions that are data.
 
-A dimension is *looked up* if indices name its positions and a slice does not span it. A gather of complete rows (an
-embedding, take_along_axis) can be split along it: each worker looks up its own rows, which begin at `first`, and
-returns zeros for others. A scatter writes a worker's own rows in the same way. `rows` has the extents of the complete
-dimensions.
+A dimension of the operand is *looked up* if indices choose positions in it and a slice does not span it. A gather of
+complete rows, such as an embedding, can be split along it: each worker looks up the rows in its own shard, which begins
+at `first`, and returns zeros for other rows. A scatter writes the rows in the worker's shard in the same way. `rows`
+has the extents of the complete dimensions.
 """
 
 from dataclasses import dataclass
@@ -19,18 +19,19 @@ LARGEST = {"uint8": 2.0**8 - 1, "uint16": 2.0**16 - 1, "uint32": 2.0**32 - 1, "u
 
 @dataclass(frozen=True)
 class Lookup:
-    """The dimensions of a gather or scatter, which relate an operand, indices and slices.
+    """The relation between the dimensions of an operand, of indices, and of slices in a gather or scatter.
 
     Attributes
     ----------
     sizes
-        Extents of a slice, by the operand's dimension.
+        For each dimension of the operand, the extent of a slice.
     shared
-        Operand dimension -> slice dimension with the same positions, because the slice spans it or it is a batch.
+        Dimension of the operand -> dimension of the slices with equal positions, which is a batch or spanned by a
+        slice.
     window
-        Operand dimension -> slice dimension that counts from the index.
+        Dimension of the operand -> dimension of the slices whose positions count from the index.
     batch
-        Slice dimensions that enumerate slices, in the order of the indices' dimensions.
+        Dimensions of the slices that enumerate slices, in the order of the indices' dimensions.
     """
 
     sizes: tuple
@@ -40,20 +41,20 @@ class Lookup:
     batch: tuple
 
     def find_row(self, indices, i, d):
-        """Return the first position, in the operand's dimension `d`, of the slice with element `i`."""
+        """Return where the slice that contains element `i` starts, in dimension `d` of the operand."""
         return indices[(*(i[b] for b in self.batch), self.index_map.index(d))]
 
     def find_start(self, indices, i, d, rows, mode):
-        """Return the same position, clamped if requested so that the slice is inside."""
+        """Return where the slice starts. If `mode` is "CLIP", the slice is moved into the operand."""
         row = self.find_row(indices, i, d)
         return maximum(0.0, minimum(row, float(rows[d] - self.sizes[d]))) if mode == "CLIP" else row
 
     def find_shared(self, i, d):
-        """Return the position, in a dimension that is not looked up, of the slice with element `i`."""
+        """Return the position of element `i` in a dimension of the operand that is not looked up."""
         return i[self.shared[d]] if d in self.shared else 0  # such a dimension has one element
 
     def is_inside(self, indices, i, rows):
-        """Return True if a slice is inside the operand, or None if nothing is looked up."""
+        """Return the condition that a slice is inside the operand, or None if nothing is looked up."""
         inside = None
         for d in self.index_map:
             row = self.find_row(indices, i, d)
@@ -63,7 +64,7 @@ class Lookup:
 
     @property
     def looked_up(self):
-        """Return the looked-up dimensions of the operand."""
+        """Return the dimensions of the operand that are looked up."""
         return tuple(d for d in self.index_map if d not in self.shared)
 
 
@@ -83,7 +84,7 @@ def local_first(local):
 
 
 def local_rows(local):
-    """Return the extents of the complete operand along looked-up dimensions, and the shard's extents elsewhere."""
+    """Return the extents of the complete operand along looked-up dimensions, and the shard's extents along others."""
     own = local.inputs[0].shape
     return tuple(local.whole(f"v{d}") if local.has(f"v{d}") else extent for d, extent in enumerate(own))
 
@@ -91,7 +92,7 @@ def local_rows(local):
 def _local_sizes(local):
     """Return the slice sizes on a worker.
 
-    Slices that span a dimension span the shard; along a batch they have one element.
+    A slice that spans a dimension spans the shard. Along a batch dimension it has one element.
     """
     sizes, own = local.attributes["slice_sizes"], local.inputs[0].shape
     is_spanned = lambda d, size: local.has(f"w{d}") and size == local.whole(f"w{d}")
@@ -145,7 +146,7 @@ def gather(
     names = {w: f"w{d}" for d, w in looks.shared.items()}
     pattern = " ".join(names.get(d, f"i{d}") for d in range(rank))
     fill = _find_fill(fill_value, output_types[0])
-    moved = mode if mode == "FILL_OR_DROP" else "CLIP"  # XLA clips broken promises
+    moved = mode if mode == "FILL_OR_DROP" else "CLIP"  # XLA clips indices that were promised to be in bounds
     start = lambda i, d: looks.find_start(indices, i, d, rows, moved)
     is_added = not output_types[0].startswith("key<")  # random keys cannot be added
     if len(looks.looked_up) == 1 and looks.looked_up[0] not in looks.window and is_added:
@@ -165,7 +166,7 @@ def gather(
         offset = lambda d: position(i[looks.window[d]]) if d in looks.window else 0.0
         at = lambda d: Any(start(i, d) + offset(d)) if d in looks.looked_up else looks.find_shared(i, d)
         cell = operand[tuple(at(d) for d in range(operand.ndim))]
-        if not looks.looked_up:  # all slices start at 0, but each has an index
+        if not looks.looked_up:  # every slice starts at 0, but there is one for each index
             cell += sum(unread(looks.find_row(indices, i, d)) for d in looks.index_map)
         if mode != "FILL_OR_DROP" or not looks.index_map:
             return cell
@@ -174,8 +175,8 @@ def gather(
     return output(pattern, lambda *i: read(i))
 
 
-# The combination of updates with the operand, from an element and a function that reduces over its updates. Several
-# plain updates of one element have no defined result.
+# How an element of the operand is combined with its updates, which a function reduces. If several plain updates have
+# the same position, the result is not defined.
 JOINED = {
     "scatter": lambda cell, over: where(over(Max, lambda u: 1.0, 0.0) > 0, over(Sum, lambda u: u, 0.0), cell),
     "scatter-add": lambda cell, over: cell + over(Sum, lambda u: u, 0.0),

@@ -1,9 +1,9 @@
-"""Kernels: operators with a split rule instead of a formula.
+"""Describe kernels: operators with a split rule instead of a formula.
 
-The attributes `split_inputs` and `split_outputs` have a tuple for each tensor, with an entry for each dimension:
-`(axis, size)` if the dimension has `size` elements for each position of the axis, `()` if every worker needs or
-computes all of it. An output without an axis is a sum over it. `refused` is the reason if no axis can be split.
-`tofu.jax.kernels` provides these attributes.
+A rule defines which dimensions can be split together. It is in the attributes `split_inputs` and `split_outputs`, which
+`tofu.jax.kernels` provides. They have an entry for each dimension of each tensor: `(axis, size)` if the dimension has
+`size` elements for each position of an axis, or `()` if every worker needs or computes it completely. An output without
+an axis is a sum over it. If no axis can be split, `refused` is the reason.
 """
 
 from tdl_ops.jax import op
@@ -11,7 +11,7 @@ from tofu.errors import UnsupportedError
 from tofu.tdl import Index, Opaque, Sum, merge, output
 
 KERNELS = ("pallas_call", "dot_product_attention_fwd_wrapper", "dot_product_attention_bwd_wrapper")
-"""JAX primitives whose split rules the front end finds."""
+"""JAX primitives for which the front end finds a split rule."""
 
 
 def split_by_rule(*operands, split_inputs, split_outputs, output_shapes, refused=""):
@@ -56,9 +56,9 @@ def _describe_output(number, dimensions, shape, operands, split_inputs, extents)
 
 
 def _read(operand, number, dimensions, at):
-    """Return an operand's elements at a position of all axes.
+    """Return an operand's elements at one position of all axes.
 
-    They are a slice, or a sum if an axis has several elements at each position.
+    The result is a slice, or a sum over a slice if an axis has several elements at each position.
     """
     if all(not dimension or dimension[1] == 1 for dimension in dimensions):
         return operand[tuple(at[dimension[0]] if dimension else slice(None) for dimension in dimensions)]

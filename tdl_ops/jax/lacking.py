@@ -1,14 +1,14 @@
-"""Described primitives that the installed JAX lacks."""
+"""List described primitives that the installed JAX does not have."""
 
 import jax
 from jax.extend.core import primitives
 
 NEWER = ("empty", "empty2", "log2", "one_minus_square", "ormqr", "polynomial", "stack", "tile", "unstack")
-"""Primitives added after 0.6.2. JAX 0.12 has all of them."""
+"""Primitives that were added after JAX 0.6.2. JAX 0.12 has all of them."""
 
 
 def list_lacking() -> frozenset[str]:
-    """Return the described primitives that no step has here: newer ones, and transfers between kinds of memory."""
+    """Return the described primitives that no step can contain with this version of JAX and on this device."""
     places = [(jax.lax, "{}"), (jax.lax.linalg, "{}"), (primitives, "{}_p")]
     later = (name for name in NEWER if not any(hasattr(module, form.format(name)) for module, form in places))
     return frozenset((*later, *(() if has_kinds_of_memory() else ("device_put",))))
@@ -17,6 +17,6 @@ def list_lacking() -> frozenset[str]:
 def has_kinds_of_memory() -> bool:
     """Return True if the default device has several kinds of memory.
 
-    Otherwise kinds mean nothing, and XLA for CPUs may fail on them.
+    With one kind only, the parameter means nothing, and XLA for CPUs may fail on it.
     """
     return len(jax.devices()[0].addressable_memories()) > 1

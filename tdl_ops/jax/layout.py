@@ -1,4 +1,4 @@
-"""Primitives that move elements."""
+"""Describe primitives that move elements."""
 
 from itertools import accumulate
 
@@ -32,12 +32,12 @@ def squeeze(operand, *, output_shapes):
 
 
 @op("optimization_barrier")
-def optimization_barrier(operand):  # one for each operand
+def optimization_barrier(operand):  # the front end makes one for each operand
     return lambda *i: operand[i]
 
 
 @op("device_put")
-def device_put(operand):  # to another kind of memory, one for each operand
+def device_put(operand):  # moves one operand to another kind of memory
     return lambda *i: operand[i]
 
 
@@ -84,7 +84,7 @@ def split(operand, *, sizes, axis):
 def _local_start(local):
     """Return the start indices on a worker.
 
-    In a split dimension, the fetched region begins with the first element of the slice.
+    In a split dimension, the worker fetches a region that begins with the first element of the slice.
     """
     return tuple(0 if local.is_split(f"i{d}") else begin for d, begin in enumerate(local.attributes["start_indices"]))
 
@@ -123,7 +123,7 @@ def _find_starts(starts, literals, first, whole, sizes):
 
 
 def _local_sizes(local):
-    """Return the sizes of a copy's slice. If a dimension is taken whole, the copy takes its whole part."""
+    """Return the sizes of the slice on a worker. Where the slice spans the dimension, it spans the shard."""
     sizes = zip(local.attributes["slice_sizes"], local.outputs[0].shape, strict=True)
     return tuple(own if local.has(f"i{d}") else size for d, (size, own) in enumerate(sizes))
 
@@ -135,7 +135,11 @@ def _local_sizes(local):
     bound={"slice_sizes": _local_sizes, "first": local_first, "rows": local_rows},
 )
 def dynamic_slice(operand, *starts, slice_sizes, literals=(), first=(), rows=()):
-    """Describe a slice. If a sliced dimension is split, a copy takes what its part has, which begins at `first`, and zeros elsewhere."""
+    """Describe a slice.
+
+    If a sliced dimension is split, a worker takes the elements in its shard, which begins at `first`, and zeros
+    elsewhere.
+    """
     first, rows = first or (0,) * operand.ndim, rows or operand.shape
     begins = _find_starts(starts, literals, 1, rows, slice_sizes)
     sliced = [d for d, (extent, size) in enumerate(zip(rows, slice_sizes, strict=True)) if extent != size]
@@ -161,7 +165,7 @@ def dynamic_slice(operand, *starts, slice_sizes, literals=(), first=(), rows=())
     bound={"first": local_first, "rows": local_rows},
 )
 def dynamic_update_slice(*x, literals=(), first=(), rows=()):
-    """Describe an update. If a dimension that it does not span is split, a copy writes into its part, which begins at `first`."""
+    """Describe an update. If its dimension is split, each worker writes into its shard, which begins at `first`."""
     tensors = put_together(x, literals)
     if any(isinstance(tensor, NUMBERS) for tensor in tensors[:2]):
         raise UnsupportedError("a dynamic update of a number is not described")

@@ -1,7 +1,8 @@
-"""Operators of loops (`tofu.jax.frontend.equations`): elements of scanned values, and stacks of results.
+"""Describe the operators of loops, which take an element of a scanned value or stack results.
 
-The dimension of the iterations is never split: every worker runs all of them. Every worker also computes loops of
-unknown length, Python callbacks, and branches with either of them, replicated.
+Workers cannot divide the iterations of a loop: every worker runs all of them. The primitives in `WHOLE` are computed
+completely by every worker: loops of unknown length, Python callbacks, and branches that contain such loops or
+callbacks.
 """
 
 from tdl_ops.jax import WHOLE, op
@@ -22,7 +23,7 @@ def loop_stack(*cells, length, literals=()):
 
 
 def _describe_whole(name):
-    """Return a description without axes: each element of the results depends on all operands."""
+    """Return a description that cannot be split, because each element of the results depends on all operands."""
 
     def description(*operands, output_shapes, literals=()):
         def result(n):

@@ -1,23 +1,24 @@
-"""Operands of a primitive: tensors, scalars, and literals of the program."""
+"""Read the operands of a primitive, which are tensors, scalars, or numbers in the program (literals)."""
 
 NUMBERS = (int, float, complex)
 
 
 def put_together(tensors, literals):
-    """Return all operands in order, each a tensor or a number."""
+    """Return all operands in the primitive's order. Each is a tensor or a number."""
     numbers, rest = dict(literals), iter(tensors)
     return [numbers[n] if n in numbers else next(rest) for n in range(len(tensors) + len(numbers))]
 
 
 def cell(operand, i):
-    """Return an operand's element for the output's index `i`. Scalars and dimensions of extent 1 are broadcast."""
+    """Return the element of an operand for an output's index `i`. Scalars and dimensions of extent 1 are broadcast."""
     return operand if isinstance(operand, NUMBERS) else operand.broadcast(*i)
 
 
 def find_cells(tensors, literals):
-    """Return a function from an output's index to the elements of all operands.
+    """Return a function from an output's index to the list of all operands' elements.
 
-    Operands of equal shape are read at that index, so that the analysis knows that extents of 1 agree.
+    If all tensors have extent 1 in the same dimensions, each tensor is read at the index itself. The analysis then
+    knows that their extents agree.
     """
     operands = put_together(tensors, literals)
     ranked = [tensor for tensor in tensors if tensor.ndim]
@@ -29,5 +30,5 @@ def find_cells(tensors, literals):
 
 
 def numbered(name, count):
-    """Return the names of index variables as a pattern, such as `i0 i1`."""
+    """Return numbered names of index variables, such as `i0 i1` for the name `i` and the count 2."""
     return " ".join(f"{name}{d}" for d in range(count))

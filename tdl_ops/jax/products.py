@@ -1,4 +1,4 @@
-"""Matrix products: dot_general, symmetric products, and products of grouped rows."""
+"""Describe matrix products: dot_general, symmetric products, and products of groups of rows."""
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def symmetric_product(a, c, *, alpha, beta):
 
 @op("ragged_dot_general", concrete=True)
 def ragged_dot_general(lhs, rhs, group_sizes, *, dot_dimension_numbers, lhs_ragged_dimensions, rhs_group_dimensions):
-    """Multiply consecutive groups of rows, each by its own matrix, or sum each group by itself."""
+    """Multiply consecutive groups of rows by one matrix for each group, or sum each group separately."""
     numbers = dot_dimension_numbers, lhs_ragged_dimensions, rhs_group_dimensions
     group = Opaque(lambda sizes, row: np.searchsorted(np.cumsum(sizes), row, "right"), "group_of_row")
     find = lambda row: group(group_sizes[:], position(row))[()]

@@ -1,9 +1,10 @@
-"""Primitives of random keys.
+"""Describe primitives of random keys.
 
-A key is one element. The numbers drawn from it depend on the key and their position alone.
+A key is one element, and the numbers drawn from it depend only on the key and on their positions. So a worker can
+compute any shard of them from the complete key and the shard's first position.
 
-So a shard of the bits follows from the complete key and the shard's first position, whatever the split. Several keys of
-XLA's generators ("rbg", "unsafe_rbg") draw together, from the first key, so their results are replicated.
+XLA's generators ("rbg", "unsafe_rbg") are an exception: several keys draw together, from the first key, so their
+results are replicated.
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
 def _threefry(key0, key1, x0, x1):
-    """Return Threefry-2x32 with 20 rounds (Salmon and others, 2011) of 32-bit numbers."""
+    """Return the function Threefry-2x32 of 32-bit numbers, with 20 rounds (Salmon and others, 2011)."""
     mask = np.int64(0xFFFFFFFF)
     key0, key1, x0, x1 = (np.asarray(v).astype(np.int64) for v in (key0, key1, x0, x1))
     keys = key0, key1, key0 ^ key1 ^ np.int64(0x1BD11BDA)
@@ -45,7 +46,7 @@ def threefry2x32(*x, literals=()):
 
 
 def _draws_together(count, input_types):
-    """Return True if the numbers of one key may depend on other keys. Those of Threefry do not."""
+    """Return True if the numbers of one key may depend on other keys, as they do except with Threefry."""
     return count > 0 and input_types[0] != "key<fry>"
 
 
@@ -69,7 +70,7 @@ def _local_shape(local):
 
 
 def _describe_draws(name):
-    """Return the description of numbers or keys drawn from each key. A shard of them begins at `first`."""
+    """Return the description of numbers or keys that are drawn from each key. A worker's shard begins at `first`."""
 
     def description(keys, *, output_shapes, shape, input_types, bit_width=0, first=()):
         rank = len(output_shapes[0])
@@ -126,7 +127,7 @@ def random_gamma(keys, alpha, *, input_types):
     if _draws_together(keys.ndim, input_types):
         return _draw_whole("random_gamma", keys, alpha)
     draw = Opaque(name="random_gamma")
-    rest = (slice(None),) * (alpha.ndim - keys.ndim)  # draws depend on the number of draws
+    rest = (slice(None),) * (alpha.ndim - keys.ndim)  # a number depends on how many are drawn
     return lambda *i: draw(keys[i[: keys.ndim]], alpha[(*i[: keys.ndim], *rest)])[i[keys.ndim :]]
 
 

@@ -1,4 +1,4 @@
-"""Reductions, and primitives along one dimension: argmax, cumulative sums, sort."""
+"""Describe reductions, and primitives along one dimension: argmax, cumulative sums, sort."""
 
 import numpy as np
 
@@ -58,7 +58,7 @@ for _name in BITWISE:
 
 @op("reduce")
 def reduce(*x, dimensions, literals=()):
-    operands = put_together(x, literals)  # as many initial numbers follow; the reducer is no attribute
+    operands = put_together(x, literals)  # the second half are initial numbers; the reducer is no attribute
     count = len(operands) // 2
     if any(isinstance(operand, NUMBERS) for operand in operands[:count]):
         raise UnsupportedError("a reduction of a number is not described")

@@ -1,6 +1,6 @@
-"""Special functions that NumPy lacks, in float64, for the interpreter of descriptions.
+"""Compute special functions that NumPy lacks, in float64, for the interpreter of descriptions.
 
-Some come from SciPy, which JAX needs. They are loaded at their first use.
+Some come from SciPy, which JAX needs too. SciPy is imported when such a function is first used.
 """
 
 import math
@@ -24,7 +24,7 @@ def _erf_inv(x):
 
 
 def _digamma(x):
-    """Return the derivative of log gamma: recurrence up to 10, then the asymptotic series (Abramowitz 6.3.18)."""
+    """Return the derivative of log gamma, by recurrence up to 10 and the asymptotic series (Abramowitz 6.3.18)."""
     if x <= 0:
         return np.nan if x == np.floor(x) else _digamma(1 - x) - np.pi / np.tan(np.pi * x)
     shift = 0.0
@@ -35,7 +35,7 @@ def _digamma(x):
 
 
 def _rank(x):
-    """Return integers in the total order of floating-point numbers, including signed zeros and NaN."""
+    """Return integers in the order of floating-point numbers. 0.0 follows -0.0, and NaN has a place too."""
     bits = np.asarray(x, np.float64).view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
 

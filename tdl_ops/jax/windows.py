@@ -1,4 +1,4 @@
-"""Pooling and its gradients: reductions over windows."""
+"""Describe pooling and its gradients, which reduce over windows."""
 
 import math
 
@@ -13,7 +13,7 @@ PADS = [f"i{d}" for d in range(6)]
 
 
 def _local_padding(local):
-    """Return the padding on a worker. In a split dimension, the fetched region includes the border."""
+    """Return the padding on a worker. In a split dimension, the worker fetches a region that includes the border."""
     pads = enumerate(local.attributes["padding"])
     return tuple((0, 0) if local.is_split(f"i{d}") else tuple(pad) for d, pad in pads)
 
@@ -49,14 +49,14 @@ def _read_initial(attributes):
 def reduce_window(*x, window_dimensions, window_strides, padding, base_dilation=(), window_dilation=(), literals=()):
     if len(x) > 1 or [n for n, _ in literals] != [1]:
         raise UnsupportedError("windows of several tensors, or with a computed initial value, are not described")
-    (operand,) = x  # the reducer is no attribute
+    (operand,) = x  # the primitive's reducer is no attribute
     join = Opaque(name="reduce_window")
     at = _find_cells(window_strides, padding, base_dilation, window_dilation)
     return lambda *i: join(*(operand[at(i, k)] for k in np.ndindex(*window_dimensions)))[()]
 
 
 EXTREMES = {"ge": (Max, -math.inf), "le": (Min, math.inf)}
-"""Comparison that selects an element -> the reducer that finds it, and its neutral element."""
+"""For each comparison that selects an element, the reducer that finds the element, and its neutral number."""
 
 
 def _find_extreme(select_prim):
@@ -76,7 +76,7 @@ def select_and_scatter_add(source, operand, *, select_prim, window_dimensions, w
     reducer, _ = _find_extreme(select_prim)
     at, n = _find_cells(window_strides, padding), len(window_dimensions)
     extreme = lambda i: reducer(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})
-    # If several elements are maximal, JAX takes the earliest. The analysis does not depend on that.
+    # If several elements are maximal, JAX takes the earliest one. This makes no difference to the analysis.
     reach = lambda i, k: (at(i, k), where(operand[at(i, k)] == extreme(i), source[i], 0.0))
     extents = {f"k{d}": size for d, size in enumerate(window_dimensions)}
     return scatter(lambda *v: reach(v[:n], v[n:]), extents, names=f"{numbered('i', n)} {numbered('k', n)}")
@@ -89,6 +89,6 @@ def select_and_gather_add(
     reducer, _ = _find_extreme(select_prim)
     at, n = _find_cells(window_strides, padding, base_dilation, window_dilation), len(window_dimensions)
     extreme = lambda i: reducer(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})
-    # If several elements are maximal, JAX takes the earliest, as above.
+    # If several elements are maximal, JAX takes the earliest one, as above.
     chosen = lambda i, k: where(operand[at(i, k)] == extreme(i), tangents[at(i, k)], 0.0)
     return lambda *i: Sum(lambda *k: chosen(i, k), ndim=n, extents={"k": window_dimensions})

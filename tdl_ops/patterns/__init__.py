@@ -1,1 +1,1 @@
-"""Patterns of descriptions that several engines share."""
+"""Parts of descriptions that several frameworks use."""

@@ -8,7 +8,10 @@ from tofu.tdl import Sum, output
 
 
 def contract(terms, kept):
-    """Return the product of tensors, each with the names of its dimensions, summed over all names that are not kept."""
+    """Return the product of tensors, summed over all names that are not in `kept`.
+
+    Each term is a tensor with the names of its dimensions.
+    """
     summed = list(dict.fromkeys(name for _, names in terms for name in names if name not in kept))
 
     def value(variables):
@@ -21,7 +24,7 @@ def contract(terms, kept):
 
 
 def contract_backward(d_out, terms, kept):
-    """Return the gradient by each tensor. A summed dimension of one tensor alone has the same gradient along it."""
+    """Return the gradients of `contract`. Raise UnsupportedError if a summed name is in one tensor only."""
 
     def gradient(n):
         _, names = terms[n]

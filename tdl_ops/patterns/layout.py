@@ -1,25 +1,25 @@
-"""Patterns that move elements: concatenate, split, and pick slices."""
+"""Describe operators that move elements: concatenate, split, and pick slices."""
 
 from tofu.tdl import position, scatter, unread, where
 
 
 def shift(i, dim, distance):
-    """Return the index `distance` further along `dim`."""
+    """Return the index `i` moved by `distance` along `dim`."""
     return (*i[:dim], i[dim] + distance, *i[dim + 1 :])
 
 
 def join(parts, begins, dim):
-    """Return the sum of all parts, each placed at its begin.
+    """Return the concatenation of `parts`, each placed at its position in `begins`.
 
-    Each element is in one part and outside of the others, where they are zero.
+    It is written as a sum: outside of its place, each part is zero.
     """
     return lambda *i: sum(part[shift(i, dim, -begin)] for part, begin in zip(parts, begins, strict=True))
 
 
 def cut(data, begins, dim, shapes=()):
-    """Return the parts of `data` from each begin on; elements outside an output are dropped.
+    """Return the parts of `data` that start at each position in `begins`. Elements outside an output are dropped.
 
-    `shapes` are tensors like the parts.
+    `shapes` are tensors with the shapes of the parts.
     """
 
     def part(n, begin):
@@ -31,7 +31,7 @@ def cut(data, begins, dim, shapes=()):
 
 
 def pick(data, cells, dim):
-    """Return the slices at each index in `cells`, without the dimension `dim`."""
+    """Return the slices of `data` at each index in `cells`, without the dimension `dim`."""
 
     def part(n):
         chosen = lambda i: where(position(i[dim]) == n, data[i], 0.0)

@@ -1,11 +1,12 @@
-"""Reshapes, written over factors that both shapes share.
+"""Describe reshapes by index variables that both shapes share.
 
-From (6, 4) to (2, 12), the description reads (a b, c) and writes (a, b c) for a, b, c of extents 2, 3, 4, the common
-refinement of both shapes. A variable can be split if it is outermost in its dimension in both shapes.
+From (6, 4) to (2, 12), the description reads (a b, c) and writes (a, b c). The variables a, b and c have extents 2, 3
+and 4, the *common refinement* of both shapes. A variable can be split if it is outermost in its dimension in both
+shapes.
 
-From (6, 4) to (8, 3) there is no common refinement. But both shapes consist of two equal blocks, (3, 4) and (4, 3), with
-the same elements in the same order. The description has a variable over these blocks, which can be split. Where an element
-is within its block is left to the interpreter.
+From (6, 4) to (8, 3), there is no common refinement. But both shapes consist of two equal blocks, (3, 4) and (4, 3),
+with the same elements in the same order. The description has a variable over these blocks, which can be split. Only the
+interpreter computes where an element is within its block.
 """
 
 from itertools import pairwise
@@ -15,7 +16,7 @@ from tofu.tdl import Any, constant, merge, output, position
 
 
 def _match_dimensions(source, target):
-    """Split two shapes of one size into the shortest runs of dimensions of equal sizes."""
+    """Divide two shapes of one size into the shortest runs of dimensions with equal sizes."""
     runs, i, j = [], 0, 0
     while i < len(source) or j < len(target):
         begin_in, begin_out = i, j
@@ -27,9 +28,9 @@ def _match_dimensions(source, target):
 
 
 def reshape_to(data, target, read_like=lambda cell: 0.0):
-    """Return the output of a reshape of `data` to `target`.
+    """Return `data` reshaped to `target`.
 
-    `read_like` adds what an element reads of the tensor that lends its shape.
+    If another tensor lends its shape, `read_like` adds what an element reads of that tensor.
     """
     names, extents, readers = [], {}, []
     for run, (dims_in, dims_out) in enumerate(_match_dimensions(data.shape, target)):
@@ -55,8 +56,8 @@ def reshape_to(data, target, read_like=lambda cell: 0.0):
 def _refine(source, target, sizes):
     """Describe a run by the common refinement of its shapes, whose dimensions have the elements `sizes` each.
 
-    Return the names of the variables of each target dimension, the extents that do not follow from the target's, and a
-    function from the variables to the indices in the source. A variable's name is the number of its factor.
+    Return the names of the variables of each target dimension, the extents that do not follow from the target, and a
+    function from the variables to the indices in the source. A variable is named after the number of its factor.
     """
 
     def factors(shape):
@@ -76,9 +77,9 @@ def _refine(source, target, sizes):
 
 
 def _divide(source, target):
-    """Describe a run by its largest number of blocks that are equal parts of both outermost dimensions.
+    """Describe a run by its largest number of equal blocks in the outermost dimensions of both shapes.
 
-    Return the same as `_refine`. The variable over the blocks has the name 0.
+    Return the same as `_refine`. The variable over the blocks is named 0.
     """
     outer_in, outer_out = (next(d for d, extent in enumerate(shape) if extent > 1) for shape in (source, target))
     count = gcd(source[outer_in], target[outer_out])

@@ -1,4 +1,4 @@
-"""Comparison of partitioned steps with the same steps on one device."""
+"""Compare partitioned steps with the original steps on one device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes of `jax.distributed` on this machine, which run scenarios of `host_scenarios.py` one after another.
+"""Start processes of `jax.distributed` on this machine, which run scenarios of `host_scenarios.py` one by one.
 
 Starting processes and importing JAX takes longer than most scenarios, so one group of processes runs many.
 """
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Scenario:
-    """Function of `host_scenarios.py` with its arguments, in double precision or in JAX's default."""
+    """A function of `host_scenarios.py` and its arguments, in double precision or in JAX's default precision."""
 
     name: str
     arguments: tuple[str, ...] = ()

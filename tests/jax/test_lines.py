@@ -85,7 +85,7 @@ def test_errors_about_an_operator_name_its_line(error, arguments, options):
 
 
 def test_a_hint_takes_the_name_of_a_row_of_the_table():
-    """It holds for the operator that computes most, here the product."""
+    """The hint applies to the operator of the row that computes most, which is the product here."""
 
     def step(x, w):
         return jnp.tanh(x @ w + 1) * 2

@@ -1,4 +1,4 @@
-"""Partitioned steps beside their numbers: placement, donation, plans in and out, constants, types and meshes."""
+"""Partitioned steps except for their numbers: placement, donation, saved plans, constants, types and meshes."""
 
 from __future__ import annotations
 

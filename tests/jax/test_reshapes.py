@@ -9,7 +9,7 @@ from jax import lax
 import tofu.jax
 from tofu.jax.compare.traffic import count_traffic
 
-# The sizes of these shapes do not nest. With each goes the dimension that is split, which has equal contiguous shards.
+# Pairs of shapes whose sizes do not nest, with a dimension to split: each shape then has equal contiguous shards.
 SHAPES = [
     ((48, 10), (32, 15), 0),
     ((1, 48, 10), (32, 3, 5, 1), 1),

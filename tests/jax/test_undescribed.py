@@ -39,7 +39,7 @@ def test_undescribed_operators_are_named_with_their_lines(monkeypatch):
 
 @pytest.fixture(params=["lacking", "refusing"])
 def made(request, monkeypatch):
-    """Partition the step over 4 devices; sort has no description, or one that refuses it."""
+    """Partition the step over 4 devices. `sort` has no description, or one that refuses to describe it."""
     described = DESCRIPTIONS.copy()
     if request.param == "lacking":
         del described["sort"]

@@ -103,7 +103,7 @@ def test_a_wrong_local_call_is_found(monkeypatch):
 
 
 def test_double_counting_of_overlapping_parts_is_found(monkeypatch):
-    """Overlapping parts are tried although 2 and 3 divide the extents."""
+    """Parts that overlap are tried, although the extents are divisible by 2 and 3."""
     case = PrimitiveCase("even sizes", lambda x, w: x @ w, (4, 6), (6, 2))
     wanted = list_wanted([case])[case.name]
     assert verify_case(case, wanted, search=False).problems == ()

@@ -15,11 +15,11 @@ R = Y[5] * 2
 
 
 def share(k):
-    """The share of a row that moves if each of k workers needs its part of it."""
+    """Return the bytes of a row that are transferred if each of k workers needs its part of the row."""
     return ROW * (k - 1) // k
 
 
-# Functions of an array that is split by rows, and the bytes that k workers move.
+# Functions of an array that is split by rows, and the bytes that k workers transfer.
 CONSTANT = {
     "last row": (lambda y: y[-1:] * 2, share),
     "a row by number": (lambda y: y[3] * 2, share),

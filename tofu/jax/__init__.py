@@ -1,8 +1,10 @@
 """Plan JAX training steps and run them on several devices.
 
-step = tofu.jax.partition(step, 8, (state, batch))
-state = step.place(state)
-state, loss = step(state, batch)
+A training step is a function that takes the state of a model and a batch, and returns the next state:
+
+    parallel = tofu.jax.partition(step, 8, (state, batch))
+    state = parallel.place(state)
+    state, loss = parallel(state, batch)
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Compare the leaves that a step is called with with the planned ones."""
+"""Compare the arguments of a call with those that the step was planned for."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tofu.jax.frontend.trace import trace_step
 from tofu.validation import show_with_type
 
 WeakTypes: TypeAlias = "tuple[bool, ...]"
-"""For each leaf, True if its type yields to the types of other operands."""
+"""For each leaf, True if its type is weak: in JAX, `x * 0.1` has the type of `x`, because that of `0.1` is weak."""
 
 
 def check_leaves(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct], names: Sequence[str]) -> None:
-    """Raise ShapeError if a shape or type differs from the plan, UnsupportedError for a deleted array.
+    """Raise ShapeError if a shape or type differs from the plan, or UnsupportedError if an array was deleted.
 
-    This runs in every step.
+    This runs in every step, so it must be fast.
     """
     for leaf, wanted, name in zip(leaves, planned, names, strict=True):
         if not (isinstance(leaf, jax.Array) and leaf.shape == wanted.shape and leaf.dtype == wanted.dtype):
@@ -56,7 +56,7 @@ def _is_on_devices(leaf: Any) -> bool:
 
 
 def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
-    """Raise ShapeError for shapes in the place of arrays. Shapes are enough to plan, but not to compute."""
+    """Raise ShapeError if a leaf is a shape instead of an array. A step can be planned, but not run, with shapes."""
     for leaf, name in zip(leaves, names, strict=True):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise ShapeError(
@@ -65,16 +65,16 @@ def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def list_weak(leaves: Sequence[Any]) -> WeakTypes:
-    """Return which leaves are weakly typed: Python numbers, and arrays computed from these alone."""
+    """Return which leaves have weak types: Python numbers, and arrays computed from Python numbers alone."""
     return tuple(bool(getattr(leaf, "weak_type", type(leaf) in NUMBERS and type(leaf) is not bool)) for leaf in leaves)
 
 
 class WeakTypeCheck:
-    """Check if a step that was planned for a Python number accepts an array in its place, and the reverse.
+    """Checks if a step that was planned for a Python number accepts an array in its place, and vice versa.
 
-    `jax.jit` traces a step again for other weak types, and may compute in other types: `x * 0.1` has the type of `x`,
-    but `x * np.float32(0.1)` has the wider of both. So each new case is traced again here. If all types agree with the
-    plan, the planned program computes it.
+    A Python number has a weak type: `x * 0.1` has the type of `x`, but `x * np.float32(0.1)` has the wider type of
+    both. `jax.jit` traces a step again if weak types change. Here, the step is traced again too, once for each
+    combination of weak types. If all its types then agree with the plan, the planned program computes the result.
     """
 
     def __init__(self, function: Callable[..., Any], native: Native, names: Sequence[str]) -> None:
@@ -84,9 +84,9 @@ class WeakTypeCheck:
         self._result_types: dict[WeakTypes, list[ValueType]] = {}
 
     def find_result_types(self, given: WeakTypes) -> list[ValueType]:
-        """Return the types of the results for leaves of these weak types.
+        """Return the types of the results for arguments with these weak types.
 
-        Raise ShapeError if the step computes in other types.
+        Raise ShapeError if the step would compute in other types than planned.
         """
         if given not in self._result_types:
             step = self._trace(given)
@@ -140,7 +140,6 @@ class _EquationTypes(NamedTuple):
 
 
 def _list_types(step: Step) -> list[_EquationTypes]:
-    """Return the types of each equation, without conversions that change only weak types."""
     found = []
     for equation in step.walk():
         operands = tuple((x.type if isinstance(x, Literal) else step.types[x]).dtype for x in equation.inputs)

@@ -1,4 +1,4 @@
-"""Commands of `python -m tofu` for a JAX step, FILE.py:STEP. No devices are needed."""
+"""Run the commands of `python -m tofu` for a JAX step, FILE.py:STEP. Most need no devices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_VIRTUAL_DEVICES = 512
 
 @dataclass(frozen=True)
 class StepRequest:
-    """A step from a file, and the settings to plan it with."""
+    """A step from a file, with the settings of the plan that a command asks for."""
 
     file: StepFile
     source: Source
@@ -39,27 +39,27 @@ class StepRequest:
     engine: Engine
 
     states = 0
-    """Tensors that an optimizer keeps beside the step. A JAX step contains its optimizer."""
+    """Number of arrays that an optimizer outside of the step keeps for each weight: none."""
 
     @property
     def name(self) -> str:
-        """Names of the file and of the step."""
+        """FILE.py:STEP, for titles."""
         return self.file.name
 
     def read(self) -> Task:
-        """Return the task of planning the step."""
+        """Return the planning task of the step."""
         return analyse(self.source, self.settings, Observer(), self.engine)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Return the partition. `observe` is called after every pass."""
+        """Plan the step. `observe` is called after every pass of the pipeline."""
         return plan_step(self.source, self.settings, observe, self.engine)
 
     def over(self, workers: int) -> StepRequest:
-        """Return the request for another number of workers, without a plan, levels, and hints by round."""
+        """Return the request for another number of workers. Settings that depend on the number are dropped."""
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Return the simulated ways to train on a machine."""
+        """Simulate ways to train on a machine with different numbers of devices, and return them."""
         settings = self.over(2).settings
         return advise_source(self.source, settings, machine, counts, engine=self.engine, report=report)
 
@@ -68,9 +68,9 @@ class StepRequest:
         return verify_step(self.file.step, self.file.arguments, self.settings, self.engine, dtype, seed)
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return a printer of Tofu's plans beside data parallelism and FSDP, all compiled by XLA.
+        """Compile Tofu's plans, data parallelism and FSDP with XLA, and return a function that prints a comparison.
 
-        `batch` is the extent that these two split.
+        `batch` is the extent of the batch, which data parallelism and FSDP split.
         """
         arguments = split_arguments(self.file.arguments, batch)
         devices = find_devices(self.settings.workers)
@@ -83,7 +83,7 @@ class StepRequest:
         return lambda console: print_rows(console, title, rows)
 
     def report_memory(self, **_: Any) -> StepMemory:
-        """Return the memory of a step: arguments and results exactly, temporaries predicted."""
+        """Return the memory of a step. Arguments and results are exact, temporary values are predicted."""
         return predict_memory(self.compile())
 
 
@@ -98,7 +98,7 @@ def read_request(
     needs_devices: bool = False,
     **_: Any,
 ) -> None:
-    """Load a step and call `use` with the request. Raise TofuError if the step or its arguments cannot be loaded."""
+    """Load a step and pass its request to `use`. Raise TofuError if the step or its arguments cannot be loaded."""
     settings = read_settings(workers, planning)
     if needs_devices:
         _ask_for_devices(settings.workers)
@@ -110,7 +110,7 @@ def read_request(
 
 
 def _ask_for_devices(count: int) -> None:
-    """Request virtual CPU devices to compile for. JAX must not have looked at its devices yet."""
+    """Make JAX provide virtual CPU devices, unless it has looked at its devices already."""
     flags = os.environ.get("XLA_FLAGS", "")
     if VIRTUAL_DEVICES not in flags and count <= MOST_VIRTUAL_DEVICES:
         os.environ["XLA_FLAGS"] = f"{flags} {VIRTUAL_DEVICES}={count}".strip()

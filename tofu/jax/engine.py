@@ -1,4 +1,4 @@
-"""JAX as an engine of the planner."""
+"""Connect JAX to the planner: the front end provides descriptions of primitives, and the backend builds programs."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from tofu.validation import show
 
 Shape = tuple[int, ...]
 LOWERINGS: Lowerings = {}
-"""None: JAX's primitives are small already."""
+"""JAX needs no lowerings, which divide an operator into smaller ones, because its primitives are small already."""
 
 
 class JaxFrontEnd:
-    """JAX's primitives. All random numbers are drawn from keys."""
+    """The descriptions of JAX's primitives. JAX draws all random numbers from keys, so no operator draws by itself."""
 
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
-        """Return None: descriptions alone define the parts, and `SpmdProgram` checks their shapes."""
+        """Return None, because the descriptions give the shapes of shards, and `SpmdProgram` checks them."""
         return None
 
     def draws_unsaid(self, operator: Operator, is_whole: bool) -> bool:
-        """Return False."""
+        """Return False: every primitive draws from keys."""
         return False
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
-        """Return False."""
+        """Return False: every primitive draws from keys."""
         return False
 
 
 @dataclass(frozen=True)
 class JaxBackend:
-    """Builds one program for all workers, which runs under `jax.shard_map`.
+    """Builds one program that all workers run under `jax.shard_map`.
 
-    If `predicts_peak`, a memory limit applies to the predicted peak of a worker, otherwise to its arguments and
-    constants alone.
+    If `predicts_peak` is True, a memory limit applies to the predicted peak memory of a worker. Otherwise it applies to
+    the worker's arguments and constants alone.
     """
 
     predicts_peak: bool = True
@@ -57,11 +57,11 @@ class JaxBackend:
     unmeasured = "results and temporaries"
 
     def build(self, source: Source, program: PlannedProgram) -> SpmdProgram:
-        """Return the program of a step, which is traced at its first call."""
+        """Return the program of a planned step. JAX traces it when it is first called."""
         return SpmdProgram(source.native, program)
 
     def measure(self, execution: SpmdProgram, choices: Choices) -> Measured:
-        """Return the bytes of each worker's shards of arguments and constants."""
+        """Return the bytes that each worker holds as shards of arguments and constants."""
         problem, held = choices.problem, [0] * execution.workers.count
         for tensor in _list_arguments(problem.graph):
             boxes = find_shards(problem, tensor, choices.layout(tensor))
@@ -71,7 +71,7 @@ class JaxBackend:
         return Measured(tuple(held))
 
     def predict_peak(self, execution: SpmdProgram) -> tuple[int, ...] | None:
-        """Predict the bytes of arguments, constants, results and temporaries of each worker."""
+        """Predict the peak bytes of each worker, including results and temporary values."""
         if not self.predicts_peak:
             return None
         return (predict_worker(execution).needed_bytes,) * execution.workers.count
@@ -83,18 +83,18 @@ class JaxBackend:
         measured: Measured | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Do nothing: the pipeline checks the program, and collectives are checked before they first run."""
+        """Do nothing. The pipeline checks the program, and `SpmdProgram` checks collectives before they first run."""
 
     def measure_whole(self, source: Source) -> int:
         """Return the bytes of all arguments and constants."""
         return sum(source.graph.tensors[tensor].size_bytes for tensor in _list_arguments(source.graph))
 
     def predict_whole_peak(self, source: Source) -> int:
-        """Predict the bytes of arguments, constants, results and temporaries on one device."""
+        """Predict the peak bytes of one device that runs the complete step."""
         return predict_one_device(source.native).needed_bytes
 
     def find_kernel_bytes(self, program: Program) -> Mapping[int, int]:
-        """Return the bytes that each kernel accesses: XLA fuses many operators into their readers."""
+        """Return the bytes that each kernel accesses. XLA fuses many operators, so there are fewer kernels."""
         return find_kernel_bytes(program)
 
 
@@ -104,11 +104,11 @@ def _list_arguments(graph: Graph) -> list[int]:
 
 JAX = Engine(JaxFrontEnd(), JaxBackend(), replace(COLLECTIVES, overlaps_given="needed"))
 JAX_LIMITING_ARGUMENTS = replace(JAX, backend=JaxBackend(predicts_peak=False))
-"""The same engine with memory limits on arguments alone, to compare plans that store equally much of the state."""
+"""The JAX engine with memory limits on arguments alone, to compare plans that store equally much of the state."""
 
 
 def make_engine(uneven: str | None) -> Engine:
-    """Return the engine for a value of `uneven=`. Raise UnsupportedError for an unknown value."""
+    """Return the JAX engine for a value of `uneven=`. Raise UnsupportedError for an unknown value."""
     if uneven is None:
         return JAX
     if not isinstance(uneven, str) or uneven not in UNEVEN:

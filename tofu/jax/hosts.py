@@ -1,6 +1,6 @@
-"""Devices of several hosts: their interconnect, and checks that all processes agree.
+"""Run a step on devices of several hosts: find the interconnect, and check that all processes agree.
 
-Hosts are identified with the processes of `jax.distributed`.
+Each process of `jax.distributed` counts as one host.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tofu.plan import Plan
 from tofu.search.topology import Level, Topology
 
 HOST_BYTES_PER_SECOND = 12.5e9
-"""Assumed bandwidth of a host from other hosts if no topology is passed: 100 Gbit/s."""
+"""Bandwidth at which a host receives data from other hosts, assumed if no topology is passed: 100 Gbit/s."""
 DEVICE_BYTES_PER_SECOND = 200e9
-"""Assumed bandwidth of a device from other devices of its host."""
+"""Bandwidth at which a device receives data from other devices of its host, assumed if no topology is passed."""
 
 
 def list_devices(workers: int) -> list[Any]:
-    """Return this many devices, process by process, equally many of each. Raise DeviceError if there are too few."""
+    """Return `workers` devices, equally many of each process. Raise DeviceError if there are too few."""
     reserve_threads()
     found = sorted(jax.devices(), key=_find_process)  # stable: keeps JAX's order within a process
     hosts = [list(devices) for _, devices in groupby(found, _find_process)]
@@ -50,7 +50,7 @@ def list_devices(workers: int) -> list[Any]:
 
 
 def check_devices(devices: Sequence[Any]) -> None:
-    """Raise DeviceError if a device occurs twice, or if this process has none of them and so cannot take part."""
+    """Raise DeviceError if a device is listed twice, or if none of the devices belongs to this process."""
     twice = [device for device, count in Counter(devices).items() if count > 1]
     if twice:
         raise DeviceError(
@@ -64,9 +64,9 @@ def check_devices(devices: Sequence[Any]) -> None:
 
 
 def find_topology(devices: Sequence[Any]) -> Topology | None:
-    """Return two levels, between hosts and within them.
+    """Return an interconnect of two levels, between hosts and within hosts.
 
-    Return None if there are not both, or if devices are not grouped by host.
+    Return None if there is only one host or one device per host, or if devices are not listed host by host.
     """
     found = list(map(_find_process, devices))
     hosts = list(dict.fromkeys(found))
@@ -78,7 +78,7 @@ def find_topology(devices: Sequence[Any]) -> Topology | None:
 
 
 def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
-    """Return the bytes that cross levels between processes. `level_bytes` starts at the top level."""
+    """Return the bytes transferred between processes. `level_bytes` has the bytes of each level, from the top level."""
     processes = np.vectorize(_find_process, otypes=[int])(mesh.devices)
     return sum(
         count
@@ -88,23 +88,24 @@ def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
 
 
 class ProcessAgreement:
-    """Checks that all processes have the same plan, and the same arguments if each passes the complete arrays.
+    """Checks that all processes have the same plan, and pass the same arguments.
 
-    Each leaf is checked once, when a process first passes all of it to a call or to `place`. All processes do so in the
-    same order.
+    Only arguments that a process has completely are checked: each leaf once, when it is first passed to a call or to
+    `place`. All processes must make these calls in the same order.
     """
 
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:
-        """Take the names of each argument's leaves."""
+        """Take the mesh, the plan, and the names of each argument's leaves for error messages."""
         self._mesh, self._plan, self._names = mesh, plan, names
         self._is_alone = len({_find_process(device) for device in mesh.devices.flat}) == 1
         self._seen: dict[int, set[int]] = {}  # positions of checked leaves, by argument
         self._has_one_plan = False
 
     def check(self, arguments: Mapping[int, Sequence[Any]]) -> None:
-        """Compare the plan and the leaves of these arguments, by number, unless they were compared before.
+        """Compare the plan and some arguments among processes, unless they were compared before.
 
-        Raise PlanError if plans differ, UnsupportedError if values differ.
+        `arguments` maps the position of an argument to its leaves. Raise PlanError if plans differ, UnsupportedError if
+        values differ.
         """
         if self._is_alone:
             return
@@ -116,8 +117,8 @@ class ProcessAgreement:
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # a traced value cannot be compared yet
             return
         digest = hashlib.sha256(self._plan.to_json().encode()).digest()[:16]
-        own = [*np.frombuffer(digest, np.uint32), *map(_checksum, leaves)]
-        shown = self._exchange(np.array(own, np.uint32))
+        checksums = [*np.frombuffer(digest, np.uint32), *map(_checksum, leaves)]
+        shown = self._exchange(np.array(checksums, np.uint32))
         self._check_plans({process: row[:4].tobytes().hex() for process, row in shown.items()})
         self._has_one_plan = True
         first, *later = shown
@@ -136,7 +137,7 @@ class ProcessAgreement:
             self._seen.setdefault(argument, set()).update(self._list_new(argument, arguments[argument]))
 
     def _list_new(self, argument: int, leaves: Sequence[Any]) -> list[int]:
-        """Return the positions of leaves to compare: those that this process has all of. This runs in every step."""
+        """Return the positions of leaves that must be compared. This runs in every step, so it must be fast."""
         seen = self._seen.get(argument, ())
         if len(seen) == len(leaves):
             return []
@@ -155,11 +156,13 @@ class ProcessAgreement:
                     "with the same options and versions, or save one plan and pass it to all (plan=)."
                 )
 
-    def _exchange(self, own: np.ndarray[Any, np.dtype[np.uint32]]) -> dict[int, np.ndarray[Any, np.dtype[np.uint32]]]:
+    def _exchange(
+        self, checksums: np.ndarray[Any, np.dtype[np.uint32]]
+    ) -> dict[int, np.ndarray[Any, np.dtype[np.uint32]]]:
         devices = list(self._mesh.devices.flat)
         mesh = Mesh(np.array(devices, object), "device")
         split, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("device",), ()))
-        rows = jax.make_array_from_callback((len(devices), len(own)), split, lambda _: own[None])
+        rows = jax.make_array_from_callback((len(devices), len(checksums)), split, lambda _: checksums[None])
         table = np.asarray(jax.jit(lambda x: x, out_shardings=whole)(rows))
         return {_find_process(device): row for device, row in zip(devices, table, strict=True)}
 

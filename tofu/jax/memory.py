@@ -1,6 +1,6 @@
-"""Memory of a step on one device and on each worker, with XLA's count of the compiled program.
+"""Predict the memory of a step on one device and on each worker, and read XLA's count for the compiled program.
 
-All workers run one program on shards of equal shapes, so one worker stands for all.
+All workers run the same program on shards of equal shapes, so every worker needs the same memory.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class StepDeviceMemory:
     Attributes
     ----------
     name
-        "one device", "each of 8 workers" ("the worker" for one), or "XLA's count".
+        Title of the column: "one device", "each of 8 workers", "the worker" if there is only one, or "XLA's count".
     arguments_bytes
         All arguments, including the state.
     unread_bytes
-        Arguments that no result depends on; included in `arguments_bytes`.
+        The part of `arguments_bytes` that no result depends on.
     constants_bytes
         Arrays that the step closes over. Each worker holds its shards of them.
     results_bytes
         All results, including the next state.
     overwritten_bytes
-        Results written over donated arguments; included in `results_bytes`.
+        The part of `results_bytes` that is written over donated arguments.
     temporaries_bytes
-        Everything else that is held between operations.
+        Values that exist only while the step runs.
     """
 
     name: str
@@ -62,7 +62,7 @@ class StepDeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """Rows of the table."""
+        """Rows of the table, by label."""
         return {
             "arguments": self.arguments_bytes,
             "  never read": self.unread_bytes,
@@ -74,24 +74,24 @@ class StepDeviceMemory:
 
     @property
     def total(self) -> tuple[str, int]:
-        """Label and value of the total."""
+        """Label and value of the last row."""
         return "needed", self.needed_bytes
 
     @property
     def facts(self) -> dict[str, int | str]:
-        """Nothing else."""
+        """Further facts to print: none."""
         return {}
 
     @property
     def needed_bytes(self) -> int:
-        """Memory that the device must have."""
+        """Bytes that the device must have."""
         new = self.results_bytes - self.overwritten_bytes
         return self.arguments_bytes + self.constants_bytes + new + self.temporaries_bytes
 
 
 @dataclass(frozen=True)
 class StepMemory(MemoryComparison):
-    """Memory of one device that runs the complete step, of each worker, and optionally XLA's count for a worker."""
+    """Memory of a step on one device and on each worker, as a table. `compiled` is XLA's count for a worker."""
 
     workers: int
     one_device: StepDeviceMemory
@@ -100,7 +100,7 @@ class StepMemory(MemoryComparison):
 
     @property
     def headline(self) -> str:
-        """Nothing."""
+        """Text above the table: none."""
         return ""
 
     @property
@@ -115,27 +115,27 @@ class StepMemory(MemoryComparison):
 
     @property
     def columns(self) -> list[tuple[str, StepDeviceMemory]]:
-        """One device, a worker if there are several, and XLA's count."""
+        """The columns with their titles: one device, a worker if there are several, and XLA's count."""
         devices = (self.one_device, self.worker if self.workers > 1 else None, self.compiled)
         return [(device.name, device) for device in devices if device is not None]
 
     @property
     def largest(self) -> StepDeviceMemory:
-        """The worker: all need the same."""
+        """The worker that needs the most memory. All need the same."""
         return self.worker
 
 
 def predict_memory(partition: Partition) -> StepMemory:
-    """Predict the memory of one device and of each worker.
+    """Predict the memory of a step on one device and on each worker.
 
-    The program is traced, not compiled, and needs no devices.
+    The worker's program is traced but not compiled, and no devices are needed.
     """
     program = partition.training
     return StepMemory(program.workers.count, predict_one_device(partition.source.native), predict_worker(program))
 
 
 def predict_one_device(native: Native) -> StepDeviceMemory:
-    """Predict the memory of one device that runs the complete step."""
+    """Predict the memory of one device that runs the original step."""
     whole = native.of_one_device
     return _count("one device", whole, native.donated, tuple(whole.constants))
 
@@ -150,9 +150,9 @@ def predict_worker(program: SpmdProgram) -> StepDeviceMemory:
 
 
 def read_compiled(compiled: Any) -> StepDeviceMemory:
-    """Return XLA's own count for a compiled step.
+    """Return XLA's count for a compiled step.
 
-    Its results include an address table, its arguments the step's constants.
+    XLA counts the step's constants among the arguments, and a table of addresses among the results.
     """
     told = compiled.memory_analysis()
     return StepDeviceMemory(
@@ -167,7 +167,7 @@ def read_compiled(compiled: Any) -> StepDeviceMemory:
 
 
 def read_worker_program(program: SpmdProgram) -> Step:
-    """Return the program of a worker, including its collectives, as equations over values of local shapes."""
+    """Return the program of a worker as equations over its shards, with collectives as equations."""
     shape, names = program.workers.mesh_axes
     mesh: Any = AbstractMesh(shape, names, axis_types=(AxisType.Auto,) * len(names))
     closed = jax.make_jaxpr(program.map_over_mesh(mesh))(*program.argument_structs(mesh))
@@ -185,10 +185,9 @@ def read_worker_program(program: SpmdProgram) -> Step:
 
 
 def _count(name: str, step: Step, donated: Collection[int], constants: Sequence[int]) -> StepDeviceMemory:
-    """Return the memory of a program. `constants` are the user's; tables of the program itself count as temporaries."""
-    own = frozenset(constants)
-    arguments = [number for number in step.inputs if number not in own]
-    tables = [number for number in step.constants if number not in own]
+    constant_set = frozenset(constants)
+    arguments = [number for number in step.inputs if number not in constant_set]
+    tables = [number for number in step.constants if number not in constant_set]
     results = step.result_types
     read = {x for x in (*_list_read(step.equations), *step.outputs) if isinstance(x, int)}
     overwritten = find_overwritten(step, donated)

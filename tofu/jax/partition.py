@@ -1,4 +1,4 @@
-"""`tofu.jax.partition`: from a training step for one device to a step on several devices."""
+"""Implement `tofu.jax.partition`, which turns a training step for one device into a step on several devices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ Devices: TypeAlias = "int | Mesh | Sequence[Any]"
 
 
 class DeferredStep:
-    """A step that is planned for the arguments of its first call. It is called like the original step."""
+    """A step that is planned at its first call, for the arguments of that call.
+
+    `tofu.jax.partition` returns it if no example arguments are passed. It is called like the original step. After the
+    first call, it also has the attributes of a `PartitionedStep`, such as `plan`.
+    """
 
     def __init__(
         self,
@@ -39,35 +43,35 @@ class DeferredStep:
             raise UnsupportedError(
                 f"A step is a function of arrays, not {show_with_type(step)}. A decorator is @tofu.jax.partition(workers=8)."
             )
-        _check_given(workers)
+        _require_workers(workers)
         update_wrapper(self, step)
         self.step = step
-        self._made: PartitionedStep | None = None
-        self._given = {"workers": workers, "donate_argnums": donate_argnums, **options}
+        self._planned_step: PartitionedStep | None = None
+        self._partition_arguments = {"workers": workers, "donate_argnums": donate_argnums, **options}
 
     def planned(self, *args: Any, **named: Any) -> PartitionedStep:
-        """Plan the step for these arguments, or their shapes, unless it is planned already. Return the planned step."""
+        """Return the planned step. The first call plans it, for these arguments or their shapes."""
         args = order_arguments(self.step, args, named)
-        if self._made is None:
+        if self._planned_step is None:
             if not args:
                 raise UnsupportedError(f"{self!r}: call it, or planned(...) with arguments or their shapes.")
-            self._made = partition(self.step, example_args=args, **self._given)
-        return self._made
+            self._planned_step = partition(self.step, example_args=args, **self._partition_arguments)
+        return self._planned_step
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Bind the step to an instance, as a method of a class."""
+        """Bind the step to an instance, so that it can be a method of a class."""
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run one step."""
+        """Run one training step."""
         args = order_arguments(self.step, args, named)
         return self.planned(*args)(*args)
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the planned step. Raise AttributeError before the step is planned."""
-        made = None if name.startswith("_") else self._made
-        if made is not None:
-            return getattr(made, name)
+        """Return an attribute of the planned step, or raise AttributeError if the step is not planned yet."""
+        planned_step = None if name.startswith("_") else self._planned_step
+        if planned_step is not None:
+            return getattr(planned_step, name)
         if name.startswith("_") or not hasattr(PartitionedStep, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         raise AttributeError(
@@ -76,7 +80,11 @@ class DeferredStep:
 
     def __repr__(self) -> str:
         name = getattr(self.step, "__name__", "step")
-        return f"<{name}, which is planned when it is first called>" if self._made is None else repr(self._made)
+        return (
+            f"<{name}, which is planned when it is first called>"
+            if self._planned_step is None
+            else repr(self._planned_step)
+        )
 
 
 @overload
@@ -120,41 +128,48 @@ def partition(
 ) -> Any:
     """Plan a training step and return a step that runs on several devices.
 
+    The returned step is called like `step`. If `step` or `example_args` is left out, planning waits for the first call.
+
     Parameters
     ----------
     step
-        A function of trees of arrays. If its first result is like its first argument, that result is the next state: it
-        gets the same layout.
+        The training step, a function of trees of arrays. If its first result has the same tree, shapes and types as its
+        first argument, both are taken for the model's state and stored alike. If `step` is left out, `partition`
+        returns a decorator: `@tofu.jax.partition(workers=8)`.
     workers
-        A number of devices, a mesh, or a list of devices. Only the devices of a mesh are used; the plan arranges them.
-        With several processes, each contributes equally many. Without `topology`, communication between processes costs
-        more than within one.
+        The number of devices, a list of devices, or a `jax.sharding.Mesh`. The plan arranges the devices of a mesh
+        anew. If several processes run the step, each process contributes the same number of devices.
     example_args
-        A tuple of arguments, or their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`). No array is created.
-        If left out, the step is planned at its first call. If `step` is left out too, the result is a decorator:
-        `@tofu.jax.partition(workers=8)`.
+        A tuple of the step's arguments, or of their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`).
+        Planning creates no arrays. If `example_args` is left out, the step is planned at its first call.
     donate_argnums
-        Arguments whose memory the step may reuse, as in `jax.jit`.
+        The positions of arguments whose memory the step may reuse, as in `jax.jit`.
     uneven
-        Which arguments may be stored in overlapping shards if the devices cannot share them equally. `place` and the
-        step return these as `UnevenArray`.
+        Selects the arrays that may be stored in overlapping shards because their extents cannot be divided equally
+        among the devices. `place` and the step return such arrays as `UnevenArray`.
 
-        - "needed" (default): arrays of 64 KiB and more without equal shards, such as weights of 1,024 x 4,096 on 3
-          devices. Otherwise each device would hold all of them.
+        - "needed" (default): arrays of 64 KiB and more that have no equal shards, such as weights of 1,024 x 4,096 on 3
+          devices. Without overlapping shards, every device would store the complete array.
         - "free": any array, such as a table of 50,257 rows.
         - "none": no array.
     more
-        Nothing: the step's arguments are one tuple.
+        Accepts nothing. Arguments of the step that are passed here raise an error that shows the correct call.
     options
-        Options of planning, as in `tofu.partition`: `plan` (a plan, its JSON, or a file with it), `hints`,
-        `search_seconds`, `algorithm`, `topology`, `memory_limit`, `replicate`, `undescribed`, `cache`.
+        Options of planning, which `tofu.partition` explains: `hints`, `search_seconds`, `algorithm`, `topology`,
+        `memory_limit`, `replicate`, `undescribed`, `cache` and `plan`. `plan` replaces the search: it is a `Plan`, its
+        JSON, or the path of a file with the JSON. Without `topology`, transfers between processes are assumed to be
+        slower than transfers within a process.
 
     Raises
     ------
     DeviceError
-        There are too few devices.
-    UnsupportedError, UndescribedOperatorError, InfeasibleError, PlanError
-        The step cannot be traced, uses a primitive without a description, or cannot be split as requested.
+        There are too few devices, or `workers` has the wrong type.
+    UnsupportedError
+        The step cannot be traced, or an option is unknown.
+    UndescribedOperatorError
+        The step uses a JAX primitive for which Tofu has no description.
+    InfeasibleError, PlanError
+        The step cannot be split as requested.
     """
     if more:
         raise UnsupportedError(
@@ -173,9 +188,9 @@ def partition(
         check_names(options)
         deferred = {"uneven": uneven, **options}
         if step is None:
-            _check_given(workers)
+            _require_workers(workers)
             return lambda step: DeferredStep(step, workers, donate_argnums, deferred)
-        _check_members(workers)
+        _check_device_list(workers)
         return DeferredStep(step, workers, donate_argnums, deferred)
     check_arguments(example_args)
     devices = find_devices(workers)
@@ -187,10 +202,10 @@ def partition(
     return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums, uneven)
 
 
-def _check_given(workers: Any) -> None:
+def _require_workers(workers: Any) -> None:
     """Raise DeviceError if `workers` is missing.
 
-    Devices are looked up when the step is planned: JAX may not be ready before.
+    The devices themselves are looked up later, when the step is planned, because JAX may not be initialized yet.
     """
     if workers is None:
         raise DeviceError(
@@ -199,22 +214,22 @@ def _check_given(workers: Any) -> None:
         )
 
 
-def _check_members(workers: Any) -> None:
+def _check_device_list(workers: Any) -> None:
     if not isinstance(workers, Sequence) or isinstance(workers, str):
         return
-    strange = [show(worker) for worker in workers if not hasattr(worker, "process_index")]
-    if strange:
+    not_devices = [show(worker) for worker in workers if not hasattr(worker, "process_index")]
+    if not_devices:
         raise DeviceError(
-            f"workers= contains {strange[0]}, not a device. Pass devices from jax.devices(), or their number. The step's arguments "
+            f"workers= contains {not_devices[0]}, not a device. Pass devices from jax.devices(), or their number. The step's arguments "
             "come third: tofu.jax.partition(step, 8, (state, batch))."
         )
 
 
 def find_devices(workers: Any) -> list[Any]:
-    """Return the devices that `workers` stands for. Raise DeviceError for too few devices, or for a wrong type."""
+    """Return the devices that `workers` selects. Raise DeviceError if there are too few or the type is wrong."""
     if isinstance(workers, Mesh):
         workers = list(workers.devices.flat)
-    _check_members(workers)
+    _check_device_list(workers)
     if isinstance(workers, Sequence) and not isinstance(workers, str):
         if not workers:
             raise DeviceError("workers= is an empty list. Give devices of jax.devices(), or a number of them.")

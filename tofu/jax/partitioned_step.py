@@ -1,4 +1,4 @@
-"""`PartitionedStep`: a planned step on its devices."""
+"""Define `PartitionedStep`, a planned training step that runs on its devices."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_planned_precision(method: Method) -> Method:
-    """Run a method in the precision in which its step was planned, whatever `jax_enable_x64` is now."""
+    """Make a method run in the precision in which its step was planned, whatever `jax_enable_x64` is now."""
 
     @wraps(method)
     def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
@@ -75,11 +75,11 @@ class PartitionedStep:
     Attributes
     ----------
     partition
-        The result of the planning pipeline.
+        The plan and the traced step, as the planning pipeline returns them.
     mesh
-        The devices.
+        The devices, as a mesh with an axis for each factor of the plan.
     uneven
-        Which arguments may be stored in overlapping shards.
+        The value of `uneven=` in `tofu.jax.partition`.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class PartitionedStep:
         native, program = partition.source.native, partition.training
         self.partition, self.mesh, self.uneven = partition, mesh, uneven
         self._step, self._native = step, native
-        joined, found = program.shardings(mesh), program.uneven_arguments(mesh)
-        layout = [found.get(position, sharding) for position, sharding in enumerate(joined)]
+        joined, uneven_shardings = program.shardings(mesh), program.uneven_arguments(mesh)
+        layout = [uneven_shardings.get(position, sharding) for position, sharding in enumerate(joined)]
         count = len(native.step.inputs)
         self._joined, self._argument_shardings, self._constant_shardings = (
             joined[:count],
@@ -117,14 +117,14 @@ class PartitionedStep:
 
     @property
     def plan(self) -> Plan:
-        """The plan, which prints."""
+        """The plan. `print(step.plan)` shows it."""
         return self.partition.plan
 
     @cached_property
     def shardings(self) -> Any:
-        """Shardings of the arguments, as trees like the arguments. Functions and strings in them are unchanged.
+        """The shardings of the step's arguments, in trees like those of the arguments.
 
-        Raises UnsupportedError if a class in the trees accepts nothing but arrays.
+        Functions and strings stay in their places. Raises UnsupportedError if a class in a tree accepts only arrays.
         """
         whole = NamedSharding(self.mesh, PartitionSpec())
         tree = self._native.arguments_tree
@@ -137,15 +137,15 @@ class PartitionedStep:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes sent between hosts in one step, by the plan's count; 0 with one process.
+        """Bytes that the plan sends between hosts in one step; 0 if one process runs the step.
 
-        An upper bound if the mesh does not list devices process by process.
+        If the mesh does not list the devices process by process, the number is an upper bound.
         """
         return count_host_bytes(self.mesh, self.plan.level_bytes)
 
     @cached_property
     def _constants(self) -> list[Any]:
-        """Arrays that the step closes over, sharded as planned. They are the last operands of the program."""
+        """Arrays that the step closes over, placed as planned. They are the last operands of the program."""
         values = list(self._native.step.constants.values())
         with jax.ensure_compile_time_eval():  # an outer trace must not capture them
             self._agreement.check({len(self._arguments): values})
@@ -156,30 +156,32 @@ class PartitionedStep:
 
     @in_planned_precision
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run one step. Arguments may be stored anywhere; `place` stores them where the step reads them."""
-        given = self._flatten(order_arguments(self._step, args, named))
-        refuse_shapes(given, self._leaf_names)
-        self._agreement.check(dict(enumerate(self._native.arguments_tree.split(given))))
-        types = self._find_result_types(given)
-        made = self._run_leaves(given)
-        if types is not None:
-            made = list(map(_as_type, made, types))
-        return unflatten_arrays(self._native.results_tree, made)
+        """Run one step. Arguments that are not placed as planned are moved first; `place` avoids that."""
+        leaves = self._flatten(order_arguments(self._step, args, named))
+        refuse_shapes(leaves, self._leaf_names)
+        self._agreement.check(dict(enumerate(self._native.arguments_tree.split(leaves))))
+        result_types = self._find_result_types(leaves)
+        results = self._run_leaves(leaves)
+        if result_types is not None:
+            results = list(map(_as_type, results, result_types))
+        return unflatten_arrays(self._native.results_tree, results)
 
-    def _run_leaves(self, given: Sequence[Any]) -> list[Any]:
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in given):
-            made_of = (UnevenArray, *NUMBERS)
-            return self._run_traced(*(jnp.asarray(leaf) if isinstance(leaf, made_of) else leaf for leaf in given))
-        leaves = list(map(place_operand, given, self._argument_shardings))
+    def _run_leaves(self, arguments: Sequence[Any]) -> list[Any]:
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in arguments):
+            converted_types = (UnevenArray, *NUMBERS)
+            return self._run_traced(
+                *(jnp.asarray(leaf) if isinstance(leaf, converted_types) else leaf for leaf in arguments)
+            )
+        leaves = list(map(place_operand, arguments, self._argument_shardings))
         copy_repeated_donations(leaves, self._joined, self._donated)
-        made: list[Any] = self._run(*leaves, *self._constants)
+        results: list[Any] = self._run(*leaves, *self._constants)
         for position, sharding in self._uneven_results.items():
-            made[position] = UnevenArray(made[position], sharding)
-        return made
+            results[position] = UnevenArray(results[position], sharding)
+        return results
 
     @cached_property
     def _run_traced(self) -> Callable[..., list[Any]]:
-        """The step for JAX transformations: from complete leaves to complete results. It donates nothing."""
+        """The step as a function that JAX can transform, from complete arrays to complete results, without donation."""
         run = jax.jit(self._program.function(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:
@@ -189,28 +191,29 @@ class PartitionedStep:
                 made[position] = sharding.restore(made[position])
             return made
 
-        def run_transformed(asked: Transformation, leaves: Sequence[Any]) -> list[Any]:
-            made = self._plan_transformed(asked)._run_leaves(leaves)
+        def run_transformed(transformation: Transformation, leaves: Sequence[Any]) -> list[Any]:
+            made = self._plan_transformed(transformation)._run_leaves(leaves)
             return [jnp.asarray(result) if isinstance(result, UnevenArray) else result for result in made]
 
         return make_transformable(run_whole, run_transformed, self._native)
 
     @in_planned_precision
-    def _plan_transformed(self, asked: Transformation) -> PartitionedStep:
-        if asked not in self._transformed:
-            function, shapes = asked.derive(self._native.jaxpr)
+    def _plan_transformed(self, transformation: Transformation) -> PartitionedStep:
+        if transformation not in self._transformed:
+            function, shapes = transformation.derive(self._native.jaxpr)
             source = read_step(function, shapes)
-            settings = choose_settings(self.partition, asked, source)
+            settings = choose_settings(self.partition, transformation, source)
             made = plan_step(source, settings, engine=make_engine(self.uneven))
-            self._transformed[asked] = PartitionedStep(function, made, self.mesh, (), self.uneven)
-        return self._transformed[asked]
+            self._transformed[transformation] = PartitionedStep(function, made, self.mesh, (), self.uneven)
+        return self._transformed[transformation]
 
     @in_planned_precision
     def lower(self, *args: Any, **named: Any) -> Any:
-        """Lower the step, as `jax.jit(step).lower` does, from arrays or their shapes.
+        """Lower the step for XLA, as `jax.jit(step).lower` does.
 
-        The result can be read, or compiled and called like the step. Leaves that are not arrays must be passed as
-        planned. Pass `UnevenArray.joined` for an array in overlapping shards.
+        The result has the same methods as JAX's: `as_text()` shows the program, and `compile()` returns a function that
+        is called like the step. The arguments are arrays or their shapes. Arguments that are not arrays must have the
+        planned values. For an `UnevenArray`, the compiled function takes its `joined` array.
         """
         function, native = self._program.function(self.mesh), self._native
 
@@ -229,32 +232,33 @@ class PartitionedStep:
             struct if isinstance(layout, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
             for leaf, struct, layout in pairs
         ]
-        bound = [self._constants] if self._constants else []
-        given = (
+        constants_argument = [self._constants] if self._constants else []
+        argument_shardings = (
             *unflatten_values(native.arguments_tree, self._joined, "lower()", keep),
-            *([x.sharding for x in constants] for constants in bound),
+            *([x.sharding for x in constants] for constants in constants_argument),
         )
         results = self._program.result_shardings(self.mesh)
         out = unflatten_values(native.results_tree, results, "lower()", keep)
         donated = native.list_arguments(self._donate_argnums)
-        jitted = jax.jit(step, in_shardings=given, out_shardings=out, donate_argnums=donated)
-        lowered = jitted.lower(*native.arguments_tree.unflatten(leaves, keep), *bound)
-        return BoundStage(lowered, self._constants) if bound else lowered
+        jitted = jax.jit(step, in_shardings=argument_shardings, out_shardings=out, donate_argnums=donated)
+        lowered = jitted.lower(*native.arguments_tree.unflatten(leaves, keep), *constants_argument)
+        return BoundStage(lowered, self._constants) if constants_argument else lowered
 
     @in_planned_precision
     def lower_leaves(self) -> Any:
-        """Lower the step as a function of the arrays in its arguments, one after another, without their trees."""
+        """Lower the step as a function of a flat list of all arrays: those of the arguments, then the constants."""
         lowered: Any = self._run.lower(*self._program.argument_structs(self.mesh))
         return lowered
 
     @in_planned_precision
     def place(self, value: Any, argument: int = 0) -> Any:
-        """Return an argument, by default the first, stored on the devices as planned.
+        """Store an argument of the step on the devices as planned, and return the stored arrays.
 
-        Each device receives only its own shard.
+        By default, this is the first argument, the state. Each device receives only its own shard. The stored arrays
+        share no memory with `value`, so that the step may donate them.
 
-        With several processes, each passes the complete argument, or arrays on the devices of all processes. The result
-        shares no memory with `value`. Raises ShapeError if trees, shapes or types differ from the planned ones.
+        If several processes run the step, each process passes the complete argument, or arrays that already are on the
+        devices of all processes. Raises ShapeError if the tree, a shape or a type differs from the plan.
         """
         leaves, names, types, layout = self._flatten_argument(value, argument)
         check_leaves(leaves, types, names)
@@ -264,11 +268,11 @@ class PartitionedStep:
 
     @in_planned_precision
     def place_part(self, value: Any, argument: int = 1) -> Any:
-        """Return an argument, by default the second, stored as planned. Each process passes its own rows.
+        """Store an argument of the step, by default the second, of which each process passes only some rows.
 
-        Process n of P passes rows n B/P up to (n + 1) B/P of dimension 0, whose extent is B, of each leaf. All
-        processes pass scalars. Rows that the plan stores in another process are sent there. Raises ShapeError if the
-        leaves are not such rows.
+        Use this method if each process loads its own part of the batch. For an array of B rows and P processes, process
+        n passes rows n B/P up to (n + 1) B/P, counted along dimension 0. Rows that the plan stores in another process
+        are sent there. Every process passes the same scalars. Raises ShapeError if the arrays do not have these shapes.
         """
         leaves, names, types, layout = self._flatten_argument(value, argument)
         refuse_shapes(leaves, names)
@@ -300,19 +304,19 @@ class PartitionedStep:
 
     @in_planned_precision
     def check_replicas(self) -> bool:
-        """Return True if JAX itself proves (`check_vma` of `jax.shard_map`) that all replicas are equal.
+        """Return True if JAX can prove that all replicas of an array always are equal.
 
-        The step is traced once more. JAX cannot prove it for arrays that are assembled box by box, as for unequal
-        shards.
+        The step is traced once more, with `check_vma` of `jax.shard_map`. False is not an error: JAX cannot prove
+        equality for arrays that are assembled from several regions, as for unequal shards.
         """
-        is_shown: bool = self._program.check_replicas(self.mesh)
-        return is_shown
+        is_proved: bool = self._program.check_replicas(self.mesh)
+        return is_proved
 
     @in_planned_precision
     def memory_report(self, compile: bool = False) -> StepMemory:
-        """Return the memory that each device needs; the result prints.
+        """Return a table of the memory that each device needs.
 
-        With `compile`, XLA compiles the step, and its own count is shown beside the prediction.
+        If `compile` is True, XLA also compiles the step, and the table shows XLA's count beside the prediction.
         """
         predicted = predict_memory(self.partition)
         if not compile:
@@ -329,21 +333,22 @@ class PartitionedStep:
         donate_argnums: int | Sequence[int] = (),
         **options: Any,
     ) -> PartitionedStep:
-        """Plan another step over the same state, such as an evaluation, on the same devices.
+        """Plan another step on the same state and devices, such as an evaluation.
 
-        Its first argument keeps this step's layout.
+        The first argument of the new step is stored like the state of this step, so both steps can use the same arrays.
 
         Parameters
         ----------
         step, example_args, donate_argnums, options
-            As in `tofu.jax.partition`.
+            The new step, with the same meaning as in `tofu.jax.partition`. Both steps share their devices, so
+            `topology` is not accepted.
         part
-            Picks the other step's first argument from this step's, for example `lambda state: state.params`.
+            A function from this step's state to the new step's first argument, such as `lambda state: state.params`.
 
         Raises
         ------
         ShapeError
-            Trees, shapes or types differ.
+            The tree, a shape or a type of the selected part differs from the new step's first argument.
         """
         check_arguments(example_args)
         if not callable(part):
@@ -355,13 +360,17 @@ class PartitionedStep:
         source = donate(read_step(step, tuple(example_args), self._native.has_static_numbers), donate_argnums)
         hints = make_state_hints(source, *read_state_layouts(self.partition, part))
         read_settings(self.plan.workers, options)  # validates hints=
-        given = dict(options.pop("hints", None) or {})
+        own_hints = dict(options.pop("hints", None) or {})
         raise_together(
             PlanError,
             f"The first argument keeps its layout from {self.name}, and hints= contradict it. Remove these hints, or pass them there:",
-            [f"{name} is split along {steps}" for name, steps in hints.items() if not matches_hint(given, name, steps)],
+            [
+                f"{name} is split along {steps}"
+                for name, steps in hints.items()
+                if not matches_hint(own_hints, name, steps)
+            ],
         )
-        settings = read_settings(self.plan.workers, {**options, "hints": {**given, **hints}})
+        settings = read_settings(self.plan.workers, {**options, "hints": {**own_hints, **hints}})
         if settings.plan is not None and settings.plan.factors != self.plan.factors:
             raise PlanError(
                 f"The plan has factors {settings.plan.factors}, and that of {self.name} {self.plan.factors}, whose layouts the state has. "
@@ -374,13 +383,18 @@ class PartitionedStep:
 
     @in_planned_precision
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
-        """Predict the time of a step on a machine, given by its name ("8xH100") or its file. The result prints."""
+        """Predict the time of a step on a machine.
+
+        `machine` is the name of a machine that Tofu knows, such as "8xH100", or the path of its file. `states` is
+        the number of arrays that an optimizer outside of the step keeps for each weight.
+        """
         return simulate_partition(self.partition, read_machine(machine), read_states(states))
 
     def save_report(self, path: str | Path, title: str = "") -> None:
-        """Write a web page with the layout of every tensor, the communication of every operator, and alternatives.
+        """Write a web page about the plan.
 
-        This runs one short search for each axis of the operators that communicate most.
+        The page shows how every tensor is stored, what every operator communicates, and alternative splits. It runs one
+        short search for each axis of the operators that communicate most.
         """
         if not isinstance(path, (str, os.PathLike)):
             raise UnsupportedError(
@@ -391,16 +405,16 @@ class PartitionedStep:
     report = save_report
 
     def __reduce__(self) -> Any:
-        """Raise UnsupportedError: a step cannot be copied or pickled."""
+        """Raise UnsupportedError, because a step cannot be copied or pickled."""
         raise UnsupportedError(
             f"{self!r} belongs to this process and its devices, and cannot be copied or pickled. Save its plan, parallel.plan.to_json(), "
             "and pass it to tofu.jax.partition as plan=."
         )
 
     def why(self, operator: str) -> str:
-        """Return a table of the communication if an operator were split along each of its axes.
+        """Explain the split of an operator: return a table of the communication for each axis it can be split along.
 
-        Each axis takes a short search.
+        `operator` is a name from the plan. Each axis takes a short search.
         """
         return print_to_text(lambda console: console.print(alternatives_table(self.partition, operator)))
 
@@ -437,9 +451,9 @@ class PartitionedStep:
         return leaves
 
     def _find_result_types(self, leaves: Sequence[Any]) -> list[ValueType] | None:
-        """Return the types of the results if weak types differ from the planned ones, else None.
+        """Return the types of the results if a call has other weak types than planned, otherwise None.
 
-        Raise ShapeError if other types change too.
+        Raise ShapeError if the step would then compute in other types.
         """
         weak = list_weak(leaves)
         return None if weak == self._weak_types.planned else self._weak_types.find_result_types(weak)
@@ -453,9 +467,9 @@ def _as_type(value: Any, type_: ValueType) -> Any:
 
 @dataclass(frozen=True)
 class BoundStage:
-    """A `jax.stages.Lowered` or `Compiled` with its last argument bound to `constants`.
+    """A lowered or compiled step (`jax.stages.Lowered`, `Compiled`) that passes `constants` as its last argument.
 
-    Other attributes are those of `stage`.
+    It has all attributes of `stage`.
     """
 
     stage: Any

@@ -1,4 +1,4 @@
-"""Place arrays on devices. Each device receives only its own shard."""
+"""Place arrays on devices, so that each device receives only its own shard."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ def is_global(value: Any) -> bool:
 
 
 def read_host_value(value: Any) -> Any:
-    """Return a value of this process as a NumPy array; for random keys, their data."""
+    """Return a value of this process as a NumPy array. Random keys become the numbers they consist of."""
     is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(value) if is_key else value)
 
 
 def place_array(value: Any, sharding: Sharding) -> Any:
-    """Place a value that all processes have, or that is on their devices.
+    """Place an array on devices.
 
-    Each process stores the shards of its own devices.
+    If there are several processes, each has the complete array, or the array is already on the devices of all of them.
+    Each process stores only the shards of its own devices.
     """
     if isinstance(sharding, UnevenSharding):
         return UnevenArray(_join(value, sharding), sharding)
@@ -45,10 +46,10 @@ def place_array(value: Any, sharding: Sharding) -> Any:
 
 
 def place_operand(value: Any, sharding: Sharding) -> Any:
-    """Place an argument where the step reads it.
+    """Place an argument where the step reads it, in each call.
 
-    - Arrays that JAX has not committed to a device are left to `jax.jit`, if all devices belong to this process.
-    - An array with overlapping shards becomes these shards, side by side.
+    - An array that JAX has not committed to a device is left to `jax.jit`, if all devices belong to this process.
+    - Of an array with overlapping shards, the shards are placed side by side.
     """
     if isinstance(sharding, UnevenSharding):
         return _join(value, sharding)
@@ -58,16 +59,16 @@ def place_operand(value: Any, sharding: Sharding) -> Any:
         return value
     if not isinstance(value, jax.Array) or not value.committed:
         return value if sharding.is_fully_addressable else place_array(value, sharding)
-    # Equality is the cheap test.
+    # Equality is tested first because it is cheap.
     if value.sharding == sharding or value.sharding.is_equivalent_to(sharding, value.ndim):
         return value
     return place_array(value, sharding)
 
 
 def place_copy(value: Any, sharding: Sharding) -> Any:
-    """Place a value in memory of its own, so that it can be donated while the original stays valid.
+    """Place a value in new memory, so that a step may reuse that memory while `value` stays valid.
 
-    JAX does not copy arrays that are on a device already, and on CPUs it reads NumPy arrays in place.
+    JAX would not copy an array that is already on a device, and on CPUs it reads NumPy arrays in place.
     """
     placed = place_array(_copy_numpy(value), sharding)
     if isinstance(placed, UnevenArray):
@@ -79,20 +80,19 @@ def place_copy(value: Any, sharding: Sharding) -> Any:
 
 
 def _copy_numpy(value: Any) -> Any:
-    """Return a copy of a NumPy array. Python numbers have no memory to share, and a copy would lose their weak type."""
+    """Return a copy of a NumPy array. Python numbers are not copied, because a copy would lose their weak type."""
     return value if isinstance(value, (jax.Array, UnevenArray, *NUMBERS)) else np.array(value)
 
 
 def _read_whole(array: UnevenArray) -> Any:
-    """Return the complete array: on the host, unless it is global or consists of random keys."""
     is_key = jnp.issubdtype(array.dtype, jax.dtypes.extended)
     return jnp.asarray(array) if is_key or is_global(array) else np.asarray(array)
 
 
 def _join(value: Any, sharding: UnevenSharding) -> Any:
-    """Return the shards of a value side by side, each on its devices.
+    """Return one array of all shards side by side, each on its devices.
 
-    No device holds all of it, unless the value is global.
+    No device ever holds all of the value, unless it is on devices of several processes.
     """
     if isinstance(value, UnevenArray):
         if value.parts == sharding:
@@ -107,7 +107,7 @@ def _join(value: Any, sharding: UnevenSharding) -> Any:
 
 
 def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
-    """Copy donated leaves that occur more than once: JAX can donate an array only once, to one reader."""
+    """Copy donated arrays that occur more than once among the leaves, because JAX can donate an array only once."""
     kept = set(range(len(leaves))).difference(donated) if donated else ()
     seen = {id(leaves[position]) for position in kept}
     for position in donated:
@@ -118,10 +118,10 @@ def copy_repeated_donations(leaves: list[Any], shardings: Sequence[NamedSharding
 
 
 def place_local_rows(name: str, part: Any, planned: jax.ShapeDtypeStruct, sharding: Sharding) -> Any:
-    """Place the array `name`, of which each process passes an equal part of dimension 0, in the order of the processes.
+    """Place the array `name`, of which each process passes an equal number of rows (positions of dimension 0).
 
-    All processes pass scalars. Rows that the sharding stores in another process are sent there. Raise ShapeError if the
-    part does not fit.
+    Rows follow each other in the order of the processes. All processes pass scalars. Rows that the sharding stores in
+    another process are sent there. Raise ShapeError if the rows do not have the expected shape.
     """
     shape = planned.shape
     mesh = (sharding.joined if isinstance(sharding, UnevenSharding) else sharding).mesh
@@ -143,12 +143,12 @@ def place_local_rows(name: str, part: Any, planned: jax.ShapeDtypeStruct, shardi
         start, stop, _ = first.indices(shape[0])
         return host[(slice(start - begin, stop - begin), *others)]
 
-    own = sharding
+    row_sharding = sharding
     if isinstance(sharding, UnevenSharding) or not _stays(sharding, shape, rows, begins):
-        own = _split_by_process(devices, len(processes), (rows, *shape[1:]))
-    whole = jax.make_array_from_callback((*shape[:1], *host.shape[1:]), own, read)
-    placed = _make_keys(whole, part, own)
-    return placed if own is sharding else place_array(placed, sharding)
+        row_sharding = _split_by_process(devices, len(processes), (rows, *shape[1:]))
+    whole = jax.make_array_from_callback((*shape[:1], *host.shape[1:]), row_sharding, read)
+    placed = _make_keys(whole, part, row_sharding)
+    return placed if row_sharding is sharding else place_array(placed, sharding)
 
 
 def _stays(sharding: NamedSharding, shape: tuple[int, ...], rows: int, begins: dict[int, int]) -> bool:
@@ -161,7 +161,6 @@ def _stays(sharding: NamedSharding, shape: tuple[int, ...], rows: int, begins: d
 
 
 def _split_by_process(devices: list[Any], processes: int, part: tuple[int, ...]) -> NamedSharding:
-    """Shard dimension 0 over processes, and the first dimension that divides equally over the devices of each process."""
     each, rest = divmod(len(devices), processes)
     if rest:
         raise DeviceError(

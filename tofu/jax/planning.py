@@ -1,4 +1,4 @@
-"""Plan steps that were traced. No devices are needed."""
+"""Plan traced steps. Planning needs no devices."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tofu.planning.progress import search_progress
 from tofu.planning.settings import OPTIONS, Settings, read_options
 from tofu.validation import MOST_WORKERS
 
-OF_STEPS = tuple(name for name in OPTIONS if name != "for_training")
-"""The options of planning. A step itself shows whether it trains."""
-OF_CALLS = ("donate_argnums", "uneven")
+PLANNING_OPTIONS = tuple(name for name in OPTIONS if name != "for_training")
+"""The options of planning. `for_training` is missing, because a step itself shows whether it trains."""
+PARTITION_PARAMETERS = ("donate_argnums", "uneven")
 """Parameters of `tofu.jax.partition` that are not options of planning."""
 STATIC = (
     "Python numbers that the step needs while it is traced are static by themselves; functools.partial fixes others"
 )
 SHARDED = "the plan chooses the shardings of arguments and results; hints= fixes some"
-MEANT_OTHERWISE = {
+REPLACEMENTS = {
     "workers": "it runs on the devices of the step whose state it reads",
     "static_argnums": STATIC,
     "static_argnames": STATIC,
@@ -32,13 +32,13 @@ MEANT_OTHERWISE = {
     "out_shardings": SHARDED,
     "backend": "every step runs under jax.shard_map, with the plan's own collectives",
 }
-"""What replaces an option of JAX, or of another call."""
-OTHER_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
+"""For each option of JAX or of another call, what to use instead. Error messages quote it."""
+OTHER_NAMES_OF_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
 """Other names for `workers=`, in JAX and in `tofu.partition`."""
 
 
 def plan_step(source: Source, settings: Settings, observe: Observer | None = None, engine: Engine = JAX) -> Partition:
-    """Return the partition of a step. Raise the TofuError of the pass that fails."""
+    """Plan a step, and return the plan with the program for it. Raise a TofuError if planning fails."""
     observe = observe or observe_by_environment()
     task = analyse(source, settings, observe, engine)
     with search_progress(settings.workers) as progress:
@@ -46,14 +46,16 @@ def plan_step(source: Source, settings: Settings, observe: Observer | None = Non
 
 
 def analyse(source: Source, settings: Settings, observe: Observer, engine: Engine = JAX) -> Task:
-    """Return the task of planning a step, in the form that the settings ask for."""
+    """Return the planning task of a step. The settings choose the form of the step (`choose_form`)."""
     return analyse_step(observe("read", choose_form(source, settings)), engine, settings, observe)
 
 
 def choose_form(source: Source, settings: Settings) -> Source:
-    """Return the step in the form that moves the fewest bytes, or as it is written.
+    """Return the form of the step that allows plans with the least communication.
 
-    A plan decides by its fingerprint, and hints by naming tensors that only one form has.
+    A step can be rewritten before it is planned, for example with sums moved out of loops. If a plan is given, its
+    fingerprint selects the form that it was made for. If a hint names a tensor or operator that a form lacks, that form
+    is skipped.
     """
     given = settings.plan or settings.saved
     for form in _list_forms(source, settings):
@@ -67,8 +69,8 @@ def choose_form(source: Source, settings: Settings) -> Source:
 def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
     """Yield the forms of a step, the best first.
 
-    With sums hoisted out of loops, no plan communicates more, but each worker may hold all of a sum. So this form is
-    used only if tensors may be replicated.
+    If sums are moved out of loops, plans communicate less or equally much, but each worker may hold a complete sum.
+    Therefore this form is only used if tensors may be replicated.
     """
     is_free = settings.replicate == "free" or settings.memory_limit is not None or settings.algorithm == "data-parallel"
     may_hoist = is_free or settings.plan is not None or settings.saved is not None
@@ -79,28 +81,28 @@ def _list_forms(source: Source, settings: Settings) -> Iterator[Source]:
 
 
 def _suggest_option(name: str) -> str:
-    if name in MEANT_OTHERWISE:
-        return f" ({MEANT_OTHERWISE[name]})"
-    if name in OTHER_WORKERS:
+    if name in REPLACEMENTS:
+        return f" ({REPLACEMENTS[name]})"
+    if name in OTHER_NAMES_OF_WORKERS:
         return " (workers= takes a number of devices, a jax.sharding.Mesh, or a list of devices)"
-    return suggest(name, (*OF_CALLS, *OF_STEPS, "workers", "example_args"), "=")
+    return suggest(name, (*PARTITION_PARAMETERS, *PLANNING_OPTIONS, "workers", "example_args"), "=")
 
 
 def check_names(options: Mapping[str, Any]) -> None:
     """Raise UnsupportedError for unknown options."""
-    unknown = [f"{name}={_suggest_option(name)}" for name in options if name not in OF_STEPS]
-    known = ", ".join(f"{name}=" for name in (*OF_CALLS, *OF_STEPS))
+    unknown = [f"{name}={_suggest_option(name)}" for name in options if name not in PLANNING_OPTIONS]
+    known = ", ".join(f"{name}=" for name in (*PARTITION_PARAMETERS, *PLANNING_OPTIONS))
     raise_together(UnsupportedError, f"The options are {known}, and none of these:", unknown)
 
 
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
-    """Return the validated settings. If `workers` is None, the plan's number is used.
+    """Return the validated settings of a plan. If `workers` is None, the number of workers in `plan` is used.
 
-    Raise the TofuError of the first option that is wrong or contradicts another.
+    Raise a TofuError for the first option that is wrong or contradicts another.
     """
     check_names(options)
-    given = read_options(options)
-    plan: Plan | None = given.get("plan")
+    values = read_options(options)
+    plan: Plan | None = values.get("plan")
     if workers is None and plan is not None:
         workers = plan.workers
     if workers is None or not 1 <= workers <= MOST_WORKERS:
@@ -110,6 +112,6 @@ def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
             f"The plan is for {plan.workers} workers, and workers= asks for {workers}. Use as many as the plan has, or leave plan= out, "
             "and one for these is searched."
         )
-    settings = Settings(workers, **given)
+    settings = Settings(workers, **values)
     settings.check()
     return settings

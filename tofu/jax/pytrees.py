@@ -1,4 +1,4 @@
-"""Build the trees that users receive, and apply the layouts of one step's state to another step."""
+"""Build the trees that users receive, and give another step's first argument the layout of a step's state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_LETTERS = 200  # limits a user's error message
 
 
 def unflatten_arrays(structure: Structure, arrays: Sequence[Any]) -> Any:
-    """Return the tree of placed arrays. Raise UnsupportedError if a class in it does not accept an `UnevenArray`."""
+    """Return a tree of placed arrays. Raise UnsupportedError if a class in it does not accept an `UnevenArray`."""
     try:
         return structure.unflatten(arrays)
     except Exception as error:
@@ -55,9 +55,9 @@ def _show_tree(structure: Structure | None) -> str:
 def unflatten_values(
     structure: Structure, leaves: Sequence[Any], what: str, restore: Callable[[StaticLeaf], Any]
 ) -> Any:
-    """Return a tree of values that are not arrays, for `what`.
+    """Return a tree with shardings or other values in the place of arrays. `what` names the tree in errors.
 
-    Raise UnsupportedError if a class in it accepts nothing but arrays.
+    Raise UnsupportedError if a class in the tree accepts nothing but arrays.
     """
     try:
         return structure.unflatten(leaves, restore)
@@ -71,9 +71,9 @@ def unflatten_values(
 
 
 def matches_hint(hints: Mapping[str, Any], name: str, steps: DimensionChoice) -> bool:
-    """Return True if hints do not mention a tensor, or split it along these dimensions.
+    """Return True if the hints do not mention a tensor, or split it along the dimensions `steps`.
 
-    A hint has one dimension for each round, or one for all.
+    A hint is a list with a dimension for each round of the plan, or one dimension for all rounds.
     """
     hint = hints.get(name, steps)
     return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
@@ -90,9 +90,9 @@ class _PlacedLeaf:
 
 
 def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tuple[list[_PlacedLeaf], Structure]:
-    """Return the layouts of the leaves of a part of the first argument, and its tree.
+    """Return the layouts of the leaves in a part of the step's first argument, and the tree of that part.
 
-    Raise UnsupportedError if it has other leaves.
+    Raise UnsupportedError if the part has leaves that are not in the first argument.
     """
     native, plan = partition.source.native, partition.plan
     first, *_ = native.arguments_tree.children()
@@ -119,9 +119,9 @@ def read_state_layouts(partition: Partition, part: Callable[[Any], Any]) -> tupl
 
 
 def make_state_hints(source: Source, leaves: Sequence[_PlacedLeaf], state: Structure) -> Mapping[str, DimensionChoice]:
-    """Return hints that give the first argument of a step these layouts.
+    """Return hints that give the first argument of a step the layouts in `leaves`.
 
-    Raise ShapeError if it is not like the state.
+    Raise ShapeError if the argument's tree, shapes or types differ from the state's.
     """
     native = source.native
     first = next(iter(native.arguments_tree.children()), None)

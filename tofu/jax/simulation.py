@@ -1,4 +1,4 @@
-"""`tofu.simulate` and `tofu.advise` for JAX steps."""
+"""Implement `tofu.simulate` and `tofu.advise` for JAX steps."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ FEWEST = 2  # the smallest number of workers to plan for
 
 
 def simulate(step: Any, *given: Any) -> Simulation:
-    """Predict the time of a step on a machine: on its workers if it is partitioned, on one device otherwise.
+    """Predict the time of a step on a machine.
+
+    A partitioned step is simulated on its workers, any other step on one device.
 
     Parameters
     ----------
     step
         A partitioned step, or a function of arrays.
     *given
-        The machine: the name of one that comes with Tofu ("8xH100"), or the path of a file that `python -m tofu
-        calibrate` wrote. For a step that is not partitioned, a tuple of example arguments, or their shapes and types,
-        comes before it.
+        The machine: the name of a machine that Tofu knows ("8xH100"), or the path of a file that `python -m tofu
+        calibrate` wrote. If the step is not partitioned, a tuple of example arguments, or of their shapes and types,
+        comes before the machine.
 
     Raises
     ------
     TofuError
-        The machine is unknown or has fewer devices than the plan has workers, or the step cannot be traced.
+        The machine is unknown or has too few devices for the plan, or the step cannot be traced.
     """
     if isinstance(step, (PartitionedStep, DeferredStep)) and len(given) == 1:
         made = step.planned() if isinstance(step, DeferredStep) else step
@@ -49,23 +51,23 @@ def simulate(step: Any, *given: Any) -> Simulation:
 
 
 def advise(step: Any, *given: Any, workers: Sequence[int] = (), **options: Any) -> Advice:
-    """Recommend a number of devices of a machine for a step, and a plan.
+    """Recommend a number of devices of a machine for a step, and a plan for them.
 
     Parameters
     ----------
     step
         A function of arrays.
     *given
-        A tuple of example arguments, or their shapes and types, and the machine, as in `simulate`.
+        A tuple of example arguments, or of their shapes and types, and then the machine, as in `simulate`.
     workers
-        The numbers of devices to try; by default all powers of 2 up to the machine's number.
+        The numbers of devices to try. By default, these are all powers of 2 up to the number of the machine's devices.
     **options
         Options of planning, as in `tofu.jax.partition`: `hints`, `replicate`, `search_seconds`, `undescribed`.
 
     Raises
     ------
     TofuError
-        As in `simulate`.
+        The machine is unknown, an option is wrong, or the step cannot be traced or planned.
     """
     example_args, machine = _read_given(step, given, "advise")
     return advise_source(_read(step, example_args), read_settings(FEWEST, options), machine, workers)
@@ -80,7 +82,7 @@ def advise_source(
     engine: Engine = JAX,
     report: Any = None,
 ) -> Advice:
-    """Return the advice for a traced step. `report` is called with a description before each plan is made."""
+    """Return the advice for a traced step. `report` is called with a text before each plan is made."""
 
     def make(task: Task) -> Partition:
         return plan_step(source, task.settings, Observer(), engine)
@@ -100,7 +102,6 @@ def _read_given(step: Any, given: Sequence[Any], name: str) -> tuple[Sequence[An
 
 
 def _read(step: Any, example_args: Sequence[Any]) -> Source:
-    """Return a traced step. Raise UnsupportedError for a partitioned one, which has a plan already."""
     if isinstance(step, PartitionedStep):
         raise UnsupportedError(
             f"{step!r} has its plan already. Give the function that it was made of, or simulate it: step.simulate(machine)."

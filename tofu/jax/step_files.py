@@ -23,7 +23,7 @@ FORM = f"Write FILE.py:STEP, or FILE.py alone if the step is called {DEFAULT_STE
 
 @dataclass(frozen=True)
 class StepFile:
-    """A step from a file, its name, its arguments or their shapes, and the path of the file."""
+    """A step that was loaded from a file. `name` is FILE.py:STEP, `arguments` are arrays or their shapes."""
 
     name: str
     step: Callable[..., Any]
@@ -32,9 +32,10 @@ class StepFile:
 
 
 def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
-    """Run a file and return its step. `arguments` names a tuple in the file, or a function that returns one.
+    """Run a Python file and return the step in it, with its example arguments.
 
-    Raise TofuError if the step or its arguments are missing, or have the wrong type.
+    In the file, `arguments` is the name of a tuple, or of a function that returns a tuple. Raise TofuError if the step
+    or its arguments are missing, or have the wrong type.
     """
     path, _, name = text.partition(".py:")
     file = Path(f"{path}.py" if name else text)
@@ -59,7 +60,7 @@ def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
 
 @contextmanager
 def locate_errors(file: Path, what: str) -> Iterator[None]:
-    """Convert errors of a user's file to a TofuError that names the last line of that file in the traceback."""
+    """Convert an error in a user's file to a TofuError with the last line of that file in the traceback."""
     try:
         yield
     except (TofuError, InternalError):
@@ -74,7 +75,6 @@ def locate_errors(file: Path, what: str) -> Iterator[None]:
 
 
 def _run(file: Path) -> ModuleType:
-    """Return the module of a file, which may import its neighbours as under `python FILE`."""
     spec = importlib.util.spec_from_file_location("__step_file__", file)
     if spec is None or spec.loader is None:
         raise TofuError(f"{file} is no file of Python's. {FORM}")

@@ -1,10 +1,10 @@
-"""JAX transformations of a partitioned step.
+"""Apply `jax.grad` and `jax.vmap` to a partitioned step.
 
-Its reverse-mode derivative and its `jax.vmap` are steps too, planned like any other.
+The reverse-mode derivative of a step and its `jax.vmap` are steps too, which Tofu plans like any other.
 
-JAX cannot transform the program of a worker: a collective does not record whether its operand is replicated. The
-transposed program would count replicas several times, and a batched one would mix workers. So the traced step is
-transformed instead.
+JAX cannot transform the program that a worker runs, because a collective does not record whether its operand is
+replicated. The transposed program would count replicas several times, and a batched program would mix workers. So the
+traced step is transformed, before it is planned.
 """
 
 from __future__ import annotations
@@ -38,33 +38,33 @@ FORWARD_MODE = (
 
 
 class Transformation(Protocol):
-    """A transformation of a step. Equal transformations share a plan."""
+    """A transformation of a step. Calls with equal transformations use the same plan."""
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the transformed function of a step, from leaves to results, and the shapes of its arguments."""
+        """Return the transformed function of flat lists of arrays, and the shapes of its arguments."""
 
     def is_kept(self, leaf: int) -> bool:
-        """Return True if the transformed step takes this leaf unchanged, so that its layout is kept."""
+        """Return True if the transformed step has this argument of the step unchanged, and can keep its layout."""
 
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Pullback:
-    """A vector-Jacobian product: cotangents of the leaves `wanted`, from cotangents of the results `seeded`."""
+    """A vector-Jacobian product. It maps cotangents of the results `seeded` to cotangents of the leaves `wanted`."""
 
     wanted: tuple[int, ...]
     seeded: tuple[int, ...] = ()
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the function from leaves and cotangents of results to cotangents of leaves."""
+        """Return the function from leaves and results' cotangents to leaves' cotangents, and its argument shapes."""
         function = core.jaxpr_as_fun(traced)
 
         def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
-            def run_seeded(*own: Any) -> list[Any]:
-                given = list(leaves)
-                for position, leaf in zip(self.wanted, own, strict=True):
-                    given[position] = leaf
-                results = function(*given)
+            def run_seeded(*wanted_leaves: Any) -> list[Any]:
+                arguments = list(leaves)
+                for position, leaf in zip(self.wanted, wanted_leaves, strict=True):
+                    arguments[position] = leaf
+                results = function(*arguments)
                 return [results[position] for position in self.seeded]
 
             _, pull = jax.vjp(run_seeded, *(leaves[position] for position in self.wanted))
@@ -74,19 +74,19 @@ class Pullback:
         return pullback, (list(map(_shape, traced.in_avals)), seeds)
 
     def is_kept(self, leaf: int) -> bool:
-        """Return True: all leaves stay where the step read them."""
+        """Return True, because the derivative reads all leaves where the step read them."""
         return True
 
 
 @dataclass(frozen=True)
 class Batch:
-    """`jax.vmap` over `size` steps. `batched` is True for each leaf with a leading dimension of that extent."""
+    """A `jax.vmap` over `size` steps. `batched` is True for each leaf that has a leading dimension of that size."""
 
     size: int
     batched: tuple[bool, ...]
 
     def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the function over batches of the leaves."""
+        """Return the step as a function of batched leaves, and its argument shapes."""
         batched = jax.vmap(
             core.jaxpr_as_fun(traced), [0 if is_batched else None for is_batched in self.batched], axis_size=self.size
         )
@@ -99,7 +99,7 @@ class Batch:
         return batch, ([_shape(aval, (self.size,) if is_batched else ()) for aval, is_batched in pairs],)
 
     def is_kept(self, leaf: int) -> bool:
-        """Return True for leaves that all steps share."""
+        """Return True for leaves without a batch dimension."""
         return not self.batched[leaf]
 
 
@@ -110,10 +110,10 @@ def _shape(aval: Any, leading: tuple[int, ...] = ()) -> jax.ShapeDtypeStruct:
 def make_transformable(
     run: Run, run_transformed: Callable[[Transformation, Sequence[Any]], Sequence[Any]], native: Native
 ) -> Run:
-    """Return `run` as a function that JAX can transform.
+    """Return `run` as a function that `jax.grad` and `jax.vmap` accept.
 
-    `run` is the partitioned step, from leaves to results, over complete arrays. `run_transformed` returns the results
-    of a transformed step from the leaves of its arguments.
+    `run` is the partitioned step as a function of flat lists of complete arrays. `run_transformed` runs a transformed
+    step and returns its results.
     """
     types = [native.step.types[number] for number in native.step.inputs]
     keys = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]
@@ -138,21 +138,23 @@ def make_transformable(
     def forward(*leaves: Any) -> tuple[list[Any], tuple[Pullback, list[Any]]]:
         values = [jnp.asarray(leaf.value) if isinstance(leaf.value, NUMBERS) else leaf.value for leaf in leaves]
         wanted = (n for n, leaf in enumerate(leaves) if leaf.perturbed and is_differentiable(values[n]))
-        # JAX cannot save random keys in branches.
+        # JAX cannot save random keys in branches, so their data is saved.
         saved = [x if key is None else jax.random.key_data(x) for x, key in zip(values, keys, strict=True)]
         return differentiable(*values), (Pullback(tuple(wanted)), saved)  # for second derivatives
 
     def backward(residuals: tuple[Pullback, list[Any]], cotangents: list[Any]) -> tuple[Any, ...]:
-        asked, saved = residuals
+        transformation, saved = residuals
         values = [
             x if key is None else jax.random.wrap_key_data(x, impl=key) for x, key in zip(saved, keys, strict=True)
         ]
         seeds = {n: x for n, x in enumerate(cotangents) if not isinstance(x, SymbolicZero) and is_differentiable(x)}
-        found: dict[int, Any] = {}
-        if asked.wanted and seeds:
-            asked = replace(asked, seeded=tuple(seeds))
-            found = dict(zip(asked.wanted, run_transformed(asked, [*values, *seeds.values()]), strict=True))
-        return tuple(found.get(n) for n in range(len(values)))
+        cotangent_of: dict[int, Any] = {}
+        if transformation.wanted and seeds:
+            transformation = replace(transformation, seeded=tuple(seeds))
+            cotangent_of = dict(
+                zip(transformation.wanted, run_transformed(transformation, [*values, *seeds.values()]), strict=True)
+            )
+        return tuple(cotangent_of.get(n) for n in range(len(values)))
 
     differentiable.defvjp(forward, backward, symbolic_zeros=True)
 
@@ -168,14 +170,17 @@ def make_transformable(
     return call
 
 
-def choose_settings(partition: Partition, asked: Transformation, source: Source) -> Settings:
-    """Return the settings for a transformed step: the step's own, with its rounds and its layouts of unchanged leaves."""
+def choose_settings(partition: Partition, transformation: Transformation, source: Source) -> Settings:
+    """Return the settings for a transformed step.
+
+    They are the settings of the original step, whose rounds and layouts of unchanged leaves are kept.
+    """
     native, transformed = partition.source.native, source.native
     numbers = enumerate(zip(transformed.step.inputs, native.step.inputs, strict=False))
     hints = {
         transformed.name_tensor(source.graph, theirs): partition.plan.tensors[native.name_tensor(partition.graph, ours)]
         for leaf, (theirs, ours) in numbers
-        if asked.is_kept(leaf)
+        if transformation.is_kept(leaf)
     }
     return replace(
         partition.task.settings,

@@ -1,5 +1,5 @@
-"""Cases to verify the descriptions with: one file for each family, by the same name.
+"""Define the cases that verify descriptions. Each file of descriptions has a file of cases with the same name.
 
-A new primitive needs a description in `tdl_ops/jax` and a case here: a small function in whose equations, or in whose
-gradient, it occurs.
+A new primitive needs a description in `tdl_ops/jax` and a case here: a small function whose equations, or the equations
+of whose gradient, contain the primitive.
 """

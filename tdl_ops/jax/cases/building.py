@@ -1,4 +1,4 @@
-"""Building blocks of cases: numbers to draw, and functions with their gradients."""
+"""Build cases from sources of random numbers and from functions with gradients."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from tofu.verification.numbers import Numbers
 
 
 def integers(low: int, high: int, *shape: int, dtype: str = "int32") -> Numbers:
-    """Return a source of integers from low to high - 1."""
+    """Return a source of integers from `low` to `high - 1`."""
     return Numbers(low, high, shape, dtype, is_whole=True)
 
 
@@ -22,17 +22,17 @@ def booleans(*shape: int) -> Numbers:
 
 
 def complexes(*shape: int) -> Numbers:
-    """Return a source of real and imaginary parts, which `pair` combines."""
+    """Return a source of numbers from which `pair` makes complex numbers."""
     return Numbers(-2, 2, (*shape, 2))
 
 
 def pair(x: Any) -> Any:
-    """Return complex numbers from their parts in the last dimension."""
+    """Return complex numbers. The last dimension of `x` has their real and imaginary parts."""
     return jax.lax.complex(x[..., 0], x[..., 1])
 
 
 def both(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function together with its gradient by all floating-point arguments."""
+    """Return a function that computes `function` and its gradient by all floating-point arguments."""
 
     def run(*arguments: Any) -> Any:
         which = [n for n, x in enumerate(arguments) if jnp.issubdtype(x.dtype, jnp.floating)]
@@ -47,7 +47,7 @@ def both(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def each(*functions: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the results of several functions of the same arguments."""
+    """Return a function that computes several functions of the same arguments."""
     return lambda *x: tuple(function(*x) for function in functions)
 
 

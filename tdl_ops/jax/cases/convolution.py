@@ -74,7 +74,7 @@ CASES = [
     PrimitiveCase(
         "convolution, stride and dilation apart",
         convolve_each((2, 1), ((2, 2), (1, 1)), (3, 1), (1, 1)),
-        (2, 2, 3, 4),  # parts of longer tensors may start in phase, and be exact
+        (2, 2, 3, 4),  # with longer tensors, a wrong split may be exact because parts start in phase
         (2, 2, 3, 3),
     ),
     PrimitiveCase("convolution, nothing meets", convolve_each((2,), ((1, 1),), (2,), (2,)), (2, 2, 6), (2, 2, 3)),

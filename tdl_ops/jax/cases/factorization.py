@@ -11,12 +11,12 @@ from tofu.verification.numbers import Fixed
 
 
 def make_positive(x):
-    """Return symmetric positive definite matrices."""
+    """Return matrices that are symmetric and positive definite."""
     return x @ x.mT + 4 * jnp.eye(x.shape[-1])
 
 
 def make_lower(x):
-    """Return triangular matrices far from singular."""
+    """Return triangular matrices that are far from singular."""
     return jnp.tril(x) + 3 * jnp.eye(x.shape[-1])
 
 
@@ -26,7 +26,7 @@ def reflect(reflectors, scales):
 
 
 def reflect_sides(reflectors, scales, left, right):
-    """Multiply matrices by that product and its inverse, from both sides."""
+    """Multiply matrices by a product of Householder reflections and its inverse, from both sides."""
     given = reflectors.mT, scales
     for transpose in (False, True):
         left = lax.linalg.ormqr(*given, left, transpose=transpose)

@@ -1,4 +1,4 @@
-"""Reads and writes at indices that are data."""
+"""Reads and writes at positions that are data."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from tofu.verification.numbers import Fixed
 
 
 def read(mode, **options):
-    """Return a lookup with its gradient. `mode` handles rows out of range."""
+    """Return a lookup of rows and its gradient. `mode` selects what JAX does with rows out of range."""
     return both(lambda w, i: w.at[i].get(mode=mode, **options))
 
 

@@ -1,4 +1,4 @@
-"""Loops of known length, and checkpoints."""
+"""Loops of known and unknown length, and checkpoints."""
 
 import jax
 import jax.numpy as jnp

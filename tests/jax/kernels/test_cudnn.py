@@ -1,6 +1,6 @@
 """Attention by cuDNN, planned without a GPU.
 
-A reference in `jax.numpy` stands for the kernels on CPUs.
+On CPUs, a reference in `jax.numpy` replaces the kernels.
 """
 
 from __future__ import annotations

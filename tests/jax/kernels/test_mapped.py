@@ -1,4 +1,4 @@
-"""`shard_map` within a step computes what it computes on its own devices."""
+"""A `shard_map` within a step has the same results as on the devices that it names."""
 
 from __future__ import annotations
 

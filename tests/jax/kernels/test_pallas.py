@@ -197,7 +197,7 @@ def test_scratch_that_is_reset_along_an_axis_allows_its_split(block, rule):
 
 
 def test_scratch_that_is_carried_along_an_axis_forbids_its_split():
-    """Reset the scratch along the first axis only: along the last one it is carried."""
+    """Reset the scratch memory along the first axis only, so that values in it are carried along the last axis."""
 
     def body(x, out, total):
         accumulate(x, out, total)

@@ -1,9 +1,14 @@
 """Predict the temporary memory of a program, from its jaxpr.
 
-The prediction follows XLA on CPUs. Fused values are not in memory (`fusion.py`), and operations run breadth first. A
-result's buffer serves other values before the result is written, and operations overwrite dead operands. A donated
-argument is copied if others may still read it. `xla_operations.py` converts equations. Packing within kernels is not
-modelled.
+The prediction follows XLA on CPUs:
+
+- Fused values are not stored (`fusion.py`).
+- Operations run breadth first (`xla_operations.py` derives them from equations).
+- An operation may overwrite operands that nothing reads later.
+- Before a result is written, its memory serves other values.
+- A donated argument is copied if others may still read it.
+
+Memory within kernels is not modelled.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ IN_PLACE = FUSED | {"dynamic_update_slice", LOOP, "scatter", "scatter-add"}
 
 
 def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
-    """Map results to the donated arguments that they overwrite, by position: the first of equal type, as in `jax.jit`."""
+    """Map positions of results to donated arguments that they overwrite: the first of equal type, as in `jax.jit`."""
     free = list(donated)
     found: dict[int, int] = {}
     for position, operand in enumerate(step.outputs):
@@ -45,7 +50,7 @@ def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
 
 
 def predict_temporaries(step: Step, overwritten: Mapping[int, int] = MappingProxyType({})) -> int:
-    """Return the bytes that a program needs beside its arguments and results.
+    """Return the bytes that a program needs in addition to its arguments and results.
 
     `overwritten` is a result of `find_overwritten`.
     """
@@ -60,8 +65,8 @@ def predict_temporaries(step: Step, overwritten: Mapping[int, int] = MappingProx
     operations = fuse(_list_operations(step.equations, types, alias), results, types)
     operations = _copy_donated(operations, pairs, types)
     depth = _number_depth_first(operations, [alias.find(x) for x in step.outputs if isinstance(x, int)])
-    own = {value: pairs.get(value) for value in sorted(results, key=lambda value: -depth.get(value, 0))}
-    return _pack(_order_breadth_first(operations), types, results, own, depth)
+    separate_buffers = {value: pairs.get(value) for value in sorted(results, key=lambda value: -depth.get(value, 0))}
+    return _pack(_order_breadth_first(operations), types, results, separate_buffers, depth)
 
 
 def _list_operations(items: Sequence[Equation | Loop], types: list[ValueType], alias: Aliases) -> Iterator[Operation]:
@@ -69,7 +74,7 @@ def _list_operations(items: Sequence[Equation | Loop], types: list[ValueType], a
     for item in items:
         if isinstance(item, Loop):
             yield _make_loop_operation(item, types, alias)
-        elif item.primitive.name in WHOLE:  # the primitive runs its own bodies, which are not read
+        elif item.primitive.name in WHOLE:  # its bodies are not read
             size = max((predict_temporaries(read_jaxpr(body)) for body in list_bodies(item.params)), default=0)
             yield Operation(item.primitive.name, alias.find_all(item.inputs), item.outputs, (Buffer(size, 0, 0),))
         elif item.primitive is not LOOP_STACK and not alias.is_one(item):
@@ -77,7 +82,6 @@ def _list_operations(items: Sequence[Equation | Loop], types: list[ValueType], a
 
 
 def _make_loop_operation(loop: Loop, types: list[ValueType], alias: Aliases) -> Operation:
-    """Return a loop as one operation: it makes carries and stacks, and the buffers of its body are its scratch."""
     stacks = [item for item in loop.equations if isinstance(item, Equation) and item.primitive is LOOP_STACK]
     ends = alias.find_all([*(carry.following for carry in loop.carries), *(x for s in stacks for x in s.inputs)])
     carried = {carry.value for carry in loop.carries}
@@ -92,12 +96,12 @@ def _make_loop_operation(loop: Loop, types: list[ValueType], alias: Aliases) -> 
 
 
 def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], types: list[ValueType]) -> list[Operation]:
-    """Return the operations with copies of donated arguments that are overwritten while others may still read them.
+    """Return the operations, with copies of donated arguments that are overwritten while others may still read them.
 
     `pairs` maps results to arguments. The types of the copies are appended to `types`.
     """
     makers, readers = index(operations)
-    before: list[int] = []  # for each operation, a bit set of its transitive predecessors
+    before: list[int] = []  # for each operation, the set of all operations that it depends on, as bits
     for operation in operations:
         waited = [makers[value] for value in operation.reads if value in makers]
         before.append(reduce(lambda bits, n: bits | before[n] | 1 << n, waited, 0))
@@ -115,7 +119,6 @@ def _copy_donated(operations: Sequence[Operation], pairs: Mapping[int, int], typ
 
 
 def _order_breadth_first(operations: Sequence[Operation]) -> list[Operation]:
-    """Return each operation as soon as all operations that were ready before it have run."""
     makers, readers = index(operations)
     waiting = [sum(value in makers for value in operation.reads) for operation in operations]
     ready, order = deque(n for n, count in enumerate(waiting) if not count), []
@@ -130,7 +133,6 @@ def _order_breadth_first(operations: Sequence[Operation]) -> list[Operation]:
 
 
 def _number_depth_first(operations: Sequence[Operation], results: Iterable[int]) -> dict[int, int]:
-    """Return numbers for the values, by a depth-first walk from the results to their operands."""
     makers, _ = index(operations)
     numbers: dict[int, int] = {}
     waiting = [(value, False) for value in reversed(list(results))]
@@ -148,9 +150,10 @@ def _number_depth_first(operations: Sequence[Operation], results: Iterable[int])
 
 @dataclass
 class _Memory:
-    """Buffers, and the buffer of each value.
+    """The buffer of each value.
 
-    `last` is the moment of a value's last reader, `length` the number of moments.
+    Time is counted in moments, one for each operation. `last` is the moment of a value's last reader, and `length` is
+    the number of moments.
     """
 
     last: dict[int | None, int]
@@ -164,12 +167,15 @@ class _Memory:
 
 
 def _list_buffers(
-    order: Sequence[Operation], types: Sequence[ValueType], results: Collection[int], own: Mapping[int, int | None]
+    order: Sequence[Operation],
+    types: Sequence[ValueType],
+    results: Collection[int],
+    separate_buffers: Mapping[int, int | None],
 ) -> _Memory:
     """Return the buffers of all operations with their lifetimes.
 
-    An operation may overwrite an operand that dies there. It does so in loops: by a loop itself, and in its body, where
-    no value has a buffer of its `own` (see `_pack`). `results` live to the end.
+    An operation may overwrite an operand that nothing reads later. Loops always do so, and so do operations in a loop
+    body, where `separate_buffers` is empty (see `_pack`). `results` live to the end.
     """
     starts = [0, *accumulate(operation.length for operation in order)]
     readers: dict[int, int] = {value: n for n, operation in enumerate(order) for value in operation.reads}
@@ -181,7 +187,7 @@ def _list_buffers(
         for value in operation.makes:
             size, end = count_bytes(types[value]), max(starts[n + 1] - 1, memory.last.get(value, 0))
             same = [x for x in dying if memory.buffers[x].size == size]
-            if same and (operation.name == LOOP or not own):
+            if same and (operation.name == LOOP or not separate_buffers):
                 dying.remove(same[0])
                 memory.of[value] = same[0]
                 memory.buffers[same[0]].last = end
@@ -196,18 +202,18 @@ def _pack(
     order: Sequence[Operation],
     types: Sequence[ValueType],
     results: Collection[int],
-    own: Mapping[int, int | None],
+    separate_buffers: Mapping[int, int | None],
     depth: Mapping[int, int],
 ) -> int:
     """Return the largest number of bytes in use at once.
 
-    Values in `own` have separate buffers, of results or of overwritten arguments. These are not counted, and other
-    values may use them while they are free.
+    Values in `separate_buffers` are stored in results or in overwritten arguments. Their bytes are not counted, and
+    other values may use their memory while it is free.
     """
-    memory = _list_buffers(order, types, results, own)
+    memory = _list_buffers(order, types, results, separate_buffers)
     rooms = {
         memory.of[value]: [Buffer(0, 0, memory.last[argument])] if argument in memory.last else []
-        for value, argument in own.items()
+        for value, argument in separate_buffers.items()
         if value in memory.of
     }
     numbers = {n: depth.get(value, 0) for value, n in memory.of.items()}
@@ -219,10 +225,10 @@ def _pack(
 
 
 def _find_unplaced(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]], length: int) -> list[Buffer]:
-    """Return the buffers that do not fit into `rooms`, at `length` moments.
+    """Return the buffers that find no place in `rooms`, which are lists of buffers that use the same memory.
 
-    The largest buffer chooses first. It takes the smallest room that is free for its lifetime and as large as the
-    room's first buffer.
+    The largest buffer chooses first. It takes the smallest room that is large enough and free for its lifetime. A room
+    is as large as its first buffer.
     """
     rooms = sorted(rooms, key=lambda room: room[0].size)
     sizes = [room[0].size for room in rooms]
@@ -256,7 +262,7 @@ def _find_unplaced(buffers: Sequence[Buffer], rooms: Iterable[list[Buffer]], len
 
 
 class _Occupied:
-    """The moments at which rooms are occupied, and the same for blocks of moments, so that long lifetimes are compared fast."""
+    """The moments at which rooms are occupied, also by blocks of moments, which makes long lifetimes cheap."""
 
     BLOCK = 64
 

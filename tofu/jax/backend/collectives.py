@@ -1,4 +1,4 @@
-"""Collectives in JAX, within a program that all workers run."""
+"""Run collectives in JAX, within a program that all workers run."""
 
 from __future__ import annotations
 
@@ -18,27 +18,24 @@ from tofu.program.lockstep import Box
 
 
 class Workers:
-    """The workers of a program as each sees them: a mesh with an axis for each round of the plan."""
+    """The workers of a program. They are a mesh with an axis for each *round*, a factor of the number of workers."""
 
     def __init__(self, factors: Sequence[int]) -> None:
         self.factors = tuple(factors)
         self.count = prod(factors)
         self.axis_names = tuple(f"step{n}" for n in range(len(factors)))
         self.scatters_sums = True
-        """True if `lax.psum_scatter` is used.
-
-        Otherwise workers exchange shards and add them up, with equal communication.
-        """
+        """True if `lax.psum_scatter` may be used. Otherwise, workers exchange shards and add them, at equal cost."""
         self._picked: dict[Any, Any] = {}
 
     @property
     def mesh_axes(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """Extents and names of the mesh axes. One worker has an axis, too: JAX 0.12 rejects a mesh without axes."""
+        """Extents and names of the mesh axes. A single worker has an axis too, because JAX 0.12 requires one."""
         return (self.factors, self.axis_names) if self.factors else ((1,), ("worker",))
 
     @contextmanager
     def remember(self) -> Iterator[None]:
-        """Compute each number of the worker once within this context: the trace of a program, or of a loop body in it."""
+        """Return a context, the trace of a program or a loop body, in which each number is looked up only once."""
         before = self._picked
         self._picked = dict(before)
         try:
@@ -57,11 +54,10 @@ class Workers:
         return self._picked["me"]
 
     def pick(self, table: Any) -> list[Any]:
-        """Return this worker's row of `table`, number by number.
+        """Return this worker's row of `table`, as a list of numbers.
 
-        Numbers shared by all workers are known when the program is traced.
-
-        Numbers are unsigned unless one is negative: JAX then needs no code for indices from the end.
+        A number that is the same for all workers is a constant in the program. Others are unsigned unless one is
+        negative, because JAX adds code for negative indices.
         """
         columns = np.asarray(table).reshape(self.count, -1).T
         if columns.dtype != bool:
@@ -159,10 +155,9 @@ RULES: dict[type, Callable[[Workers, Any, Any], Any]] = {
 
 
 def take_box(x: Any, begins: Sequence[Any], size: Sequence[int]) -> Any:
-    """Return a box of an array that begins at computed positions.
+    """Return the region of an array that begins at computed positions.
 
-    JAX 0.6.2 on CPUs loses the factor of an integer product if one element is sliced from it. One integer is therefore
-    selected by a sum.
+    If a single integer is sliced from a product, JAX 0.6.2 on CPUs loses a factor. So one integer is selected by a sum.
     """
     is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
     if is_known or prod(size) > 1 or not jnp.issubdtype(x.dtype, jnp.integer):
@@ -172,10 +167,10 @@ def take_box(x: Any, begins: Sequence[Any], size: Sequence[int]) -> Any:
 
 
 def _largest(x: Any, names: tuple[str, ...]) -> Any:
-    """Return the maximum over devices, NaN if any is NaN, as on one device.
+    """Return the maximum over devices, or NaN if any number is NaN, as on one device.
 
-    XLA's own maximum over devices ignores NaN on CPUs. So numbers are compared as integers of the same order, among
-    which NaN is the largest.
+    On CPUs, XLA's maximum over devices ignores NaN. So numbers are converted to integers of the same order, in which
+    NaN is the largest.
     """
     bits = {2: jnp.int16, 4: jnp.int32, 8: jnp.int64}.get(x.dtype.itemsize)
     if not jnp.issubdtype(x.dtype, jnp.floating) or bits is None:
@@ -189,7 +184,7 @@ def _smallest(x: Any, names: tuple[str, ...]) -> Any:
 
 
 def _product(x: Any, names: tuple[str, ...]) -> Any:
-    """Return the product over devices, which XLA lacks: each device multiplies some elements and receives the others."""
+    """Return the product over devices, which XLA lacks. Each device multiplies some elements and receives others."""
     count = lax.psum(1, names)
     cells = jnp.pad(x.ravel(), (0, -x.size % count)).reshape(count, -1)
     parts = jnp.prod(lax.all_to_all(cells, names, 0, 0, tiled=True), axis=0, dtype=x.dtype)
@@ -197,7 +192,6 @@ def _product(x: Any, names: tuple[str, ...]) -> Any:
 
 
 def _reorder(numbers: Any) -> Any:
-    """Map the bits of floating-point numbers to integers of the same order, and back."""
     return jnp.where(numbers < 0, numbers ^ jnp.iinfo(numbers.dtype).max, numbers)
 
 

@@ -1,11 +1,11 @@
-"""Predict which values are in memory: on CPUs XLA fuses operations into their readers.
+"""Predict which values are stored in memory, because XLA on CPUs fuses many operations into their readers.
 
-The rules follow XLA's pass.
+The rules are those of XLA's fusion pass:
 
-- Cheap operations are recomputed in each reader that can be fused, and stored for the others.
-- Costly operations are computed once.
-- An operation with several large operands is computed once unless all paths from it are fused, because its readers
-  would read these operands again.
+- A cheap operation is computed again in each reader that it can be fused into. For other readers it is stored.
+- A costly operation is computed only once.
+- An operation with several large operands is computed only once, unless every path to its readers is fused: its readers
+  would otherwise read these operands again.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ COSTLY = _read_names("""
     acos acosh asin asinh atan atan2 atanh cbrt cos cosh digamma div erf erf_inv erfc exp exp2 expm1 gather lgamma log log1p logistic
     pow rem rsqrt sin sinh sqrt tan tanh
 """) | (REDUCING := _read_names("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor"))
-"""Operations that are fused unless several readers exist, or one that reads an element repeatedly."""
+"""Operations that are fused into a single reader, unless that reads an element repeatedly."""
 FUSED = CHEAP | COSTLY
 REPEATING = _read_names("broadcast_in_dim concatenate dynamic_slice loop_cell")
 """Operations that may read an element of an operand more than once."""
 MOVING = REPEATING | REDUCING | _read_names("gather pad rev slice split transpose")
-"""Operations whose operands are not stored where their results are."""
+"""Operations whose operands are stored in another order than their results."""
 FILLING = _read_names("broadcast_in_dim iota")
 """Operations whose results do not count as large operands."""
 
 
 @dataclass(eq=False)
 class Buffer:
-    """A range of memory, with the first and last moment of its use. It may overwrite the buffers in `over`."""
+    """A range of memory that is used from moment `first` to `last`. It may overwrite the buffers in `over`."""
 
     size: int
     first: int
@@ -52,7 +52,7 @@ class Buffer:
     over: tuple[Buffer, ...] = ()
 
     def overlaps(self, other: Buffer) -> bool:
-        """Return True if both buffers are needed at some moment."""
+        """Return True if both buffers are in use at some moment."""
         if self.first > other.last or other.first > self.last:
             return False
         return not (self._follows(other) or other._follows(self))
@@ -61,7 +61,7 @@ class Buffer:
         return other in self.over and other.last == self.first
 
     def shift(self, moments: int) -> Buffer:
-        """Return the same buffer, used later."""
+        """Return the buffer with its use moved by some moments."""
         return Buffer(self.size, self.first + moments, self.last + moments)
 
 
@@ -69,7 +69,7 @@ class Buffer:
 class Operation:
     """An operation that reads values and makes others.
 
-    `scratch` is in use while it runs, for `length` moments from 0 on. It cannot overwrite the values in `moved`.
+    While it runs, for `length` moments, it uses the buffers in `scratch`. It cannot overwrite the values in `moved`.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Operation:
 
     @property
     def is_fusible(self) -> bool:
-        """True if it may be fused with its readers and operands."""
+        """True if the operation may be fused with its readers and operands."""
         return self.name in FUSED
 
 
@@ -96,7 +96,7 @@ def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, li
 
 
 def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
-    """Return the operations whose results are in memory, with operands in memory."""
+    """Return the operations whose results are stored. Their operands are stored values too."""
     fusion = _Fusion(list(operations), results, types)
     fusion.decide()
     kept: list[Operation] = []
@@ -119,10 +119,10 @@ def _join(operation: Operation, inner: Mapping[int, Operation]) -> Operation:
 
 @dataclass
 class _Fusion:
-    """The decisions which operations are fused.
+    """Decides which operations are fused.
 
-    `roots` maps each operation to the stored operations that compute it, possibly itself, and to True if they read it
-    repeatedly.
+    An operation that is not fused is a *root*. For each operation, `roots` has the roots that compute it (possibly
+    itself), with True if the root reads it repeatedly.
     """
 
     operations: list[Operation]
@@ -138,10 +138,10 @@ class _Fusion:
         self.readers = [
             sorted({n for x in operation.makes for n in readers.get(x, ())}) for operation in self.operations
         ]
-        single = self._find_single()
+        computed_once = self._find_computed_once()
         self.roots = [{} for _ in self.operations]
         for n in reversed(range(len(self.operations))):
-            self.roots[n] = self._find_roots(n, n in single)
+            self.roots[n] = self._find_roots(n, n in computed_once)
 
     def _find_roots(self, n: int, is_single: bool) -> dict[int, bool]:
         operation = self.operations[n]
@@ -170,25 +170,24 @@ class _Fusion:
             return False
         return self.operations[n].name not in COSTLY or not self._repeats(n, reader)
 
-    def _find_single(self) -> set[int]:
-        """Return the operations with several large operands that have an unfused path."""
-        single: set[int] = set()
+    def _find_computed_once(self) -> set[int]:
+        """Return the operations with several large operands that reach a reader by a path that is not fused."""
+        computed_once: set[int] = set()
         count = len(self.operations)
-        reached = [0] * count  # for each operation, a bit set of its transitive readers
-        apart = [0] * count  # the same for readers by an unfused path
+        all_readers = [0] * count  # for each operation, the set of its direct and indirect readers, as bits
+        unfused_readers = [0] * count  # those of them that are reached by a path that is not fused
         for n in reversed(range(count)):
             for reader in self.readers[n]:
-                on = reached[reader] | 1 << reader
-                reached[n] |= on
-                apart[n] |= apart[reader] if self._is_fused(n, reader) else on
-            is_apart = any(apart[n] >> reader & 1 for reader in self.readers[n])
+                on = all_readers[reader] | 1 << reader
+                all_readers[n] |= on
+                unfused_readers[n] |= unfused_readers[reader] if self._is_fused(n, reader) else on
+            is_apart = any(unfused_readers[n] >> reader & 1 for reader in self.readers[n])
             if (is_apart or not self.results.isdisjoint(self.operations[n].makes)) and self._has_large_operands(n):
-                single.add(n)
-                apart[n] = reached[n]
-        return single
+                computed_once.add(n)
+                unfused_readers[n] = all_readers[n]
+        return computed_once
 
     def _has_large_operands(self, n: int) -> bool:
-        """Return True if recomputing an operation reads more than its result."""
         operation = self.operations[n]
         rank = max(_count_dimensions(self.types[value]) for value in operation.makes)
         large = [

@@ -1,4 +1,4 @@
-"""Predict the bytes that each kernel accesses if XLA fuses operators, for simulations."""
+"""Predict how many bytes each kernel accesses when XLA fuses operators, for simulations."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ FETCH = "fetch"
 
 
 def find_kernel_bytes(program: Program) -> dict[int, int]:
-    """Return the bytes that a worker's kernels access in one run, by operator.
+    """Return the bytes that a worker's kernel accesses in one run, by the operator that it computes.
 
-    Operators that are fused into others are left out. The first worker stands for all, since shards have equal shapes.
-    Fetched values are in memory, and so are values that a loop reads from outside.
+    Operators that are fused into others have no kernel. The first worker stands for all, because shards have equal
+    shapes. Fetched values, and values that a loop reads from outside, are in memory.
     """
     graph, nodes = program.graph, program.nodes
-    own = [number for number, node in enumerate(nodes) if node.worker == 0]
+    first_workers_nodes = [number for number, node in enumerate(nodes) if node.worker == 0]
     values: dict[Entry, int] = {}
     types: list[ValueType] = []  # fusion needs the shapes only
     sizes: list[int] = []
@@ -36,7 +36,7 @@ def find_kernel_bytes(program: Program) -> dict[int, int]:
         times.append(graph.tensors[tensor].times)
         return values[entry]
 
-    for number in own:
+    for number in first_workers_nodes:
         node = nodes[number]
         reads = tuple(dict.fromkeys(values[entry] for entry in node.inputs if entry in values))
         if node.kind is NodeKind.VARIABLE:

@@ -1,7 +1,7 @@
-"""Call primitives on a worker's shards.
+"""Call a primitive on a worker's shards.
 
-Most parameters follow from the attributes of the description. Primitives whose numbers depend on the position of a
-shard have rules here.
+Most parameters of the call follow from attributes of the description. There is a rule here for each primitive whose
+results depend on the position of the shard.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)
 
 
 class WorkerSelection(Protocol):
-    """Selects the data of the worker that runs."""
+    """The worker that runs, and its part of tables and arrays."""
 
     def pick(self, table: Any) -> list[Any]:
         """Return the worker's row of `table`."""
@@ -38,9 +38,9 @@ class WorkerSelection(Protocol):
 
 @dataclass(frozen=True)
 class RepeatedElements:
-    """Elements of a reduction's operand that another worker counts too.
+    """Elements of a reduction's operand that another worker counts too, because shards overlap.
 
-    Along a dimension, these are the elements from `counts[worker]` on. They are replaced by `neutral`.
+    They begin at `counts[worker]` along a dimension, and are replaced by `neutral`.
     """
 
     operand: int
@@ -49,7 +49,7 @@ class RepeatedElements:
     neutral: int
 
     def leave_out(self, operand: Any, workers: WorkerSelection) -> Any:
-        """Return the operand with the repeated elements neutralized."""
+        """Return the operand with the repeated elements replaced."""
         (count,) = workers.pick([[count] for count in self.counts])
         position = lax.broadcasted_iota(np.uint32, operand.shape, self.dimension)
         return jnp.where(position < count, operand, jnp.full_like(operand, self.neutral))
@@ -57,16 +57,16 @@ class RepeatedElements:
 
 @dataclass(frozen=True)
 class LocalCall:
-    """An equation on a worker's shards.
+    """An equation to run on a worker's shards.
 
     Attributes
     ----------
     parameters
-        Parameters for its shards.
+        The equation's parameters, changed to fit the shards.
     changed
-        For each worker, the attributes that differ from the operator's.
+        For each worker, the attributes that differ from those of the complete operator.
     written
-        The boxes of each output.
+        For each output, the region of each worker's shard.
     repeated
         Elements that other workers count too.
     """
@@ -93,14 +93,14 @@ class LocalCall:
         return evaluate(replace(self.equation, params={**self.parameters, **others}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
-        """Return the numbers of an attribute, a tuple or one number, on the worker that runs."""
-        rows = [own.get(name, default) for own in self.changed]
+        """Return the running worker's value of an attribute, as a list of numbers."""
+        rows = [attributes.get(name, default) for attributes in self.changed]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
-    def take_part(self, whole: Any, number: int = 0, own: int = 0) -> Any:
-        """Return the worker's shard of a result that is complete except along its first `own` dimensions."""
-        kept = tuple((0, extent) for extent in whole.shape[:own])
-        return self.workers.take_part(whole, [(*kept, *box[own:]) for box in self.written[number]])
+    def take_part(self, whole: Any, number: int = 0, sharded_dimensions: int = 0) -> Any:
+        """Return the worker's shard of a result that is complete, except along its first `sharded_dimensions`."""
+        kept = tuple((0, extent) for extent in whole.shape[:sharded_dimensions])
+        return self.workers.take_part(whole, [(*kept, *box[sharded_dimensions:]) for box in self.written[number]])
 
 
 def make_call(
@@ -110,7 +110,7 @@ def make_call(
     values: Sequence[ProgramValue],
     workers: WorkerSelection,
 ) -> LocalCall:
-    """Return the call of each worker for the operator of an equation.
+    """Return the call that computes an equation on each worker's shards.
 
     Raise InternalError if a parameter would have to differ between workers.
     """
@@ -132,9 +132,8 @@ def find_repeated_elements(
 ) -> list[RepeatedElements]:
     """Return the elements of operands that another worker counts too.
 
-    `counted` has the positions of each axis that a worker owns.
-
-    Indices stay unchanged: the equation may assert that they are unique or sorted.
+    `counted` has, for each axis, the number of positions that each worker counts. Indices are never replaced, because
+    the equation may assert that they are unique or sorted.
     """
     operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
     has_indices = equation.primitive.name.startswith(("gather", "scatter"))
@@ -149,13 +148,13 @@ def find_repeated_elements(
 
 
 def share_parameters(equation: Equation, changed: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the parameters of an equation that all workers share. `changed` has the attributes of each worker.
+    """Return the parameters that an equation has on all workers. `changed` has the attributes of each worker.
 
-    Raise InternalError if they differ between workers.
+    Raise InternalError if a parameter differs between workers.
     """
     parameters = dict(equation.params)
-    for name in {name for own in changed for name in own} & parameters.keys():
-        values = [own.get(name, parameters[name]) for own in changed]
+    for name in {name for attributes in changed for name in attributes} & parameters.keys():
+        values = [attributes.get(name, parameters[name]) for attributes in changed]
         if any(value != values[0] for value in values):
             raise InternalError(
                 f"{equation} at {equation.line} needs {name} = {values[0]} on worker 0 and others elsewhere: the parts are not alike."
@@ -165,17 +164,17 @@ def share_parameters(equation: Equation, changed: Sequence[dict[str, Any]]) -> d
 
 
 def _offset_iota(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Count from this worker's first position. Integers are counted and rounded last, as on one device."""
+    """Count from the first position of this worker's shard. Integers are rounded last, as on one device."""
     dtype = call.parameters["dtype"]
     (counted,) = call.bind(operands, dtype=dtype if jnp.issubdtype(dtype, jnp.integer) else jnp.dtype(jnp.int32))
     return [(counted + jnp.asarray(call.pick("first", 0)[0]).astype(counted.dtype)).astype(dtype)]
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Draw all bits or keys, and return this worker's shard: the numbers depend on how many are drawn."""
+    """Draw all bits or keys, and return this worker's shard, because each number depends on how many are drawn."""
     (keys,) = operands
     (whole,) = call.bind(operands, shape=call.equation.params["shape"])
-    return [call.take_part(whole, own=keys.ndim)]
+    return [call.take_part(whole, sharded_dimensions=keys.ndim)]
 
 
 def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
@@ -184,14 +183,14 @@ def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Return the rows in this worker's shard of the table, and zeros for other rows, as bits for `read_bits`."""
+    """Return the rows that are in this worker's shard, and zeros for other rows, as bits for `read_bits`."""
     operand, indices = operands
     numbers, params = call.equation.params["dimension_numbers"], call.equation.params
     first = call.pick("first", (0,) * operand.ndim)
     if _is_whole(call, "first"):
         return call.bind(operands)
     (dimension,) = numbers.start_index_map  # only gathers of whole rows split the looked-up dimension
-    rows = int(next(own["rows"][dimension] for own in call.changed if "rows" in own))
+    rows = int(next(attributes["rows"][dimension] for attributes in call.changed if "rows" in attributes))
     indices = _widen(indices)
     row, begin = indices[..., 0], jnp.asarray(first[dimension], indices.dtype)
     is_inside = (row >= 0) & (row < rows)
@@ -209,18 +208,17 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def as_bits(table: Any) -> Any:
-    """Return floating-point numbers as integers of the same bits.
+    """Return floating-point numbers as integers with equal bits.
 
-    A sum with zeros keeps these, but turns -0.0 into 0.0.
-
-    Numbers of 16 bits are unchanged, since some devices cannot add such integers.
+    Adding zeros to these integers changes nothing, but floating-point -0.0 + 0.0 is 0.0. Numbers of 16 bits are
+    returned unchanged, because some devices cannot add 16-bit integers.
     """
     bits = BITS.get(table.dtype.itemsize) if jnp.issubdtype(table.dtype, jnp.floating) else None
     return table if bits is None else lax.bitcast_convert_type(table, bits)
 
 
 def read_bits(found: Any, dtype: Any) -> Any:
-    """Convert bits to numbers of a type; return other arrays unchanged."""
+    """Convert the result of `as_bits` back to a type. Other arrays are returned unchanged."""
     is_bits = jnp.issubdtype(dtype, jnp.floating) and found.dtype in BITS.values()
     return lax.bitcast_convert_type(found, dtype) if is_bits else found
 
@@ -228,7 +226,7 @@ def read_bits(found: Any, dtype: Any) -> Any:
 def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
     """Return the results of an equation.
 
-    XLA's program for many devices needs some hints that its program for one device does not.
+    Some primitives need changes that XLA does not need for a program on one device.
     """
     name = equation.primitive.name
     if name in ("dynamic_slice", "dynamic_update_slice"):
@@ -244,7 +242,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
 def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
     """Clamp the start indices of a dynamic slice or update.
 
-    XLA clamps them too, but not if it merges the slice with another one that takes a worker's shard.
+    XLA clamps them too, but not if it merges the slice with the slice that takes a worker's shard.
     """
     first = 1 if name == "dynamic_slice" else 2
     sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
@@ -258,7 +256,7 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
 def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
     """Clamp the indices of a gather.
 
-    XLA turns a gather of one slice into a dynamic slice and loses the clamp, as above.
+    Otherwise XLA may turn a gather of one slice into a dynamic slice and lose the clamp.
     """
     dimensions, sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
     most = np.array([shape[d] - sizes[d] for d in dimensions])
@@ -268,13 +266,13 @@ def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> 
 def _widen(indices: Any) -> Any:
     """Return indices in a type that can hold every row of a table.
 
-    The first row of a shard may exceed a small type, and XLA's partitioner then aborts the process.
+    The first row of a shard may exceed a small type, which makes XLA's partitioner abort the process.
     """
     return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 
 def find_fill(fill_value: Any, dtype: Any) -> Any:
-    """Return the number that `lax.gather` uses for elements outside."""
+    """Return the number that `lax.gather` returns for positions outside of the array."""
     if fill_value is not None:
         return fill_value
     if jnp.issubdtype(dtype, jnp.inexact):
@@ -288,8 +286,8 @@ def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
     operand, indices, updates = operands
     if _is_whole(call, "first"):
         return call.bind(operands)
-    rows = next(own["rows"] for own in call.changed if "rows" in own)
-    whole = [rows[d] if d in _list_moved(call) else extent for d, extent in enumerate(operand.shape)]
+    rows = next(attributes["rows"] for attributes in call.changed if "rows" in attributes)
+    whole = [rows[d] if d in _list_split_dimensions(call) else extent for d, extent in enumerate(operand.shape)]
     begins = call.pick("first", (0,) * operand.ndim)
     room = lax.dynamic_update_slice(jnp.zeros(whole, operand.dtype), operand, begins)
     (written,) = call.bind([room, indices, updates])
@@ -297,12 +295,11 @@ def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Write the elements of an update that belong in the worker's own part, and no others, in place."""
     operand, update, *starts = operands
     if _is_whole(call, "first"):
         return call.bind(operands)
     begins, is_own = _find_begins(call, operand.shape, update.shape, starts), jnp.bool_(True)
-    for d in sorted(_list_moved(call)):
+    for d in sorted(_list_split_dimensions(call)):
         written = min(update.shape[d], operand.shape[d])
         begin = jnp.clip(begins[d], 0, operand.shape[d] - written)
         update, exists = _read_along(update, d, begin - begins[d], written)
@@ -312,13 +309,13 @@ def _update_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Take the elements of a dynamic slice that the worker's own part has, and zeros elsewhere: as bits, which `read_bits` reads."""
+    """Return a dynamic slice with zeros for elements outside of the worker's shard, as bits for `read_bits`."""
     operand, *starts = operands
     if _is_whole(call, "first"):
         return call.bind(operands)
     sizes = call.parameters["slice_sizes"]
     begins, found, is_own = _find_begins(call, operand.shape, sizes, starts), as_bits(operand), jnp.bool_(True)
-    for d in sorted(_list_moved(call)):
+    for d in sorted(_list_split_dimensions(call)):
         found, exists = _read_along(found, d, begins[d], sizes[d])
         begins[d], is_own = jnp.zeros_like(begins[d]), is_own & exists
     found = lax.dynamic_slice(found, begins, sizes)
@@ -326,11 +323,14 @@ def _take_slice(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _find_begins(call: LocalCall, shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Any]) -> list[Any]:
-    """Return where a window begins, counted from the worker's own part of an array of this shape. It may begin outside of that.
+    """Return where a window begins, relative to the worker's shard of an array with this shape. It may be outside.
 
-    The window is moved inside of the complete array, as by JAX: XLA leaves this out if it joins a slice with another one.
+    As in JAX, the window is first moved into the complete array. XLA omits that if it merges the slice with another.
     """
-    rows, moved = next(own["rows"] for own in call.changed if "rows" in own), _list_moved(call)
+    rows, moved = (
+        next(attributes["rows"] for attributes in call.changed if "rows" in attributes),
+        _list_split_dimensions(call),
+    )
     index = jnp.int64 if any(jnp.result_type(start) == jnp.int64 for start in starts) else jnp.int32
     begins = []
     for d, (start, first) in enumerate(zip(starts, call.pick("first", (0,) * len(shape)), strict=True)):
@@ -341,19 +341,17 @@ def _find_begins(call: LocalCall, shape: Sequence[int], sizes: Sequence[int], st
 
 
 def _read_along(array: Any, d: int, begin: Any, size: int) -> tuple[Any, Any]:
-    """Return so many elements along a dimension, and whether they exist. Those that do not are arbitrary."""
     position, extent = begin + jnp.arange(size, dtype=begin.dtype), array.shape[d]
     exists = ((position >= 0) & (position < extent)).reshape([size if n == d else 1 for n in range(array.ndim)])
     return jnp.take(array, jnp.clip(position, 0, extent - 1), axis=d), exists
 
 
-def _list_moved(call: LocalCall) -> set[int]:
-    """Return the dimensions along which some worker's part begins after the first element."""
-    return {d for own in call.changed for d, first in enumerate(own.get("first", ())) if first}
+def _list_split_dimensions(call: LocalCall) -> set[int]:
+    return {d for attributes in call.changed for d, first in enumerate(attributes.get("first", ())) if first}
 
 
 def _is_whole(call: LocalCall, name: str) -> bool:
-    return all(not any(own.get(name, ())) for own in call.changed)
+    return all(not any(attributes.get(name, ())) for attributes in call.changed)
 
 
 RULES: dict[str, Callable[[LocalCall, list[Any]], list[Any]]] = {

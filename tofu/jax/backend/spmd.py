@@ -1,8 +1,7 @@
-"""Run a plan as one program for all workers.
+"""Run a plan as one program for all workers, in which each worker computes its part of every equation.
 
-Each worker computes its part of every equation, and collectives transfer data.
-
-A region with several readers is fetched once. Values that a loop reads from outside are fetched before the loop.
+Collectives transfer regions of arrays between workers. A region with several readers is fetched once. A value that a
+loop reads from outside is fetched before the loop.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ from tofu.search.choices import REPLICATED
 
 @dataclass
 class _Scope:
-    """The arrays of a worker in the step or in a loop body, by value of the program."""
+    """A worker's arrays in the step or in a loop body, by value of the program."""
 
     values: dict[int, Any]
     sums: dict[int, Any] = field(default_factory=dict)
     """This worker's partial sums over loops, by value of the step."""
     rows: dict[int, Any] = field(default_factory=dict)
-    """Partial sums by iteration, for a later loop."""
+    """This worker's separate partial sums for each iteration of an inner loop, which a later loop reads."""
 
     def enter(self) -> _Scope:
         """Return the scope of a loop body. Values added to it are not visible outside."""
@@ -50,11 +49,11 @@ class _Scope:
 
 
 class SpmdProgram:
-    """A plan as a JAX program.
+    """A plan as a JAX program for all workers.
 
-    `given` numbers the values that the program takes: leaves of the arguments, then constants of the step. Constants
-    are operands so that each device holds only its shards. An array with overlapping shards is passed and returned as
-    one array of these shards, side by side (`uneven.py`).
+    Its operands are the leaves of the step's arguments, followed by the constants that the step closes over, so that
+    each device holds only its shards of constants. `given` lists the numbers of these values. An array with overlapping
+    shards is passed and returned as one array in which the shards are side by side (`uneven.py`).
     """
 
     def __init__(self, native: Native, program: PlannedProgram) -> None:
@@ -69,12 +68,12 @@ class SpmdProgram:
 
     @cached_property
     def program(self) -> Lockstep:
-        """The lockstep program, with one instruction for all workers at a time."""
+        """The program as instructions, each of which all workers run at the same time."""
         return align(self._written, self.problem.factors, lambda tensor: list_shards(self.choices, tensor))
 
     @cached_property
     def collectives(self) -> dict[int, tuple[Collective, ...]]:
-        """The collectives of each transferred value. They are checked before anything runs."""
+        """The collectives that transfer each value. They are checked before anything runs."""
         found = {value: recognize(self.program, transfer) for value, transfer in self.program.transfers.items()}
         if is_checked():
             if self.program.moved_bytes > self._written.remote_bytes:
@@ -91,7 +90,7 @@ class SpmdProgram:
         return {(output.tensor, tuple(map(int, output.layout))): value for output, value in outputs}
 
     def make_mesh(self, devices: Sequence[Any]) -> Mesh:
-        """Return the devices as a mesh with an axis for each round."""
+        """Return the devices as a mesh with an axis for each round of the plan, a factor of the number of workers."""
         shape, names = self.workers.mesh_axes
         return Mesh(np.array(devices, object).reshape(shape), names)
 
@@ -119,9 +118,9 @@ class SpmdProgram:
         return run
 
     def map_over_mesh(self, mesh: Mesh, is_checked: bool = False) -> Any:
-        """Return the program under `jax.shard_map`.
+        """Return the program under `jax.shard_map`, as a function of complete arrays.
 
-        With `is_checked`, JAX raises TypeError or ValueError if it cannot prove that replicas are equal.
+        If `is_checked` is True, JAX raises TypeError or ValueError if it cannot prove that replicas are equal.
         """
         specs = tuple(s.spec for s in self.shardings(mesh)), [s.spec for s in self.result_shardings(mesh)]
         return shard_map(self.run, mesh, *specs, is_checked=is_checked)
@@ -129,7 +128,8 @@ class SpmdProgram:
     def check_replicas(self, mesh: Mesh) -> bool:
         """Return True if JAX proves that replicas are equal.
 
-        The checked program is only traced. JAX lowers some primitives to loops, and its check fails on these.
+        The program is traced with checks, but not lowered, because JAX's check fails on some primitives that it lowers
+        to loops.
         """
         try:
             jax.eval_shape(self.map_over_mesh(mesh, is_checked=True), *self.argument_structs(mesh))
@@ -150,15 +150,15 @@ class SpmdProgram:
             ]
 
     def number_of(self, equation: Equation) -> int:
-        """Return the operator of an equation."""
+        """Return the number of an equation's operator."""
         return self._number_of[id(equation)]
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:
-        """Return the shardings of operands in overlapping shards, by position in `given`."""
+        """Return the shardings of operands with overlapping shards, by position in `given`."""
         return self._find_uneven(dict(enumerate(self.given)), self.shardings(mesh))
 
     def uneven_results(self, mesh: Mesh) -> dict[int, UnevenSharding]:
-        """Return the shardings of results in overlapping shards, by position."""
+        """Return the shardings of results with overlapping shards, by position."""
         like = {n: self._find_layout_owner(n, x) for n, x in enumerate(self.step.outputs) if isinstance(x, int)}
         return self._find_uneven(like, self.result_shardings(mesh))
 
@@ -190,10 +190,10 @@ class SpmdProgram:
         ]
 
     def _find_layout_owner(self, position: int, number: int) -> int:
-        """Return the value whose layout a result has: for the next state, the argument that it replaces."""
-        own = self.step.inputs[position] if position < len(self.step.inputs) else number
+        """Return the value whose layout a result has. For the next state, it is the argument that it replaces."""
+        argument = self.step.inputs[position] if position < len(self.step.inputs) else number
         following, tensor_of = self.problem.graph.next_values, self.native.tensor_of
-        return own if following.get(tensor_of[own]) == tensor_of[number] else number
+        return argument if following.get(tensor_of[argument]) == tensor_of[number] else number
 
     def _layout(self, number: int) -> Layout:
         return tuple(self.choices.layout(self.native.tensor_of[number]))
@@ -222,7 +222,6 @@ class SpmdProgram:
                 self._run_equation(item, scope)
 
     def _get(self, value: int, scope: _Scope) -> Any:
-        """Return a value, transferred now if it is missing."""
         if value not in scope.values:
             inputs = [self._get(source, scope) for source in self.program.transfers[value].inputs]
             scope.values[value] = self.workers.run(self.collectives[value], inputs or [self._make_unread(value)])
@@ -245,12 +244,12 @@ class SpmdProgram:
                 continue
             value = self._get(next(inputs), scope)
             if equation.checkpoint is not None:
-                value = lax.optimization_barrier(value)  # or else XLA reuses the forward pass
+                value = lax.optimization_barrier(value)  # otherwise XLA would reuse the forward pass
             operands.append(value)
         return operands
 
     def _compute_of(self, equation: Equation) -> Compute | None:
-        """Return the instruction of an equation, or None if transfers make its results, or nobody needs them."""
+        """Return the instruction of an equation. Return None if its results are only transferred, or not needed."""
         return self.program.computes.get(self.number_of(equation))
 
     def _run_equation(self, equation: Equation, scope: _Scope) -> None:
@@ -268,12 +267,10 @@ class SpmdProgram:
         self._set_results(equation, results, scope)
 
     def _list_moved(self, equation: Equation) -> list[int]:
-        """Return the shards of an equation that only moves data along an axis it is split on."""
         tensors = (self.native.tensor_of[number] for number in equation.outputs)
         return [self.program.shards[tensor] for tensor in tensors if tensor in self.program.shards]
 
     def _set_results(self, equation: Equation, results: Sequence[Any], scope: _Scope) -> None:
-        """Store the results of an equation, and transfer them into the layouts of their tensors."""
         compute = self._compute_of(equation)
         assert compute is not None, equation
         for number, raw, result in zip(equation.outputs, compute.outputs, results, strict=True):
@@ -335,7 +332,6 @@ class SpmdProgram:
         return vary(carried, self._list_split(self._layout(value)))
 
     def _list_split(self, choices: Sequence[int]) -> list[str]:
-        """Return the mesh axes along which workers have different shards."""
         return [name for name, choice in zip(self.workers.axis_names, choices, strict=True) if choice != REPLICATED]
 
     def _fetch_from_outside(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:
@@ -349,7 +345,6 @@ class SpmdProgram:
                     self._get(value, scope)
 
     def _divide_body(self, loop: Loop) -> tuple[list[_Step], list[_Step], list[Equation | Loop]]:
-        """Return the equations of a loop body that take scanned elements, those that stack results, and the rest."""
         cells: list[_Step] = []
         stacks: list[_Step] = []
         rest: list[Equation | Loop] = []
@@ -358,7 +353,7 @@ class SpmdProgram:
                 rest.append(item)
                 continue
             compute = self._compute_of(item)
-            if compute is not None:  # otherwise it is dead
+            if compute is not None:  # otherwise nothing reads its result
                 (cells if item.primitive is LOOP_CELL else stacks).append((item, compute))
         return cells, stacks, rest
 

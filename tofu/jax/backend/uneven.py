@@ -1,8 +1,8 @@
-"""Arrays in overlapping shards, for dimensions that devices cannot share equally.
+"""Arrays in overlapping shards, for dimensions that cannot be divided equally among devices.
 
-JAX arrays have equal shards. So shards are rounded up until they overlap, and JAX gets them side by side: 10 rows on 3
-devices become rows 0 to 3, 3 to 6 and 6 to 9, 12 in all. Copies of an element are equal. `UnevenArray` shows the
-original array.
+JAX requires equal shards. So shards are rounded up until they overlap: 10 rows on 3 devices become rows 0 to 3, 3 to 6
+and 6 to 9. JAX gets the shards side by side, as an array of 12 rows, and `UnevenArray` presents them as the original
+array. All copies of an element are equal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tofu.program.lockstep import Box
 
 @dataclass(frozen=True)
 class UnevenSharding:
-    """Sharding with overlapping shards, in place of a `NamedSharding`.
+    """A sharding with overlapping shards, in place of a `NamedSharding`.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class UnevenSharding:
     part
         Shape of each shard.
     begins
-        First positions of the shards, by dimension.
+        For each dimension, the first position of each shard.
     joined
-        Sharding of the shards side by side.
+        The `NamedSharding` of the array in which the shards are side by side.
     """
 
     shape: tuple[int, ...]
@@ -46,7 +46,7 @@ class UnevenSharding:
 
     @property
     def joined_shape(self) -> tuple[int, ...]:
-        """Shape of the shards side by side."""
+        """Shape of the array in which the shards are side by side."""
         return tuple(extent * len(begins) for extent, begins in zip(self.part, self.begins, strict=True))
 
     def shard_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
@@ -61,25 +61,25 @@ class UnevenSharding:
         return self.part
 
     def find_part(self, index: Sequence[slice]) -> tuple[slice, ...]:
-        """Return the region of the array that a shard has. `index` is its region of the joined array."""
-        own = index[: len(self.part)]  # JAX also indexes the data of random keys
-        numbers = [(bounds.start or 0) // extent for bounds, extent in zip(own, self.part, strict=True)]
+        """Return the region of the array that a shard contains. `index` is its region of the joined array."""
+        joined_region = index[: len(self.part)]  # JAX also indexes the data of random keys
+        numbers = [(bounds.start or 0) // extent for bounds, extent in zip(joined_region, self.part, strict=True)]
         starts = [begins[number] for begins, number in zip(self.begins, numbers, strict=True)]
         return tuple(slice(start, start + extent) for start, extent in zip(starts, self.part, strict=True))
 
     def make_array(self, read: Callable[[tuple[slice, ...]], Any]) -> UnevenArray:
-        """Return an array from a function that reads regions, as `jax.make_array_from_callback` does."""
+        """Return an array. `read` returns any region of it, as for `jax.make_array_from_callback`."""
         joined = jax.make_array_from_callback(self.joined_shape, self.joined, lambda index: read(self.find_part(index)))
         return UnevenArray(joined, self)
 
     def join(self, array: Any) -> Any:
-        """Return the shards of an array side by side. It may be traced."""
+        """Return the array in which the shards of `array` are side by side. `array` may be traced."""
         for d, cells in enumerate(self._sources):
             array = array if cells is None else jnp.take(array, cells, axis=d, mode="clip")
         return array
 
     def restore(self, joined: Any) -> Any:
-        """Return the array from its joined shards, in NumPy if these are."""
+        """Return the original array from the joined array, as a NumPy array if that is one."""
         take: Any = np.take if isinstance(joined, np.ndarray) else jnp.take  # JAX supports mode="clip" for keys too
         for d, cells in enumerate(self._owners):
             joined = joined if cells is None else take(joined, cells, axis=d, mode="clip")
@@ -87,17 +87,16 @@ class UnevenSharding:
 
     @cached_property
     def join_whole(self) -> Any:
-        """Jitted `join`, for arrays that devices may replicate."""
+        """The jitted `join`, for arrays that devices may replicate."""
         return jax.jit(self.join, out_shardings=self.joined)
 
     @cached_property
     def restore_on_devices(self) -> Any:
-        """Jitted `restore`."""
+        """The jitted `restore`."""
         return jax.jit(self.restore)
 
     @cached_property
     def _sources(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, the source of each joined element in the array, or None for one shard."""
         return [
             None if len(begins) == 1 else np.concatenate([np.arange(begin, begin + extent) for begin in begins])
             for begins, extent in zip(self.begins, self.part, strict=True)
@@ -105,7 +104,6 @@ class UnevenSharding:
 
     @cached_property
     def _owners(self) -> list[np.ndarray[Any, Any] | None]:
-        """For each dimension, the joined position of each element, in its last shard."""
         found: list[np.ndarray[Any, Any] | None] = []
         for begins, extent, whole in zip(self.begins, self.part, self.shape, strict=True):
             cells = np.arange(whole)
@@ -116,7 +114,7 @@ class UnevenSharding:
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard on a device of this process. `index` is its region of the array, and `replica_id` numbers its copies."""
+    """A shard on a device of this process. `index` is its region of the array. Copies have different `replica_id`s."""
 
     device: Any
     index: tuple[slice, ...]
@@ -126,22 +124,22 @@ class Shard:
 
 @dataclass(frozen=True, eq=False)
 class UnevenArray:
-    """An array in overlapping shards, which a step takes and returns if its devices cannot share it equally.
+    """An array in overlapping shards, which a step takes and returns if its devices cannot divide it equally.
 
-    It is read like a JAX array. `np.asarray`, `jnp.asarray`, operators, indices and methods (`sum`, `reshape`, `at`)
-    return or use the complete array, except methods about placement. A copy keeps its shards; a pickled array does not.
+    It is used like a JAX array: `np.asarray`, `jnp.asarray`, operators, indices and methods (`sum`, `reshape`, `at`)
+    see the complete array. It has no `sharding` or `device`. A copy keeps its shards, but a pickled array does not.
 
     Attributes
     ----------
     joined
-        The shards side by side. Some elements are in two of them.
+        A JAX array in which the shards are side by side, so that some elements occur twice.
     parts
         The sharding.
     """
 
     joined: jax.Array
     parts: UnevenSharding
-    __array_priority__ = 100  # NumPy operators defer to it, as to JAX arrays
+    __array_priority__ = 100  # NumPy operators defer to this class, as to JAX arrays
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -155,7 +153,7 @@ class UnevenArray:
 
     @property
     def weak_type(self) -> bool:
-        """True if the type yields to others, as the type of a Python number does."""
+        """True if the type yields to other types in JAX, as that of a Python number does."""
         return bool(getattr(self.joined, "weak_type", False))
 
     @property
@@ -170,7 +168,7 @@ class UnevenArray:
 
     @property
     def is_fully_addressable(self) -> bool:
-        """True if all shards are on devices of this process."""
+        """True if all devices of the array belong to this process."""
         return bool(self.joined.is_fully_addressable)
 
     @property
@@ -260,7 +258,7 @@ for _name in (*_BINARY, *(f"r{name}" for name in _BINARY), *_OTHERS, "eq", "ne",
 def find_sharding(
     boxes: Sequence[Box], layout: Layout, factors: Sequence[int], shape: tuple[int, ...], joined: NamedSharding
 ) -> UnevenSharding | None:
-    """Return the sharding of overlapping shards, the `boxes` of a `layout`, or None if the shards are disjoint."""
+    """Return the sharding of a layout with the shards `boxes`, or None if these do not overlap."""
     if find_layout(boxes, shape, factors) is not None:
         return None
     part = tuple(end - begin for begin, end in boxes[0])

@@ -1,4 +1,4 @@
-"""Convert equations to the operations that XLA runs on CPUs, with their scratch memory."""
+"""Convert equations to the operations that XLA runs on CPUs, with the scratch memory that each one uses."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ALIASES = frozenset(
         "squeeze",
     )
 )
-"""Primitives whose results share memory with their operands, one for one."""
+"""Primitives whose results share memory with their operands. Result n is an alias of operand n."""
 ALONG = {"all_gather": "all_gather_dimension", "reduce_scatter": "scatter_dimension"}
-"""Collectives, and the parameters with their dimensions."""
+"""For each collective, the parameter that names its dimension."""
 WINDOW = 32
-"""Longer dimensions are reduced in windows of this length, into which nothing is fused."""
+"""A longer dimension is reduced in windows of this length. Nothing is fused into them."""
 
 
 def count_bytes(type_: ValueType) -> int:
@@ -35,7 +35,7 @@ def count_bytes(type_: ValueType) -> int:
 
 
 class Aliases:
-    """Resolves aliases to their values."""
+    """Finds the value whose memory an alias shares."""
 
     def __init__(self, items: Sequence[Equation | Loop]) -> None:
         self._of: dict[int, Operand] = {}
@@ -52,26 +52,26 @@ class Aliases:
                 self._of.update(zip(item.outputs, item.inputs, strict=True))
 
     def is_one(self, equation: Equation) -> bool:
-        """Return True if an equation only renames its operands.
+        """Return True if the results of an equation are aliases of its operands.
 
-        The transpose of a product multiplies the transposed matrices.
+        The transpose of a product counts too, because XLA multiplies the transposed matrices instead.
         """
         is_turned = equation.primitive.name == "transpose" and equation.params["permutation"] == (1, 0)
         return equation.primitive.name in ALIASES or (is_turned and equation.inputs[0] in self._products)
 
     def find(self, value: int) -> int:
-        """Return the value itself. An alias of a literal is returned unchanged."""
+        """Return the value that an alias stands for. Other values, and aliases of literals, are returned unchanged."""
         while isinstance(before := self._of.get(value), int):
             value = before
         return value
 
     def find_all(self, operands: Iterable[Operand]) -> tuple[int, ...]:
-        """Return the distinct values among operands."""
+        """Return the different values among operands."""
         return tuple(dict.fromkeys(self.find(x) for x in operands if isinstance(x, int)))
 
 
 class Kernels:
-    """Converter of the equations of a program or of a loop body. Intermediate values are appended to `types`."""
+    """Converts the equations of a program or of a loop body. Types of intermediate values are appended to `types`."""
 
     def __init__(self, types: list[ValueType], alias: Aliases) -> None:
         self._types, self._alias = types, alias
@@ -95,7 +95,7 @@ class Kernels:
         return len(self._types) - 1
 
     def _draw(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield a loop over two words for each number. An iteration holds the previous words beside its own."""
+        """Yield a loop over two words for each number. An iteration also holds the words of the previous iteration."""
         makes = equation.outputs
         word = ValueType(self._types[makes[0]].shape, np.dtype(np.uint32))
         words = self._add(word), self._add(word)
@@ -124,8 +124,8 @@ class Kernels:
     def _scatter_windows(self, equation: Equation, _: tuple[int, ...]) -> Iterator[Operation]:
         """Yield the gradient of a maximum over windows.
 
-        XLA finds the largest element of each window by its position, with one number for each dimension. Padding is
-        added and removed.
+        XLA finds the position of the largest element in each window, with one number for each dimension. It also adds
+        and removes padding.
         """
         source, operand = (self._alias.find_all([x])[0] for x in equation.inputs)
         given, type_ = (self._types[x] for x in equation.inputs if isinstance(x, int))
@@ -146,7 +146,6 @@ class Kernels:
         )
 
     def _gather(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield a collective. Its dimension must come first in memory."""
         (value,), (made,) = reads, equation.outputs
         dimension = equation.params[ALONG[equation.primitive.name]]
         before = self._types[value].shape[:dimension]
@@ -178,7 +177,7 @@ class Kernels:
         yield Operation("scatter-add", reads, equation.outputs)
 
     def _sum(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
-        """Yield an addition. Adding to a sum over zeros continues that sum in place."""
+        """Yield an addition. A sum that starts from zeros is continued in place."""
         into = next((value for value in reads if value in self._scattered), None)
         if into is None or len(reads) == 1:
             yield Operation("add", reads, equation.outputs)
@@ -202,9 +201,9 @@ RULES: Mapping[str, Callable[[Kernels, Equation, tuple[int, ...]], Iterator[Oper
 
 
 def _is_stored_as_matrices(type_: ValueType, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]) -> bool:
-    """Return True if elements are ordered by batch, rows and columns.
+    """Return True if elements are stored in the order batch, rows, columns.
 
-    If rows and columns are one dimension each, their order may be reversed.
+    Rows and columns may be exchanged if they are one dimension each.
     """
     batch, rows, columns = ([d for d in part if type_.shape[d] > 1] for part in (batch, rows, columns))
     order = [*batch, *rows, *columns]

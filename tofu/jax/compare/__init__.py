@@ -1,1 +1,1 @@
-"""Compare Tofu's plans with plans made by hand, by the communication in XLA's compiled steps."""
+"""Compare Tofu's plans with plans made by hand, by the communication in the steps that XLA compiles."""

@@ -1,6 +1,6 @@
-"""Compare plans of a step: communication, memory of arguments, and work of each, as compiled by XLA.
+"""Compile a step under several plans, and compare their communication, memory of arguments, and work.
 
-Nothing is run, so shapes are enough.
+Nothing is run, so the shapes of arguments are enough.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tofu.planning.settings import Settings
 from tofu.report.console import print_legend, print_notes
 
 MOST_WORK = 1.5
-"""Work of all devices over that of one device, above which the devices of a peer repeat each other's work."""
+"""If all devices together work more than this multiple of one device, they are said to repeat each other's work."""
 GIVEN = "the plan given"
 SPLIT = "Tofu, everything split"
 FREE = "Tofu, replicas free"
@@ -47,9 +47,10 @@ LEGEND_OF_OVERLAP = "Overlap: share of the bytes that is transferred while worke
 
 @dataclass(frozen=True)
 class PlanRow:
-    """A compiled plan. `moved_bytes` is -1 if the plan does not apply, for the reason in `note`.
+    """A compiled plan, as a row of the table.
 
-    `overlapped_bytes` of them are transferred while devices compute.
+    `moved_bytes` is -1 if the plan does not apply to the step; `note` has the reason. `overlapped_bytes` is the part of
+    `moved_bytes` that is transferred while devices compute.
     """
 
     name: str
@@ -63,12 +64,12 @@ class PlanRow:
 
     @property
     def is_peer(self) -> bool:
-        """True for a plan made by hand that splits the work."""
+        """True for a plan made by hand (a *peer*) that applies and splits the work."""
         return self.planned_bytes is None and self.moved_bytes >= 0 and not self.work > MOST_WORK
 
 
 class PlanComparison:
-    """Compiles a step under several plans."""
+    """Compiles a step under Tofu's plans and under plans made by hand, the *peers*."""
 
     def __init__(
         self, step: Callable[..., Any], source: Source, arguments: Arguments, settings: Settings, devices: Sequence[Any]
@@ -79,7 +80,7 @@ class PlanComparison:
         native = source.native
         self._leaves, self._native = flatten_arrays(arguments.all, native.has_static_numbers)[0], native
 
-        def flat(*leaves: Any) -> list[Any]:  # a class in a tree may not accept shardings
+        def flat(*leaves: Any) -> list[Any]:  # lists of arrays, because a class in a tree may not accept shardings
             return flatten_arrays(step(*native.arguments_tree.unflatten(leaves)), native.has_static_numbers)[0]
 
         self._flat = flat
@@ -87,7 +88,7 @@ class PlanComparison:
         self._whole_work = _count_work(whole)
 
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[PlanRow]:
-        """Yield Tofu's plans, including that of the settings, the peers, and plans within the memory of each peer."""
+        """Yield the rows of Tofu's plans, of the peers, and of Tofu's plans within the memory of each peer."""
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)
         yield self.split
@@ -101,33 +102,33 @@ class PlanComparison:
 
     @cached_property
     def split(self) -> PlanRow:
-        """Tofu's plan that splits everything."""
+        """Row of Tofu's plan that splits everything."""
         return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
 
     def plan_within(self, rows: Sequence[PlanRow]) -> Iterator[PlanRow]:
-        """Yield Tofu's plans within the memory of each peer that stores at least as much as the fully split plan."""
+        """Yield Tofu's plans within the memory of a peer, for peers that store at least as much as `split`."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
                 limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)
                 yield self.attempt(f"Tofu within {row.name}", limited)
 
     def plan(self, name: str, **asked: Any) -> PlanRow:
-        """Return the row of Tofu's plan with some settings replaced."""
+        """Return the row of Tofu's plan. `asked` replaces some settings."""
         lowered, plan = self.lower_plan(**asked)
         return self._compile(name, lowered, plan.communication_bytes, plan.optimality)
 
     def lower_plan(self, **asked: Any) -> tuple[Any, Plan]:
-        """Return the lowered step under Tofu's plan with some settings replaced, and the plan."""
+        """Return the step lowered under Tofu's plan, and the plan. `asked` replaces some settings."""
         made = plan_step(self._source, replace(self._settings, **asked), engine=JAX_LIMITING_ARGUMENTS)
         step = PartitionedStep(self.step, made, made.training.make_mesh(self._devices), ())
         return step.lower_leaves(), made.plan
 
     def peer(self, peer: Peer, name: str) -> PlanRow:
-        """Return the row of a peer: XLA partitions the step from shardings of its arguments."""
+        """Return the row of a peer. XLA partitions the step from the peer's shardings of the arguments."""
         return self._compile(name, self.lower_peer(peer))
 
     def lower_peer(self, peer: Peer) -> Any:
-        """Return the lowered step under a peer's shardings. The next state keeps the state's shardings."""
+        """Return the step lowered under a peer's shardings. The next state is sharded like the state."""
         shardings = peer(make_mesh(self._devices), self._arguments)
         found = [jax.tree.leaves(each) for each in shardings]
         laid = [sharding for each in found for sharding in each]
@@ -137,7 +138,7 @@ class PlanComparison:
 
     @staticmethod
     def attempt(name: str, make: Callable[[str], PlanRow]) -> PlanRow:
-        """Return the row of a plan, or one that explains why it does not apply."""
+        """Return the row that `make` makes, or a row that explains why the plan does not apply."""
         try:
             return make(name)
         except (TofuError, ValueError) as error:
@@ -162,19 +163,16 @@ class PlanComparison:
 
 
 def _count_work(compiled: Any) -> float:
-    """Return the operations of one device, at least 1.
+    """Return the number of operations that one device computes, at least 1.
 
-    Return NaN if XLA does not report them, as ahead of time for GPUs.
+    Return NaN if XLA does not report the number, as when it compiles for GPUs ahead of time.
     """
     analysis = compiled.cost_analysis()
     return max(1.0, float(analysis.get("flops", 1.0))) if analysis is not None else math.nan
 
 
 def find_devices(workers: int) -> list[Any]:
-    """Return the devices to compile for: JAX's default ones, or those of the CPU if there are too few.
-
-    Raise DeviceError.
-    """
+    """Return the devices to compile for: JAX's default devices, or CPU devices if there are too few."""
     try:
         return list_devices(workers)
     except DeviceError:

@@ -1,4 +1,7 @@
-"""Plans without a search: XLA's partitioner (GSPMD) derives them from the shardings of a step's arguments."""
+"""Define *peers*: plans made by hand, as shardings of a step's arguments.
+
+XLA's partitioner (GSPMD) derives the rest of such a plan.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,12 @@ from tofu.jax.frontend.equations import find_dtype
 from tofu.search import factorize
 
 SMALL_BYTES = 64 * 1024
-"""Smaller tensors stay replicated under fully sharded data parallelism."""
+"""Fully sharded data parallelism replicates tensors of fewer bytes."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Trees of a step's state and other arguments, or their shapes, and the extent of the batch."""
+    """The state, the other arguments (`data`), and the extent of the batch dimension. Shapes may replace arrays."""
 
     state: Any
     data: tuple[Any, ...]
@@ -30,19 +33,19 @@ class Arguments:
 
     @property
     def all(self) -> tuple[Any, ...]:
-        """All arguments, as the step takes them."""
+        """All arguments, in the order of the step."""
         return self.state, *self.data
 
 
 Peer: TypeAlias = Callable[[Mesh, Arguments], tuple[Any, ...]]
-"""Returns the shardings of each argument, as a tree or a list of leaves."""
+"""A function that returns the shardings of each argument, as a tree or as a list of leaves."""
 
 
 def split_arguments(arguments: Sequence[Any], batch: int | None = None) -> Arguments:
     """Split arguments into the state, which comes first, and the rest.
 
-    By default, the batch extent is the most frequent leading extent of the rest. Raise UnsupportedError if no dimension
-    has this extent.
+    By default, the extent of the batch is the most frequent leading extent of the rest. Raise UnsupportedError if no
+    dimension of the rest has this extent.
     """
     state, *data = arguments or (None,)
     leaves = jax.tree.leaves(data)
@@ -63,14 +66,14 @@ def make_mesh(devices: Sequence[Any]) -> Mesh:
 
 
 def make_sharding(mesh: Mesh, rank: int, split: Mapping[int, Sequence[str]]) -> NamedSharding:
-    """Return a sharding. `split` maps dimensions to mesh axes."""
+    """Return a sharding of an array with `rank` dimensions. `split` maps dimensions to mesh axes."""
     return NamedSharding(mesh, PartitionSpec(*(tuple(split.get(d, ())) or None for d in range(rank))))
 
 
 def shard_batch(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple[Any, ...]:
-    """Shard the batch over these mesh axes. Arrays without a batch dimension are replicated.
+    """Return shardings that split the batch along mesh axes. Arrays without a batch dimension are replicated.
 
-    Raise UnsupportedError for unequal shards, which XLA does not take.
+    Raise UnsupportedError if the batch cannot be divided equally, which XLA requires.
     """
     parts = prod(mesh.shape[name] for name in names)
     if arguments.batch % parts:
@@ -95,7 +98,7 @@ def data_parallel(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
 
 
 def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
-    """Shard the batch, and each large tensor of the state along its largest dimension (FSDP, ZeRO-3)."""
+    """Shard the batch, and shard each large tensor of the state along its largest dimension (FSDP, ZeRO-3)."""
 
     def place(leaf: Any) -> NamedSharding:
         shape = np.shape(leaf)
@@ -108,4 +111,4 @@ def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
 
 
 PEERS: Mapping[str, Peer] = {"data parallel": data_parallel, "FSDP / ZeRO-3": fully_sharded}
-"""Peers for any step."""
+"""The peers that apply to any step."""

@@ -1,7 +1,9 @@
-"""Count the communication of a compiled JAX step, from its optimized HLO.
+"""Count the communication in a step that XLA has compiled, from the text of its optimized program (HLO).
 
-`count_traffic(step.lower(*args).compile().as_text(), devices)`. Loop bodies count as often as the loop is known to run.
-If collectives are asynchronous, as on TPUs, bytes transferred during computation are counted separately.
+    count_traffic(step.lower(*args).compile().as_text(), devices)
+
+A collective in a loop counts as often as the loop is known to run. If collectives are asynchronous, as on TPUs, the
+bytes transferred during computation are also counted separately.
 """
 
 from __future__ import annotations
@@ -29,18 +31,19 @@ WORK = re.compile(
     r" (?:call|conditional|convolution|custom-call(?!.*AsyncCollective)|dot|fusion|reduce|scatter|sort|while)\("
 )
 FUSED = re.compile(r"channel_id=(\d+),.*\bchain_id=")
-"""A collective that a TPU overlaps with computation.
+"""Matches a collective that a TPU overlaps with computation.
 
-It appears in the fusion that starts it, in those beside it, and in the one that ends it.
+The collective appears in several fusions: the one that starts it, those that run meanwhile, and the one that ends it.
 """
 FUSED_START = "AsyncCollectiveStart"
 
 
 @dataclass
 class CollectiveTraffic:
-    """Bytes that all devices receive in one step, and collectives in the text, by kind.
+    """Bytes that all devices receive in one step, by kind of collective.
 
-    `between` counts bytes from other hosts, `overlapped` those transferred during computation.
+    `count` is the number of collectives in the program's text. `between` counts the bytes that come from other hosts,
+    `overlapped` those transferred during computation.
     """
 
     bytes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -50,7 +53,7 @@ class CollectiveTraffic:
 
     @property
     def total(self) -> int:
-        """Bytes of all kinds."""
+        """Bytes of all kinds of collectives."""
         return round(sum(self.bytes.values()))
 
     def __str__(self) -> str:
@@ -61,7 +64,7 @@ class CollectiveTraffic:
 
 
 def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveTraffic:
-    """Return the traffic of one run of an optimized HLO module. With `host_devices` 0, all devices are on one host."""
+    """Return the traffic of one run of an optimized HLO program. If `host_devices` is 0, there is only one host."""
     computations, entry = _split(text)
     times = _count_runs(computations, entry)
     hidden = _find_hidden(computations)
@@ -83,7 +86,6 @@ def count_traffic(text: str, devices: int, host_devices: int = 0) -> CollectiveT
 
 
 def _find_hidden(computations: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the channels of collectives in fusions that also compute."""
     hidden: set[str] = set()
     for lines in computations.values():
         channels = {found[1] for line in lines if (found := FUSED.search(line))}
@@ -93,7 +95,6 @@ def _find_hidden(computations: Mapping[str, Sequence[str]]) -> set[str]:
 
 
 def _is_overlapped(lines: Sequence[str], start: int) -> bool:
-    """Return True if anything is computed between the start and the end of a collective."""
     name = re.escape(lines[start].split("=")[0].split()[-1])
     for line in lines[start + 1 :]:
         if re.search(rf"-done\({name}\)", line):
@@ -154,12 +155,11 @@ def _count_bytes(line: str, found: re.Match[str], devices: int, host_devices: in
 
 
 def _share_between(pairs: Sequence[tuple[int, int]], host_devices: int) -> float:
-    """Return the share of equally large transfers between two hosts."""
     return sum(a // host_devices != b // host_devices for a, b in pairs) / max(len(pairs), 1)
 
 
 def _list_results(found: re.Match[str]) -> list[float]:
-    """Return the bytes of a collective's results. The result tuple of a start operation may begin with its operands."""
+    """Return the bytes of each result of a collective. The results of a start operation may begin with its operands."""
     sizes = _list_sizes(found["result"])
     if not found["started"]:
         return sizes
@@ -178,10 +178,6 @@ def _list_sizes(text: str) -> list[float]:
 
 
 def _read_item_bytes(name: str) -> float:
-    """Return the bytes of an element of an XLA type, such as `bf16`, `f8e4m3fn`, `s4`, `pred`.
-
-    Raise InternalError for an unknown type.
-    """
     if name == "pred":
         return 1
     if (found := re.match(r"(?:bf|f|c|s|u)(\d+)", name)) is None:
@@ -190,7 +186,6 @@ def _read_item_bytes(name: str) -> float:
 
 
 def _list_groups(line: str, devices: int) -> list[list[int]]:
-    """Return the devices of each group. Raise InternalError for an unknown notation."""
     if found := re.search(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):
         numbers: np.ndarray[Any, Any] = np.arange(int(found[1]) * int(found[2])).reshape(_read_numbers(found[3]))
         if found[4]:

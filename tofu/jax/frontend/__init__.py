@@ -1,1 +1,1 @@
-"""From a step function to the semantic graph: traced, calls inlined, equations named, arguments that come out again found."""
+"""Turn a step function into a graph: trace it, inline its calls, rewrite its equations, and name its tensors."""

@@ -1,4 +1,4 @@
-"""Parameters of an equation as its description reads them: numbers, strings and tuples."""
+"""Convert the parameters of an equation to the numbers, strings and tuples that its description reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEFT_OUT = ("sharding", "out_sharding", "accuracy", "precision", "preferred_elem
 
 
 def read_attributes(equation: Equation, types: Sequence[ValueType]) -> dict[str, Any]:
-    """Return the attributes of an operator, without parameters of placement and precision."""
+    """Return the attributes of an equation's operator. Parameters of placement and precision are left out."""
     found: dict[str, Any] = {}
     for name, value in _list_parameters(equation.params):
         if name not in LEFT_OUT and (plain := _make_plain(value)) is not None:
@@ -38,7 +38,6 @@ def _list_parameters(params: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _make_plain(value: Any) -> Any:
-    """Return a value that can be compared and hashed, or None."""
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, np.generic):
@@ -48,5 +47,5 @@ def _make_plain(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         parts = tuple(_make_plain(part) for part in value)
         return None if None in parts else parts
-    name = getattr(value, "name", None)  # primitives and dtypes
+    name = getattr(value, "name", None)  # primitives and dtypes have names
     return name if isinstance(name, str) else None

@@ -1,4 +1,4 @@
-"""Operators along a dimension, such as cumulative sums and `argmax`, in as many blocks as there are workers.
+"""Divide operators along a dimension, such as cumulative sums and `argmax`, into one block for each worker.
 
 Each worker computes its own block, and workers exchange one partial result of each block.
 """
@@ -19,7 +19,7 @@ from tofu.jax.frontend.equations import Equation, Loop, Step, ValueType
 from tofu.jax.frontend.trace import StepBuilder
 
 Blocked = Callable[[Any], Any]
-"""A primitive as a function of its operand, computed in blocks."""
+"""A function that computes a primitive from its operand, block by block."""
 
 JOINED: Mapping[str, Callable[[Any, Any], Any]] = {
     "cumsum": lax.add,
@@ -28,12 +28,12 @@ JOINED: Mapping[str, Callable[[Any, Any], Any]] = {
     "cummin": lax.min,
     "cumlogsumexp": jnp.logaddexp,
 }
-"""How the cumulative results of two neighboring blocks are joined."""
+"""For each cumulative primitive, the function that joins the results of two neighboring blocks."""
 EXTREMES: Mapping[str, Callable[..., Any]] = {"argmax": lax.reduce_max, "argmin": lax.reduce_min}
 
 
 def divide_into_blocks(step: Step, workers: int) -> Step | None:
-    """Return the step with operators along a dimension in blocks, or None if it has none. Values keep their numbers."""
+    """Return the step with such operators in blocks, or None if it has no such operator. Values keep their numbers."""
     builder = StepBuilder()
     builder.types, builder.constants = list(step.types), dict(step.constants)
     divided = _divide(builder, step.equations, workers)
@@ -56,7 +56,6 @@ def _divide(builder: StepBuilder, items: Sequence[Equation | Loop], workers: int
 
 
 def _add_blocked(builder: StepBuilder, equation: Equation, blocked: Blocked) -> None:
-    """Add the equations of a primitive in blocks. The results have the numbers of the primitive's own results."""
     before = len(builder.equations)
     scope = "/".join(filter(None, (equation.scope, equation.primitive.name)))
     results = builder.substitute(equation, blocked, equation.inputs, scope)
@@ -68,7 +67,7 @@ def _add_blocked(builder: StepBuilder, equation: Equation, blocked: Blocked) -> 
 
 
 def _find_blocked(builder: StepBuilder, equation: Equation, workers: int) -> Blocked | None:
-    """Return the form of an equation in blocks, or None if it has none, or gains nothing by one."""
+    """Return the function that computes an equation in blocks, or None if there is none or it would not be faster."""
     name, params = equation.primitive.name, equation.params
     if name not in JOINED and name not in EXTREMES and name != "top_k":
         return None
@@ -76,7 +75,7 @@ def _find_blocked(builder: StepBuilder, equation: Equation, workers: int) -> Blo
     axis = params["axes"][0] if name in EXTREMES else params.get("axis", -1) % len(type_.shape)
     extent = type_.shape[axis]
     blocks = gcd(extent, workers)
-    least = 2 * params["k"] if name == "top_k" else 2  # elements of a block that make the exchange worth while
+    least = 2 * params["k"] if name == "top_k" else 2  # blocks with fewer elements are not worth the exchange
     if blocks == 1 or extent < least * blocks:
         return None
     if name in EXTREMES:
@@ -89,7 +88,6 @@ def _find_blocked(builder: StepBuilder, equation: Equation, workers: int) -> Blo
 
 
 def _find_neutral(name: str, type_: ValueType) -> Any:
-    """Return the number that changes no other when a cumulative operator joins it; None if the type has no such number."""
     if name == "cumprod":
         return np.ones((), type_.dtype)
     if name == "cumsum":
@@ -108,28 +106,25 @@ def _into_blocks(x: Any, axis: int, blocks: int) -> Any:
 
 
 def _accumulate(name: str, axis: int, blocks: int, reverse: bool, neutral: Any, x: Any) -> Any:
-    """Accumulate within blocks, and join each element with the results of the blocks before it."""
     accumulate = getattr(lax, name)
-    own = accumulate(_into_blocks(x, axis, blocks), axis + 1, reverse)
-    end = 0 if reverse else own.shape[axis + 1] - 1
-    totals = lax.index_in_dim(own, end, axis + 1, keepdims=False)
+    within_blocks = accumulate(_into_blocks(x, axis, blocks), axis + 1, reverse)
+    end = 0 if reverse else within_blocks.shape[axis + 1] - 1
+    totals = lax.index_in_dim(within_blocks, end, axis + 1, keepdims=False)
     room = [(0, 0, 0)] * x.ndim
     room[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
     before = accumulate(lax.pad(totals, neutral, room), axis, reverse)
-    spread = lax.broadcast_in_dim(before, own.shape, [d + (d > axis) for d in range(x.ndim)])
-    return lax.reshape(JOINED[name](spread, own), x.shape)
+    spread = lax.broadcast_in_dim(before, within_blocks.shape, [d + (d > axis) for d in range(x.ndim)])
+    return lax.reshape(JOINED[name](spread, within_blocks), x.shape)
 
 
 def _number(shape: Sequence[int], dtype: Any, axis: int, step: int) -> Any:
-    """Return multiples of a step that count along a dimension."""
     return lax.broadcasted_iota(dtype, shape, axis) * np.asarray(step, dtype)
 
 
 def _find_extreme(name: str, axis: int, blocks: int, dtype: Any, x: Any) -> Any:
-    """Find the extreme of each block, and the first block whose extreme is that of all."""
     apart = _into_blocks(x, axis, blocks)
     find = getattr(lax, name)
-    first = find(apart, axis + 1, dtype)  # NaN is found before numbers, and is the extreme
+    first = find(apart, axis + 1, dtype)  # NaN counts as the extreme
     best = lax.expand_dims(find(EXTREMES[name](apart, (axis + 1,)), axis, dtype), (axis,))
     is_best = lax.broadcasted_iota(dtype, first.shape, axis) == best
     position = first + _number(first.shape, dtype, axis, apart.shape[axis + 1])
@@ -137,7 +132,7 @@ def _find_extreme(name: str, axis: int, blocks: int, dtype: Any, x: Any) -> Any:
 
 
 def _find_largest(axis: int, blocks: int, k: int, x: Any) -> tuple[Any, Any]:
-    """Find the largest of each block, and the largest among these. Of equal ones, the first are found, as in the whole line."""
+    """Find the k largest elements of each block, and the k largest of these. Equal elements keep their order."""
     apart = jnp.moveaxis(_into_blocks(x, axis, blocks), (axis, axis + 1), (-2, -1))
     values, positions = lax.top_k(apart, k)
     positions = positions + _number(positions.shape, positions.dtype, positions.ndim - 2, apart.shape[-1])

@@ -1,4 +1,4 @@
-"""Copies of the arrays that a traced step closes over, so that the step keeps their values."""
+"""Copy the arrays that a traced step closes over, so that the step keeps their values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tofu.jax.frontend.equations import find_dtype
 def copy_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     """Return the jaxpr with copies of its constants, including those of inner jaxprs.
 
-    NumPy arrays may be written to later, and JAX arrays may be deleted or donated. `jax.jit` also keeps the values that
-    it traced. Raise UnsupportedError for a constant that an outer transformation is tracing.
+    Without copies, the user could later write to a NumPy array, or delete or donate a JAX array. `jax.jit` also keeps
+    the values that it traced. Raise UnsupportedError for a constant that an outer transformation is tracing.
     """
     return _ConstantCopier().keep(closed)
 
 
 class _ConstantCopier:
-    """Copies of constants, one for each. Jaxprs without constants are not replaced."""
+    """Copies each constant once. Jaxprs without constants stay."""
 
     def __init__(self) -> None:
         self._copies: dict[int, Any] = {}
@@ -65,7 +65,7 @@ class _ConstantCopier:
 
 
 def _copy_constant(value: Any) -> Any:
-    """Return a copy on the host. Random keys and arrays of several processes remain JAX arrays."""
+    """Return a copy in host memory. Random keys and arrays of several processes remain JAX arrays."""
     if isinstance(value, jax.core.Tracer):
         raise UnsupportedError(
             f"The step closes over an array of {value.dtype}, shape {value.shape}, which a transformation of JAX around it (grad, jit, "

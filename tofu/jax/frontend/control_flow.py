@@ -1,4 +1,4 @@
-"""Scans and branches of a jaxpr."""
+"""Convert scans and branches of a jaxpr to equations and loops."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 RUN_WHERE_TAKEN = ("while", "pure_callback")
-"""Primitives that may not end, or may raise an error, in a branch that is not taken."""
+"""Primitives that must only run in the branch taken, because they may not end or may raise an error."""
 
 
 def enter_branches(builder: StepBuilder, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
-    """Return the results of a `cond`, or None if it stays one equation, which every worker computes replicated.
+    """Inline the branches of a `cond` and return its results, or return None if the `cond` must stay one equation.
 
-    If the branch is known only at run time, all branches are computed, each split as planned, and a select chooses the
-    results. Branches with a `while_loop` or a `jax.pure_callback` stay in a `cond`: the loop might not end, or the
-    callback raise an error, in a branch that is not taken.
+    If the branch is known only at run time, all branches are computed, each split as planned, and a select chooses
+    among the results. A `cond` with a `while_loop` or a `jax.pure_callback` stays one equation, which every worker
+    computes: in a branch that is not taken, the loop might not end, or the callback might raise an error.
     """
     index, *operands = equation.inputs
     bodies = one.params["branches"]
@@ -45,7 +45,7 @@ def enter_branches(builder: StepBuilder, one: core.JaxprEqn, equation: Equation)
 
 
 def must_be_taken(jaxpr: core.Jaxpr) -> bool:
-    """Return True if a jaxpr contains, at any depth, a primitive that may run only in the branch taken."""
+    """Return True if a jaxpr contains, at any depth, a primitive of `RUN_WHERE_TAKEN`."""
     return any(
         equation.primitive.name in RUN_WHERE_TAKEN
         or any(must_be_taken(body.jaxpr) for body in list_bodies(equation.params))
@@ -64,9 +64,10 @@ def list_bodies(params: Mapping[str, Any]) -> Iterator[core.ClosedJaxpr]:
 
 
 def enter_scan(builder: StepBuilder, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
-    """Convert a scan to a loop.
+    """Convert a scan to a loop and return its results.
 
-    Its body begins by taking elements of the scanned values and ends by stacking results.
+    The body of the loop begins with equations that take elements of the scanned values, and ends with equations that
+    stack results.
     """
     params = one.params
     body, length = params["jaxpr"], params["length"]

@@ -1,4 +1,4 @@
-"""Values without elements, such as `x[:0]`. They become constants, and their readers are rewritten without them."""
+"""Remove values without elements, such as `x[:0]`: they become constants, and their readers are rewritten."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 WRITTEN = {"dynamic_update_slice": 1}
-"""Position of the operand that is written into the first one. For scatters it is 2."""
+"""For primitives that write one operand into the first, the position of that operand. It is 2 for scatters."""
 
 
 def drop_empty(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return the results of an equation that reads or computes values without elements, or None for any other equation."""
+    """Return the results of an equation that reads or computes values without elements, or None for other equations."""
     if types and all(map(is_empty, types)):
         return list(map(builder.add_empty, types))
     if equation.primitive.name == "split" and any(map(is_empty, types)):
@@ -60,10 +60,10 @@ def _split(builder: StepBuilder, equation: Equation, types: Sequence[ValueType])
 
 
 def is_empty(type_: ValueType) -> bool:
-    """Return True if a value of this type has no elements. Random keys have some."""
+    """Return True if values of this type have no elements. Random keys always count as elements."""
     return 0 in type_.shape and not type_.is_key
 
 
 def make_empty(type_: ValueType) -> jnp.ndarray:
-    """Return the only value of such a type."""
+    """Return an array of a type without elements."""
     return jnp.zeros(type_.shape, type_.dtype)

@@ -1,4 +1,4 @@
-"""A step as a list of equations and loops: a jaxpr with all calls inlined."""
+"""Represent a step as a list of equations and loops: a jaxpr in which all calls are inlined."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from jax.extend.core import Primitive, primitives
 from tofu.jax.frontend.versions import UNKNOWN_LINE, Line
 
 LOOP_CELL = Primitive("loop_cell")
-"""Takes element t of a scanned value in the body of a loop: whole -> whole[t]."""
+"""In iteration t of a loop, takes element t of a scanned value."""
 LOOP_STACK = Primitive("loop_stack")
-"""Stacks the results of a loop's iterations: element -> whole, whose element t it is."""
+"""In iteration t of a loop, stores a result as element t of a stack."""
 
 
 @dataclass(frozen=True)
 class ValueType:
-    """The type of a value. `dtype` is JAX's own, possibly that of random keys."""
+    """The type of a value. `dtype` is JAX's type of an element, which may be that of random keys."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -39,7 +39,7 @@ class ValueType:
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of an element; for a key, of its data."""
+        """Bytes of an element. For a random key, these are the bytes of its data."""
         return _count_item_bytes(self.dtype)
 
     def with_shape(self, *shape: int) -> ValueType:
@@ -66,12 +66,12 @@ def _count_item_bytes(dtype: Any) -> int:
 
 
 def read_type(aval: Any) -> ValueType:
-    """Return the type of an abstract value, or of an array."""
+    """Return the type of a JAX abstract value, or of an array."""
     return ValueType(tuple(aval.shape), aval.dtype, bool(getattr(aval, "weak_type", False)))
 
 
 def as_type(value: Any, type_: ValueType) -> Any:
-    """Return a value with the `weak_type` of a type that has its shape and dtype. Inlining loses weak types."""
+    """Return a value with the `weak_type` of a type, which inlining loses. Shape and dtype already agree."""
     if type_.is_key or bool(value.weak_type) == type_.weak_type:
         return value
     convert = primitives.convert_element_type_p
@@ -79,7 +79,7 @@ def as_type(value: Any, type_: ValueType) -> Any:
 
 
 def find_dtype(leaf: Any) -> Any:
-    """Return the dtype that JAX gives a leaf: an array of JAX or NumPy, its shape, or a Python number."""
+    """Return the dtype that JAX gives a leaf, which is an array, its shape, or a Python number."""
     if isinstance(leaf, jax.Array):
         return leaf.dtype
     dtype = leaf.dtype if hasattr(leaf, "dtype") else jax.numpy.result_type(leaf)
@@ -88,41 +88,41 @@ def find_dtype(leaf: Any) -> Any:
 
 @dataclass(frozen=True)
 class Literal:
-    """A number as an operand."""
+    """A number in the program, as an operand."""
 
     value: np.ndarray[Any, Any]
     type: ValueType
 
     @property
     def number(self) -> int | float | complex:
-        """The number in Python."""
+        """The number as a Python number."""
         number: bool | int | float | complex = self.value.item()
         return int(number) if isinstance(number, bool) else number
 
 
 Operand: TypeAlias = "int | Literal"
-"""Number of a value, or a literal."""
+"""An operand of an equation: the number of a value in `Step.types`, or a literal."""
 
 
 @dataclass(frozen=True)
 class Equation:
-    """A primitive with its parameters and operands.
+    """A call of a primitive with its parameters and operands.
 
     Attributes
     ----------
     scope
-        Path of the functions, named scopes and transformations around it.
+        Path of the functions, named scopes and transformations around the equation.
     line
-        Line of the user's program that created it.
+        Line of the user's program that created the equation.
     checkpoint
-        Number of the `jax.checkpoint` that computes it again in the backward pass, or None. The equations of one
-        checkpoint are kept apart by barriers; otherwise XLA would reuse the values of the forward pass.
+        If a `jax.checkpoint` computes the equation again in the backward pass, the number of that checkpoint. Its
+        equations are kept apart by barriers; otherwise XLA would reuse the values of the forward pass.
     loops_summed
-        Number of enclosing loops, from the inside, over whose iterations its only result is summed. The sum is
-        available behind them, in `summed_dtype`.
+        The number of enclosing loops over which the equation's only result is summed, counted from the inside. The
+        sum has the type `summed_dtype` and can be read after these loops.
     has_rows
-        True if the innermost loop is not summed over: each of its iterations has its own sum, over the iterations of
-        the loops around it. A later loop reads these sums (`Loop.rows`).
+        True if the innermost loop is not summed over. Each of its iterations then has a separate sum, over the
+        iterations of the loops around it. A later loop reads these sums (`Loop.rows`).
     """
 
     primitive: Any
@@ -141,22 +141,22 @@ class Equation:
         return f"{', '.join(f'v{n}' for n in self.outputs)} {'+' if self.loops_summed else ''}= {call}"
 
     def evaluate(self, operands: Sequence[Any]) -> list[Any]:
-        """Return the results for concrete operands, literals included."""
+        """Return the results for concrete operands, which include literals."""
         bind = partial(self.primitive.bind, **self.params)
         results = (jax.jit(bind) if self.primitive.name == "device_put" else bind)(*operands)
         return list(results) if self.primitive.multiple_results else [results]
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Add the results to `values`."""
+        """Compute the results and add them to `values`."""
         results = self.evaluate([read_operand(x, values) for x in self.inputs])
         if self.loops_summed:
             (number,) = self.outputs
-            own = results[0].astype(self.summed_dtype)
-            results = [values[number] + own if number in values else own]
+            addend = results[0].astype(self.summed_dtype)
+            results = [values[number] + addend if number in values else addend]
         values.update(zip(self.outputs, results, strict=True))
 
     def with_operands(self, others: Mapping[int, Operand]) -> Equation:
-        """Return the equation with some operands replaced."""
+        """Return the equation with the operands in `others` replaced."""
         return replace(self, inputs=tuple(_exchange(x, others) for x in self.inputs))
 
 
@@ -164,7 +164,8 @@ class Equation:
 class LoopCarry:
     """A value that a loop passes from iteration to iteration.
 
-    Within the body, `value` is `first` and afterwards the previous `following`. Behind the loop, the result is `last`.
+    Within the loop, it is read as `value`. It is `first` in the first iteration, and the previous iteration's
+    `following` in later ones. After the loop, `last` is the final value.
     """
 
     value: int
@@ -175,16 +176,16 @@ class LoopCarry:
 
 @dataclass(frozen=True)
 class Summed:
-    """An equation whose result is summed over loop iterations, as one of these loops sees it.
+    """An equation whose result is summed over the iterations of loops, from the view of one of these loops.
 
     Attributes
     ----------
     is_row
-        True if each iteration of this loop has its own sum.
+        True if each iteration of the loop has a separate sum.
     is_last
-        True if no loop around this one sums it.
+        True if no loop around the loop sums the result too.
     rows
-        The leading extent of a stack of sums, one for each iteration of the innermost loop; otherwise empty.
+        If there is a separate sum for each iteration of the innermost loop, a tuple of their number. Otherwise empty.
     """
 
     equation: Equation
@@ -194,15 +195,15 @@ class Summed:
 
     @property
     def number(self) -> int:
-        """Number of the summed value."""
+        """The number of the summed value."""
         return self.equation.outputs[0]
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of `length` iterations; `reverse` starts with the last element of scanned values.
+    """A loop of `length` iterations. If `reverse` is True, it starts with the last element of scanned values.
 
-    `rows` lists sums by iteration, computed in an earlier loop of the same length.
+    `rows` lists values that an earlier loop of equal length has summed, with a separate sum for each iteration.
     """
 
     equations: tuple[Equation | Loop, ...]
@@ -220,7 +221,7 @@ class Loop:
         return "\n    ".join(lines)
 
     def without_constant_carries(self) -> Loop:
-        """Return the loop with carries that never change replaced by their values from outside."""
+        """Return the loop without carries that never change. Their readers use the values from outside instead."""
         constant = {c.value: c.first for c in self.carries if c.following == c.value}
         if not constant:
             return self
@@ -228,16 +229,16 @@ class Loop:
         return replace(self, carries=carries).with_operands(constant)
 
     def with_operands(self, others: Mapping[int, Operand]) -> Loop:
-        """Return the loop with some operands replaced."""
+        """Return the loop with the operands in `others` replaced."""
         carries = tuple(
             replace(c, first=_exchange(c.first, others), following=_exchange(c.following, others)) for c in self.carries
         )
         return replace(self, equations=tuple(item.with_operands(others) for item in self.equations), carries=carries)
 
     def walk_sums(self, depth: int = 1) -> Iterator[Summed]:
-        """Yield the equations in this loop whose results it sums or stacks.
+        """Yield the equations in this loop whose results the loop sums, in total or for each iteration.
 
-        `depth` counts the loops around an equation from the inside.
+        `depth` is 1 for equations of the loop itself, and one more in each inner loop.
         """
         for item in self.equations:
             if isinstance(item, Loop):
@@ -247,7 +248,7 @@ class Loop:
                 yield Summed(item, item.has_rows and depth == 1, is_last, (self.length,) if item.has_rows else ())
 
     def compute(self, values: dict[int, Any]) -> None:
-        """Add the values of all equations to `values`; within the loop, those of the last iteration."""
+        """Run the loop and add all values to `values`. Within the loop, these are the values of the last iteration."""
         sums = list(self.walk_sums())
         for total in sums:
             if total.is_last:
@@ -277,15 +278,14 @@ class Loop:
 
 
 def _rows_of(number: int) -> int:
-    """Return the key under which `compute` stores the sums of a value by iteration."""
     return -1 - number
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step.
+    """A traced step.
 
-    Values are numbered, and `types` has the type of each. `constants` are arrays that the step closes over.
+    Values are numbered. `types` has the type of each value, and `constants` are arrays that the step closes over.
     """
 
     types: tuple[ValueType, ...]
@@ -303,14 +303,14 @@ class Step:
         return [x.type if isinstance(x, Literal) else self.types[x] for x in self.outputs]
 
     def compute_all(self, arguments: Sequence[Any]) -> dict[int, Any]:
-        """Return every value; within loops, the values of the last iteration."""
+        """Return every value of the step. Values within loops are those of the last iteration."""
         values: dict[int, Any] = dict(zip(self.inputs, arguments, strict=True)) | dict(self.constants)
         for item in self.equations:
             item.compute(values)
         return values
 
     def compute(self, arguments: Sequence[Any]) -> list[Any]:
-        """Return the results."""
+        """Run the step on one device and return its results."""
         values = self.compute_all(arguments)
         return [read_operand(x, values) for x in self.outputs]
 

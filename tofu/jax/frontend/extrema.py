@@ -1,7 +1,8 @@
-"""Values that a step compares with their own maximum or minimum, as the gradients of `jnp.max` and `jnp.min` do.
+"""Find values that a step compares with their own maximum or minimum, as the gradients of `jnp.max` and `jnp.min` do.
 
-If XLA computes such a value twice, for the maximum and for the comparison, rounding may differ. Then no element equals
-the maximum, and the gradient is NaN. The program therefore places an optimization barrier behind these values.
+If XLA computes such a value twice, once for the maximum and once for the comparison, the two may be rounded
+differently. No element then equals the maximum, and the gradient is NaN. To prevent this, the program places an
+optimization barrier behind these values.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ def find_compared_with_extremum(step: Step) -> frozenset[int]:
 
 
 def _list_reduced(operand: Operand, makers: dict[int, Equation]) -> tuple[Operand, ...]:
-    """Return the operands of the maximum or minimum that an operand was broadcast from."""
     while isinstance(operand, int) and operand in makers:
         maker = makers[operand]
         if maker.primitive.name in REDUCING:

@@ -1,11 +1,12 @@
-"""Hoist sums out of loops, such as gradients of weights over time steps or micro-batches.
+"""Move sums out of loops, such as gradients of weights that are summed over time steps or micro-batches.
 
-A carry that is only added to, c' = c + T(p) with linear T, ends as first + T(sum of p). Each worker then sums its own
-products p within the loop, and workers communicate once behind it instead of in every iteration. Meanwhile each worker
-holds its partial sum, which may be as large as the complete tensor.
+Often, a loop only adds to a value that it carries, c' = c + T(p), where p is a matrix product and T is linear. After
+the loop, the value is first + T(sum of p). So each worker can sum its own products p within the loop, and workers
+communicate once after the loop instead of in every iteration. Meanwhile, each worker holds its partial sum, which may
+be as large as the complete tensor.
 
-Stacked results of an inner loop, such as gradients of layers, are summed element by element: each inner iteration has
-its own sum, and another loop of the same length behind the outer one finishes them.
+The values may also be stacked results of an inner loop, such as gradients of layers. Then each iteration of the inner
+loop has a separate sum, called a *row*. A second loop of equal length, after the outer loop, applies T to each row.
 """
 
 from __future__ import annotations
@@ -35,20 +36,20 @@ from tofu.jax.frontend.trace import eliminate_dead_code
 
 Item = TypeVar("Item", Equation, Loop)
 PRODUCTS = frozenset(("conv_general_dilated", "dot_general", "reduce_sum", "scatter-add"))
-"""Primitives that yield partial sums if workers split the dimension they sum over."""
+"""Primitives whose results are partial sums on each worker if the dimension that they sum over is split."""
 ELEMENTWISE = frozenset(
     ("add", "add_any", "convert_element_type", "div", "integer_pow", "mul", "neg", "select_n", "sub")
 )
-"""Element-wise primitives that may be summed beside a product, such as the gradient of a penalty."""
+"""Element-wise primitives whose results may be added to a product, such as the gradient of a penalty."""
 RESHAPING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "slice", "squeeze", "transpose"))
 ADDING = frozenset(("add", "add_any", "concatenate", "sub"))
 SCALING = frozenset(("div", "mul"))
 LEAST_SCALED_BITS = 32
-"""Narrower numbers are not summed before they are scaled: loss scaling puts gradients just within their range."""
+"""Narrower numbers are scaled within the loop, because under loss scaling their unscaled sum might overflow."""
 
 
 def hoist_sums(step: Step) -> Step | None:
-    """Return the step with sums hoisted out of its loops, or None if there are none. Values keep their numbers."""
+    """Return the step with sums moved out of its loops, or None if there are no such sums. Values keep their numbers."""
     hoister = _Hoister(list(step.types), {n: e for e in step.walk() for n in e.outputs})
     equations = hoister.leave_loops(step.equations)
     if not hoister.count:
@@ -59,9 +60,9 @@ def hoist_sums(step: Step) -> Step | None:
 
 @dataclass
 class _Hoister:
-    """Sums hoisted out of the loops of a step.
+    """Moves sums out of the loops of a step.
 
-    `renamed` maps the final value of a carry that began with zeros to its sum.
+    If a carry began with zeros, its sum replaces its final value; `renamed` maps the final value to the sum.
     """
 
     types: list[ValueType]
@@ -70,17 +71,17 @@ class _Hoister:
     count: int = 0
 
     def find(self, operand: Operand) -> Operand:
-        """Return the current name of an operand."""
+        """Return the value that now stands for an operand."""
         while isinstance(operand, int) and operand in self.renamed:
             operand = self.renamed[operand]
         return operand
 
     def leave_loops(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
-        """Return the items with sums hoisted, inner loops first, since outer loops may carry their sums."""
+        """Return the items with sums moved out of loops, inner loops first: outer loops may carry their sums."""
         made: list[Equation | Loop] = []
         for item in items:
             if isinstance(item, Loop):
-                made += self._leave(self._rename(replace(item, equations=self.leave_loops(item.equations))))
+                made += self._hoist_from_loop(self._rename(replace(item, equations=self.leave_loops(item.equations))))
             else:
                 made.append(self._rename(item))
         return tuple(made)
@@ -88,18 +89,17 @@ class _Hoister:
     def _rename(self, item: Item) -> Item:
         return item.with_operands({old: self.find(old) for old in self.renamed}) if self.renamed else item
 
-    def _leave(self, loop: Loop) -> list[Equation | Loop]:
-        """Return a loop, followed by the items hoisted out of it."""
+    def _hoist_from_loop(self, loop: Loop) -> list[Equation | Loop]:
         body, kept = _LoopBody(self, loop), []
         behind: list[Equation] = []
         for carry in loop.carries:
-            found = body.find_sum(carry)
-            if found is None:
+            hoisted_sum = body.find_sum(carry)
+            if hoisted_sum is None:
                 kept.append(carry)
                 continue
             self.count += 1
-            body.take(found, self.types[carry.value].dtype)
-            behind += body.finish(carry, found)
+            body.take(hoisted_sum, self.types[carry.value].dtype)
+            behind += body.finish(carry, hoisted_sum)
         if len(kept) == len(loop.carries):
             return [loop]
         return [replace(loop, equations=body.list_rest(), carries=tuple(kept)), *body.list_loops_behind(), *behind]
@@ -114,9 +114,10 @@ class _Hoister:
 
 @dataclass
 class _HoistedSum:
-    """The way from summed values to the value `root` that is added to a carry or stacked by the equation `adding`.
+    """A sum to move out of a loop. The equation `adding` adds the value `root` to a carry, or stacks it.
 
-    Equations in `moved` run behind the loop, those in `summed` within it. `rows` are stacks of such sums.
+    The equations in `summed` stay in the loop, where their results are summed. The equations in `moved` compute `root`
+    from the sums after the loop. `rows` are sums by iteration of an inner loop.
     """
 
     adding: Equation
@@ -132,7 +133,7 @@ class _HoistedSum:
 
 @dataclass
 class _BodyValues:
-    """The values in the body of a loop: its own equations, sums of inner loops, and stacks of inner loops."""
+    """The values in the body of a loop: `own` equations of the body, and sums and stacks of inner loops."""
 
     own: dict[int, Equation]
     sums: Mapping[int, Equation] = field(default_factory=dict)
@@ -157,11 +158,11 @@ class _LoopBody:
         self._reads = Counter(_list_operands(loop))
         self._gone: set[int] = set()
         self._summed: dict[int, Any] = {}  # value -> dtype of its sum
-        self._rows: dict[int, Any] = {}  # the same for sums by iteration of an inner loop
+        self._rows: dict[int, Any] = {}  # value that is summed by iteration of an inner loop -> dtype of its sums
         self._behind: dict[int, Loop] = {}  # id of the inner loop -> the loop that finishes its sums
 
     def find_sum(self, carry: LoopCarry) -> _HoistedSum | None:
-        """Return a carry as a sum of results of the body that include products, or None."""
+        """Return a carry as a sum of results of the body, or None if it is none or includes no product."""
         adding = self._level.own.get(carry.following) if isinstance(carry.following, int) else None
         type_ = self._hoister.types[carry.value]
         if (
@@ -175,54 +176,55 @@ class _LoopBody:
             return None
         if self._reads[carry.value] != 1 or self._reads[adding.outputs[0]] != 1:
             return None
-        found = _HoistedSum(adding, terms[0])
-        return found if self._trace(terms[0], type_.dtype, found, self._level) and found.has_product else None
+        hoisted_sum = _HoistedSum(adding, terms[0])
+        return (
+            hoisted_sum
+            if self._trace(terms[0], type_.dtype, hoisted_sum, self._level) and hoisted_sum.has_product
+            else None
+        )
 
-    def _trace(self, value: Operand, dtype: Any, found: _HoistedSum, level: _BodyValues) -> bool:
-        """Return True if a term can be summed over the loop, and record the necessary changes in `found`."""
+    def _trace(self, value: Operand, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
+        """Return True if a term can be summed over the loop, and record how in `hoisted_sum`."""
         if not isinstance(value, int) or self._reads[value] != 1 or value in self._gone or value in self._summed:
             return False
-        if value in level.sums:
-            found.summed[value] = level.sums[value]
-            found.has_product = True
+        if value in body_values.sums:
+            hoisted_sum.summed[value] = body_values.sums[value]
+            hoisted_sum.has_product = True
             return True
-        if value in level.stacks:
-            return self._trace_rows(value, dtype, found, *level.stacks[value])
-        maker = level.own.get(value)
+        if value in body_values.stacks:
+            return self._trace_rows(value, dtype, hoisted_sum, *body_values.stacks[value])
+        maker = body_values.own.get(value)
         if maker is None or len(maker.outputs) != 1 or not _widens(self._hoister.types[value].dtype, dtype):
             return False
-        before = found.copy()
-        operands = self._find_linear(maker, dtype, found, level)
-        if operands is not None and all(self._trace(x, dtype, found, level) for x in operands):
-            found.moved[value] = maker
+        before = hoisted_sum.copy()
+        operands = self._find_linear(maker, dtype, hoisted_sum, body_values)
+        if operands is not None and all(self._trace(x, dtype, hoisted_sum, body_values) for x in operands):
+            hoisted_sum.moved[value] = maker
             return True
-        found.moved, found.summed, found.rows = before.moved, before.summed, before.rows
-        found.has_product = before.has_product
+        hoisted_sum.moved, hoisted_sum.summed, hoisted_sum.rows = before.moved, before.summed, before.rows
+        hoisted_sum.has_product = before.has_product
         name = maker.primitive.name
         if name not in PRODUCTS and name not in ELEMENTWISE:
             return False
-        found.summed[value] = maker
-        found.has_product |= name in PRODUCTS
+        hoisted_sum.summed[value] = maker
+        hoisted_sum.has_product |= name in PRODUCTS
         return True
 
-    def _trace_rows(self, value: int, dtype: Any, found: _HoistedSum, loop: Loop, stack: Equation) -> bool:
+    def _trace_rows(self, value: int, dtype: Any, hoisted_sum: _HoistedSum, loop: Loop, stack: Equation) -> bool:
         (cell,) = stack.inputs
         if not isinstance(cell, int):
             return False
-        own = _HoistedSum(stack, cell)
-        if not self._trace(cell, dtype, own, _BodyValues(_list_own(loop))):
+        row_sum = _HoistedSum(stack, cell)
+        if not self._trace(cell, dtype, row_sum, _BodyValues(_list_own(loop))):
             return False
-        found.rows[value] = own
-        found.has_product |= own.has_product
+        hoisted_sum.rows[value] = row_sum
+        hoisted_sum.has_product |= row_sum.has_product
         return True
 
     def _find_linear(
-        self, equation: Equation, dtype: Any, found: _HoistedSum, level: _BodyValues
+        self, equation: Equation, dtype: Any, hoisted_sum: _HoistedSum, body_values: _BodyValues
     ) -> Sequence[Operand] | None:
-        """Return the operands in which an equation is linear, or None.
-
-        It must not need other values that exist only within the loop.
-        """
+        """Return the operands in which an equation is linear, or None if it needs other values of the loop."""
         name, inputs = equation.primitive.name, equation.inputs
         if name in RESHAPING or name in ADDING:
             return inputs
@@ -234,23 +236,25 @@ class _LoopBody:
             shape = self._hoister.types[operand].shape if isinstance(operand, int) else ()
             return inputs if prod(shape[axis] for axis in equation.params["axes"]) == 1 else None
         if name == "pad" and self._hoister.is_zero(inputs[1]):
-            is_there = self._takes(equation, inputs[1], dtype) and self._hoist(inputs[1], found, level)
+            is_there = self._accepts(equation, inputs[1], dtype) and self._hoist(inputs[1], hoisted_sum, body_values)
             return inputs[:1] if is_there else None
         if name in SCALING and jnp.issubdtype(dtype, jnp.inexact) and np.dtype(dtype).itemsize * 8 >= LEAST_SCALED_BITS:
             for linear, other in ((0, 1), (1, 0)) if name == "mul" else ((0, 1),):
-                if self._takes(equation, inputs[other], dtype) and self._hoist(inputs[other], found, level):
+                if self._accepts(equation, inputs[other], dtype) and self._hoist(
+                    inputs[other], hoisted_sum, body_values
+                ):
                     return (inputs[linear],)
         return None
 
-    def _takes(self, equation: Equation, other: Operand, dtype: Any) -> bool:
-        """Return True if an equation can read another operand although the type of the sum changes."""
+    def _accepts(self, equation: Equation, other: Operand, dtype: Any) -> bool:
+        """Return True if an equation can still read its other operand when the sum has the type `dtype`."""
         return isinstance(other, Literal) or self._hoister.types[equation.outputs[0]].dtype == dtype
 
-    def _hoist(self, operand: Operand, found: _HoistedSum, level: _BodyValues) -> bool:
-        """Return True if an operand exists behind the loop, or can be computed there because all iterations share it."""
+    def _hoist(self, operand: Operand, hoisted_sum: _HoistedSum, body_values: _BodyValues) -> bool:
+        """Return True if an operand is the same in all iterations, so that it can be read or computed after the loop."""
         if isinstance(operand, Literal) or operand not in self._within:
             return True
-        maker = level.own.get(operand)
+        maker = body_values.own.get(operand)
         if (
             maker is None
             or self._reads[operand] != 1
@@ -259,50 +263,54 @@ class _LoopBody:
             or len(maker.outputs) != 1
         ):
             return False
-        hoisted = _HoistedSum(found.adding, found.root)
-        if maker.primitive in (LOOP_CELL, LOOP_STACK) or not all(self._hoist(x, hoisted, level) for x in maker.inputs):
+        hoisted = _HoistedSum(hoisted_sum.adding, hoisted_sum.root)
+        if maker.primitive in (LOOP_CELL, LOOP_STACK) or not all(
+            self._hoist(x, hoisted, body_values) for x in maker.inputs
+        ):
             return False
-        found.moved.update(hoisted.moved)
-        found.moved[operand] = maker
+        hoisted_sum.moved.update(hoisted.moved)
+        hoisted_sum.moved[operand] = maker
         return True
 
-    def take(self, found: _HoistedSum, dtype: Any) -> None:
-        """Move equations of a sum behind the loop, and sum the rest in a type."""
-        self._gone.update(found.moved, found.adding.outputs)
-        self._summed.update(dict.fromkeys(found.summed, dtype))
-        for value, own in found.rows.items():
-            self._gone.update(own.moved, own.adding.outputs)
-            self._rows.update(dict.fromkeys(own.summed, dtype))
+    def take(self, hoisted_sum: _HoistedSum, dtype: Any) -> None:
+        """Move the equations of a sum behind the loop, and sum the rest within the loop in the type `dtype`."""
+        self._gone.update(hoisted_sum.moved, hoisted_sum.adding.outputs)
+        self._summed.update(dict.fromkeys(hoisted_sum.summed, dtype))
+        for value, row_sum in hoisted_sum.rows.items():
+            self._gone.update(row_sum.moved, row_sum.adding.outputs)
+            self._rows.update(dict.fromkeys(row_sum.summed, dtype))
             loop, _ = self._level.stacks[value]
             before = self._behind.get(id(loop), replace(loop, equations=(), carries=(), rows=()))
-            made = [*self._finish(own, dtype), replace(own.adding, checkpoint=None)]
+            made = [*self._finish(row_sum, dtype), replace(row_sum.adding, checkpoint=None)]
             self._behind[id(loop)] = replace(
-                before, equations=(*before.equations, *made), rows=(*before.rows, *own.summed)
+                before, equations=(*before.equations, *made), rows=(*before.rows, *row_sum.summed)
             )
 
-    def finish(self, carry: LoopCarry, found: _HoistedSum) -> Iterator[Equation]:
-        """Yield the equations behind the loop, in the type of the carry."""
-        yield from self._finish(found, self._hoister.types[carry.value].dtype)
+    def finish(self, carry: LoopCarry, hoisted_sum: _HoistedSum) -> Iterator[Equation]:
+        """Yield the equations that compute the carry from its sum after the loop."""
+        yield from self._finish(hoisted_sum, self._hoister.types[carry.value].dtype)
         if self._hoister.is_zero(carry.first):
-            self._hoister.renamed[carry.last] = found.root
+            self._hoister.renamed[carry.last] = hoisted_sum.root
         else:
-            yield replace(found.adding, inputs=(carry.first, found.root), outputs=(carry.last,), checkpoint=None)
+            yield replace(
+                hoisted_sum.adding, inputs=(carry.first, hoisted_sum.root), outputs=(carry.last,), checkpoint=None
+            )
 
-    def _finish(self, found: _HoistedSum, dtype: Any) -> Iterator[Equation]:
-        types, linear = self._hoister.types, {*found.summed, *found.rows}
-        for number, equation in found.moved.items():
+    def _finish(self, hoisted_sum: _HoistedSum, dtype: Any) -> Iterator[Equation]:
+        types, linear = self._hoister.types, {*hoisted_sum.summed, *hoisted_sum.rows}
+        for number, equation in hoisted_sum.moved.items():
             if linear.intersection(x for x in equation.inputs if isinstance(x, int)):
                 linear.add(number)
         for number in linear:
             types[number] = replace(types[number], dtype=dtype)
-        for number, equation in found.moved.items():
+        for number, equation in hoisted_sum.moved.items():
             inputs = tuple(_as_dtype(x, dtype) if number in linear else x for x in equation.inputs)
             is_converted = number in linear and equation.primitive.name == "convert_element_type"
             params = {**equation.params, "new_dtype": np.dtype(dtype)} if is_converted else equation.params
             yield replace(equation, inputs=inputs, params=params, checkpoint=None)
 
     def list_loops_behind(self) -> list[Loop]:
-        """Return the loops that finish sums by iteration, after all calls of `take`."""
+        """Return the loops that complete the rows. All calls of `take` come first."""
         return list(self._behind.values())
 
     def list_rest(self) -> tuple[Equation | Loop, ...]:

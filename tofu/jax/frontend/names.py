@@ -1,4 +1,4 @@
-"""Names of tensors and operators: paths in the arguments' trees, and named scopes."""
+"""Name tensors by their paths in the arguments' trees, and operators by the functions and named scopes around them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def name_leaves(argument: str, tree: Any, is_leaf: Callable[[Any], bool] | None 
 
 
 def describe_difference(planned: Sequence[str], given: Sequence[str]) -> str:
-    """Describe missing and surplus leaves, one sentence each. Return "" if the names agree."""
+    """Describe missing and surplus leaves, one sentence each, or return "" if there are none."""
     missing = [name for name in planned if name not in set(given)]
     strange = [name for name in given if name not in set(planned)]
     return "".join(
@@ -44,9 +44,9 @@ def describe_difference(planned: Sequence[str], given: Sequence[str]) -> str:
 
 
 def describe_node_difference(planned: Any, given: Any, path: str) -> str:
-    """Describe the first node at which trees with the same leaf names differ, such as a list in place of a tuple.
+    """Describe where two trees with equal leaf names first differ, such as a list in place of a tuple.
 
-    `path` names the tree.
+    `path` is the name of the tree.
     """
     before, now = planned.node_data(), given.node_data()
     if before is None or now is None:
@@ -89,7 +89,7 @@ def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Ma
 
 
 def show_path(tree: str, path: Any) -> str:
-    """Return the path of a leaf as text. Raise UnsupportedError if a key cannot be shown."""
+    """Return the path of a leaf as text. Raise UnsupportedError if it contains a key without a text."""
     try:
         return str(jax.tree_util.keystr(path, simple=True, separator="/"))
     except Exception as error:
@@ -100,7 +100,7 @@ def show_path(tree: str, path: Any) -> str:
 
 
 def show_text(text: str) -> str:
-    """Return a printable text, with escapes for characters that UTF-8 lacks."""
+    """Return the text in printable form. Characters that UTF-8 lacks are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -140,14 +140,14 @@ def _is_of_jax(name: str) -> bool:
 
 
 class UniqueNames:
-    """Names made unique by appending `_1`, `_2`, ..."""
+    """Makes names unique by appending `_1`, `_2`, ..."""
 
     def __init__(self, taken: Sequence[str] = ()) -> None:
         self._taken = set(taken)
         self._counts: Counter[str] = Counter()
 
     def take(self, wanted: str) -> str:
-        """Return the name, or a variant of it. Raise UnsupportedError for a name that cannot be saved."""
+        """Return the name, extended if it is taken. Raise UnsupportedError for a name that cannot be saved."""
         if show_text(wanted) != wanted:
             raise UnsupportedError(
                 f"The name {show_text(wanted)} has half of a character (a lone surrogate), and cannot be saved in a plan. Rename the key "

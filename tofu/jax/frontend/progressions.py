@@ -1,4 +1,4 @@
-"""Integers that count along dimensions, such as the indices of `x[1::2]` and `jnp.arange(n)`."""
+"""Find integers that count along dimensions, such as the indices of `x[1::2]` and `jnp.arange(n)`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tofu.jax.frontend.equations import Equation, Literal, Operand
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
-MOST_EQUATIONS = 32  # between an index and the numbers that it is made of
+MOST_EQUATIONS = 32  # the search ends after this many equations before an index
 LOOKED_THROUGH = frozenset(("convert_element_type", "copy"))
 
 
 @dataclass(frozen=True)
 class Progression:
-    """The integers `first + sum(strides[d] * i[d])` at the positions `i` of an array."""
+    """An array of integers: at position i, `first + sum(strides[d] * i[d])`."""
 
     shape: tuple[int, ...]
     first: int
@@ -26,12 +26,12 @@ class Progression:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the greatest number."""
+        """The smallest and the largest number."""
         spans = [stride * (extent - 1) for stride, extent in zip(self.strides, self.shape, strict=True)]
         return self.first + sum(min(span, 0) for span in spans), self.first + sum(max(span, 0) for span in spans)
 
     def add(self, other: Progression, factor: int = 1) -> Progression:
-        """Return the sum with a multiple of another progression of the same shape."""
+        """Return the sum with `factor` times another progression of equal shape."""
         strides = tuple(a + factor * b for a, b in zip(self.strides, other.strides, strict=True))
         return Progression(self.shape, self.first + factor * other.first, strides)
 
@@ -39,9 +39,9 @@ class Progression:
 def find_progression(
     builder: StepBuilder, operand: Operand, shape: tuple[int, ...] | None = None
 ) -> Progression | None:
-    """Return an operand as a progression; None if it is none, or its numbers are not known before the step runs.
+    """Return the numbers of an operand as a progression, or None if they are unknown until the step runs or are none.
 
-    A number is a progression of any `shape`.
+    A scalar is a progression of any `shape`.
     """
     return _Finder(builder).find(operand, shape)
 
@@ -114,7 +114,7 @@ class _Finder:
         return clamped if first <= low and high <= last else None
 
     def _choose(self, inputs: tuple[Operand, ...], shape: tuple[int, ...]) -> Progression | None:
-        """Return the chosen case of `where(i < 0, i + n, i)`, by which negative indices count from the end."""
+        """Return the chosen case of `where(i < 0, i + n, i)`, which lets negative indices count from the end."""
         which, *cases = inputs
         maker = self.builder.find_maker(which)
         if maker is None or maker.primitive.name not in ("lt", "ge") or len(cases) != 2:
@@ -129,7 +129,6 @@ class _Finder:
 
 
 def _reshape(found: Progression, shape: tuple[int, ...]) -> Progression | None:
-    """Return a progression with dimensions of one element added or removed; None for other shapes."""
     strides = [stride for stride, extent in zip(found.strides, found.shape, strict=True) if extent > 1]
     if [extent for extent in found.shape if extent > 1] != [extent for extent in shape if extent > 1]:
         return None

@@ -1,4 +1,4 @@
-"""Trace a step and build its semantic graph: (state, data, ...) -> (next state, results)."""
+"""Trace a training step and build its graph of operators and tensors."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ from tofu.validation import show, show_with_type
 
 @dataclass(frozen=True)
 class Native:
-    """A traced step, as the backend needs it.
+    """A traced step with everything that the backend needs to run it.
 
-    `tensor_of` maps values to tensors. `names` has all leaves of the arguments, static ones included.
+    `tensor_of` maps the numbers of values to those of tensors. `names` has a name for each leaf of the arguments,
+    including leaves that are not arrays.
     """
 
     step: Step
@@ -49,27 +50,27 @@ class Native:
     results_tree: Structure
     names: tuple[str, ...] = ()
     has_static_numbers: bool = False
-    """True if Python numbers among the arguments are static."""
+    """True if Python numbers among the arguments are part of the step, like its functions, and not arrays."""
     double: bool = False
     """True if the step was traced with 64-bit numbers enabled."""
     written: Step | None = None
-    """The step as one device runs it, if it differs from `step`."""
+    """The original step, if `step` is rewritten to communicate less."""
     donated: tuple[int, ...] = ()
     """Positions of the arguments' leaves whose memory the step may reuse."""
     jaxpr: core.ClosedJaxpr | None = None
-    """The step as JAX traced it, from leaves to leaves. Its derivatives are taken from this."""
+    """The step as JAX traced it, for derivatives. It takes and returns flat lists of arrays."""
 
     def name_tensor(self, graph: Graph, number: int) -> str:
-        """Return the name of the tensor of a value."""
+        """Return the name of the tensor that holds a value."""
         return graph.tensors[self.tensor_of[number]].name
 
     @property
     def of_one_device(self) -> Step:
-        """The step as one device runs it."""
+        """The step as it would run on one device."""
         return self.step if self.written is None else self.written
 
     def list_arguments(self, given: Any) -> list[int]:
-        """Return the positions of arguments, passed as one position, several, or None; -1 is the last.
+        """Return the positions of arguments. `given` is one position, several, or None; -1 is the last argument.
 
         Raise UnsupportedError for positions that the step does not have.
         """
@@ -81,7 +82,7 @@ class Native:
         return sorted({int(n) % count for n in arguments})
 
     def list_leaves(self, given: Any) -> list[int]:
-        """Return the positions of all leaves of some arguments, passed as for `list_arguments`."""
+        """Return the positions of all leaves of some arguments. `given` is as in `list_arguments`."""
         ends = list(accumulate((tree.num_leaves for tree in self.arguments_tree.children()), initial=0))
         return [leaf for n in self.list_arguments(given) for leaf in range(ends[n], ends[n + 1])]
 
@@ -96,23 +97,27 @@ def check_arguments(example_args: Any) -> None:
 
 
 def donate(source: Source, arguments: Any) -> Source:
-    """Return the step with the right to reuse the memory of some arguments, as `donate_argnums` of `jax.jit`."""
+    """Return the step with permission to reuse the memory of some arguments, as with `donate_argnums` of `jax.jit`."""
     return replace(source, native=replace(source.native, donated=tuple(source.native.list_leaves(arguments))))
 
 
 @collect_rarely()
 def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_numbers: bool = False) -> Source:
-    """Trace the training step `function(*arguments)`. No array is created.
+    """Trace a training step and return its graph, for tools that inspect or plan a step without running it.
+
+    No array is created.
 
     Parameters
     ----------
     function
-        A function of trees of arrays. Its first argument is the state if the result, or the first of a tuple of
-        results, has the same tree, shapes and types.
+        A function of trees of arrays. Its first argument is the state if the first result (or the only one) has the
+        same tree, shapes and types.
     arguments
-        Trees of arrays, or of `jax.ShapeDtypeStruct`. Functions and strings in them are static.
+        The function's arguments: trees of arrays, or of `jax.ShapeDtypeStruct`. Functions and strings in a tree are
+        *static*: they are part of the step, and not data.
     static_numbers
-        Treat Python numbers as static too. This is also done if the function cannot be traced otherwise.
+        If True, Python numbers are static too. They also become static if the function cannot be traced otherwise, for
+        example because it uses one of them in an `if`.
     """
     if not callable(function):
         raise UnsupportedError(f"A step is a function of arrays, not {show_with_type(function)}.")
@@ -134,7 +139,7 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
             "it for one device, without that: a mean over the batch is one over all of it."
         ) from error
     except Exception:
-        # JAX needs a value in a shape, an index, or a Python `if`. It raises many kinds of errors for this.
+        # The step may use a number in a shape, an index, or a Python `if`. JAX raises many kinds of errors for this.
         if static_numbers or not any(isinstance(leaf, NUMBERS) for leaf in leaves):
             raise
         return read_step(function, arguments, static_numbers=True)
@@ -158,7 +163,6 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], static_num
 
 
 def _describe_empty(graph: Graph, tensor: int) -> str:
-    """Describe a tensor without elements and its reader. Users do not know the names of tensors inside a step."""
     told = f"{graph.tensors[tensor].name} has shape {graph.tensors[tensor].shape}"
     readers = (
         f"; {operator.name} at {operator.origin.line} reads it"
@@ -169,7 +173,7 @@ def _describe_empty(graph: Graph, tensor: int) -> str:
 
 
 def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, names: Sequence[str]) -> int:
-    """Return the number of leaves of the state: the first argument if the first result is like it, else 0."""
+    """Return the number of leaves of the first argument if it is a state, that is, like the first result; else 0."""
     leaves, made, structure = arguments[: state.num_leaves], traced.shapes, traced.results_tree
     candidates = [structure]
     if (data := structure.tree.node_data()) is not None and issubclass(data[0], tuple):
@@ -198,10 +202,7 @@ def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, nam
 
 
 def hoist_loop_sums(source: Source) -> Source | None:
-    """Return the step with sums that loops carry hoisted out of the loops, or None if there are none.
-
-    Each worker sums its own results within the loop, and workers communicate once behind it.
-    """
+    """Return the step with sums moved out of its loops (`loop_sums.py`), or None if no loop has such a sum."""
     native: Native = source.native
     if (step := hoist_sums(native.step)) is None:
         return None
@@ -212,13 +213,12 @@ def hoist_loop_sums(source: Source) -> Source | None:
 
 
 def divide_step(source: Source, workers: int) -> Source | None:
-    """Return the step with operators along a dimension, such as cumulative sums, in blocks; None if it has none."""
+    """Return the step with operators such as cumulative sums computed in blocks, or None if it has no such operator."""
     step = divide_into_blocks(source.native.step, workers)
     return None if step is None else _rewrite(source, step)
 
 
 def _rewrite(source: Source, step: Step) -> Source:
-    """Return a step in another form, whose values have the same numbers."""
     native: Native = source.native
     given = [source.graph.tensors[native.tensor_of[number]] for number in step.inputs]
     state = sum(tensor.kind is TensorKind.PARAMETER for tensor in given)
@@ -227,10 +227,10 @@ def _rewrite(source: Source, step: Step) -> Source:
 
 
 def _name_alike(graph: Graph, tensor_as: Mapping[int, int], written: Graph) -> Graph:
-    """Return the graph with the names of the original step, so that hints have the same meaning.
+    """Return the graph of a rewritten step with the names of the original step, so that hints mean the same.
 
-    `tensor_as` maps each tensor to an original tensor. The operator that adds a carry's first value to the rest is
-    named like the operator that adds to the carry.
+    `tensor_as` maps each tensor to an original tensor. If a loop's sum moves behind the loop, the operator that adds
+    the initial value there gets the name of the operator that added to the sum in the loop.
     """
     maker = {tensor: operator.name for operator in written.operators for tensor in operator.outputs}
     maker.update((carry.last, maker[value]) for carry in written.carries for value in carry.values if value in maker)
@@ -244,9 +244,9 @@ def _name_alike(graph: Graph, tensor_as: Mapping[int, int], written: Graph) -> G
 
 
 def make_graph(step: Step, names: Sequence[str], state: int = 0) -> tuple[Graph, dict[int, int]]:
-    """Return the graph of a step, and a map from values to tensors.
+    """Return the graph of a step, and a map from the numbers of values to those of tensors.
 
-    The first `state` arguments are replaced by the first results.
+    The first `state` arguments are the state, which the first results replace.
     """
     made = _Graph(step)
     for n, (number, name) in enumerate(zip(step.inputs, names, strict=True)):
@@ -282,7 +282,7 @@ class _Graph:
         )
 
     def add_all(self, items: Sequence[Equation | Loop], lengths: tuple[int, ...] = ()) -> None:
-        """Add the operators of equations within loops of these lengths, the outermost first."""
+        """Add the operators of equations. `lengths` has the lengths of the loops around them, outermost first."""
         for item in items:
             if isinstance(item, Loop):
                 self._add_loop(item, lengths)
@@ -296,8 +296,8 @@ class _Graph:
         times = prod(lengths) // addends
         name = self._operator_names.take("/".join(filter(None, (equation.scope, equation.primitive.name))))
         for n, number in enumerate(equation.outputs):
-            own = name if len(equation.outputs) == 1 else f"{name}.{n}"
-            self.add_tensor(number, own, TensorKind.INTERMEDIATE, times, addends)
+            tensor_name = name if len(equation.outputs) == 1 else f"{name}.{n}"
+            self.add_tensor(number, tensor_name, TensorKind.INTERMEDIATE, times, addends)
         self.operators.append(
             Operator(
                 name,
@@ -314,7 +314,7 @@ class _Graph:
         )
 
     def _add_loop(self, loop: Loop, lengths: tuple[int, ...]) -> None:
-        """Add the body of a loop once. Stacked results are written once for each run of the loop."""
+        """Add the operators of a loop body, once. Stacked results are written once for each run of the loop."""
         times = prod(lengths)
         for n, carry in enumerate(loop.carries):
             self.add_tensor(carry.value, f"{loop.scope}/carry_{n}", TensorKind.CARRY, times * loop.length)

@@ -1,4 +1,4 @@
-"""Rewrite equations: fold constants, and replace equations without a description by described ones."""
+"""Rewrite equations: compute constants, and replace equations without a description by equations with one."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import StepBuilder
 
 Rule: TypeAlias = "Callable[[StepBuilder, Equation, Sequence[ValueType]], Sequence[Operand] | None]"
-"""From an equation and the types of its results to the results, or None if the rule does not apply."""
+"""A function from an equation and the types of its results to new results, or None if it does not apply."""
 
 REDUCED = {"psum": lax.reduce_sum, "pmax": lax.reduce_max, "pmin": lax.reduce_min}
 COMPARED = {"max": primitives.ge_p, "min": primitives.le_p}
-"""Primitives that choose one of two numbers, and the comparison that holds for the chosen one."""
+"""For each primitive that chooses one of two numbers, the comparison of the chosen number with the other."""
 DIVIDING = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCED))
 
 
 def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return the results of an equation if a rule replaces it, else None."""
+    """Return the results of an equation that a rule replaces, or None if no rule applies."""
     for rule in RULES:
         if (results := rule(builder, equation, types)) is not None:
             return results
@@ -43,7 +43,7 @@ def rewrite(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 
 
 def check_undivided(step: Step) -> None:
-    """Raise UnsupportedError for primitives that name devices."""
+    """Raise UnsupportedError for primitives that name an axis of devices."""
     for equation in step.walk():
         if equation.primitive.name in DIVIDING:
             raise UnsupportedError(
@@ -53,7 +53,7 @@ def check_undivided(step: Step) -> None:
 
 
 def complete(builder: StepBuilder, equation: Equation) -> Equation:
-    """Return the equation as its description expects it: without reordered dimensions and unsupported literals."""
+    """Return the equation in the form that its description expects: no reordered dimensions or unsupported literals."""
     return _without_literals(builder, _without_order(builder, equation))
 
 
@@ -66,7 +66,6 @@ def _compute(builder: StepBuilder, equation: Equation, types: Sequence[ValueType
 
 
 def _reduce(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Convert a reduction over axes of `jax.vmap` to a reduction over dimensions."""
     name, axes = equation.primitive.name, equation.params.get("axes", ())
     if name not in REDUCED or not all(isinstance(axis, int) for axis in axes):
         return None
@@ -74,7 +73,7 @@ def _reduce(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]
 
 
 def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Convert a barrier of several values to one for each, so that each can be split in its own way."""
+    """Replace a barrier of several values by one barrier for each value, so that each can be split in its own way."""
     if equation.primitive.name != "optimization_barrier":
         return None
     return [
@@ -84,9 +83,9 @@ def _divide_barrier(builder: StepBuilder, equation: Equation, types: Sequence[Va
 
 
 def _put_in_memory(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Convert a `jax.device_put` to one for each value that goes to another kind of memory.
+    """Replace a `jax.device_put` by one for each value that goes to another kind of memory.
 
-    The plan chooses the devices.
+    Devices are ignored, because the plan chooses them.
     """
     if equation.primitive.name != "device_put":
         return None
@@ -129,7 +128,6 @@ def _write_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
 
 
 def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
-    """Return the update function of a scatter as a function of arrays, such as `f` of `x.at[...].apply(f)`."""
     jaxpr = equation.params["update_jaxpr"]
     closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, equation.params["update_consts"])
 
@@ -140,7 +138,7 @@ def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
 
 
 def _read_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Convert a gather of a complete operand, as `x.at[...].get()`, to the operand."""
+    """Replace a gather that reads a complete operand, as `x.at[...].get()`, by the operand."""
     if equation.primitive.name != "gather":
         return None
     operand, numbers = equation.inputs[0], equation.params["dimension_numbers"]
@@ -150,9 +148,9 @@ def _read_all(builder: StepBuilder, equation: Equation, types: Sequence[ValueTyp
 
 
 def _compare_both(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Convert a comparison with the maximum of two numbers, as in its gradient, to a comparison of the two.
+    """Replace a comparison with the maximum of two numbers, as in its gradient, by a comparison of the two numbers.
 
-    Otherwise XLA may compute the operand again in another kernel and round it differently, so that no operand equals
+    Otherwise XLA may compute an operand again in another kernel and round it differently. Then no operand would equal
     the maximum.
     """
     if equation.primitive.name != "eq":
@@ -174,7 +172,7 @@ def _is_same(one: Operand, other: Operand) -> bool:
 
 
 def _implement(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Replace a primitive of another library, such as equinox, by its own implementation if JAX can trace it."""
+    """Replace a primitive of another library, such as equinox, by its implementation if JAX can trace that."""
     implementation = equation.primitive.impl
     if DESCRIPTIONS.get(equation.primitive.name) is not None or is_of_jax(implementation):
         return None
@@ -184,7 +182,7 @@ def _implement(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
     try:
         closed = jax.make_jaxpr(lambda *operands: jax.tree.leaves(run(*operands)))(*shapes)
     except Exception:
-        # It needs concrete values. The error for undescribed primitives explains the alternatives.
+        # The implementation needs concrete values. The error for undescribed primitives explains the alternatives.
         return None
     if any(eqn.primitive is equation.primitive for eqn in closed.jaxpr.eqns):
         return None
@@ -192,7 +190,7 @@ def _implement(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
 
 
 def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Convert a pad between elements to a pad along dimensions of one element each, which is split like the operand."""
+    """Replace a pad between elements by a pad along new dimensions of extent 1, which is split like the operand."""
     if equation.primitive.name != "pad" or types[0].is_key or not builder.is_planned:
         return None
     config = equation.params["padding_config"]
@@ -216,9 +214,9 @@ def _pad_between(builder: StepBuilder, equation: Equation, types: Sequence[Value
 
 
 def _choose_padding(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Convert a pad with a number that its description does not cover, which is complex or known only at run time.
+    """Replace a pad with a number that is complex or known only at run time, which its description does not cover.
 
-    The result is padded with zeros, and a select inserts the number.
+    The result is padded with zeros, and a select then inserts the number.
     """
     if equation.primitive.name != "pad" or types[0].is_key:
         return None

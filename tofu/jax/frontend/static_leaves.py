@@ -1,6 +1,6 @@
-"""Separate the arrays of a step's arguments and results from static leaves.
+"""Separate the arrays in a step's arguments and results from their *static* leaves.
 
-Functions and strings are static, that is, part of the step. So are arrays without elements.
+Functions and strings are static: they are part of the step and not data. Arrays without elements are static too.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from tofu.errors import UnsupportedError, raise_together
 from tofu.jax.frontend.names import name_arguments
 
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, partial, np.ufunc, type)
-"""Types of functions that hold no trainable arrays. Functions made by JAX, such as `jax.nn.relu`, are accepted too."""
+"""Types of functions without trainable arrays. Functions made by JAX, such as `jax.nn.relu`, are accepted too."""
 
 T = TypeVar("T")
 
 NUMBERS = (bool, int, float, complex)
 TAKES_STATIC_NUMBERS = ("equinox",)
-"""Packages whose own `jit` treats Python numbers as static. `jax.jit` treats them as arrays."""
+"""Packages whose own `jit` treats Python numbers as static. `jax.jit` treats Python numbers as arrays."""
 
 
 @jax.tree_util.register_static
 @dataclass(frozen=True, eq=False)
 class StaticLeaf:
-    """A static leaf in its place in a tree: a function, a string, a number, or an `Empty`.
+    """A static leaf: a function, a string, a number, or an `Empty`. It replaces the leaf in its tree.
 
-    For JAX, the tree has no leaf there.
+    JAX sees no leaf there.
     """
 
     value: Any
@@ -47,9 +47,9 @@ class StaticLeaf:
 
     @property
     def _known_by(self) -> Any:
-        """A key that equal leaves share.
+        """A key that equal static leaves share.
 
-        In Python, 1, 1.0 and True are equal, and so are 0.0 and -0.0; steps with them differ.
+        In Python, 1, 1.0 and True are equal, and so are 0.0 and -0.0, but they lead to different steps.
         """
         return (type(self.value), repr(self.value)) if isinstance(self.value, NUMBERS) else self.value
 
@@ -71,10 +71,9 @@ def _restore(one: StaticLeaf) -> Any:
 
 @dataclass(frozen=True)
 class Structure:
-    """A tree without its arrays.
+    """A tree without its arrays, from which the tree can be rebuilt.
 
-    It can be rebuilt from arrays, or from whatever JAX traces a function with. `tree` has a leaf for each array and for
-    each static leaf; `static` lists the latter with their positions.
+    `tree` has a leaf for each array and for each static leaf. `static` lists the static leaves with their positions.
     """
 
     tree: Any
@@ -86,7 +85,7 @@ class Structure:
         return int(self.tree.num_leaves) - len(self.static)
 
     def children(self) -> list[Structure]:
-        """Return the structures of the arguments, for a tuple of arguments."""
+        """Return the structure of each argument. The tree is a tuple of arguments."""
         made, begin = [], 0
         for tree in self.tree.children():
             end = begin + tree.num_leaves
@@ -95,24 +94,24 @@ class Structure:
         return made
 
     def split(self, arrays: Sequence[T]) -> list[list[T]]:
-        """Split a list with an entry for each array by argument."""
+        """Divide a list with an entry for each array into one list for each argument."""
         remaining = iter(arrays)
         return [list(islice(remaining, child.num_leaves)) for child in self.children()]
 
     def pick(self, leaves: Sequence[T]) -> list[T]:
-        """Return the entries of arrays from a list with an entry for each leaf."""
+        """Return the entries that belong to arrays, from a list with an entry for each leaf."""
         static = dict(self.static)
         return [leaf for n, leaf in enumerate(leaves) if n not in static]
 
     def unflatten(self, arrays: Iterable[Any], restore: Callable[[StaticLeaf], Any] | None = None) -> Any:
-        """Return the tree of these arrays. `restore` converts static leaves; by default they are restored."""
+        """Return the tree with these arrays. `restore` may convert the static leaves."""
         remaining, static = iter(arrays), dict(self.static)
         restore = restore or _restore
         leaves = [restore(static[n]) if n in static else next(remaining) for n in range(self.tree.num_leaves)]
         return jax.tree.unflatten(self.tree, leaves)
 
     def strip_static(self) -> Any:
-        """Return a key that trees share if they differ only in their static leaves."""
+        """Return a key that trees have in common if they differ only in static leaves."""
         static, positions = dict(self.static), count()
 
         def visit(tree: Any) -> Any:
@@ -125,7 +124,7 @@ class Structure:
 
 
 def flatten_arrays(tree: Any, numbers: bool = False) -> tuple[list[Any], Structure]:
-    """Return the arrays of a tree, and its structure. With `numbers`, Python numbers are static."""
+    """Return the arrays of a tree, and its structure. If `numbers` is True, Python numbers are static."""
     leaves, structure = jax.tree.flatten(tree, is_leaf=is_static)
     found = [StaticLeaf(leaf) if numbers and isinstance(leaf, NUMBERS) else _fix(leaf) for leaf in leaves]
     static = tuple((n, leaf) for n, leaf in enumerate(found) if is_static(leaf))
@@ -133,14 +132,14 @@ def flatten_arrays(tree: Any, numbers: bool = False) -> tuple[list[Any], Structu
 
 
 def name_all(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
-    """Return a name for each leaf of the arguments, static ones included."""
+    """Return a name for each leaf of the arguments, including static leaves."""
     return name_arguments(function, arguments, is_leaf=is_static)
 
 
 def describe_changed(names: Sequence[str], planned: Structure, given: Structure) -> str:
     """Describe static leaves that differ from the plan, one sentence each.
 
-    Return "" if the trees differ. `names` has all leaves.
+    Return "" if the trees differ in another way. `names` has a name for each leaf.
     """
     if planned.tree != given.tree:
         return ""
@@ -154,30 +153,30 @@ def describe_changed(names: Sequence[str], planned: Structure, given: Structure)
 
 @jax.tree_util.register_pytree_with_keys_class
 class ArrayLeaves:
-    """The arrays of an argument as a pytree for JAX, with their original paths but without the classes of the tree."""
+    """The arrays of an argument as a pytree with the original paths, but without the classes of the user's tree."""
 
     def __init__(self, arrays: Sequence[Any], paths: tuple[str, ...]) -> None:
         self.arrays, self.paths = arrays, paths
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
-        """Return the arrays by path, as JAX asks."""
+        """Return the arrays and their paths, in the form that JAX expects."""
         return list(zip(self.paths, self.arrays, strict=True)), self.paths
 
     @classmethod
     def tree_unflatten(cls, paths: tuple[str, ...], arrays: Sequence[Any]) -> ArrayLeaves:
-        """Return the same tree of other arrays."""
+        """Return a tree with the same paths and other arrays."""
         return cls(arrays, paths)
 
 
 def flatten_argument(tree: Any, numbers: bool = False) -> tuple[ArrayLeaves, Structure]:
-    """Return an argument as a traced function receives it, and its structure."""
+    """Return an argument in the form that a traced function receives, and its structure."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_static)
     arrays, structure = flatten_arrays(tree, numbers)
     return ArrayLeaves(arrays, tuple(structure.pick([jax.tree_util.keystr(path) for path, _ in paths]))), structure
 
 
 def takes_static_numbers(step: Callable[..., Any]) -> bool:
-    """Return True if a step treats Python numbers as static: `equinox.filter_jit` made it."""
+    """Return True if a step treats Python numbers as static, as steps of `equinox.filter_jit` do."""
     return type(step).__module__.partition(".")[0] in TAKES_STATIC_NUMBERS
 
 

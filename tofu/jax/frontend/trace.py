@@ -1,4 +1,4 @@
-"""Trace a function to equations and loops: inline calls, fold constants, and remove dead code."""
+"""Trace a function and convert it to equations and loops: inline calls, compute constants, and remove dead code."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ from tofu.jax.kernels.tracing import tracing_step
 from tofu.jax.kernels.versions import without_cudnn
 
 MAY_STAY_WHOLE = ("cond", "while")
-"""Equations whose bodies may remain in them."""
+"""Primitives with bodies that may stay single equations."""
 
 
 class Traced(NamedTuple):
-    """A function as JAX traced it: its jaxpr with copied constants, the shapes of its results, and their structure."""
+    """A function as JAX traced it: a jaxpr with copied constants, and the shapes and structure of its results."""
 
     jaxpr: core.ClosedJaxpr
     shapes: list[Any]
@@ -62,9 +62,10 @@ class Traced(NamedTuple):
 
 
 def trace_step(function: Callable[..., Any], arguments: Sequence[Any], numbers: bool = False) -> tuple[Step, Traced]:
-    """Trace a step. `arguments` are trees of arrays or of their shapes. With `numbers`, Python numbers are static.
+    """Trace a step and return its equations.
 
-    Raise UnsupportedError for side effects.
+    `arguments` are trees of arrays or of shapes. If `numbers` is True, Python numbers are static, that is, part of the
+    step. Raise UnsupportedError for a step with side effects.
     """
     given = [flatten_argument(argument, numbers) for argument in arguments]
     left: list[Structure] = []
@@ -91,7 +92,7 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any], numbers: 
             "The step has side effects: callbacks, prints and references cannot run on shards. Remove them from the step:",
             found or sorted(map(str, closed.effects)),
         )
-    with jax.ensure_compile_time_eval():  # fold constants now, under an outer trace too
+    with jax.ensure_compile_time_eval():  # compute constants now, even if an outer function is being traced
         closed = copy_constants(closed)
         step = read_jaxpr(closed)
     check_undivided(step)
@@ -117,9 +118,9 @@ def read_jaxpr(closed: core.ClosedJaxpr) -> Step:
 
 
 class StepBuilder:
-    """The equations of a step, or of a loop body, under construction.
+    """Collects the equations of a step or of a loop body.
 
-    If the program `is_planned`, its equations are rewritten so that plans move fewer bytes.
+    If `is_planned` is True, equations are rewritten so that plans can communicate less.
     """
 
     def __init__(self, *, is_planned: bool = True) -> None:
@@ -134,12 +135,12 @@ class StepBuilder:
         self._indexed, self._count = self.equations, 0
 
     def add_value(self, type_: ValueType) -> int:
-        """Add a value."""
+        """Add a value and return its number."""
         self.types.append(type_)
         return len(self.types) - 1
 
     def add_empty(self, type_: ValueType) -> int:
-        """Return a value without elements, one for each type."""
+        """Return a value without elements. There is one for each type."""
         if type_ not in self._empty:
             self._empty[type_] = self.add_value(type_)
             self.constants[self._empty[type_]] = make_empty(type_)
@@ -156,7 +157,7 @@ class StepBuilder:
     ) -> int:
         """Add an equation with one result and return the result.
 
-        Line, checkpoint and, by default, scope are those of `like`.
+        The equation has the line and checkpoint of the equation `like`, and its scope if `scope` is None.
         """
         output = self.add_value(type_)
         scope = like.scope if scope is None else scope
@@ -170,7 +171,7 @@ class StepBuilder:
         return operand.type if isinstance(operand, Literal) else self.types[operand]
 
     def find_maker(self, operand: Operand) -> Equation | None:
-        """Return the equation that computes a value, or None for values from outside."""
+        """Return the equation that computes a value, or None if the value comes from outside."""
         if self._indexed is not self.equations:  # a loop begins or has ended
             self._makers, self._indexed, self._count = {}, self.equations, 0
         for equation in self.equations[self._count :]:
@@ -188,7 +189,7 @@ class StepBuilder:
         line: Line = UNKNOWN_LINE,
         checkpoint: int | None = None,
     ) -> list[Operand]:
-        """Add the equations of a jaxpr for these arguments and return its results."""
+        """Add the equations of a jaxpr with `arguments` as its inputs, and return its results."""
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
         values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
         for eqn in jaxpr.eqns:
@@ -210,14 +211,14 @@ class StepBuilder:
     def inline_closed(
         self, closed: core.ClosedJaxpr, arguments: Sequence[Operand], equation: Equation, scope: str | None = None
     ) -> list[Operand]:
-        """Inline a closed jaxpr in the place of an equation and return its results."""
+        """Add the equations of a closed jaxpr in place of an equation, and return its results."""
         scope = equation.scope if scope is None else scope
         return self.inline(closed.jaxpr, closed.consts, arguments, scope, equation.line, equation.checkpoint)
 
     def substitute(
         self, equation: Equation, function: Callable[..., Any], operands: Sequence[Operand], scope: str | None = None
     ) -> list[Operand]:
-        """Add what a function computes from operands, in the place of an equation and with its line. Return the results."""
+        """Trace a function of operands, and add its equations in place of an equation. Return the results."""
         types = map(self.find_type, operands)
         shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type) for type_ in types]
         closed, before = jax.make_jaxpr(function)(*shapes), len(self.equations)
@@ -235,7 +236,7 @@ class StepBuilder:
         return Literal(np.asarray(x.val, type_.dtype), type_)
 
     def add_constant(self, value: Any) -> Operand:
-        """Add an array that the step closes over. Scalars are literals."""
+        """Add an array that the step closes over, and return the operand that reads it. Scalars become literals."""
         type_ = read_type(value if hasattr(value, "dtype") else np.asarray(value))
         if is_empty(type_):
             return self.add_empty(type_)
@@ -317,7 +318,6 @@ def _keep_needed(items: Sequence[Equation | Loop], wanted: set[int]) -> tuple[Eq
 
 
 def _shorten(loop: Loop, wanted: set[int]) -> Loop:
-    """Return a loop without unneeded carries and equations. A carry may be needed within the loop or behind it."""
     known = -1
     while known < len(wanted):
         known = len(wanted)

@@ -1,7 +1,6 @@
-"""Find trees that JAX cannot flatten, before JAX is asked, with the path of the faulty node.
+"""Check the trees of arguments before JAX flattens them, so that errors can name the path of the faulty node.
 
-After a tree that contains itself, JAX's own flattening miscounts Python's recursion depth, so that later calls fail
-too.
+JAX must not flatten a tree that contains itself: it then miscounts Python's recursion depth, and later calls fail too.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from tofu.jax.frontend.names import show_path, show_text
 from tofu.validation import show_with_type
 
 Path: TypeAlias = tuple[Any, ...]
-"""JAX's keys of a node, from the root."""
+"""The keys, as JAX has them, from the root of a tree to a node."""
 MOST_LEVELS = 400
-"""JAX, like Python, handles nearly 1,000 levels. Each level needs calls of the user's code and of Tofu."""
+"""JAX and Python can handle nearly 1,000 levels, but each level also needs calls of the user's code and of Tofu."""
 
 
 def check_tree(name: str, tree: Any) -> None:
@@ -85,7 +84,7 @@ def _describe_failure(path: str, node: Any, error: Exception) -> str:
 
 
 def rebuild(name: str, build: Callable[[], Any]) -> Any:
-    """Return the result of `build`.
+    """Call `build` and return its result.
 
     Raise UnsupportedError if a class in the argument's tree does not accept traced arrays.
     """
@@ -99,7 +98,7 @@ def rebuild(name: str, build: Callable[[], Any]) -> Any:
 
 
 def are_alike(name: str, one: Any, other: Any) -> bool:
-    """Return True if two structures are equal. Raise UnsupportedError if they have parts that cannot be compared."""
+    """Return True if two tree structures are equal. Raise UnsupportedError if they cannot be compared."""
     try:
         return bool(one == other)
     except ValueError as error:
@@ -146,7 +145,6 @@ def _is_shape(shape: Any) -> bool:
 
 
 def _is_number(dtype: Any) -> bool:
-    """Return True if JAX computes with a type, including booleans and random keys."""
     kinds = np.number, np.bool_, jax.dtypes.extended
     try:
         return dtype == jax.dtypes.float0 or any(jax.dtypes.issubdtype(dtype, kind) for kind in kinds)

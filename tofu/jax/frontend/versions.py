@@ -1,6 +1,6 @@
-"""Differences between JAX 0.6.2 and 0.12, and access to parts of jaxprs that have no public function.
+"""Hide differences between JAX 0.6.2 and 0.12, and read parts of jaxprs for which JAX has no public function.
 
-Equations of kernels are handled in `tofu/jax/kernels/versions.py`.
+`tofu/jax/kernels/versions.py` does this for equations of kernels.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ CHECKPOINTS = frozenset(("remat2", "remat", "checkpoint"))
 PASSED_THROUGH = frozenset(
     ("bias_bwd", "bias_fwd", "copy", "copy_p", "name", "reshard", "sharding_constraint", "stop_gradient")
 )
-"""Primitives that return their first operands. Those of a bias check the limits of cuDNN's attention."""
+"""Primitives that return their first operands. The primitives of a bias only check the limits of cuDNN's attention."""
 THREADS_OF_A_DEVICE = 8
-"""Threads that XLA gets for each virtual CPU device: a device may wait in this many collectives at once."""
+"""Threads that XLA gets for each virtual CPU device. A device may wait in this many collectives at once."""
 
 _JAX = os.path.dirname(os.path.abspath(jax.__file__))
 _NOT_THE_USERS = tuple(
@@ -52,11 +52,11 @@ _NOT_THE_USERS = tuple(
     for folder in (_JAX, os.path.dirname(os.__file__), str(Path(__file__).parents[2]), sysconfig.get_path("scripts"))
 )
 _NOT_A_FILE = "<frozen "
-"""Start of the names of Python's own modules, such as <frozen runpy>. Names such as <stdin> are the user's."""
+"""Names of Python's own modules start like this, as in <frozen runpy>. Names such as <stdin> are the user's."""
 
 
 def forget_sharding(value: Any) -> Any:
-    """Return the shape and type of an array or of its shape, without its sharding. Return other values unchanged."""
+    """Return the shape and type of an array or a shape, without a sharding. Return other values unchanged."""
     is_uneven = hasattr(value, "__jax_array__") and hasattr(value, "dtype")
     if not (hasattr(value, "sharding") or is_uneven):
         return value
@@ -64,14 +64,14 @@ def forget_sharding(value: Any) -> Any:
 
 
 def is_memory_kind(target: Any) -> bool:
-    """Return True if the target of `jax.device_put` is only a kind of memory: `TransferToMemoryKind`, later `Space`."""
+    """Return True if `jax.device_put` is to move a value to another kind of memory, not to another device."""
     return type(target).__name__ in ("TransferToMemoryKind", "MemorySpace", "Space")
 
 
 def is_constraint(equation: JaxprEqn) -> bool:
-    """Return True if an equation asks for a sharding or a device, by a constraint, `jax.device_put`, or `jax.jit`.
+    """Return True if an equation requests a sharding or a device, by a constraint, `jax.device_put`, or `jax.jit`.
 
-    Under a mesh with explicit axes, JAX itself adds a `reshard` that splits nothing.
+    Under a mesh with explicit axes, JAX itself adds `reshard` equations that split nothing. They do not count.
     """
     name, params = equation.primitive.name, equation.params
     if name == "device_put":
@@ -82,7 +82,7 @@ def is_constraint(equation: JaxprEqn) -> bool:
 
 
 def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
-    """Return the parameters of an equation, without its shardings."""
+    """Return the parameters of an equation, except shardings."""
     return {name: None if name.endswith("sharding") else value for name, value in equation.params.items()}
 
 
@@ -95,8 +95,6 @@ def find_body(equation: JaxprEqn) -> tuple[Jaxpr, Sequence[Any]]:
 
 
 def _expand(primitive: Any) -> tuple[Jaxpr, Sequence[Any]]:
-    """Return the body of a composite primitive, such as that of `jnp.searchsorted`."""
-
     def run(*flat: Any) -> list[Any]:
         made: list[Any] = jax.tree.leaves(primitive.expand(*jax.tree.unflatten(primitive.in_tree, flat)))
         return made
@@ -114,7 +112,7 @@ def find_solver(equation: JaxprEqn) -> tuple[ClosedJaxpr, slice]:
 
 
 def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
-    """Return how many operands of a scan are constants, and how many precede the scanned ones. They come first."""
+    """Return how many operands of a scan are constants, and how many operands precede the scanned values."""
     params = equation.params
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
@@ -123,15 +121,15 @@ def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
 
 
 def find_platform(equation: JaxprEqn) -> int:
-    """Return the index of the devices' platform in `lax.platform_dependent`. None stands for any other platform."""
+    """Return the index of the case of `lax.platform_dependent` for the devices. None stands for any other platform."""
     given = equation.params["platforms"]
-    own = {jax.default_backend(), jax.devices()[0].platform}
-    named = (n for n, names in enumerate(given) if names is not None and own.intersection(names))
+    platforms = {jax.default_backend(), jax.devices()[0].platform}
+    named = (n for n, names in enumerate(given) if names is not None and platforms.intersection(names))
     return next(named, given.index(None) if None in given else 0)
 
 
 def find_key_implementation(dtype: Any) -> str:
-    """Return the implementation of a key dtype, such as `threefry2x32`. JAX exposes it for arrays only."""
+    """Return the generator of a dtype of random keys, such as `threefry2x32`."""
     name: str = dtype._impl.name
     return name
 
@@ -149,16 +147,16 @@ def find_scope(equation: JaxprEqn) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Line:
-    """A line of the user's program, shown as `file:line`. It is looked up only when it is shown.
+    """A line of the user's program, printed as `file:line`. It is looked up only when it is printed.
 
-    `traceback` is JAX's. `around` is the line of the enclosing call, for equations without a known line.
+    `traceback` is JAX's traceback. If it has no line, `around` is used: the line of the enclosing call.
     """
 
     traceback: Any = None
     around: Line | None = None
 
     def find(self) -> str:
-        """Return the line as `file:line`, or ""."""
+        """Return the line as `file:line`, or "" if it is unknown."""
         return next(_list_lines(self.traceback), None) or ("" if self.around is None else self.around.find())
 
     def __repr__(self) -> str:
@@ -169,7 +167,7 @@ UNKNOWN_LINE = Line()
 
 
 def find_line(equation: JaxprEqn, around: Line = UNKNOWN_LINE) -> Line:
-    """Return the line of the user's program that created an equation, or the one around it."""
+    """Return the line of the user's program that created an equation, or `around` if it is unknown."""
     return Line(equation.source_info.traceback, around)
 
 
@@ -184,8 +182,8 @@ def _list_lines(traceback: Any) -> Iterator[str]:
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checked: bool = False) -> Any:
     """Return `jax.shard_map` of a function.
 
-    With `is_checked`, JAX proves that replicated values are equal on all devices, and raises TypeError or ValueError if
-    it cannot.
+    If `is_checked` is True, JAX proves that replicated values are equal on all devices, or raises TypeError or
+    ValueError.
     """
     mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=is_checked)
     return within_mesh(mapped, mesh)
@@ -201,7 +199,7 @@ def find_varying(value: Any) -> frozenset[str]:
 
 
 def vary(value: Any, axes: Iterable[str]) -> Any:
-    """Return a value marked as varying along mesh axes. The numbers do not change."""
+    """Mark a value as varying along mesh axes, without changing it."""
     new = tuple(sorted({*axes} - find_varying(value)))
     if not new:
         return value
@@ -210,13 +208,13 @@ def vary(value: Any, axes: Iterable[str]) -> Any:
 
 
 def vary_alike(values: Sequence[Any]) -> list[Any]:
-    """Return operands that all vary along the same axes, as primitives require."""
+    """Mark all values as varying along the axes of any of them, because primitives require equal axes."""
     axes = frozenset[str]().union(*map(find_varying, values))
     return [vary(value, axes) for value in values] if axes else list(values)
 
 
 def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) -> Any:
-    """Return the tiled `lax.all_gather`, marked as invariant along the axes if JAX records that."""
+    """Return the tiled `lax.all_gather`, marked as equal along the axes if JAX records that."""
     if not find_varying(value):
         return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True)
     if hasattr(jax.lax, "all_gather_invariant"):
@@ -231,9 +229,9 @@ def is_of_jax(implementation: Any) -> bool:
 
 
 def within_mesh(function: Callable[..., T], mesh: Any) -> Callable[..., T]:
-    """Return a function that runs under `jax.set_mesh`, whatever mesh is set by its caller.
+    """Return a function that runs under `jax.set_mesh`, whatever mesh the caller has set.
 
-    Before 0.7 no mesh matters.
+    Before JAX 0.7, the caller's mesh makes no difference.
     """
     if not hasattr(jax.sharding, "use_abstract_mesh"):
         return function
@@ -248,7 +246,7 @@ def within_mesh(function: Callable[..., T], mesh: Any) -> Callable[..., T]:
 def scatters_sums(devices: Sequence[Any]) -> bool:
     """Return True if `lax.psum_scatter` is safe.
 
-    On CPUs under `jax.distributed` it is not: gloo overwrites data that it is still sending, and some sums are wrong
+    It is unsafe on CPUs under `jax.distributed`: gloo overwrites data that it is still sending, so some sums are wrong
     (seen with 0.6.2).
     """
     return devices[0].platform != "cpu" or not jax.distributed.is_initialized()
@@ -257,8 +255,8 @@ def scatters_sums(devices: Sequence[Any]) -> bool:
 def reserve_threads() -> None:
     """Let XLA start enough threads for virtual CPU devices, unless JAX was used before or `NPROC` is set.
 
-    XLA of 0.6.2 starts one thread for each core or device. A device that waits in two collectives needs two. Without a
-    free thread for a device that others wait for, XLA ends the process ("Termination timeout").
+    XLA of JAX 0.6.2 starts one thread for each core or device, but a device that waits in two collectives needs two. If
+    no thread is left for a device that others wait for, XLA ends the process ("Termination timeout").
     """
     asked = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
     count = int(asked[1]) if asked else getattr(jax.config, "jax_num_cpu_devices", 1)
@@ -272,7 +270,7 @@ def in_double_precision() -> AbstractContextManager[None]:
 
 
 def in_precision(double: bool) -> AbstractContextManager[None]:
-    """Return a context in which JAX's numbers may, or may not, have 64 bits."""
+    """Return a context in which JAX's numbers have up to 64 bits if `double` is True, or up to 32 bits."""
     if bool(jax.config.jax_enable_x64) == double:  # the common case; entering takes a while
         return nullcontext()
     has_own = hasattr(jax, "enable_x64")  # since 0.12
@@ -284,7 +282,7 @@ def in_precision(double: bool) -> AbstractContextManager[None]:
 
 @contextmanager
 def with_plain_tracebacks() -> Iterator[None]:
-    """Turn off JAX's filtering of tracebacks within a context. Filtering takes longer than most errors."""
+    """Turn off JAX's filtering of tracebacks within a context, because filtering is slow."""
     before = jax.config.jax_traceback_filtering
     jax.config.update("jax_traceback_filtering", "off")
     try:
@@ -296,8 +294,7 @@ def with_plain_tracebacks() -> Iterator[None]:
 def constrain_row_major(value: Any) -> Any:
     """Return a value that is stored in memory with its last dimension innermost.
 
-    XLA's Fourier transforms on CPUs require this of operands and results, but XLA does not always ensure it in
-    partitioned programs.
+    XLA's Fourier transforms on CPUs require this order, but in partitioned programs XLA does not always ensure it.
     """
     layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # 0.6 has the first
     return layouts.with_layout_constraint(value, layout(tuple(range(value.ndim))))

@@ -1,7 +1,7 @@
-"""Reads and writes at positions that are known before a step runs.
+"""Rewrite reads and writes at positions that are known before a step runs.
 
-A gather, scatter, dynamic slice or dynamic update takes its positions at run time, so that more has to be fetched than
-the elements that a worker lacks.
+The general primitives (gather, scatter, dynamic slice and dynamic update) take positions at run time. A plan must then
+fetch more than the elements that a worker lacks, so they are replaced by slices and selects.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ JOINED: dict[str, Callable[[Any, Any], Any] | None] = {
     "scatter-max": lax.max,
     "scatter-min": lax.min,
 }
-"""How a scatter joins an element with its update; None if the update replaces it."""
-MOST_PIECES = 3  # a concatenation of more is left as it is
+"""For each scatter, the function that joins an element with its update. None means that the update replaces it."""
+MOST_PIECES = 3  # a concatenation of more slices is not rewritten
 
 
 @dataclass(frozen=True)
 class Positions:
-    """The positions that indices name along one dimension of an array.
+    """The positions that indices select along one dimension of an array.
 
     Attributes
     ----------
     first, stride, count
-        The positions `first + stride * n` for `n < count`.
+        The positions are `first + stride * n` for `n < count`.
     batch
-        The dimension of the indices along which the positions count; None for a window at one position.
+        The dimension of the indices along which the positions follow each other. None for a window at one position.
     """
 
     first: int
@@ -49,29 +49,29 @@ class Positions:
     batch: int | None = None
 
     def is_all(self, extent: int) -> bool:
-        """Return True if these are the positions of an array of this extent, in their order."""
+        """Return True if these are all positions of a dimension of this extent, in order."""
         return (self.first, self.stride, self.count) == (0, 1, extent)
 
     @property
     def least(self) -> int:
-        """The first position in the array's order."""
+        """The smallest position."""
         return min(self.first, self.first + self.stride * (self.count - 1))
 
     def is_inside(self, extent: int) -> bool:
-        """Return True if all positions are in an array of this extent."""
+        """Return True if all positions are below `extent` and none is negative."""
         return self.least >= 0 and self.least + abs(self.stride) * (self.count - 1) < extent
 
 
 @dataclass(frozen=True)
 class KnownLookup:
-    """The indices of a gather or scatter.
+    """The indices of a gather or scatter, some of which are known.
 
     Attributes
     ----------
     known
-        The positions along each dimension of the array for which they are known.
+        The positions along each dimension whose indices are known.
     rest
-        The indices of other dimensions, as operands whose last dimension has one element.
+        The indices of the other dimensions, as operands whose last dimension has extent 1.
     """
 
     known: Mapping[int, Positions]
@@ -86,16 +86,16 @@ class KnownLookup:
         return self.turn(lax.slice(array, first, limits, strides))
 
     def find_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Return the shape of what `read` returns for an array of this shape."""
+        """Return the shape that `read` returns for an array of this shape."""
         return tuple(self.known[d].count if d in self.known else extent for d, extent in enumerate(shape))
 
     def turn(self, part: Any) -> Any:
-        """Reverse the dimensions whose positions count down."""
+        """Reverse the dimensions whose positions decrease."""
         reversed_ = [d for d, at in self.known.items() if at.stride < 0]
         return lax.rev(part, reversed_) if reversed_ else part
 
     def write(self, array: Any, part: Any, join: Callable[[Any, Any], Any] | None = None) -> Any:
-        """Return an array with the elements at the known positions replaced, or joined with others."""
+        """Return an array whose elements at the known positions are replaced by `part`, or joined with it."""
         part = self.turn(part)
         if part.shape == array.shape:
             return part if join is None else join(array, part)
@@ -107,7 +107,7 @@ class KnownLookup:
 
 
 def read_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return a dynamic slice as a slice along the dimensions in which it begins at a constant; None if there are none."""
+    """Replace a dynamic slice by a slice along dimensions with a constant start, or return None if there are none."""
     if equation.primitive.name != "dynamic_slice" or types[0].is_key or not builder.is_planned:
         return None
     operand, *starts = equation.inputs
@@ -127,24 +127,24 @@ def read_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
 
 
 def update_window(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return a dynamic update at a constant position as a choice between old and new elements, if its window is large.
+    """Replace a dynamic update at a constant position by a select between old and new elements, if its window is large.
 
-    A small one is written in place.
+    A small window is written in place.
     """
     if equation.primitive.name != "dynamic_update_slice" or types[0].is_key or not builder.is_planned:
         return None
     operand, update, *starts = equation.inputs
-    own, shape = builder.find_type(update).shape, types[0].shape
-    found = _list_constant(starts, shape, own)
-    partial = sum(size < extent for size, extent in zip(own, shape, strict=True))
-    if len(found) < partial or not _is_large(own, shape):
+    window, shape = builder.find_type(update).shape, types[0].shape
+    found = _list_constant(starts, shape, window)
+    partial = sum(size < extent for size, extent in zip(window, shape, strict=True))
+    if len(found) < partial or not _is_large(window, shape):
         return None
-    first = [found.get(d, 0) for d in range(len(own))]
-    return builder.substitute(equation, lambda x, update: place(x, update, first, [1] * len(own)), (operand, update))
+    first = [found.get(d, 0) for d in range(len(window))]
+    return builder.substitute(equation, lambda x, update: place(x, update, first, [1] * len(window)), (operand, update))
 
 
 def read_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return a gather as slices along dimensions whose positions are known, and a gather along the others; None if none are."""
+    """Replace a gather by slices along dimensions with known positions, or return None if no positions are known."""
     if equation.primitive.name != "gather" or types[0].is_key or not builder.is_planned:
         return None
     (operand, indices), params = equation.inputs, equation.params
@@ -160,16 +160,21 @@ def read_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
     def read(operand: Any, *rest: Any) -> Any:
         part = found.read(operand)
         if rest:
-            kept, own = _join_batches(joined), list(sizes)
+            kept, slice_sizes = _join_batches(joined), list(sizes)
             for d, at in found.known.items():
-                own[d] = 1 if at.batch is not None else at.count
+                slice_sizes[d] = 1 if at.batch is not None else at.count
             changed = numbers._replace(
                 collapsed_slice_dims=tuple(d for d in numbers.collapsed_slice_dims if d not in joined),
                 start_index_map=tuple(found.rest),
                 operand_batching_dims=kept[0],
                 start_indices_batching_dims=kept[1],
             )
-            others = {**params, "dimension_numbers": changed, "slice_sizes": tuple(own), "indices_are_sorted": False}
+            others = {
+                **params,
+                "dimension_numbers": changed,
+                "slice_sizes": tuple(slice_sizes),
+                "indices_are_sorted": False,
+            }
             return equation.primitive.bind(part, lax.concatenate(rest, rest[0].ndim - 1), **others)
         part = lax.squeeze(part, [d for d in collapsed if d not in joined])
         kept_dims = [d for d in range(operand.ndim) if d not in collapsed or d in joined]
@@ -182,7 +187,7 @@ def read_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueTy
 
 
 def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return a scatter as an update of the elements at known positions; None if none are known."""
+    """Replace a scatter by an update of the elements at known positions; return None if no positions are known."""
     name, (type_, *_) = equation.primitive.name, types
     if name not in JOINED or type_.is_key or not builder.is_planned:
         return None
@@ -229,9 +234,10 @@ def write_known(builder: StepBuilder, equation: Equation, types: Sequence[ValueT
 
 
 def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """Return a concatenation of slices of one array, such as `jnp.roll(x, 1)`, as a choice between shifted copies; None for others.
+    """Replace a concatenation of slices of one array, such as `jnp.roll(x, 1)`, by a select between shifted copies.
 
-    A slice of one row is split along another dimension than its array, so that its elements would move twice.
+    Return None for other concatenations. A slice of one row could not be split along the dimension along which its
+    array is split, so its elements would be transferred twice.
     """
     if equation.primitive.name != "concatenate" or types[0].is_key or not builder.is_planned:
         return None
@@ -261,14 +267,13 @@ def roll(builder: StepBuilder, equation: Equation, types: Sequence[ValueType]) -
 
 
 def _find_piece(builder: StepBuilder, operand: Operand, d: int) -> tuple[Operand, int, int]:
-    """Return the array that an operand is a slice of along one dimension, and where the slice begins and ends."""
     maker = builder.find_maker(operand)
     if maker is not None and maker.primitive.name == "slice" and set(maker.params["strides"] or (1,)) == {1}:
         (source,) = maker.inputs
         shape, begins = builder.find_type(source).shape, maker.params["start_indices"]
-        own = builder.types[maker.outputs[0]].shape
-        if all(n == d or own[n] == extent for n, extent in enumerate(shape)):
-            return source, begins[d], begins[d] + own[d]
+        piece_shape = builder.types[maker.outputs[0]].shape
+        if all(n == d or piece_shape[n] == extent for n, extent in enumerate(shape)):
+            return source, begins[d], begins[d] + piece_shape[d]
     return operand, 0, builder.find_type(operand).shape[d]
 
 
@@ -279,7 +284,7 @@ def place(
     strides: Sequence[int],
     join: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """Return an array with elements at regular positions replaced by an update, or joined with it, as a choice everywhere."""
+    """Return an array with elements at regular positions replaced by `update`, or joined with it, by a select."""
     room, is_inside = [], np.bool_(True)
     for d, (begin, stride, size, extent) in enumerate(zip(begins, strides, update.shape, operand.shape, strict=True)):
         end = begin + stride * (size - 1) + 1
@@ -303,7 +308,6 @@ def _find_lookup(
     batched: Mapping[int, int],
     mode: Any,
 ) -> KnownLookup | None:
-    """Return the indices of a gather or scatter, if some are known, else None."""
     shape = builder.find_type(operand).shape
     known: dict[int, Positions] = {}
     rest: dict[int, Operand] = {}
@@ -320,7 +324,6 @@ def _find_lookup(
 
 
 def _list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
-    """Return the indices of each dimension, as operands whose last dimension has one element; none if they are not apart."""
     shape = builder.find_type(indices).shape
     if shape[-1:] == (1,):
         return [indices]
@@ -332,7 +335,6 @@ def _list_pieces(builder: StepBuilder, indices: Operand) -> list[Operand]:
 
 
 def _find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapsed: bool) -> Positions | None:
-    """Return the positions that indices name along one dimension; None if they are not known."""
     found = find_progression(builder, piece)
     if found is None:
         return None
@@ -346,12 +348,10 @@ def _find_positions(builder: StepBuilder, piece: Operand, size: int, is_collapse
 
 
 def _join_batches(joined: Mapping[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return batch dimensions of an array in order, and those of the indices that belong to them."""
     return tuple(sorted(joined)), tuple(joined[d] for d in sorted(joined))
 
 
 def _is_dropped(builder: StepBuilder, equation: Equation, sizes: Sequence[int]) -> bool:
-    """Return True if a scatter of one window writes nothing, since the window is not inside of the array."""
     indices, numbers = equation.inputs[1], equation.params["dimension_numbers"]
     if equation.params["mode"] != lax.GatherScatterMode.FILL_OR_DROP or len(builder.find_type(indices).shape) != 1:
         return False
@@ -364,12 +364,11 @@ def _is_dropped(builder: StepBuilder, equation: Equation, sizes: Sequence[int]) 
 
 
 def _is_large(sizes: Sequence[int], shape: Sequence[int]) -> bool:
-    """Return True if a window spans half of each dimension or more: too much to be fetched by each worker."""
+    """Return True if a window spans at least half of each dimension."""
     return all(2 * size >= extent for size, extent in zip(sizes, shape, strict=True))
 
 
 def _list_constant(starts: Sequence[Operand], shape: Sequence[int], sizes: Sequence[int]) -> dict[int, int]:
-    """Return where a window begins, by dimension that it does not span and in which it begins at a constant."""
     return {
         d: _clamp(start.number, extent, size)
         for d, (start, extent, size) in enumerate(zip(starts, shape, sizes, strict=True))

@@ -1,4 +1,4 @@
-"""Kernels as primitives: functions of arrays with a split rule, which workers call on their shards."""
+"""Kernels as JAX primitives: functions of arrays with a split rule, which workers call on their shards."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from tofu.jax.kernels.rule import SplitRule, read_rule
 
 @dataclass(frozen=True, eq=False)
 class KernelCall:
-    """A kernel at the shapes of one call.
+    """A call of a kernel in a step: the function, how its arrays can be split, and its name in plans.
 
     Attributes
     ----------
     name
-        The operator's name, under which its description is registered.
+        The operator's name. Its description is registered under the same name.
     run
-        The kernel: a function from arrays, or shards of them, to a list of results.
+        The kernel: a function of arrays, or of their shards, that returns a list.
     rule
-        The split rule, or None if the description is a formula.
+        The split rule: which dimensions of operands and results can be split together. It is None if the kernel is
+        described by a formula instead (`tofu.jax.describe`).
     attributes
         Keyword arguments that the formula reads.
     refused
-        The reason if the kernel cannot be split.
+        The reason why the kernel cannot be split, or "" if it can.
     """
 
     name: str
@@ -45,23 +46,23 @@ class KernelCall:
 
     @property
     def primitive(self) -> Primitive:
-        """Primitive of kernels of this name."""
+        """The JAX primitive that stands for this kernel in a jaxpr."""
         return make_primitive(self.name)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Parameters of an equation of this kernel."""
+        """Parameters of the equation that calls this kernel."""
         rule = {} if self.rule is None else self.rule.attributes
         return {"call": self, **rule, **self.attributes, **({"refused": self.refused} if self.refused else {})}
 
     @cached_property
     def compiled(self) -> Callable[..., Sequence[Any]]:
-        """The jitted function, to be called outside of a trace."""
+        """The jitted kernel, for calls with concrete arrays."""
         compiled: Callable[..., Sequence[Any]] = jax.jit(without_shard_maps(self.run))
         return compiled
 
     def bind(self, *operands: Any) -> list[Any]:
-        """Return the results. If operands are traced, this adds an equation."""
+        """Call the kernel and return its results. If operands are traced, an equation is added to the trace."""
         results: list[Any] = self.primitive.bind(*operands, **self.parameters)
         return results
 
@@ -71,7 +72,7 @@ class KernelCall:
         return list(jax.eval_shape(without_shard_maps(self.run), *structs))
 
     def find_rule(self, operands: Sequence[Any]) -> SplitRule:
-        """Return the split rule for the gradient and `jax.vmap` of this kernel."""
+        """Return the split rule, from which the rules of the gradient and of `jax.vmap` follow."""
         if self.rule is not None:
             return self.rule
         shapes = [tuple(x.shape) for x in operands]
@@ -79,30 +80,32 @@ class KernelCall:
         return read_rule(analyse(DESCRIPTIONS[self.name], self.attributes, shapes, outputs))
 
     def differentiate(self, operands: Sequence[Any], results: Sequence[Any]) -> KernelCall:
-        """Return the kernel of the vector-Jacobian product, which computes this kernel again.
+        """Return the kernel that computes this kernel's gradient (vector-Jacobian product), and runs this kernel again.
 
-        It takes the operands and the cotangents of all floating-point results, and returns the cotangents of
-        floating-point operands.
+        Its operands are this kernel's operands and the cotangents of all floating-point results. Its results are the
+        cotangents of the floating-point operands.
         """
-        free, given = ([is_differentiable(x) for x in some] for some in (operands, results))
+        is_differentiated, has_cotangent = ([is_differentiable(x) for x in some] for some in (operands, results))
 
         def run(*values: Any) -> list[Any]:
-            inputs, cotangents = values[: len(free)], values[len(free) :]
+            inputs, cotangents = values[: len(is_differentiated)], values[len(is_differentiated) :]
 
-            def of_free(*chosen: Any) -> list[Any]:
-                made = self.run(*_merge(free, chosen, inputs))
-                return [x for x, is_given in zip(made, given, strict=True) if is_given]
+            def run_differentiated(*chosen: Any) -> list[Any]:
+                results_of_run = self.run(*_merge(is_differentiated, chosen, inputs))
+                return [x for x, is_given in zip(results_of_run, has_cotangent, strict=True) if is_given]
 
-            _, pull = jax.vjp(of_free, *(x for x, is_free in zip(inputs, free, strict=True) if is_free))
+            _, pull = jax.vjp(
+                run_differentiated, *(x for x, is_free in zip(inputs, is_differentiated, strict=True) if is_free)
+            )
             return list(pull(list(cotangents)))
 
-        rule = self.find_rule(operands).differentiate(free, given)
+        rule = self.find_rule(operands).differentiate(is_differentiated, has_cotangent)
         return KernelCall(register(f"{self.name}_vjp"), run, rule, refused=self.refused)
 
     def batch(self, operands: Sequence[Any], dimensions: Sequence[int | None]) -> KernelCall:
         """Return this kernel under `jax.vmap`.
 
-        Operands are batched along dimension 0, or not batched if `dimensions` has None.
+        `dimensions` has None for each operand without a batch dimension. Other operands are batched along dimension 0.
         """
         batched = [d is not None for d in dimensions]
         single = [
@@ -119,7 +122,7 @@ class KernelCall:
 
 
 def register(name: str) -> str:
-    """Register the description of kernels with a split rule, and return their name, extended if it is taken."""
+    """Register a description for kernels with a split rule. Return the name, with a suffix if it was taken."""
     by_rule = DESCRIPTIONS["pallas_call"].function
     while name in DESCRIPTIONS and DESCRIPTIONS[name].function is not by_rule:
         name += "_call"
@@ -130,7 +133,7 @@ def register(name: str) -> str:
 
 @cache
 def make_primitive(name: str) -> Primitive:
-    """Return the primitive of kernels of a name."""
+    """Return the JAX primitive of the kernels with a name."""
     primitive = Primitive(name)
     primitive.multiple_results = True
     primitive.def_impl(lambda *operands, call, **attributes: list(call.compiled(*operands)))
@@ -156,7 +159,7 @@ def _batch(operands: Sequence[Any], dimensions: Sequence[Any], *, call: KernelCa
 
 
 def bind_differentiable(call: KernelCall, operands: Sequence[Any]) -> list[Any]:
-    """Return the results of a kernel. Its gradient is a kernel too, split along the same axes."""
+    """Call a kernel so that JAX can differentiate it. The gradient is a kernel too, split along the same axes."""
 
     def bind(*values: Any) -> list[Any]:
         return call.bind(*values)
@@ -178,7 +181,7 @@ def bind_differentiable(call: KernelCall, operands: Sequence[Any]) -> list[Any]:
 
 
 def is_differentiable(value: Any) -> bool:
-    """Return True for floating-point numbers."""
+    """Return True for floating-point and complex arrays."""
     return bool(jnp.issubdtype(value.dtype, jnp.inexact))
 
 

@@ -1,8 +1,8 @@
-"""Split rules for cuDNN's attention, which `jax.nn.dot_product_attention(implementation="cudnn")` calls.
+"""Derive split rules for cuDNN's attention, which `jax.nn.dot_product_attention(implementation="cudnn")` calls.
 
-Forward operands: query, key, value, bias, lengths of queries and of keys, two offsets of packed sequences, two page
-tables. The backward kernel also takes the softmax statistics, the result, and the result's cotangent. Unused operands
-have no elements.
+The forward kernel takes ten operands: query, key, value, bias, lengths of queries and of keys, two offsets of packed
+sequences, and two page tables. The backward kernel also takes the softmax statistics, the result, and the result's
+cotangent. Operands that are not used have no elements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
     parameters, primitive = equation.params, equation.primitive
 
     def run(*operands: Any) -> Sequence[Any]:
-        # Binding the primitive itself would have XLA partition it once more.
+        # If the primitive itself were bound, XLA would partition it once more.
         results: Sequence[Any] = primitive.impl(*operands, **parameters)
         return results
 
@@ -40,10 +40,9 @@ def read_attention(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
 def find_attention_rule(shapes: Sequence[Shape], is_heads_first: bool, is_backward: bool, has_more: bool) -> SplitRule:
     """Return the rule of attention, with axes for the batch and for the heads of keys.
 
-    Several query heads may share a key head.
-
-    With `has_more`, the forward kernel also returns softmax statistics, or the backward kernel the bias's gradient.
-    Packed and paged sequences are split by heads only, since no dimension is their batch.
+    Several query heads may share a key head. If `has_more` is True, the forward kernel also returns softmax statistics,
+    or the backward kernel the bias's gradient. Packed and paged sequences are split only by heads, because no dimension
+    is their batch.
     """
     query, key, bias, offsets, pages = shapes[0], shapes[1], shapes[3], shapes[6], shapes[8]
     heads_at = 1 if is_heads_first else 2

@@ -1,7 +1,7 @@
-"""`tofu.jax.describe`: user functions that become one operator, whatever kernels they call.
+"""Implement `tofu.jax.describe`, which makes a user's function a single operator, whatever kernels it calls.
 
-While Tofu traces a step, a call of a described function is one equation. Workers call the function on their shards.
-Outside of Tofu, nothing changes.
+While Tofu traces a step, a call of a described function becomes one equation, and each worker later calls the function
+on its shards. Everywhere else, the function behaves as before.
 """
 
 from __future__ import annotations
@@ -26,36 +26,40 @@ from tofu.tdl import Description
 
 PLAIN = (bool, int, float, str)
 _formulas: dict[str, tuple[Any, ...]] = {}
-"""Code, closure, defaults and options of each registered formula, by name."""
+"""Code, closure, defaults and options of each formula that is registered, by operator name."""
 
 
 def describe(
     description: str | Callable[..., Any], *, name: str = "", concrete: bool = False
 ) -> Callable[[Any], Described]:
-    """Return a decorator that describes how a function of arrays can be split.
+    """Return a decorator that tells Tofu how a function of arrays can be split.
 
-    Use it for functions that Tofu cannot trace: those that call `pallas_call`, `jax.ffi.ffi_call`, or a primitive of
-    your own. The function becomes one operator of the plan. Each worker calls it with its shards, so it must take sizes
-    from its arguments. Outside of Tofu, nothing changes.
+    Use it for functions that Tofu cannot trace, because they call `pallas_call`, `jax.ffi.ffi_call`, or a primitive of
+    your own. The function becomes one operator of the plan. Each worker calls it with its own shards, so the function
+    must read sizes from its arguments. Outside of Tofu, the function behaves as before.
 
-    A description is a rule, with one group for each array that the function takes and returns:
+    The description is usually a *rule*. It has one group of names for each array that the function takes, and after the
+    arrow one group for each array that it returns:
 
         @tofu.jax.describe("b h _ _, b h _ _, b h _ _ -> b h _ _")
         def attention(q, k, v): ...
 
-    - A name is an axis that can be split: the shard of the result at b and h follows from the shards of q, k and v
-      there.
-    - `_` is a dimension that every worker needs completely.
-    - `(h _)` is a dimension with several elements for each position of h, such as query heads that share a key head.
-    - A result without an axis is the sum over it: "i k, k j -> i j" is a matrix product.
+    - A name stands for a dimension that can be split. Here, a worker with some positions of b and h of `q`, `k` and `v`
+      computes the result at the same positions.
+    - `_` stands for a dimension that every worker needs completely.
+    - `(h _)` stands for a dimension with several elements for each position of h, such as query heads that share a key
+      head.
+    - If a result lacks a name, the results of all workers are summed: "i k, k j -> i j" describes a matrix product.
 
-    A description may also be a formula in TDL (docs/tdl.md), a function of the arrays. Its keyword-only parameters are
-    arguments of that name:
+    Instead of a rule, the description may be a formula in Tofu's description language (docs/tdl.md), written as a
+    function of the arrays. If the formula has keyword-only parameters, they receive the function's arguments of the
+    same names:
 
         @tofu.jax.describe(lambda q, k, v: lambda b, h, i, d: part(q[b, h, i, :], k[b, h, :, :], v[b, h, :, :])[d])
 
-    The gradient of a described function is split along the same axes, and computes the function again. To avoid that
-    for a function with `jax.custom_vjp`, describe its forward and backward functions instead. `jax.vmap` adds an axis.
+    `jax.grad` and `jax.vmap` also work on a described function. Its gradient is split along the same axes, and computes
+    the function again. To avoid that for a function with `jax.custom_vjp`, describe its forward and backward functions
+    instead. Under `jax.vmap`, the batch is one more axis.
 
     A wrong description leads to wrong results. `attention.verify(q, k, v)` compares the function with its shards.
 
@@ -64,9 +68,9 @@ def describe(
     description
         The rule, or the formula.
     name
-        The operator's name in plans and hints; by default the function's.
+        The operator's name in plans and hints. By default, it is the name of the function.
     concrete
-        If True, the formula reads extents as numbers (`tofu.jax.op`).
+        If True, a formula receives the extents of arrays as Python numbers instead of symbols (`tofu.jax.op`).
     """
     if not (isinstance(description, str) or callable(description)):
         raise DescriptionError(f"A description is a rule or a formula in TDL, and not {description!r}. {SYNTAX}")
@@ -80,7 +84,7 @@ def describe(
 
 
 class Described:
-    """A function with a description. It is called like the function."""
+    """A function with a description of how it can be split. It is called like the original function."""
 
     def __init__(self, function: Any, description: str | Callable[..., Any], name: str, concrete: bool) -> None:
         expect_described()
@@ -92,7 +96,7 @@ class Described:
 
     @property
     def shown_description(self) -> str:
-        """The rule, or the file and line of the formula."""
+        """The rule, or the file and line of the formula, for messages."""
         code = getattr(self.description, "__code__", None)
         if code is None:
             return repr(self.description)
@@ -110,23 +114,24 @@ class Described:
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function. While a step is traced, the call becomes one operator."""
+        """Call the function. While Tofu traces a step, the call becomes one operator."""
         if not is_tracing():
             return self.function(*args, **kwargs)
         call, arrays, restore = self.make_call(args, kwargs)
         return restore(bind_differentiable(call, arrays))
 
     def verify(self, *args: Any, **kwargs: Any) -> Any:
-        """Compare the function at these arguments with its shards, for each axis of the description.
+        """Check the description at these arguments, and return a report.
 
-        Return a report. Raise DescriptionError if anything disagrees.
+        For each axis of the description, the function runs on shards, and the combined results are compared with the
+        results for complete arrays. Raises DescriptionError if they differ.
         """
         return verify_described(self, args, kwargs)
 
     def make_call(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[KernelCall, list[Any], Callable[[Any], Any]]:
-        """Return the kernel of a call, its arrays, and a function that builds the call's result from the kernel's."""
+        """Return the kernel of a call, its arrays, and a function that restores the call's result from the kernel's."""
         leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
         is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]
         trees: list[Any] = []
@@ -175,10 +180,10 @@ class Described:
         formula: Any = self.description
         code = getattr(formula, "__code__", formula)
         cells = tuple(id(cell.cell_contents) for cell in getattr(formula, "__closure__", None) or ())
-        own = code, cells, getattr(formula, "__defaults__", None), self.concrete
+        formula_key = code, cells, getattr(formula, "__defaults__", None), self.concrete
         names = (self.operator_name, *(f"{self.operator_name}_{n}" for n in range(1, len(DESCRIPTIONS) + 2)))
-        name = next(name for name in names if _formulas.get(name) == own or name not in DESCRIPTIONS)
+        name = next(name for name in names if _formulas.get(name) == formula_key or name not in DESCRIPTIONS)
         if name not in DESCRIPTIONS:
             DESCRIPTIONS.op(name, concrete=self.concrete)(formula)
-            _formulas[name] = own
+            _formulas[name] = formula_key
         return DESCRIPTIONS[name]

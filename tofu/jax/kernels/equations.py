@@ -1,4 +1,4 @@
-"""Convert equations of Pallas kernels and of cuDNN's attention to operators with split rules."""
+"""Turn equations that call Pallas kernels or cuDNN's attention into operators with split rules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READERS: Mapping[str, Callable[[Equation, Sequence[Shape]], KernelCall]] = {
 def describe_kernel(equation: Equation, types: Sequence[ValueType]) -> Equation:
     """Return the equation with a split rule if it calls a kernel, and unchanged otherwise.
 
-    Operands without elements stand for absent ones. They are left out of the equation, and the kernel restores them.
+    Operands without elements stand for absent operands. The equation omits them, and the kernel adds them again.
     """
     if equation.primitive.name == "custom_lin":
         raise UnsupportedError(

@@ -1,8 +1,7 @@
-"""Rewrite `shard_map` within a step as a computation without devices.
+"""Replace `shard_map` within a step by a computation without devices, so that the plan can place everything.
 
 The body of a `shard_map` runs once for each device of a mesh. `jax.vmap`, with a batch axis for each mesh axis,
-computes the same numbers: `psum` becomes a sum over a batch axis. The step then names no devices, and the plan places
-everything.
+computes the same numbers: a `psum`, for example, becomes a sum over a batch axis.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from tofu.jax.frontend.versions import find_line
 from tofu.jax.kernels.versions import outside_mesh, read_shard_map, replace_by_call, rewrite_jaxpr
 
 NAMING = ("axes", "axis_name")
-"""Parameters by which collectives name mesh axes."""
+"""Parameters in which collectives name mesh axes."""
 
 
 def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
-    """Return the computation of a `shard_map` without devices.
+    """Return the computation of a `shard_map` as a jaxpr without devices.
 
     Raise UnsupportedError if `jax.vmap` cannot batch the body.
     """
     body, sizes, *specs = read_shard_map(equation)
-    # An axis of one device splits nothing, and most bodies do not name it.
+    # An axis of one device splits nothing, and most bodies do not name it, so it needs no batch axis.
     sizes = {axis: size for axis, size in sizes.items() if size > 1 or _names_axis(body.jaxpr, axis)}
     specs_in, specs_out = ([[[n for n in names if n in sizes] for names in spec] for spec in some] for some in specs)
 
@@ -53,7 +52,7 @@ def inline_shard_map(equation: Any, line: object) -> ClosedJaxpr:
 
 
 def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
-    """Return the function with its `shard_map`s inlined, so that a single worker can call it."""
+    """Return the function with its `shard_map`s replaced, so that a single worker can call it."""
 
     def run(*operands: Any) -> Sequence[Any]:
         structs = [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False)) for x in operands]
@@ -62,15 +61,15 @@ def without_shard_maps(function: Callable[..., Sequence[Any]]) -> Callable[..., 
             if not _has_shard_map(closed.jaxpr):
                 return function(*operands)
             inlined = rewrite_jaxpr(closed.jaxpr, _inline)
-        own = ClosedJaxpr(rewrite_jaxpr(inlined, lambda equation: [equation]), closed.consts)
-        results: Sequence[Any] = jaxpr_as_fun(own)(*operands)
+        rewritten = ClosedJaxpr(rewrite_jaxpr(inlined, lambda equation: [equation]), closed.consts)
+        results: Sequence[Any] = jaxpr_as_fun(rewritten)(*operands)
         return results
 
     return run
 
 
 def inline_in_bodies(equation: Any) -> Any:
-    """Return an equation without `shard_map` in its bodies."""
+    """Return an equation with each `shard_map` in its bodies replaced."""
     if not any(_has_shard_map(body.jaxpr) for body in list_bodies(equation.params)):
         return equation
 
@@ -109,13 +108,12 @@ def _list_names(value: Any) -> list[str]:
 
 
 def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
-    """Return an array as blocks, with a leading dimension for each mesh axis."""
     shape: list[int] = []
     names: list[str | None] = []
-    for extent, own in zip(array.shape, spec, strict=True):
-        counts = [sizes[name] for name in own]
+    for extent, mesh_axes in zip(array.shape, spec, strict=True):
+        counts = [sizes[name] for name in mesh_axes]
         shape += [*counts, extent // prod(counts)]
-        names += [*own, None]
+        names += [*mesh_axes, None]
     front = [names.index(name) for name in sizes if name in names]
     blocks = jnp.transpose(jnp.reshape(array, shape), [*front, *(n for n, name in enumerate(names) if name is None)])
     for n, name in enumerate(sizes):
@@ -125,9 +123,9 @@ def _divide(array: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int])
 
 
 def _join(blocks: Any, spec: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
-    """Return the array of these blocks.
+    """Return the array that consists of these blocks.
 
-    Along axes that the specification does not name, blocks are equal, and block 0 is used.
+    Along mesh axes that `spec` does not name, all blocks are equal, and block 0 is used.
     """
     named = [name for names in spec for name in names]
     first = blocks[tuple(slice(None) if name in named else 0 for name in sizes)]

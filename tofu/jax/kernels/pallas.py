@@ -1,11 +1,11 @@
 """Split Pallas kernels along axes of their grids.
 
-A `pallas_call` runs its body for each position of a grid, on a block of each operand. Index maps choose the blocks. A
+A `pallas_call` runs its body for each position of a grid, on a block of each operand that an *index map* chooses. A
 grid axis can be split if
 
 - each result has a dimension whose blocks follow the axis, so that two positions never write the same block;
 - each operand has such a dimension, or its blocks do not depend on the axis;
-- the body does not read its position along the axis, or the size of the grid there.
+- the body reads neither its position along the axis nor the size of the grid there.
 
 Each worker runs the same body over a smaller grid, on smaller operands.
 """
@@ -29,14 +29,15 @@ from tofu.jax.kernels.rule import Dimension, Shape, SplitRule
 from tofu.jax.kernels.versions import BlockSpecification, find_kernel_name, read_blocks, resize_grid
 
 MOST_POSITIONS = 1 << 20
-"""Index maps are evaluated at up to this many grid positions."""
+"""Index maps are evaluated at no more than this many positions of the grid."""
 
 
 @dataclass(frozen=True)
 class _Stride:
-    """A dimension whose blocks follow a grid axis.
+    """The blocks of a dimension that follow a grid axis.
 
-    Each group of `positions` starts `blocks` after the previous group; 0 if all groups use the same blocks.
+    Positions are taken in groups of `positions`. Each group starts `blocks` after the previous one; 0 means that all
+    groups use the same blocks.
     """
 
     positions: int
@@ -45,10 +46,9 @@ class _Stride:
 
 @dataclass(frozen=True)
 class _Followed:
-    """An array and a grid axis.
+    """The dimension of an array that follows a grid axis.
 
-    Each group of `positions` has separate `elements` along `dimension`. It is None if all groups use the same
-    blocks.
+    Each group of `positions` has its own `elements` along `dimension`. None means that all groups use the same blocks.
     """
 
     positions: int = 1
@@ -56,7 +56,7 @@ class _Followed:
     elements: int = 0
 
     def widen(self, positions: int) -> _Followed:
-        """Return the same relation for larger groups."""
+        """Return the relation for larger groups of positions."""
         return replace(self, positions=positions, elements=self.elements * positions // self.positions)
 
 
@@ -71,8 +71,8 @@ def read_pallas_call(equation: Equation, shapes: Sequence[Shape]) -> KernelCall:
 class _PallasCall:
     """A `pallas_call` with its grid and its blocks.
 
-    Operands are the sizes of a dynamic grid, scalars for index maps (scalar prefetch), and arrays. `num_before` precede
-    the arrays.
+    The first `num_before` operands are the sizes of a dynamic grid and the scalars that index maps read (scalar
+    prefetch). Arrays follow.
     """
 
     def __init__(self, equation: Equation) -> None:
@@ -86,7 +86,7 @@ class _PallasCall:
         self.read_by_body = frozenset(body_axes[n] for n in _list_grid_reads(self.parameters["jaxpr"]))
 
     def make_kernel(self, shapes: Sequence[Shape], line: object) -> KernelCall:
-        """Return the kernel with a rule of all grid axes that can be split, or with the reasons if there are none."""
+        """Return the kernel with a rule that has all grid axes that can be split, or with the reasons why none can."""
         dimensions: list[list[Dimension]] = [[()] * len(block.shape) for block in self.blocks]
         steps: dict[int, int] = {}
         reasons = []
@@ -97,9 +97,9 @@ class _PallasCall:
                 reasons.append(f"axis {axis} of the grid ({size}): {error}")
                 continue
             steps[axis] = followed[0].positions
-            for own, stride in zip(dimensions, followed, strict=True):
+            for array_dimensions, stride in zip(dimensions, followed, strict=True):
                 if stride.dimension is not None:
-                    own[stride.dimension] = (f"grid{axis}", stride.elements)
+                    array_dimensions[stride.dimension] = (f"grid{axis}", stride.elements)
         before = tuple(((),) * len(shape) for shape in shapes[: self.num_before])
         arrays = tuple(map(tuple, dimensions))
         rule = SplitRule((*before, *arrays[: self.num_inputs]), arrays[self.num_inputs :])
@@ -107,7 +107,7 @@ class _PallasCall:
         return KernelCall("pallas_call", self._make_run(rule, steps), rule, refused=refused)
 
     def _read_axis(self, axis: int) -> list[_Followed]:
-        """Relate each array to a grid axis, in groups of equally many positions.
+        """Return how each array follows a grid axis, in groups of equally many positions.
 
         Raise _CannotSplitError if the axis cannot be split.
         """
@@ -150,7 +150,6 @@ class _PallasCall:
         return _Followed(positions)
 
     def _find_stride(self, block: BlockSpecification, dimension: int, axis: int) -> _Stride | None:
-        """Return the stride of a dimension's blocks along a grid axis, or None if they do not depend on it."""
         jaxpr, read = _slice(block.index_map, dimension)
         if axis not in read:
             return None
@@ -206,7 +205,6 @@ def _list_grid_reads(jaxpr: Jaxpr) -> Iterator[int]:
 
 
 def _slice(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[int]]:
-    """Return the part of an index map for one dimension, and the positions of the arguments that it reads."""
     jaxpr = index_map.jaxpr
     result = jaxpr.outvars[dimension]
     wanted = set() if isinstance(result, Literal) else {result}
@@ -216,8 +214,8 @@ def _slice(index_map: ClosedJaxpr, dimension: int) -> tuple[ClosedJaxpr, list[in
             wanted.update(x for x in equation.invars if not isinstance(x, Literal))
             equations.append(equation)
     read = [n for n, variable in enumerate(jaxpr.invars) if variable in wanted]
-    own = jaxpr.replace(invars=[jaxpr.invars[n] for n in read], outvars=[result], eqns=equations[::-1])
-    return ClosedJaxpr(own, index_map.consts), read
+    dimension_map = jaxpr.replace(invars=[jaxpr.invars[n] for n in read], outvars=[result], eqns=equations[::-1])
+    return ClosedJaxpr(dimension_map, index_map.consts), read
 
 
 def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, Any]:
@@ -227,10 +225,9 @@ def _evaluate(index_map: ClosedJaxpr, sizes: Sequence[int]) -> np.ndarray[Any, A
 
 
 def _match_stride(blocks: np.ndarray[Any, Any]) -> _Stride | None:
-    """Return the stride of the smallest groups of positions, or None.
+    """Return the stride of the smallest groups of positions whose blocks do not mix, or None if there are none.
 
-    `blocks` has a row for each position of the axis, with the blocks at all positions of other axes. Blocks of
-    different groups must not mix.
+    `blocks` has a row for each position of the axis, with the blocks at all positions of the other axes.
     """
     size = len(blocks)
     for positions in (n for n in range(1, size // 2 + 1) if size % n == 0):

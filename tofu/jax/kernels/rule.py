@@ -1,4 +1,4 @@
-"""Split rules: the axes of a kernel that can be split, and the dimensions that follow them."""
+"""Define split rules: the axes along which a kernel can be split, and the dimensions that belong to each axis."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ TOKENS = re.compile(r"\(\s*([a-z]\w*)\s+_\s*\)|([a-z]\w*)|(_)|(\S)", re.IGNORECA
 
 @dataclass(frozen=True)
 class SplitRule:
-    """The axes of a kernel, and the dimensions of its inputs and outputs that follow them.
+    """The axes along which a kernel can be split, and the dimensions of inputs and outputs that belong to them.
 
-    Shards of an output with an axis are concatenated along it. An output without the axis is the sum over the shards.
+    An output with an axis is concatenated from its shards along it. An output without the axis is the sum of its
+    shards.
 
     >>> print(SplitRule((((), ("h", 4)),), ((("h", 1),),)))
     _ (h 4) -> h
@@ -42,16 +43,16 @@ class SplitRule:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes, in order of appearance."""
+        """The axes, in the order in which they first appear."""
         return tuple(dict.fromkeys(d[0] for group in (*self.inputs, *self.outputs) for d in group if d))
 
     @property
     def attributes(self) -> dict[str, tuple[Dimensions, ...]]:
-        """The rule as `tdl_ops.jax.kernels` reads it."""
+        """The rule in the form that `tdl_ops.jax.kernels` reads."""
         return {"split_inputs": self.inputs, "split_outputs": self.outputs}
 
     def keep(self, axes: Collection[str]) -> SplitRule:
-        """Return the rule with only some axes. Dimensions that follow other axes are no longer split."""
+        """Return the rule with only these axes. Dimensions of other axes are not split."""
 
         def reduce(some: tuple[Dimensions, ...]) -> tuple[Dimensions, ...]:
             return tuple(tuple(d if d and d[0] in axes else () for d in group) for group in some)
@@ -59,17 +60,18 @@ class SplitRule:
         return SplitRule(reduce(self.inputs), reduce(self.outputs))
 
     def differentiate(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> SplitRule:
-        """Return the rule of the vector-Jacobian product for some inputs, given cotangents of some outputs.
+        """Return the rule of the kernel's gradient (vector-Jacobian product).
 
-        If a kernel computes the positions of an axis independently, so does its gradient. The gradient of a shared
-        input is a sum over the axis.
+        `inputs` and `outputs` are True for inputs whose cotangents it computes and outputs whose cotangents it takes.
+        If a kernel computes the positions of an axis independently, so does its gradient. The gradient of an input that
+        all positions read is a sum over the axis.
         """
         given = tuple(group for group, is_kept in zip(self.outputs, outputs, strict=True) if is_kept)
         made = tuple(group for group, is_kept in zip(self.inputs, inputs, strict=True) if is_kept)
         return SplitRule((*self.inputs, *given), made)
 
     def add_batch(self, batched: Sequence[bool], axis: str) -> SplitRule:
-        """Return the rule under `jax.vmap`: batched inputs and all outputs begin with the new axis."""
+        """Return the rule under `jax.vmap`. Batched inputs and all outputs then begin with the new axis."""
         front: Dimension = (axis, 1)
         inputs = (
             (front, *group) if is_batched else group for group, is_batched in zip(self.inputs, batched, strict=True)
@@ -77,9 +79,9 @@ class SplitRule:
         return SplitRule(tuple(inputs), tuple((front, *group) for group in self.outputs))
 
     def find_extents(self, shapes: Sequence[Shape]) -> dict[str, int]:
-        """Return the extent of each axis for inputs of these shapes.
+        """Return the extent of each axis, if the inputs have these shapes.
 
-        Raise DescriptionError for shapes that contradict the rule.
+        Raise DescriptionError if the shapes contradict the rule.
         """
         found: dict[str, int] = {}
         for n, (dimensions, shape) in enumerate(zip(self.inputs, shapes, strict=True)):
@@ -139,7 +141,6 @@ def _list(numbers: Iterable[int]) -> str:
 
 
 def _parse_dimensions(part: str, text: str) -> list[str]:
-    """Return the names of an array's dimensions: "h", "_", or "(h" for several elements at each position."""
     if part.strip() in ("", "()"):
         return []
     found = []
@@ -184,7 +185,7 @@ def _size_dimension(name: str, size: int, extents: Mapping[str, int], text: str)
 def read_rule(access: OperatorAccess) -> SplitRule:
     """Return the rule that follows from an analysed description.
 
-    It keeps axes whose positions read disjoint elements of each tensor and are concatenated or added.
+    It has the axes whose positions read different elements, and whose results are concatenated or added.
     """
     rule = SplitRule(
         tuple(tuple(_read_row(row, access) for row in read.rows) for read in access.inputs),

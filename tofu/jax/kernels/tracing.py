@@ -1,4 +1,4 @@
-"""Context of a trace by Tofu, in which calls of described functions are single equations."""
+"""Know when Tofu traces a step, because a call of a described function is then a single equation."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _has_described = False
 
 
 def is_tracing() -> bool:
-    """Return True while a step is traced, outside of described functions."""
+    """Return True while a step is traced, but not within described functions."""
     return _is_tracing.get()
 
 
 def expect_described() -> None:
-    """Note that described functions exist, which steps may call from now on."""
+    """Note that described functions exist, so that steps may call them from now on."""
     global _has_described
     _has_described = True
 
 
 @contextmanager
 def tracing_step() -> Iterator[None]:
-    """Make one equation of each call of a described function within this context.
+    """Return a context in which each call of a described function is one equation.
 
-    JAX caches traces of functions that `jax.jit`, `lax.scan` and `jax.checkpoint` take. Traces with such equations must
-    not be used outside of Tofu, so XLA metadata, which is part of the cache key, is set.
+    JAX caches the traces of functions that are passed to `jax.jit`, `lax.scan` and `jax.checkpoint`. Outside of Tofu,
+    traces with such equations must not be used. So the context sets XLA metadata, which is part of the cache key.
     """
     token = _is_tracing.set(True)
     try:
@@ -40,7 +40,7 @@ def tracing_step() -> Iterator[None]:
 
 @contextmanager
 def within_kernel() -> Iterator[None]:
-    """Trace the body of a described function. Described functions within it belong to the same equation."""
+    """Return a context for the body of a described function. Described functions called there add no equations."""
     if not _is_tracing.get():
         yield
         return

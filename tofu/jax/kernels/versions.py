@@ -1,4 +1,4 @@
-"""Differences between JAX 0.6.2 and 0.12 in equations of kernels and of `shard_map`."""
+"""Hide differences between JAX 0.6.2 and 0.12 in equations of kernels and of `shard_map`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, primitives
 from tofu.jax.frontend.versions import list_parameters
 
 Spec: TypeAlias = tuple[tuple[str, ...], ...]
-"""For each dimension of an array, the mesh axes that divide it."""
+"""For each dimension of an array, the mesh axes along which it is divided."""
 VARYING = frozenset(("pcast", "pvary"))
-"""Primitives that only mark the mesh axes along which a value varies."""
+"""Primitives that mark a value as varying along mesh axes, and compute nothing."""
 ASSUMED_CUDNN = 91000
-"""The version of cuDNN, 9.10, to plan for without cuDNN."""
+"""The version of cuDNN, 9.10, for which plans are made if cuDNN is not installed."""
 
 
 @dataclass(frozen=True)
 class BlockSpecification:
-    """The block of an array that a Pallas kernel gets.
+    """The blocks of an array that a Pallas kernel gets.
 
-    `sizes` has 0 where blocks do not begin at multiples of their size.
+    `sizes` has 0 for a dimension whose blocks do not begin at multiples of their size.
     """
 
     shape: tuple[int, ...]
@@ -52,7 +52,7 @@ def _find_array(block: Any) -> str:
 
 
 def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
-    """Return the parameters of a `pallas_call` for another grid and other shapes of operands and results."""
+    """Return the parameters of a `pallas_call`, changed to another grid and to other shapes of operands and results."""
     mapping = params["grid_mapping"]
     blocks = []
     for block, shape in zip(mapping.block_mappings, shapes, strict=True):
@@ -69,8 +69,8 @@ def resize_grid(params: Mapping[str, Any], grid: Sequence[Any], shapes: Sequence
 
 def find_kernel_name(params: Mapping[str, Any]) -> str:
     """Return the name of a Pallas kernel, from `pallas_call` or its body."""
-    own = params.get("name") or getattr(params.get("name_and_src_info"), "name", "")
-    return str(own or params["jaxpr"].debug_info.func_name or "kernel")
+    name = params.get("name") or getattr(params.get("name_and_src_info"), "name", "")
+    return str(name or params["jaxpr"].debug_info.func_name or "kernel")
 
 
 def read_shard_map(equation: JaxprEqn) -> tuple[ClosedJaxpr, dict[str, int], list[Spec], list[Spec]]:
@@ -99,9 +99,9 @@ def _forget_varying(equation: JaxprEqn) -> list[JaxprEqn]:
 
 
 def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn]]) -> Jaxpr:
-    """Return the jaxpr with each equation replaced, also in bodies, for evaluation under the current mesh.
+    """Return the jaxpr with each equation replaced, also in bodies, so that it can run under the current mesh.
 
-    Equations and types keep the mesh under which they were traced, and JAX refuses to mix meshes.
+    Equations and types remember the mesh under which they were traced, and JAX refuses to mix meshes.
     """
     (here,) = jax.make_jaxpr(jax.lax.neg)(0.0).jaxpr.eqns
     known: dict[Any, Any] = {}
@@ -140,7 +140,6 @@ def rewrite_jaxpr(jaxpr: Jaxpr, exchange: Callable[[JaxprEqn], Sequence[JaxprEqn
 
 
 def _without_mesh(aval: Any) -> Any:
-    """Return the type of an array, or of a reference to one in a Pallas kernel, without a sharding."""
     if isinstance(aval, jax.core.ShapedArray):
         return jax.core.ShapedArray(aval.shape, aval.dtype, weak_type=aval.weak_type)
     inner = getattr(aval, "inner_aval", None)
@@ -148,7 +147,7 @@ def _without_mesh(aval: Any) -> Any:
 
 
 def replace_by_call(equation: JaxprEqn, body: ClosedJaxpr) -> JaxprEqn:
-    """Return a call of `body` in place of an equation."""
+    """Return an equation that calls `body` in place of `equation`."""
     return equation.replace(primitive=primitives.closed_call_p, params={"call_jaxpr": body})
 
 
@@ -159,9 +158,9 @@ def _read_spec(spec: Iterable[Any], rank: int, sizes: Mapping[str, int]) -> Spec
 
 
 def without_cudnn() -> AbstractContextManager[None]:
-    """Return a context in which cuDNN attention can be traced on a machine without cuDNN, to plan for others.
+    """Return a context in which cuDNN attention can be traced without cuDNN, to plan for another machine.
 
-    JAX only checks that the version of cuDNN supports the call.
+    JAX only checks that the version of cuDNN supports the call, so a version is assumed.
     """
     attention = import_module("jax._src.cudnn.fused_attention_stablehlo")
     return nullcontext() if attention.cuda_versions is not None else _assume_cudnn(attention)
@@ -178,7 +177,7 @@ def _assume_cudnn(attention: Any) -> Iterator[None]:
 
 
 def outside_mesh() -> AbstractContextManager[Any]:
-    """Return a context in which no mesh is set, on workers too."""
+    """Return a context in which no mesh is set, even on workers."""
     meshes = import_module("jax._src.mesh")
     context: AbstractContextManager[Any] = meshes.use_abstract_mesh(meshes.empty_abstract_mesh)
     return context

@@ -1,1 +1,1 @@
-"""Verify descriptions of JAX's primitives and their strategies against the primitives, in float64 on small inputs."""
+"""Verify the descriptions of JAX's primitives: compare each with its primitive, in float64 on small inputs."""

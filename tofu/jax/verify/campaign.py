@@ -1,4 +1,4 @@
-"""Verify many cases: each distinct equation once, including strategies that descriptions lack."""
+"""Verify many cases: each distinct equation once, and whether descriptions miss a way to split it."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ EXPLANATIONS = (
     ),
     Explanation("loop_stack", r"inputs \(whole\) -> concatenated along 0", "all workers run all iterations of a loop"),
 )
-"""Exact cuts that are not strategies, each with the reason."""
+"""Ways to split an operator that are exact but that descriptions lack on purpose, each with the reason."""
 DRAWS = 8
-"""Numbers of draws for which a cut must be exact."""
+"""A way to split an operator counts as exact if it is exact for this many draws of random inputs."""
 
 
 @dataclass(frozen=True)
 class CaseReport:
-    """Results for the equations of a case. `explained` are missing strategies with a reason, `missing` the others."""
+    """Results for the equations of a case. `explained` has the missing strategies with a known reason."""
 
     case: str
     verified: tuple[VerifiedEquation, ...]
@@ -53,7 +53,7 @@ class CaseReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything to fix, in a description, the analysis, the backend or the case."""
+        """Everything that must be fixed in a description, the analysis, the backend or the case."""
         found = [f"{verified.report.op}: {problem}" for verified in self.verified for problem in verified.problems]
         return tuple(
             dict.fromkeys((*found, *(f"{missing.op}: missing strategy {missing.cut}" for missing in self.missing)))
@@ -62,7 +62,7 @@ class CaseReport:
 
 @cache
 def load_cases() -> dict[str, PrimitiveCase]:
-    """Return all cases by name: those of `tdl_ops/jax/cases`, and those of kernels."""
+    """Return all cases by name, from `tdl_ops/jax/cases` and for kernels."""
     modules = [*import_cases("tdl_ops.jax.cases"), import_module("tofu.jax.verify.kernel_cases")]
     listed = [case for module in modules for case in getattr(module, "CASES", ())]
     named = {case.name: case for case in listed}
@@ -74,10 +74,11 @@ def load_cases() -> dict[str, PrimitiveCase]:
 def verify_cases(
     cases: Sequence[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0, search: bool = True, jobs: int = 1
 ) -> Generator[CaseReport, None, None]:
-    """Yield the results of each case, in order. Each signature is verified once, in double precision.
+    """Yield the results of each case, in order.
 
-    If `primitives` are passed, only their equations are verified. `search` looks for missing strategies. `jobs` cases
-    are verified at a time; more than 1 needs built-in cases.
+    Equations that agree in primitive, parameters, shapes and types (the *signature*) are verified once, in double
+    precision. If `primitives` are passed, only their equations are verified. `search` also looks for missing
+    strategies. `jobs` cases are verified at a time; more than 1 needs built-in cases.
     """
     wanted = list_wanted(cases, primitives, seed)
     if jobs == 1:
@@ -92,7 +93,7 @@ def verify_cases(
 def list_wanted(
     cases: Iterable[PrimitiveCase], primitives: Collection[str] = (), seed: int = 0
 ) -> Mapping[str, tuple[int, ...]]:
-    """Return the numbers of the equations to verify in each case: those whose signature no earlier case has."""
+    """Return the positions of the equations to verify in each case: those whose signature no earlier case has."""
     seen, wanted = set[str](), dict[str, tuple[int, ...]]()
     with in_double_precision():
         for case in cases:
@@ -106,7 +107,7 @@ def list_wanted(
 
 
 def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseReport:
-    """Verify some equations of a case, by their numbers."""
+    """Verify the equations of a case at the positions `numbers`."""
     if not numbers:
         return CaseReport(case.name, ())
     verified, found = [], list[Missing]()
@@ -131,9 +132,9 @@ def verify_case(case: PrimitiveCase, numbers: Collection[int], seed: int = 0, se
 
 
 def _find_missing(node: EquationCase, case: PrimitiveCase, number: int, seed: int) -> Iterable[Missing]:
-    """Return the missing strategies of an equation that are exact for several draws.
+    """Return the missing strategies of an equation that are exact for several draws of random inputs.
 
-    One draw may be exact by chance.
+    With one draw, a strategy may be exact by chance.
     """
     found = find_missing(node)
     for draw in range(1, DRAWS):

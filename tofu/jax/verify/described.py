@@ -1,4 +1,4 @@
-"""Verify functions that users describe: the function and its gradient against their shards."""
+"""Verify functions that users describe: compare the function and its gradient with their shards."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def verify_described(function: Described, args: Sequence[Any], kwargs: Mapping[str, Any], seed: int = 0) -> Report:
-    """Compare a described function, and its gradient if it has one, with their shards.
+    """Compare a described function, and its gradient if it has one, with the same functions run on shards.
 
     Shapes (`jax.ShapeDtypeStruct`) among the arguments are replaced by random arrays. Raise DescriptionError if
-    anything disagrees.
+    anything differs.
     """
     random = np.random.RandomState(seed)
     args, kwargs = jax.tree.map(lambda leaf: _draw(leaf, random), (tuple(args), dict(kwargs)))

@@ -1,4 +1,4 @@
-"""Cases of kernels: interpreted Pallas kernels, and a function in place of cuDNN's attention, which runs on GPUs only."""
+"""Cases of kernels: interpreted Pallas kernels, and a stand-in for cuDNN's attention, which runs on GPUs only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tofu.jax.kernels.cudnn import BACKWARD, FORWARD, find_attention_rule
 
 
 def tile(kernel: Any, grid: tuple[int, ...], blocks: list[Any], out: Any, out_shape: tuple[int, ...]) -> Any:
-    """Return a function that runs a kernel over a grid. `blocks` and `out` are pairs of a shape and an index map."""
+    """Return a function that runs a kernel over a grid. Each block is a shape and an index map."""
 
     def run(*arrays: Any) -> Any:
         specs = [pl.BlockSpec(*block) for block in blocks]
@@ -31,12 +31,12 @@ def tile(kernel: Any, grid: tuple[int, ...], blocks: list[Any], out: Any, out_sh
 
 
 def add(x: Any, y: Any, out: Any) -> None:
-    """Add a sine and an array."""
+    """Add the sine of one array to another array."""
     out[...] = jnp.sin(x[...]) + y[...]
 
 
 def multiply(x: Any, y: Any, out: Any) -> None:
-    """Multiply matrices, adding up blocks along the last axis of the grid."""
+    """Multiply matrices, summing blocks along the last axis of the grid."""
 
     @pl.when(pl.program_id(2) == 0)  # type: ignore[untyped-decorator]
     def _() -> None:
@@ -105,7 +105,7 @@ def call_attention(q: Any, k: Any, v: Any, *others: Any, is_heads_first: bool, h
 
 
 def attention(is_heads_first: bool = False, has_bias: bool = False) -> Any:
-    """Return the function of a case."""
+    """Return the function of an attention case."""
     return partial(call_attention, is_heads_first=is_heads_first, has_bias=has_bias)
 
 

@@ -1,4 +1,4 @@
-"""Find strategies that the analysis lacks: cuts of a primitive's operands that are exact."""
+"""Find strategies that the analysis misses: ways to split a primitive's operands that give exact results."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tofu.verification.windows import list_window_geometries
 def find_missing(node: EquationCase) -> tuple[Missing, ...]:
     """Return the missing strategies of an equation.
 
-    Element-wise equations have none, since every dimension is a strategy. Loops, branches and kernels with split rules
-    are not searched.
+    Element-wise equations miss none, because every dimension is a strategy. Loops, branches and kernels with split
+    rules are not searched.
     """
     access = analyse_node(DESCRIPTIONS[node.op], node)
     if access.elementwise or node.op in WHOLE or "call" in node.equation.params:
         return ()
     free = [n for n, array in enumerate(node.inputs) if array.dtype.kind == "f"]
     geometries = [*list_geometries(node, ()), *list_window_geometries(node, free, ())]
-    # Any cut of constant outputs is exact.
+    # A constant output is exact however its operands are split.
     asked = [bool(np.any(whole)) for whole in node.outputs]
     tried = (_try_geometry(node, geometry, asked) for geometry in geometries)
     cuts = (cut for cut in tried if cut is not None)
@@ -34,8 +34,6 @@ def find_missing(node: EquationCase) -> tuple[Missing, ...]:
 
 
 def _try_geometry(node: EquationCase, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
-    """Return the way the outputs combine, or None if they do not, or if a part computes as much as the whole."""
-
     def run_part(split: int, part: int) -> Sequence[Array] | None:
         inputs = [geometry.cut_input(n, array, split, part) for n, array in enumerate(node.inputs)]
         shapes = geometry.pieces[split][part]

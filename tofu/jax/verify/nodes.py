@@ -1,6 +1,6 @@
-"""Single equations with their operands and results, to check descriptions and strategies.
+"""Run single equations with chosen operands, to check descriptions and strategies.
 
-Random keys are represented by 64-bit integers: their data, or a hash of wider data.
+Random keys are represented by 64-bit integers: by their data, or by a hash if the data is wider.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from tofu.verification.kernel import Array, Shape
 DIMENSIONS = frozenset(
     ("axes", "axis", "broadcast_dimensions", "dimension", "dimension_numbers", "dimensions", "permutation")
 )
-"""Parameters that name dimensions, and so never scale with a shard."""
+"""Parameters that name dimensions. They never change with the size of a shard."""
 LOOP_STEPS: Mapping[Any, Callable[..., Any]] = {
     LOOP_CELL: lambda equation, whole: whole[0],
     LOOP_STACK: lambda equation, cell: jnp.broadcast_to(cell, (equation.params["length"], *jnp.shape(cell))),
 }
-"""Stand-ins for the operators of loops, which are not JAX primitives: every iteration sees the same values."""
+"""Functions for the operators of loops, which are not JAX primitives. Every iteration gets the same values."""
 
 
 WIDE_KEYS: dict[int, tuple[int, ...]] = {}
-"""Hash of a wide key -> its data. 0 stands for zeros."""
+"""Maps the hash of a wide key to its data. 0 stands for data of zeros."""
 
 
 @dataclass(frozen=True)
 class EquationCase:
-    """An equation with complete operands and results. `types` omits literals."""
+    """An equation with complete operands and results. `types` has the types of operands that are not literals."""
 
     equation: Equation
     attributes: Mapping[str, Any]
@@ -60,7 +60,7 @@ class EquationCase:
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """Parameters that may scale with a shard."""
+        """Parameters that may have to change with the size of a shard."""
         params = self.equation.params
         return {
             name: value
@@ -69,7 +69,7 @@ class EquationCase:
         }
 
     def evaluate(self, operands: Sequence[Any], params: Mapping[str, Any] | None = None) -> list[Any]:
-        """Return JAX's results for other operands, literals included."""
+        """Return what JAX computes for other operands, which include literals."""
         equation = (
             self.equation if params is None else replace(self.equation, params={**self.equation.params, **params})
         )
@@ -77,12 +77,12 @@ class EquationCase:
         return equation.evaluate(operands) if stands_for is None else [stands_for(equation, *operands)]
 
     def fill_operands(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return all operands: inputs as JAX arrays, with literals inserted."""
+        """Return all operands: `inputs` as JAX arrays, and literals between them."""
         rest = iter(inputs)
         return [x.value if isinstance(x, Literal) else next(rest) for x in self.equation.inputs]
 
     def make_inputs(self, inputs: Sequence[Array]) -> list[Any]:
-        """Return arrays in JAX's types."""
+        """Return NumPy arrays as JAX arrays of the operands' types."""
         return [make_array(array, type_) for array, type_ in zip(inputs, self.types, strict=True)]
 
     def run(self, values: Mapping[str, Any], inputs: Sequence[Array]) -> list[Array]:
@@ -158,7 +158,7 @@ def list_signatures(step: Step, primitives: Collection[str] = ()) -> Iterator[tu
 
 
 def make_node(step: Step, equation: Equation, known: Mapping[int, Any]) -> EquationCase:
-    """Return an equation of a step with known values."""
+    """Return an equation of a step with its operands and results. `known` has the values of the step."""
     used = [x for x in equation.inputs if not isinstance(x, Literal)]
     node = EquationCase(
         equation,
@@ -168,7 +168,7 @@ def make_node(step: Step, equation: Equation, known: Mapping[int, Any]) -> Equat
         tuple(read_numbers(read_operand(x, known)) for x in used),
         (),
     )
-    # Known values of loops come from the last iteration, and stacks from all, so results are recomputed.
+    # In loops, `known` has the values of the last iteration, but stacks of all. So the results are computed again.
     return replace(node, outputs=tuple(node.run({}, node.inputs)))
 
 

@@ -1,4 +1,4 @@
-"""Run an equation in parts, as workers do, by the backend's rules."""
+"""Run an equation in parts, as workers do, with the rules of the backend."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tofu.verification.split import (
 
 @dataclass(frozen=True)
 class SingleWorker:
-    """One worker with a known number, in the place of `Workers`."""
+    """A worker with a known number, as a stand-in for `Workers`."""
 
     number: int
 
@@ -44,10 +44,10 @@ class SingleWorker:
 
 
 def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]) -> list[Array]:
-    """Return the outputs of an equation, combined from parts: one for each combination of the axes' ranges.
+    """Run an equation once for each combination of the axes' ranges, and return the combined outputs.
 
-    Raise SplitError if the parts do not make up the whole. Raise InternalError if workers with equal shards would need
-    different programs.
+    Raise SplitError if the parts do not make up the complete outputs. Raise InternalError if workers with equal shards
+    would need different programs.
     """
     parts = [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
     shapes = [output.shape for output in node.outputs]
@@ -64,7 +64,7 @@ def run_in_parts(node: EquationCase, access: OperatorAccess, splits: Mapping[int
 def run_in_overlapping_parts(
     node: EquationCase, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]
 ) -> list[Array]:
-    """Do the same with shards rounded up to equal lengths, so that they overlap. Each owns its part of `splits`."""
+    """Do the same as `run_in_parts` with shards that are rounded up to equal lengths, so that they overlap."""
     rounded = {axis: _round_up(ranges) for axis, ranges in splits.items()}
     parts, own = (
         [dict(zip(splits, counts, strict=True)) for counts in product(*some.values())] for some in (rounded, splits)
@@ -82,7 +82,6 @@ def run_in_overlapping_parts(
 
 
 def _read_bits(together: Array, dtype: np.dtype[Any]) -> Array:
-    """Convert bits (`local_calls.as_bits`) to numbers of a type."""
     is_bits = dtype.kind == "f" and together.dtype.kind == "u"
     return together.astype(BITS[dtype.itemsize]).view(dtype) if is_bits else together.astype(dtype)
 
@@ -144,7 +143,7 @@ def _check(piece: Array, wanted: tuple[int, ...]) -> Array:
 
 
 def find_error(value: Array, reference: Array) -> float:
-    """Return the largest relative error. For integers, booleans and keys it is infinite unless all are equal."""
+    """Return the largest relative error. Integers, booleans and keys must be equal; otherwise the error is infinite."""
     if reference.dtype.kind in "biu":
         return 0.0 if np.array_equal(value, reference) else float("inf")
     return relative_error(value, reference)

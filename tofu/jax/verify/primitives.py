@@ -1,4 +1,4 @@
-"""Verify one equation: the numbers of its description, each strategy, and each pair of strategies."""
+"""Verify one equation: the numbers that its description computes, each strategy, and each pair of strategies."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from tofu.verification.report import TOLERANCE, NodeReport, StrategyReport, find
 from tofu.verification.split import split_range
 
 PARTS = (2, 3)
-"""Numbers of parts for each strategy; pairs use the first.
+"""Numbers of parts in which each strategy is run. Pairs of strategies use the first number.
 
-If shards may overlap, a number that leaves a remainder is tested as well.
+If shards may overlap, a number that does not divide the extent is tested as well.
 """
 
 
 @dataclass(frozen=True)
 class VerifiedEquation:
-    """Report on the description and strategies of an equation, and on pairs of strategies."""
+    """Report on an equation: its description, its strategies, and pairs of strategies."""
 
     report: NodeReport
     pairs: tuple[StrategyReport, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Every disagreement with the primitive."""
+        """Every difference from the primitive."""
         refused = [f"refused: {self.report.refused}"] if self.report.refused else []
         split = [
             f"split {strategy.axis}: {text}"
@@ -49,7 +49,7 @@ class VerifiedEquation:
 
 
 def verify_node(node: EquationCase) -> VerifiedEquation:
-    """Verify one equation. The report contains refusals and disagreements."""
+    """Verify one equation. The report contains all refusals and differences."""
     description = DESCRIPTIONS.get(node.op)
     if description is None:
         return VerifiedEquation(NodeReport(node.op, None, "not described", (), (), ("it has no description",)))
@@ -78,7 +78,7 @@ def verify_node(node: EquationCase) -> VerifiedEquation:
 
 
 def analyse_node(description: Description, node: EquationCase) -> OperatorAccess:
-    """Return the strategies of an equation by its description."""
+    """Return the strategies of an equation that follow from its description."""
     return analyse(description, node.attributes, [x.shape for x in node.inputs], [x.shape for x in node.outputs])
 
 
@@ -140,7 +140,6 @@ def _check_split(
 def _list_overlapping(
     access: OperatorAccess, axes: tuple[int, ...], tried: Sequence[dict[int, int]]
 ) -> list[dict[int, int]]:
-    """Return the numbers of parts for overlapping shards: those tried anyway, and the smallest that leave a remainder."""
     if any(access.axes[axis] in access.fetched_axes for axis in axes):
         return []
     uneven, extents = find_uneven_axes(access), access.extents
@@ -151,7 +150,6 @@ def _list_overlapping(
 
 
 def _find_count(extent: int, leaves_rest: bool) -> int:
-    """Return the smallest number of parts, from 2 on, that leaves a remainder, or none if it must not or cannot."""
     counts = range(2, extent + 1)
     return next((n for n in counts if leaves_rest and extent % n), next(n for n in counts if extent % n == 0))
 

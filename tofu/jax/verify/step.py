@@ -31,17 +31,17 @@ from tofu.plan import format_bytes
 from tofu.planning.settings import Settings
 
 ROUNDING = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
-"""Largest relative difference that rounding explains, by the narrowest type of the step."""
+"""Largest relative difference that rounding explains, for the narrowest type in the step."""
 OWN_ERRORS = 4.0
-"""Tolerance, relative to the change on one device if its arguments change by a rounding."""
+"""If rounding the arguments changes a result by d on one device, a difference of this many times d is tolerated."""
 MOST_ROUNDING = 100.0
-"""Upper limit of the tolerance, relative to `ROUNDING`."""
-HIGH = 8
-"""Integers are drawn below this."""
-SHOWN = 4
-"""Number of largest arguments shown with their shapes."""
-COPIES = 4
-"""Memory of a comparison, in multiples of one device: both runs, and their results."""
+"""No difference of more than this many times `ROUNDING` is tolerated."""
+INTEGER_LIMIT = 8
+"""Random integers are below this number."""
+ARGUMENTS_SHOWN = 4
+"""Number of arguments, the largest ones, whose shapes are shown."""
+MEMORY_MULTIPLE = 4
+"""Memory that a comparison needs, in multiples of the step's memory: for two runs and their results."""
 
 
 def verify_step(
@@ -52,23 +52,23 @@ def verify_step(
     Parameters
     ----------
     step, arguments
-        The step, and its arguments. Shapes are replaced by random numbers.
+        The step and its arguments. Shapes among the arguments are replaced by random numbers.
     settings, engine
         Settings and engine of the plan.
     dtype
-        "float64" or "float32" for all floating-point arguments. By default "float64", or their own types if the step
-        cannot be traced with that.
+        "float64" or "float32" converts all floating-point arguments to that type. By default they are converted to
+        float64, or keep their types if the step cannot be traced with float64.
     seed
         Seed of the random numbers.
 
     Raises
     ------
     TofuError
-        The step cannot be planned, or is too large for this machine.
+        The step cannot be planned, or the comparison needs more memory than this machine has free.
     """
     began = time.monotonic()
-    double, source, given = _read_in_widest(step, arguments, dtype, seed)
-    needed, left = COPIES * predict_one_device(source.native).needed_bytes, read_free_bytes()
+    double, source, drawn_arguments = _read_in_widest(step, arguments, dtype, seed)
+    needed, left = MEMORY_MULTIPLE * predict_one_device(source.native).needed_bytes, read_free_bytes()
     if needed > left:
         raise TofuError(
             f"A comparison needs about {format_bytes(needed)}, and {format_bytes(int(left))} of memory are free. Name smaller arguments: "
@@ -81,8 +81,8 @@ def verify_step(
         seconds = {"planning": time.monotonic() - began}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            agreement = _compare(step, partitioned, given)
-    if _is_wider(given, arguments):
+            agreement = _compare(step, partitioned, drawn_arguments)
+    if _is_wider(drawn_arguments, arguments):
         agreement = replace(agreement, notes=(WIDER, *agreement.notes))
     return replace(agreement, seconds={**seconds, "running": time.monotonic() - began - seconds["planning"]})
 
@@ -90,10 +90,6 @@ def verify_step(
 def _read_in_widest(
     step: Any, arguments: Sequence[Any], dtype: str | None, seed: int
 ) -> tuple[bool, Source, list[Any]]:
-    """Return True if numbers have 64 bits, the traced step, and its arguments.
-
-    Their type is `dtype`, or the widest that the step accepts.
-    """
     own = bool(jax.config.jax_enable_x64)
     for double, given_dtype in [(dtype == "float64", dtype)] if dtype is not None else [(True, "float64"), (own, None)]:
         with in_precision(double):
@@ -109,8 +105,12 @@ def _read_in_widest(
 
 def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> Agreement:
     plan = partitioned.plan
-    expected, ours, shaken = _run_whole(step, given), partitioned(*given), _run_whole(step, jax.tree.map(_shake, given))
-    leaves = zip(name_leaves("result", expected), *map(jax.tree.leaves, (ours, expected, shaken)), strict=True)
+    expected, results, perturbed = (
+        _run_whole(step, given),
+        partitioned(*given),
+        _run_whole(step, jax.tree.map(_perturb, given)),
+    )
+    leaves = zip(name_leaves("result", expected), *map(jax.tree.leaves, (results, expected, perturbed)), strict=True)
     arrays = [(name, *map(_as_numbers, others)) for name, *others in leaves if _is_number(others[1])]
     excused = {name: reason for name, _, y, z in arrays if (reason := _excuse(y, z))}
     arrays = [array for array in arrays if array[0] not in excused]
@@ -118,19 +118,18 @@ def _compare(step: Any, partitioned: PartitionedStep, given: Sequence[Any]) -> A
     real = [x.dtype for x in jax.tree.leaves((given, expected)) if _is_real(x)]
     narrowest = str(min(real, key=_count_bits, default="float32"))
     rounding = ROUNDING.get(narrowest, ROUNDING["bfloat16"])
-    own = max((_find_error(z, y) for _, _, y, z in arrays), default=0.0)
-    tolerance = max(rounding, min(OWN_ERRORS * own, MOST_ROUNDING * rounding))
-    moved = sum(count_traffic(partitioned.lower_leaves().compile().as_text(), plan.workers).bytes.values())
-    note = f"the plan counts {plan.communication_bytes:,} bytes between workers, and the program that XLA compiled moves {moved:,.0f}"
-    if moved < plan.communication_bytes:
+    rounding_error = max((_find_error(z, y) for _, _, y, z in arrays), default=0.0)
+    tolerance = max(rounding, min(OWN_ERRORS * rounding_error, MOST_ROUNDING * rounding))
+    xla_bytes = sum(count_traffic(partitioned.lower_leaves().compile().as_text(), plan.workers).bytes.values())
+    note = f"the plan counts {plan.communication_bytes:,} bytes between workers, and the program that XLA compiled moves {xla_bytes:,.0f}"
+    if xla_bytes < plan.communication_bytes:
         note += ", since XLA leaves out what need not move"
     named = zip(name_arguments(step, given), map(np.shape, jax.tree.leaves(given)), strict=True)
-    shapes = dict(sorted(named, key=lambda one: -prod(one[1]))[:SHOWN])
+    shapes = dict(sorted(named, key=lambda one: -prod(one[1]))[:ARGUMENTS_SHOWN])
     return Agreement(plan.workers, narrowest, shapes, differences, (), tolerance, {}, excused, (note,), {})
 
 
 def _is_wider(given: Sequence[Any], own: Sequence[Any]) -> bool:
-    """Return True if numbers are float64 that have another type in the user's arguments."""
     pairs = zip(jax.tree.leaves(list(given)), jax.tree.leaves(list(own)), strict=True)
     return any(_is_real(x) and x.dtype == jnp.float64 and x.dtype != getattr(y, "dtype", None) for x, y in pairs)
 
@@ -164,9 +163,9 @@ def _excuse(expected: Any, shaken: Any) -> str:
 
 
 def _find_error(found: Any, expected: Any) -> float:
-    """Return the largest difference, relative to the largest number.
+    """Return the largest difference, relative to the largest expected number.
 
-    Integers, infinities and NaN must agree exactly.
+    Integers, infinities and NaN must be equal; otherwise the result is infinite.
     """
     if found.shape != expected.shape:
         return inf
@@ -181,7 +180,7 @@ def _draw(leaf: Any, *, dtype: str | None, random: np.random.Generator) -> Any:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return jax.random.split(jax.random.key(0), leaf.shape) if leaf.shape else jax.random.key(0)
         if not jnp.issubdtype(leaf.dtype, jnp.inexact):
-            high = 2 if leaf.dtype == bool else HIGH
+            high = 2 if leaf.dtype == bool else INTEGER_LIMIT
             return jnp.asarray(random.integers(0, high, leaf.shape), leaf.dtype)
         # An optimizer's squares must not be negative.
         leaf = jnp.asarray(np.abs(random.normal(size=leaf.shape)) / 8, leaf.dtype)
@@ -189,7 +188,7 @@ def _draw(leaf: Any, *, dtype: str | None, random: np.random.Generator) -> Any:
     return jnp.asarray(leaf, dtype) if is_real else leaf
 
 
-def _shake(leaf: Any) -> Any:
+def _perturb(leaf: Any) -> Any:
     if not _is_real(leaf):
         return leaf
     signs = np.random.default_rng(1).integers(0, 2, leaf.shape) * 2 - 1
@@ -205,7 +204,7 @@ def _count_bits(dtype: Any) -> int:
 
 
 def _as_numbers(leaf: Any) -> Any:
-    """Return a result as a NumPy array: the data of keys, and both parts of complex numbers."""
+    """Return a result as a NumPy array. Keys become their data, and complex numbers real and imaginary parts."""
     if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     array = np.asarray(leaf)

@@ -1,4 +1,4 @@
-"""Summarize the verification of all primitives."""
+"""Summarize the verification of all primitives as totals and as a table."""
 
 from __future__ import annotations
 
@@ -23,21 +23,24 @@ class Summary:
 
     Attributes
     ----------
-    by_numbers, by_parts
-        Primitives whose outputs were all compared with the description's numbers at some signature, or only shard by
-        shard.
+    described
+        Number of primitives with a description.
+    by_numbers
+        Primitives whose outputs all agree with the numbers that the description computes.
+    by_parts
+        Primitives whose outputs were only compared part by part, because the description computes no numbers for them.
     whole
-        Primitives that are computed replicated, so that nothing can be wrong.
+        Primitives that are replicated, so their descriptions cannot be wrong.
     uncompared
         Primitives without a meaningful case.
     signatures, strategies, pairs
-        Verified signatures, strategies, and pairs of strategies.
+        Numbers of verified signatures, strategies, and pairs of strategies.
     overlapping
-        Strategies and pairs that were also run with overlapping shards.
+        Number of strategies and pairs that were also run with overlapping shards.
     missing, explained
-        Strategies that the analysis lacks, without and with a reason.
+        Numbers of strategies that the analysis misses, without and with a reason.
     refused
-        Signatures that a description does not cover.
+        Number of signatures that a description does not cover.
     """
 
     described: int
@@ -64,7 +67,7 @@ class Summary:
 
 
 def summarize(results: Sequence[CaseReport], primitives: Collection[str] = ()) -> Summary:
-    """Return the totals, over all described primitives of this version of JAX, or over `primitives`."""
+    """Return the totals over `primitives`, or over all described primitives of this version of JAX."""
     asked = set(primitives or DESCRIPTIONS.built_in - list_lacking())
     kinds: dict[str, set[Compared]] = defaultdict(set)
     counts = Counter[str]()
