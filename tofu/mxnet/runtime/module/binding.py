@@ -309,12 +309,12 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
         def find(settings: Settings, present: Plan | None = None) -> Partition:
             return self._plans.find(
-                kind=tuple(differentiated),
+                gradients=tuple(differentiated),
                 shapes=shapes,
                 types=tuple(dtypes.items()),
                 settings=settings,
                 compile_with=lambda asked: symbol.compile_for(shapes, dtypes, differentiated, trained, asked),
-                present=present,
+                present_plan=present,
             )
 
         if lender is None and self._executor is not None:

@@ -280,7 +280,7 @@ class PartitionedSymbol(DerivedSymbols):
 
         def compile_for(shapes: Shapes) -> Partition:
             return plans.find(
-                kind="bound",
+                gradients="bound",
                 shapes=shapes,
                 types=(),
                 settings=self.settings,
