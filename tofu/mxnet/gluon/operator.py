@@ -46,7 +46,7 @@ class BoundExecutor:
 
     @property
     def is_free(self) -> bool:
-        """True if the last call has run its backward, or can no longer run it."""
+        """True if no recorded call can still run its backward on this executor."""
         call = None if self.call is None else self.call()
         return call is None or call.is_done
 

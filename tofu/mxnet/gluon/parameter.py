@@ -71,7 +71,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.array.gradient = self.gradient
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Initialize as in Gluon. The new array takes the old array's shards; the old one keeps a copy of its values."""
+        """Initialize as in Gluon. The old array's values move to other shards, since the new array will use the present ones."""
         self.settle()
         before = self.array
         super().initialize(*args, **kwargs)
