@@ -172,9 +172,9 @@ class Module(RunningModule):
     def load(cls, prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
         """Return a module from a checkpoint by Tofu or MXNet, for any number of workers.
 
-        `kwargs` are arguments of the constructor. If the checkpoint was saved from a partitioned symbol, it runs on
-        the same workers unless `ngpus` or `context` is passed. Raises TofuError if a file is missing or damaged, or if
-        the files belong to different checkpoints.
+        `kwargs` are arguments of the constructor. A partitioned symbol runs on the workers it was saved with, unless
+        `ngpus` or `context` is passed. Raises TofuError if a file is missing or damaged, or if the files belong to
+        different checkpoints.
         """
         check_checkpoint(prefix, epoch, ["params", *(["states"] if load_optimizer_states else [])])
         symbol = read_symbol(f"{prefix}-symbol.json")

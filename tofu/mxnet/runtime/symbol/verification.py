@@ -1,4 +1,4 @@
-"""Verification of a user's model: scaled down if necessary, run on one device and on the workers, and compared."""
+"""Verification of a user's model: it runs on one device and on the workers, and all results are compared."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from tofu.validation import show
 TYPES = ("float64", "float32")
 ROUNDING = {"float64": 1e-10, "float32": 1e-5}
 MOST_ROUNDING = {"float64": 1e-6, "float32": 1e-2}
-"""Upper bound of the tolerance, even if one device differs more from itself."""
+"""Largest tolerance, even if the results of one device are less certain."""
 MOST_LETTERS = 120
 MOST_NAMES = 4
 LIMITS = "docs/limits.md"
 OWN_ERRORS = 4.0
-"""Tolerance as a multiple of one device's difference from itself."""
+"""Tolerance, as a multiple of the difference on one device when the last bit of its input numbers changes."""
 
 Report = Callable[[str], None]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -73,8 +73,8 @@ def verify_symbol(
     seed: int = 0,
     report: Report = lambda stage: None,
 ) -> Agreement:
-    """Verify a symbol returned by `tofu.partition`; see `PartitionedSymbol.verify`. `report` is called with each next stage."""
-    # If outputs share an array, one device would only use the gradient of the last one.
+    """Verify a partitioned symbol; see `PartitionedSymbol.verify`. `report` is called with the name of each stage."""
+    # If several outputs are the same array, one device would only use the gradient of the last output.
     model, given = copy_repeats(split.whole), _read_values(values)
     _check(split, model, given, dtype)
     shapes, given, notes = shrink_batch(model, shapes, given, split.contexts)
@@ -101,7 +101,7 @@ def verify_symbol(
         is_wider = bound.plan.communication_bytes > split.plan.communication_bytes
         own += [WIDER] if is_wider and tried == TYPES[0] else []
         agreement = _judge(setting, bound.planned(), single, found, split.contexts[0], own, seconds, report)
-        if (agreement.agrees and not agreement.excused) or not is_mixed or dtype:  # an excuse may hide a rounding
+        if (agreement.agrees and not agreement.excused) or not is_mixed or dtype:  # rounding may cause what was excused
             return agreement
         notes.append(f"in float32, since MXNet rounds to it in {_list(mixed)}")
     raise AssertionError("the last type returns or raises")
@@ -134,7 +134,7 @@ def _read_values(values: Any) -> dict[str, Any]:
 
 
 def _read_array(value: Any) -> Array | None:
-    """Return an array of the value; None if its rows differ in length."""
+    """Return the value as an array, or None if its rows differ in length."""
     if isinstance(value, mx.nd.NDArray):
         return np.asarray(value.asnumpy())
     with warnings.catch_warnings():
@@ -184,7 +184,7 @@ def _declared_types(symbol: Any) -> dict[str, int]:
 def _plan_alike(split: Any, setting: _RunSetup, notes: list[str]) -> Any:
     """Return the symbol of this setup, partitioned by the model's plan.
 
-    If operators were inserted, the plan's choices are used as hints; if they do not fit, the symbol is planned again.
+    If the symbol has additional operators, the plan's choices become hints. If these do not fit, it is planned again.
     """
     settings = replace(split.settings, cache=False, strict_plan=False)
     planned = replace(settings, plan=split.plan, hints=None, topology=None, memory_limit=None)
