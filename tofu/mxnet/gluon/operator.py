@@ -350,5 +350,4 @@ def _make_anchor(context: Any) -> Any:
 
 
 def _serves(own: Any, wanted: Any) -> bool:
-    """Return True if an executor with the key `own` can run calls with the key `wanted`; executors for training also run inference."""
     return bool(own[:2] == wanted[:2] and (own[2:] == wanted[2:] or wanted[2] is None))

@@ -43,7 +43,6 @@ def _is_possible(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _start(parts: Parts, slot: int) -> tuple[Composition, _Layout]:
-    """Return a composition and the names of the dimensions of the data, the operator's input `slot`."""
     shape = parts.shape(slot)
     space = tuple(f"s{d}" for d in range(len(shape) - 2))
     steps = Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype)
@@ -136,7 +135,6 @@ def _expand_gradient(
 
 
 def _start_l2(parts: Parts, slot: int) -> tuple[Composition, list[str], list[str], list[str]]:
-    """Return a composition, and the dimensions of the elements, of one number per line, and those normalised."""
     rank, mode = len(parts.shape(slot)), parts.whole.attributes.get("mode", "instance")
     elements = ["b", "c", *(f"s{d}" for d in range(rank - 2))]
     over = {"instance": elements[1:], "channel": ["c"], "spatial": elements[2:]}[mode]

@@ -58,7 +58,6 @@ def _check_indices(parts: Parts, slot: int, attributes: Attributes) -> int:
 
 
 def _take_attributes(parts: Parts, table: tuple[int, ...], rank: int) -> dict[str, str]:
-    """Return the attributes of the parts, whose index variables have the names of the stock operator's."""
     own = parts.whole.attributes
     axis = positive_axis(own, len(table), 0)
     inside = [f"i{d}" for d in range(rank)]

@@ -18,7 +18,6 @@ from tofu.mxnet.lowerings.conventions import is_true, positive_axis, reduce_shap
 
 
 def _batch_norm_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], int]:
-    """Return the attributes of the parts and the number of channels; the data is the operator's input `slot`."""
     shape = parts.shape(slot)
     kept = select_attributes(parts.whole.attributes, "eps", "momentum", "fix_gamma", "use_global_stats", "axis")
     channels = shape[positive_axis(kept, len(shape), 1)]
@@ -76,7 +75,6 @@ def _uses_own_statistics(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _layer_norm_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], tuple[int, ...]]:
-    """Return the attributes of the parts and the shape of one number per line; the data is the operator's input `slot`."""
     shape = parts.shape(slot)
     kept = select_attributes(parts.whole.attributes, "eps", "axis")
     axis = positive_axis(kept, len(shape), -1)

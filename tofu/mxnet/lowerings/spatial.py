@@ -68,7 +68,6 @@ def _list_windows(parts: Parts, data: int) -> list[dict[str, str]]:
 
 
 def _divide(parts: Parts, tensor: int, windows: list[dict[str, str]], like: int) -> int:
-    """Return `tensor` divided along each dimension, with the shape and type of the model's tensor `like`."""
     shape, dtype = parts.graph_tensors[like].shape, parts.graph_tensors[like].dtype
     for window in windows:
         name = f"average{window['axis']}"

@@ -11,7 +11,6 @@ from tofu.verification.numbers import Numbers
 
 
 def _has_parts_of_one_element(shape: Shape) -> bool:
-    """Return True if a part along a dimension other than the channels' may have one element."""
     return prod(shape) == max(shape[0], *shape[2:])
 
 
@@ -26,7 +25,6 @@ def _is_cut_by_heads(*parts: int) -> Callable[[Case], bool]:
 
 
 def _has_other_heads(case: Case) -> bool:
-    """Return True if the attention has another number of samples and heads than the projections."""
     projections, attention = case.numbers
     return attention.shape[0] != projections.shape[1] * int(case.attributes["heads"])
 
@@ -40,12 +38,10 @@ def _has_no_alignment(case: Case) -> bool:
 
 
 def _is_cut_outside(case: Case) -> bool:
-    """Return True if a part along the third dimension begins beyond its end."""
     return any(begin > case.numbers[0].shape[2] for begin in case.attributes["indices"])
 
 
 def _spreads_twice(case: Case) -> bool:
-    """Return True if a window has both stride and dilation above 1."""
     return all(max(case.attributes.get(name) or (1,)) > 1 for name in ("stride", "dilate"))
 
 

@@ -271,7 +271,6 @@ class _Execution:
 
 
 def _keeps_state(forward: VerifiedNode) -> bool:
-    """Return True if an operator has state besides its outputs, so that its gradient may differ the second time."""
     return bool(forward.mutated) or bool(_mxnet.operator_info(forward.op)["is_random"])
 
 

@@ -265,7 +265,6 @@ def _close(paths: Iterable[Path], find_more: Callable[[Path], Iterable[Path]]) -
 
 
 def _find_includes(path: Path, sources: Path) -> list[Path]:
-    """Return the headers of Tofu that a C++ file includes, and their implementations."""
     headers = [sources / name for name in _INCLUDED.findall(path.read_text()) if name.startswith(("nnvm/", "core/"))]
     return [file for header in headers for file in (header, header.with_suffix(".cc")) if file.is_file()]
 

@@ -108,7 +108,6 @@ def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Tr
 
 
 def _quiet_settings(hypothesis: Any, examples: int) -> Any:
-    """Return settings for `examples` draws of any duration, with at most one failure, which is printed elsewhere."""
     return hypothesis.settings(
         max_examples=examples,
         database=None,

@@ -80,7 +80,6 @@ def _is_numeric(value: Any) -> bool:
 
 
 def _near(value: int | tuple[int, ...]) -> st.SearchStrategy[Any]:
-    """Return numbers at most one away; numbers of at least 1, such as strides, stay so."""
     if isinstance(value, tuple):
         return st.tuples(*map(_near, value))
     return st.sampled_from([number for number in (value, value + 1, value - 1) if number > 0 or value < 1])

@@ -189,7 +189,6 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._is_exported = True
 
     def _on_host(self) -> Any:
-        """Return the whole array if it is current, else a new one."""
         self.before_use()
         self._check_lapse()
         return self._whole if self._is_current else self._shards.gather()

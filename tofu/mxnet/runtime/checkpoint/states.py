@@ -79,8 +79,6 @@ def _scan(file: IO[bytes], size: int) -> None:
 
 
 class _StatesReader(pickle.Unpickler):
-    """Unpickler that allows the classes above, MXNet's optimizers, and the modules of the classes `own`."""
-
     def __init__(self, file: IO[bytes], own: Collection[type]) -> None:
         super().__init__(file)
         self._modules = {kind.__module__ for kind in own}

@@ -59,7 +59,6 @@ class Cluster:
             self.kvstore.pull(key, out=held, priority=-number)
 
     def _list_shards(self, tensors: Mapping[str, ShardedTensor]) -> Iterator[tuple[int, list[Any]]]:
-        """Yield a key for each distinct region of each tensor, and the arrays of all workers that hold it."""
         for name, tensor in tensors.items():
             for number, (_, held) in enumerate(tensor.list_distinct()):
                 if (name, number) not in self._key_of:

@@ -219,7 +219,6 @@ class Executor:
                 self.sharded.variables[name].scatter(whole)
 
     def _was_written(self, name: str, whole: Any) -> bool:
-        """Return True if MXNet counted a write to a whole array since it was last scattered."""
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
             whole.move(variable)  # includes writes to it

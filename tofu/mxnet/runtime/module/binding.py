@@ -329,7 +329,6 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
 
 def _pin_parameters(settings: Settings, lender: ShardedModule, shapes: Mapping[str, Any]) -> Settings:
-    """Return the settings with hints that give the parameters another module's layout. Settings with a plan or hints stay."""
     names = [name for name in lender._kept_names if name not in shapes]
     steps = {name: lender.plan.tensors[name] for name in names if name in lender.plan.tensors}
     return replace(settings, hints={**steps, **(settings.hints or {})})

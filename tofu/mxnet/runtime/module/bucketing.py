@@ -96,7 +96,6 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         self._add_bucket(self._default_bucket_key)
 
     def _add_bucket(self, key: Any) -> bool:
-        """Create the module of a bucket; MXNet's methods bind it. Return False if the module exists already."""
         is_new = key not in self._buckets
         if is_new:
             self._buckets[key] = self._make_module(key)

@@ -22,7 +22,6 @@ class RunningModule(ShardedModule):
     """Part of `Module` that runs a bound model with parameters."""
 
     def _fit_to(self, data_batch: Any) -> None:
-        """Bind again if a batch has other shapes, for instance a smaller last batch."""
         labels = getattr(data_batch, "label", None) or []
         shapes = [tuple(array.shape) for array in [*data_batch.data, *labels]]
         bound = [tuple(desc.shape) for desc in [*self._data_shapes, *self._label_shapes]][: len(shapes)]

@@ -64,7 +64,6 @@ def _measure_needed(symbol: Any, shapes: Shapes) -> int:
 
 
 def _measure_available(contexts: Sequence[Any]) -> float:
-    """Return the free bytes of the host, or of the GPU with the least if the workers run on GPUs."""
     gpus = [context for context in contexts if context.device_type == "gpu"]
     if gpus:
         return int(min(mx.context.gpu_memory_info(context.device_id)[0] for context in gpus))
