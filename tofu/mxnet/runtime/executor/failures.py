@@ -93,8 +93,8 @@ def explaining_memory(plan: Plan, contexts: Sequence[Any], doing: str) -> Iterat
 def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
     """Collect garbage if the plan needs much of the free memory.
 
-    Old blocks and modules of MXNet contain reference cycles, which only a collection frees. Raises OutOfMemoryError if
-    the plan needs more than the free memory, since the system would kill the process.
+    MXNet's blocks and modules contain reference cycles, which only a collection frees. Raises OutOfMemoryError if the
+    plan needs more than the machine's memory, since the system would kill the process.
     """
     if _asked_of_host(plan, contexts) > SMALL_FRACTION * read_free_bytes() or any(
         c.device_type != "cpu" for c in contexts
