@@ -93,7 +93,6 @@ def _run(program: str) -> Any:
 
 
 def _find_rate(samples: list[Sample], feature: str) -> float:
-    """Return the rate of kernels that were not fitted: the median of the longest tenth of those with this kind of work."""
     own = [s for s in samples if getattr(s, feature) and (feature == "contracted" or not s.contracted)]
     longest = sorted(own, key=lambda sample: sample.seconds)[-max(1, len(own) // 10) :]
     rates = sorted(getattr(sample, feature) / sample.seconds for sample in longest)

@@ -1,4 +1,4 @@
-"""Replacement of operators in MXNet's JSON of a graph."""
+"""Replacement of operators by symbols in MXNet's JSON of a graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Splice:
 
     def __init__(self) -> None:
         self.nodes: list[dict[str, Any]] = []
-        self.outputs: list[list[list[int]]] = []  # for each old node, the new entries of its outputs
+        self.outputs: list[list[list[int]]] = []  # old node -> new entries of its outputs
 
     def entry(self, old: Sequence[int]) -> list[int]:
         """Return the new entry of an old node's output."""
@@ -27,7 +27,7 @@ class Splice:
         self.nodes.append(node)
 
     def replace(self, symbol: Any, inputs: Sequence[list[int]]) -> None:
-        """Replace the next node by a symbol over the variables "0", "1", .., which are its inputs."""
+        """Replace the next node by a symbol, whose variables "0", "1", ... stand for the node's inputs."""
         own = json.loads(symbol.tojson())
         place: list[list[int]] = []
         for node in own["nodes"]:

@@ -308,7 +308,6 @@ class PartitionedOperator:
         return executor
 
     def _check_shapes(self, shapes: Mapping[str, Any]) -> None:
-        """Raise ShapeError if the inputs need other shapes of the parameters. The block's graph may not contain these."""
         whole = self.symbol.whole
         try:
             arguments, _, states = whole.infer_shape_partial(**shapes)
@@ -343,7 +342,6 @@ class PartitionedOperator:
 
 
 def _make_anchor(context: Any) -> Any:
-    """Return an array whose gradient counts how many calls a backward ran through."""
     anchor = mx.nd.zeros((1,), ctx=context)
     anchor.attach_grad()
     return anchor

@@ -111,7 +111,6 @@ class _Scores:
 
 
 def _is_split_alone(access: OperatorAccess, position: int) -> bool:
-    """Return True if an axis runs element by element along the first dimension of a tensor and along no other dimension."""
     rows_of_tensors = [*(read.rows for read in access.inputs), *(written.rows for written in access.outputs)]
     terms, lower, upper = rows_of_tensors[position][0]
     if len(terms) != 1 or terms[0][1] != 1 or (lower, upper) != (0, 1):

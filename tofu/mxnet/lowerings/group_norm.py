@@ -63,7 +63,6 @@ def _read_elements(steps: Composition, slot: int, layout: _Layout, name: str) ->
 
 
 def _read_lines(steps: Composition, slot: int, layout: _Layout, name: str) -> ComposedValue:
-    """Return the operator's input `slot`, one number per line, broadcast against the elements."""
     return steps.reshape(name, steps.read(slot, " ".join(layout.lines[:2])), layout.lines)
 
 

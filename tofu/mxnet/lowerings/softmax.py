@@ -55,7 +55,6 @@ def _expand_softmax_gradient(parts: Parts, name: str) -> None:
 
 
 def _has_classes(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if there is a label per line of classes and the gradient has no tensor as a factor."""
     attributes = operator.attributes
     data, label = (tensor.shape for tensor in inputs)
     has_lines = len(data) == 2 or any(is_true(attributes, name, False) for name in ("multi_output", "preserve_shape"))
@@ -98,7 +97,6 @@ def _expand_output_gradient(parts: Parts) -> None:
 
 
 def _label_names(parts: Parts, names: str) -> list[str]:
-    """Return the label's index variables; `m` stands for all positions if they are merged."""
     first, *others = (name for name in names.split() if name != "k")
     rank = len(parts.shape(1))
     if rank == 2 + len(others):

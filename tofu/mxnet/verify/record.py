@@ -270,6 +270,5 @@ def _find_includes(path: Path, sources: Path) -> list[Path]:
 
 
 def _read_code(path: Path) -> bytes:
-    """Return a C++ file without its comments, white space, guards, and includes of Tofu's own."""
     code = _COMMENT.sub("", _GUARD.sub("", _INCLUDED.sub("", path.read_text())))
     return "".join(code.split()).encode()

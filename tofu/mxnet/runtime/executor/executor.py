@@ -161,7 +161,6 @@ class Executor:
 
     @cached_property
     def _keeps_inference_results(self) -> bool:
-        """True if a backward of an inference pass needs the random numbers that the forward drew."""
         sharded = self.sharded
         return (
             bool(sharded.differentiated)

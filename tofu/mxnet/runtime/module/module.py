@@ -227,7 +227,6 @@ class Module(RunningModule):
         self._save_states(fname, None)
 
     def _save_states(self, fname: str, parameters: str | None) -> None:
-        """Write the states. `parameters` is the digest of the file of parameters that was saved with them."""
         optimizer = self._require_optimizer()
         optimizer.place_states(self.executor)
         save_states(fname, optimizer.content, Facts(self._steps, parameters))

@@ -187,7 +187,6 @@ class ShardOptimizer:
 
 
 def _reads_steps(optimizer: Any) -> bool:
-    """Return True if an optimizer's updates depend on the count of steps, through a scheduler or in its own methods."""
     methods = (
         method
         for kind in type(optimizer).__mro__
