@@ -15,7 +15,7 @@ def _has_parts_of_one_element(shape: Shape) -> bool:
 
 
 def _is_cut_by_heads(*parts: int) -> Callable[[Case], bool]:
-    """Return a predicate: an input's last dimension is no multiple of the heads times this number of projections."""
+    """Return a predicate: input n has a last dimension that the heads, times `parts[n]`, do not divide."""
 
     def is_cut(case: Case) -> bool:
         heads = int(case.attributes["heads"])
@@ -30,7 +30,7 @@ def _has_other_heads(case: Case) -> bool:
 
 
 def _has_no_alignment(case: Case) -> bool:
-    """Return True if a sample's labels, with a blank between equal ones, may not fit its steps, or have no class."""
+    """Return True if a sample may have too few steps for its labels, with blanks between equal labels, or no class."""
     data, label, *lengths = case.numbers
     uses_data_lengths = str(case.attributes.get("use_data_lengths", False)) == "True"
     steps = lengths[0].low if lengths and uses_data_lengths and isinstance(lengths[0], Numbers) else data.shape[0]
