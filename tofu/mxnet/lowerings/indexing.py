@@ -1,8 +1,8 @@
-"""Embedding, take, pick, one_hot, SequenceMask and SequenceLast split along the dimension that positions refer to.
+"""Lowerings of Embedding, take, pick, one_hot, SequenceMask and SequenceLast, to split the dimension that indices refer to.
 
-Each worker handles the positions in its own shard and computes zeros for the others, so the sum over the workers is
-exact. In a gradient each worker has the rows of its own shard. Parts: `csrc/nnvm/parts/take.cc` and `by_position.cc`,
-described in `tdl_ops/mxnet/take_parts.py` and `position_parts.py`.
+Each worker handles the indices that fall into its shard and computes zeros for all others, so the sum over the workers
+is exact. In a gradient each worker computes the rows of its shard. The parts are in `csrc/nnvm/parts/take.cc` and
+`by_position.cc`, and `tdl_ops/mxnet/take_parts.py` and `position_parts.py` describe them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tofu.mxnet.lowerings.conventions import TYPES, is_true, positive_axis, sele
 
 
 def _lower_lookup(op: str, table: int, indices: int) -> dict[str, Lowering]:
-    """Return the lowerings of a lookup with these input positions, and of its gradient, whose outputs have the same order."""
+    """Return the lowerings of a lookup, whose inputs `table` and `indices` are, and of its gradient."""
 
     def is_possible(operator: Operator, inputs: Inputs) -> bool:
         values = 0 if operator.op.startswith("_backward") else table
@@ -39,10 +39,10 @@ def _lower_lookup(op: str, table: int, indices: int) -> dict[str, Lowering]:
 
 
 def _check_indices(parts: Parts, slot: int, attributes: Attributes) -> int:
-    """Return the indices, checked by MXNet's own kernel.
+    """Return the indices after a check that they are in range, for mode="raise".
 
-    With mode="raise" each worker looks all of them up in as many zeros as the table has rows, and adds the result.
-    The kernel's error then reaches everything that reads the indices.
+    Each worker looks all indices up in a table of zeros by MXNet's own kernel, which raises the error, and adds the
+    result. So the error reaches all that read the indices.
     """
     indices, shape = parts.whole.inputs[slot], parts.shape(slot)
     dtype, axis = parts.graph_tensors[indices].dtype, int(attributes["axis"])
@@ -65,7 +65,7 @@ def _take_attributes(parts: Parts, table: tuple[int, ...], rank: int) -> dict[st
     return {
         "axis": str(axis),
         "rows": str(table[axis]),
-        "mode": own.get("mode", "clip").replace("raise", "wrap"),  # checked before
+        "mode": own.get("mode", "clip").replace("raise", "wrap"),  # _check_indices raises
         "names": " ".join([*(f"a{d}" for d in range(axis)), *inside, *after]),
     }
 
@@ -113,8 +113,8 @@ def _expand_one_hot(parts: Parts) -> None:
 def _convert_indices(parts: Parts, dtype: str) -> int:
     """Return the indices in the type of the result.
 
-    Fractions, which do not count, are cut off before a cast could round them. Of int64, MXNet's kernel uses the lower
-    32 bits.
+    Fractions, which have no effect, are cut off before a cast could round them. Of an int64 index, MXNet's kernel uses
+    the lower 32 bits.
     """
     (indices,) = parts.whole.inputs
     given, shape = parts.graph_tensors[indices].dtype, parts.shape(0)
@@ -167,7 +167,7 @@ def _time_attributes(attributes: Attributes) -> dict[str, str]:
 
 
 def pick_by_lengths(attributes: Attributes, data: tuple[int, ...]) -> dict[str, str]:
-    """Return the attributes of a pick by lengths, whose index variables have the names of the stock operator's."""
+    """Return the attributes of a pick by lengths. Its index variables have the names of the stock operator's."""
     time = _time_attributes(attributes)
     names = ["b", *(f"i{d}" for d in range(len(data) - 2))]
     return {**time, "rows": str(data[int(time["axis"])]), "names": " ".join(names)}
