@@ -14,7 +14,6 @@ from tofu.mxnet.lowerings.conventions import TYPES, is_true, positive_axis, sele
 
 
 def _lower_lookup(op: str, table: int, indices: int) -> dict[str, Lowering]:
-    """Return the lowerings of a lookup, whose inputs `table` and `indices` are, and of its gradient."""
 
     def is_possible(operator: Operator, inputs: Inputs) -> bool:
         values = 0 if operator.op.startswith("_backward") else table

@@ -30,7 +30,6 @@ def _softmax_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], tuple[
 
 
 def _expand_softmax(parts: Parts, attributes: Attributes, last: str, unread: tuple[int, ...] = ()) -> None:
-    """Add the parts of a softmax of the operator's first input. The part `last` also gets the inputs `unread`."""
     data, shape = parts.whole.inputs[0], parts.shape(0)
     lines = reduce_shape(shape, positive_axis(attributes, len(shape), -1))
     largest = parts.inner_tensor("largest", lines, check_type(parts.whole, parts.graph_tensors[data].dtype))

@@ -166,7 +166,6 @@ class MemoryReport(MemoryComparison):
 
 
 def _list_kinds(workers: tuple[DeviceMemory, ...]) -> Iterator[tuple[str, DeviceMemory]]:
-    """Yield the first of the workers that need equal memory at the peak, under a name with all their numbers."""
     kinds: dict[tuple[int, ...], list[int]] = {}
     for number, worker in enumerate(workers):
         kinds.setdefault((*worker.at_peak.values(), worker.workspace_bytes), []).append(number)

@@ -243,7 +243,6 @@ class _Verification:
         return outputs
 
     def _check_shapes(self, own: Sequence[Shape], forward: Sequence[Shape], made: Sequence[Shape]) -> None:
-        """Raise SplitError unless the inputs of a part have the shapes of the forward operator's part."""
         gradient = self.node.gradient
         assert gradient is not None
         pairs = [(position, forward[n]) for position, n in gradient.given.items()]

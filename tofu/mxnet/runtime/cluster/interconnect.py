@@ -63,7 +63,6 @@ def _across(worker: int, block: int, parts: int) -> int:
 
 
 def _order(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Return the devices in a greedy order: each one reads fastest from the devices before it."""
     order = [0]
     while len(order) < count:
         rest = [device for device in range(count) if device not in order]

@@ -176,7 +176,6 @@ def _common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
 def _run_each(
     run: Invocation, inputs: list[Any], out: Any, outputs: list[Any], layout: ShardedTensor, cut_whole: bool
 ) -> Any:
-    """Run the operator on each worker's shards. With `cut_whole`, whole arrays are cut to the worker's region."""
 
     def part(array: Any, worker: int) -> Any:
         if isinstance(array, ShardedArray):
