@@ -56,7 +56,7 @@ class Module(RunningModule):
     group2ctxs
         Contexts in which gradients of inputs are returned, by the inputs' `ctx_group`. Otherwise without effect.
     compression_params
-        Not supported; anything but None raises UnsupportedError.
+        Not supported: raises UnsupportedError.
 
     Examples
     --------
