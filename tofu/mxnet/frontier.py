@@ -172,8 +172,8 @@ def frontier(
 ) -> Frontier:
     """Find plans that trade memory per worker for communication, from splitting every tensor to data parallelism.
 
-    The arguments are those of `tofu.partition`. All arguments of the model except its inputs count as trained.
-    Nothing is allocated; the time is that of about ten searches, each with a call of MXNet's memory planner.
+    It takes the arguments of `tofu.partition`, and trains all arguments of the model except its inputs. No array is
+    allocated. The search takes about ten times as long as for one plan, and calls MXNet's memory planner each time.
 
     Examples
     --------

@@ -41,42 +41,43 @@ def partition(
     Parameters
     ----------
     symbol
-        The model: an `mx.sym.Symbol` written for one device, or a Gluon block, which `tofu.gluon.partition` changes
-        in place.
+        The model. It is an `mx.sym.Symbol` written for one device, or a Gluon block. A block is changed in place, by
+        `tofu.gluon.partition`.
     ngpus
-        The number of workers; a worker is one device with its part of the model. 1 leaves the model as it is. The
-        default is the number of `contexts`, or the number of workers in `plan`.
+        The number of workers. A worker is one device, which computes its part of the model. With 1 the model stays
+        unchanged. The default is the number of `contexts`, or the number of workers in `plan`.
     contexts
-        The workers' devices, as MXNet contexts. The default is gpu(0..ngpus-1) if MXNet sees that many GPUs, and
+        The workers' devices, as MXNet contexts. By default they are gpu(0..ngpus-1) if MXNet sees that many GPUs, or
         cpu(0..ngpus-1) if it sees none.
     plan
-        A plan to apply instead of searching: a `Plan`, its JSON, or the path of its JSON file. It cannot be combined
-        with the search options `algorithm`, `search_seconds` and `topology`.
+        A plan to apply instead of searching. It is a `Plan`, its JSON, or the path of its JSON file. The options
+        `algorithm`, `search_seconds` and `topology`, which are for the search, cannot be combined with it.
     hints
         Choices that the plan must contain, such as {"fc1_weight": 0}. A tensor's name maps to the dimension to split,
-        an operator's name to the axis. A list has one choice for each round; a *round* divides all parts by one prime
-        factor of the number of workers.
+        an operator's name to the axis. A list has a choice for each round. Each *round* splits the model further, by
+        one prime factor of the number of workers.
     for_training
         If False, plan the forward graph alone.
     undescribed
-        For operators that Tofu has no description of: "replicate" runs them on every worker, and "error" raises an
+        Treatment of operators that Tofu has no description of. "replicate" runs them on every worker. "error" raises an
         error that names them.
     on_infeasible
-        For models that cannot be split between so many workers: "replicate" lets workers compute the same, with a
-        warning, and "error" raises an error that reports how many workers are possible.
+        Response if the model cannot be split between so many workers. "replicate" lets workers compute the same, with
+        a warning. "error" raises an error that reports how many workers are possible.
     cache
         If False, search again even for a graph that was planned before.
     algorithm
         "exact" finds the best plan and proves that it is the best. "recursive" is the paper's algorithm, which
-        chooses the best split of each round given the rounds before. The others are baselines to compare with:
+        chooses the best split of each round given the rounds before. Other algorithms are baselines to compare with:
         BASELINES (docs/search.md).
     search_seconds
         Limit on the effort of the exact search, in seconds. Effort is counted in operations, so that every run finds
         the same plan. Beyond the limit the search ends with the best plan found so far; `plan.optimality` reports
         what is proved about it. Tables of costs count towards the limit, but are always completed.
     topology
-        Bandwidth of each level of the interconnect in bytes per second, the top level first, as a list or in a JSON
-        file (docs/search.md). The search then minimises seconds instead of bytes, and tries every order of the rounds.
+        Bandwidth of each level of the interconnect, in bytes per second, as a list or in a JSON file
+        (docs/search.md). The top level comes first. The search then minimises seconds instead of bytes, and tries
+        every order of the rounds.
     memory_limit
         The largest `plan.worker_bytes` allowed, in bytes or as a text such as "12GB". Any tensor may then be
         replicated, even in some rounds only, as far as memory allows. Among the plans found that fit, the one with

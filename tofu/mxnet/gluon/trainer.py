@@ -17,8 +17,8 @@ from tofu.mxnet.runtime.cluster.cluster import compare_plans, make_key
 from tofu.mxnet.runtime.cluster.exchange import ExchangeLayout, agree, parameter_array
 from tofu.mxnet.runtime.cluster.horovod import HorovodShardTrainer, is_horovod_trainer
 
-# Optimizers that update each element of a weight alone. They use no norms, no random numbers, and no count of their own calls, as Nadam's
-# schedule does.
+# Optimizers that update each element of a weight alone. They use no norms and no random numbers, and do not count their calls, as Nadam
+# does.
 ELEMENTWISE = frozenset(
     getattr(mx.optimizer, name)
     for name in ("SGD", "ccSGD", "NAG", "Signum", "FTML", "Adam", "AdaGrad", "RMSProp", "AdaDelta", "Ftrl", "Adamax")
@@ -68,7 +68,7 @@ class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Return True if servers may update each shard like a weight of its own."""
+    """Return True if servers may update each shard like a separate weight."""
     return type(optimizer) in ELEMENTWISE and not (optimizer.idx2name or optimizer.lr_mult or optimizer.wd_mult)
 
 

@@ -1,6 +1,7 @@
 """Lowerings, which replace an operator by several *parts* if its stock kernel, MXNet's own, cannot be split as needed.
 
-A part is one of MXNet's operators or a kernel of `csrc/nnvm/parts`. Three passes are also here that run on every graph.
+Each part is an operator of MXNet or a kernel of `csrc/nnvm/parts`. The package also has three passes that run on every
+graph.
 """
 
 from tofu.lowering import Lowering

@@ -91,7 +91,7 @@ class _Scores:
         return is_weighing and all(int(operator.attributes["heads"]) == heads for operator in used)
 
     def _list_beside(self, operator: Operator, tensor: int) -> list[int]:
-        """Return the operator's other tensors that need a dimension for the heads if `tensor` gets one; none if impossible."""
+        """Return the operator's tensors that need a dimension for the heads if `tensor` gets one; none if impossible."""
         own = _own_name(operator)
         if own is not None:
             scores = _list_scores(operator, own)
@@ -101,7 +101,7 @@ class _Scores:
         name, count = operator.op.removeprefix("_backward_"), len(operator.inputs)
         try:
             access = analyse(DESCRIPTIONS[operator.op], operator.attributes, shapes[:count], shapes[count:])
-        except (KeyError, UnsupportedError, DescriptionError):  # refused later, or replicated
+        except (KeyError, UnsupportedError, DescriptionError):  # the operator is refused later, or replicated
             return []
         is_broadcast = name.startswith("broadcast_") and len({len(shape) for shape in shapes}) == 1
         is_follower = name in _FOLLOWERS and operator.attributes.get("axes", "()") == "()"

@@ -207,7 +207,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     ) -> None:
         """Plan the model for these shapes and allocate the shards. Parameters keep their values when it is bound again.
 
-        The arguments are those of `mx.mod.Module.bind`. `shared_module` is another `tofu.mod.Module` that is bound;
+        It takes the arguments of `mx.mod.Module.bind`. `shared_module` is another `tofu.mod.Module` that is bound;
         the two modules then share parameters and optimizer.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):

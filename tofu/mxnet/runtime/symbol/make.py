@@ -28,7 +28,7 @@ def make_symbol(
 ) -> PartitionedSymbol:
     """Return the partitioned symbol, planned if shapes of inputs are passed.
 
-    The arguments are those of `tofu.mxnet.partition`. `known` lists the options of the function that the user called,
+    It takes the arguments of `tofu.mxnet.partition`. `known` lists the options of the function that the user called,
     for error messages about unknown names.
     """
     check_symbol(symbol)
