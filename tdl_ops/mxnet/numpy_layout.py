@@ -1,6 +1,6 @@
 """Operators of MXNet's NumPy interface that move or slice data, and differences of neighbours."""
 
-from math import comb
+from math import comb, prod
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from tdl_ops.mxnet.contrib import backward_split, split
 from tdl_ops.mxnet.diagonal import backward_diag, diag, local_offset, on_diagonal
 from tdl_ops.mxnet.enlarging import backward_pad, pad
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, Sum, mod, position, scatter, where
+from tofu.tdl import Any, Sum, mod, position, scatter, trunc, where
 
 
 @op("_np_moveaxis")
@@ -20,12 +20,26 @@ def moveaxis(a, *, source, destination):
 
 @op("_np_roll")
 def roll(data, *, shift, axis=None):
-    if axis is None:
-        raise UnsupportedError("roll without an axis, which flattens, is not described")
     axes, shifts = ((given,) if isinstance(given, int) else given for given in (axis, shift))
+    if axes is None:
+        return _roll_flat(data, sum(shifts))
     distance = dict(zip((d % data.ndim for d in axes), shifts * len(axes) if len(shifts) == 1 else shifts, strict=True))
     turned = lambda v, d: Any(mod(position(v) - distance[d], position(data.shape[d]))) if d in distance else v
     return lambda *i: data[tuple(turned(v, d) for d, v in enumerate(i))]
+
+
+def _roll_flat(data, distance):
+    strides = [prod(data.shape[d + 1 :]) for d in range(data.ndim)]
+
+    def turned(i):
+        place = mod(
+            sum(position(v) * stride for v, stride in zip(i, strides, strict=True)) - distance, prod(data.shape)
+        )
+        return tuple(
+            Any(mod(trunc(place / stride), extent)) for stride, extent in zip(strides, data.shape, strict=True)
+        )
+
+    return lambda *i: data[turned(i)]
 
 
 @op("_npi_rot90")

@@ -22,7 +22,7 @@ def _describe_position(function):
 
     def description(data, *, axis=None, keepdims=False):
         d = _along(axis, data)
-        whole = lambda i: i if keepdims or d is None else (*i[:d], None, *i[d:])
+        whole = lambda i: i if keepdims or d is None or data.ndim == 1 else (*i[:d], None, *i[d:])
         return lambda *i: find(_line(data, whole(i), d))[()]
 
     return description

@@ -1,4 +1,4 @@
-"""Operators that replace Embedding, take, pick, SequenceLast and their gradients if the indexed dimension is split.
+"""Operators that replace Embedding, take, pick, gather_nd, SequenceLast and their gradients if the indexed dimension is split.
 
 A worker looks up the rows of its shard of that dimension, `v`, which begins at `first`. Other rows become zeros. `rows`
 is the number of all rows. `names` are the index variables of the looked-up tensor in the stock operators. Lines that

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import tofu
 from tests.models.plain import mlp
-from tests.shared.module_runs import Case, batches, largest_error, model, parameters_of, start, train
+from tests.shared.module_runs import ModuleCase, batches, largest_error, model, parameters_of, start, train
 from tofu.command_line.main import main as command_line
 
 import mxnet as mx  # isort: skip  made importable by Tofu
@@ -30,7 +30,7 @@ MISTAKES = {
     if path.stem != "jax" or find_spec("jax") is None
     for number, case in enumerate(tomli.loads(path.read_text())["mistakes"])
 }
-ADAM, STEPS = Case("adam", {"learning_rate": 0.01}), batches(4)
+ADAM, STEPS = ModuleCase("adam", {"learning_rate": 0.01}), batches(4)
 
 
 def start_module():

@@ -69,6 +69,40 @@ def test_lookups_in_raise_mode(axis, dtype):
     compare_axes(model, 3, {"take": "v", "take_backward": "v"}, {"take", "_tofu_take", "_tofu_take_backward"})
 
 
+@pytest.mark.parametrize(("shape", "dtype"), [((1, 3), "float64"), ((1, 2, 3), "int32")])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_rows_gathered_from_a_table_that_is_split(workers, shape, dtype):
+    table = mx.sym.Variable("table_weight", shape=(8, 6), dtype="float64")
+    indices = mx.sym.Cast(mx.sym.Variable("indices"), dtype=dtype)
+    loss = mx.sym.MakeLoss(mx.sym.square(mx.sym.gather_nd(table, indices, name="rows")))
+    given = {"indices": np.arange(7, 7 - np.prod(shape), -1).reshape(shape)}
+    model = PlainModel(loss, {"indices": shape}, 8, given=given)
+    axes = {"rows": "v", "rows_backward": "v", "table_weight": 0}
+    compare_axes(model, workers, axes, {"gather_nd", "_tofu_take", "_tofu_take_backward"})
+
+
+@pytest.mark.parametrize(("row", "found"), [(-1, 7), (-8, 0), (2.7, 2), (8, None), (-9, None)])
+def test_rows_gathered_from_the_end_or_out_of_range(row, found):
+    rows = mx.sym.gather_nd(mx.sym.Variable("table"), mx.sym.Variable("indices"), name="rows")
+    split = tofu.partition(rows, 2, hints={"rows": "v"}, for_training=False, table=(8, 2), indices=(1, 2))
+    executor = split.bind(mx.cpu(), {"table": mx.nd.arange(16).reshape((8, 2)), "indices": mx.nd.array([[0, row]])})
+    if found is None:
+        with pytest.raises(IndexError, match="out of bounds"):
+            executor.forward()
+        return
+    assert executor.forward()[0].asnumpy().tolist() == [[0, 1], [2 * found, 2 * found + 1]]
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_elements_taken_from_lines_that_are_split(workers):
+    scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=7, name="scores")
+    chosen = mx.sym.Cast(4 * mx.sym.Variable("softmax_label") - 4, dtype="int32")  # some are clipped
+    taken = mx.sym.BlockGrad(mx.sym.batch_take(scores, chosen, name="taken"))  # has no gradient
+    loss = mx.sym.MakeLoss(mx.sym.broadcast_mul(scores, mx.sym.expand_dims(taken, axis=1)))
+    model = PlainModel(loss, {"data": (5, 4), "softmax_label": (5,)}, 4)
+    compare_axes(model, workers, {"taken": "v", "scores": "h"}, {"_tofu_pick"})
+
+
 @pytest.mark.parametrize("attributes", [{"axis": 1, "keepdims": True}, {"axis": -1, "mode": "wrap"}])
 def test_classes_picked_by_labels(attributes):
     scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=7, flatten=False, name="scores")

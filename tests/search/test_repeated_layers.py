@@ -10,8 +10,7 @@ from tests.numpy_engine.backend import NumpyBackend
 from tests.numpy_engine.front_end import NumpyFrontEnd
 from tests.numpy_engine.steps import deep_perceptron
 from tofu import core
-from tofu.search import repeated_layers
-from tofu.search.recurrence import NO_PARTS
+from tofu.search import find_strategies, repeated_layers
 from tofu.search.repeated_layers import LEAST_LAYERS, find_repeated_layers
 
 TYING, APART, SHARING, SHARING_APART = (
@@ -39,7 +38,7 @@ def partition_graph(engine, graph, workers=4, **settings):
 
 def find_families(graph):
     """Return the sets of names of tied operators and tensors."""
-    found = find_repeated_layers(graph)
+    found = find_repeated_layers(graph, find_strategies(graph, NumpyFrontEnd()))
     operators = {frozenset(graph.operators[o].name for o in family) for family in found.operators}
     return operators, {frozenset(graph.tensors[t].name for t in family) for family in found.tensors}
 
@@ -91,7 +90,7 @@ def test_small_graphs_are_not_tied(monkeypatch):
     graph = deep_perceptron(8)
     monkeypatch.setattr(repeated_layers, "LEAST_OPERATORS", len(graph.operators) + 1)
     assert partition_graph(TYING, graph).plan.optimality == "optimal"
-    assert find_repeated_layers(deep_perceptron(LEAST_LAYERS - 1)) == NO_PARTS
+    assert find_families(deep_perceptron(LEAST_LAYERS - 1)) == (set(), set())
 
 
 def test_a_hint_for_one_layer_unties_it():

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 
 from tdl_ops.mxnet import DESCRIPTIONS
+from tdl_ops.mxnet.case import Case
 from tofu.mxnet.verify.cases import load_cases, verify_case
 from tofu.mxnet.verify.nodes import list_operators
+from tofu.verification.numbers import labels
 
 # These gradients return the elements that were not chosen.
 MXNET_IS_WRONG = {"_backward_np_where_lscalar", "_backward_np_where_rscalar"}
@@ -17,6 +19,21 @@ MXNET_IS_WRONG = {"_backward_np_where_lscalar", "_backward_np_where_rscalar"}
 @pytest.mark.parametrize("case", load_cases(), ids=str)
 def test_description_and_strategies_agree_with_mxnet(case, dtype, parts):
     report = verify_case(case, dtype, parts=parts)
+    assert report.is_verified, report
+
+
+FURTHER = [
+    Case("argmax", {"axis": 0}, [(5,)], wrt=()),
+    Case("argmin", {"axis": 0, "keepdims": True}, [(5,)], wrt=()),
+    Case("_np_roll", {"shift": (-4,)}, [(3, 5)]),
+    Case("gather_nd", {}, [(4, 3), labels(4, 1, 6)], wrt=(0,)),
+]
+"""Signatures beyond the built-in cases, from which random models are drawn by number."""
+
+
+@pytest.mark.parametrize("case", FURTHER, ids=str)
+def test_further_signatures_agree_with_mxnet(case):
+    report = verify_case(case, parts=(2, 3))
     assert report.is_verified, report
 
 

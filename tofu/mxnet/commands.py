@@ -15,7 +15,7 @@ from tofu.errors import PlanError, TofuError
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.memory.report import MemoryReport
 from tofu.mxnet.memory_report import report_one_device, report_workers
-from tofu.mxnet.planning import plan_task, read_trained
+from tofu.mxnet.planning import plan_in_best_form, plan_task, read_trained
 from tofu.mxnet.runtime.symbol.arguments import read_settings
 from tofu.mxnet.runtime.symbol.devices import resolve_contexts
 from tofu.mxnet.runtime.symbol.files import read_symbol, shapes_as_saved
@@ -60,7 +60,8 @@ class SymbolRequest:
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
         """Return a simulation for each number of workers in `counts`, on a machine; see `tofu.advise`."""
-        return advise(self.over(2).read(), machine, counts, states, report)
+        make = plan_in_best_form(self.symbol, self.shapes)
+        return advise(self.over(2).read(), machine, counts, states, report, make)
 
     def verify(
         self, dtype: str | None, seed: int, inference: bool, values: Mapping[str, Any], grad_req: str

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tofu.errors import PlanError, explain_call, list_keyword_arguments
-from tofu.mxnet.planning import plan_task, read_trained
+from tofu.mxnet.planning import plan_in_best_form, plan_task, read_trained
 from tofu.mxnet.runtime.symbol.arguments import check_symbol, read_settings, read_shapes
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol
 from tofu.pipeline import Task
@@ -80,17 +80,19 @@ def advise(
     describes the other arguments and the errors.
     """
     settings = symbol.settings.over(FEWEST) if isinstance(symbol, PartitionedSymbol) else read_settings(FEWEST)
-    return find_advice(
-        _read(symbol, shapes, settings, list_keyword_arguments(advise)),
-        read_machine(machine),
-        workers,
-        read_states(states),
-    )
+    model = _read_model(symbol, shapes, list_keyword_arguments(advise))
+    task, make = read_trained(*model, settings), plan_in_best_form(*model)
+    return find_advice(task, read_machine(machine), workers, read_states(states), make=make)
 
 
 def _read(symbol: Any, shapes: Any, settings: Settings, options: Sequence[str]) -> Task:
+    return read_trained(*_read_model(symbol, shapes, options), settings)
+
+
+def _read_model(symbol: Any, shapes: Any, options: Sequence[str]) -> tuple[Any, dict[str, tuple[int, ...]]]:
+    """Return a plain symbol and the shapes of its inputs."""
     check_symbol(symbol)
     whole = symbol.whole if isinstance(symbol, PartitionedSymbol) else symbol
     if not shapes:
         raise PlanError(f"A simulation needs the shapes of the model's inputs; pass them by name: {EXAMPLE}.")
-    return read_trained(whole, read_shapes(whole, shapes, ("machine", *options)), settings)
+    return whole, read_shapes(whole, shapes, ("machine", *options))

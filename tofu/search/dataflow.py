@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tofu.graph import Graph, Operator, Phase, TensorKind
@@ -33,6 +33,8 @@ class Wiring:
         forward operators, or all operators if no backward operator names its forward operator.
     followers
         Each of these operators -> those that read its results.
+    shared
+        Parameters and auxiliary states. Operators that read different ones differ.
     """
 
     graph: Graph
@@ -43,22 +45,31 @@ class Wiring:
     futures: tuple[int, ...]
     forward: Mapping[int, tuple[int, ...]]
     followers: Mapping[int, tuple[int, ...]]
+    shared: frozenset[int]
 
     def is_shared(self, tensor: int) -> bool:
-        """Return True if a tensor is a parameter or an auxiliary state."""
-        return self.graph.tensors[tensor].kind in SHARED_KINDS
+        """Return True if a tensor is a parameter or an auxiliary state, or counts as one."""
+        return tensor in self.shared
 
-    def without_parameters(self) -> Wiring:
-        """Return the wiring with signatures that ignore parameters, as for repeated layers."""
-        return replace(self, signatures=self.kinds)
+    def for_layers(self) -> Wiring:
+        """Return the wiring by which repeated layers are found.
+
+        Signatures ignore parameters. What is computed from parameters alone, such as a layer's slice of a stack or a
+        weight in half precision, counts as a parameter.
+        """
+        shared = set(self.shared)
+        for operator in self.graph.operators:
+            if operator.inputs and shared.issuperset(operator.inputs):
+                shared.update(operator.outputs)
+        return replace(self, signatures=self.kinds, shared=frozenset(shared))
 
     def is_forward(self, operator: int) -> bool:
         """Return True if recurrences are searched among operators of its kind."""
         return operator in self.forward
 
 
-def trace_wiring(graph: Graph) -> Wiring:
-    """Return the wiring of `graph`, in time linear in its edges."""
+def trace_wiring(graph: Graph, kinds: Sequence[object] | None = None) -> Wiring:
+    """Return the wiring of `graph`, in time linear in its edges. `kinds` are equal for operators that count as equal."""
     producers = [(-1, 0)] * len(graph.tensors)
     readers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
     for position, operator in enumerate(graph.operators):
@@ -66,19 +77,22 @@ def trace_wiring(graph: Graph) -> Wiring:
             producers[tensor] = position, index
         for slot, tensor in enumerate(operator.inputs):
             readers[tensor].append((position, slot))
-    kinds = _rank([_describe_kind(graph, operator) for operator in graph.operators])
+    if kinds is None:
+        kinds = [_describe_kind(graph, operator) for operator in graph.operators]
+    numbers = _rank(kinds)
     seen: dict[tuple[object, ...], int] = {}
     signatures = []
-    for operator, kind in zip(graph.operators, kinds, strict=True):
+    for operator, kind in zip(graph.operators, numbers, strict=True):
         shared = tuple((s, t) for s, t in enumerate(operator.inputs) if graph.tensors[t].kind in SHARED_KINDS)
         signatures.append(seen.setdefault((kind, shared), len(seen)))
     return Wiring(
         graph=graph,
         producers=tuple(producers),
         readers=tuple(map(tuple, readers)),
-        kinds=tuple(kinds),
+        kinds=tuple(numbers),
         signatures=tuple(signatures),
-        futures=_digest_futures(graph, kinds, readers),
+        futures=_digest_futures(graph, numbers, readers),
+        shared=frozenset(t for t, tensor in enumerate(graph.tensors) if tensor.kind in SHARED_KINDS),
         **_link_forward(graph, producers, readers),
     )
 
@@ -110,7 +124,7 @@ def _describe_kind(graph: Graph, operator: Operator) -> tuple[object, ...]:
     )
 
 
-def _rank(kinds: list[tuple[object, ...]]) -> list[int]:
+def _rank(kinds: Sequence[object]) -> list[int]:
     rank = {kind: number for number, kind in enumerate(sorted(set(kinds), key=repr))}
     return [rank[kind] for kind in kinds]
 

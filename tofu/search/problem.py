@@ -16,7 +16,6 @@ from tofu import _core
 from tofu.analysis import OperatorAccess
 from tofu.errors import InfeasibleError
 from tofu.graph import Graph, Operator
-from tofu.search.dataflow import trace_wiring
 from tofu.search.memory_weights import weigh_tensors
 from tofu.search.native import (
     FETCHES,
@@ -27,7 +26,7 @@ from tofu.search.native import (
     tie_equal_parts,
 )
 from tofu.search.recurrence import NO_PARTS, EqualParts, find_equal_parts
-from tofu.search.repeated_layers import find_repeated_layers
+from tofu.search.repeated_layers import PERIOD, find_repeated_layers
 from tofu.search.rounds import always_divides, leaves_remainder
 from tofu.search.topology import Arrangement
 
@@ -54,6 +53,8 @@ class Problem:
     layers
         The repeated layers. A search gives their operators one choice if the engine asks for that; nothing else uses
         them.
+    period
+        The distance between layers that share one choice.
     tied_steps
         The equal time steps to which a search gives one choice. Hints may separate some.
     """
@@ -66,6 +67,7 @@ class Problem:
     make_searched: Callable[..., _core.Graph]
     moves: Moves = FETCHES
     layers: EqualParts = NO_PARTS
+    period: int = PERIOD
     tied_steps: EqualParts = NO_PARTS
 
     @property
@@ -85,6 +87,13 @@ class Problem:
     def untie(self) -> Problem:
         """Return the problem for a search that decides for each operator and tensor separately."""
         return replace(self, tied_steps=NO_PARTS, layers=NO_PARTS)
+
+    def list_looser(self) -> Iterator[Problem]:
+        """Yield problems for searches that are smaller or cover other plans, if the search of this one is too large."""
+        if self.layers.operators:
+            kinds = _list_kinds(self.accesses)
+            yield replace(self, layers=find_repeated_layers(self.graph, self.accesses, 1).refine(kinds), period=1)
+            yield replace(self, layers=NO_PARTS)
 
     def keep_apart(self, operators: Mapping[int, list[int]], tensors: Mapping[int, list[int]]) -> Problem:
         """Return the problem without ties between choices that are fixed differently.
@@ -115,7 +124,7 @@ class Problem:
         if self.tied_steps.operators:
             alike.append("equal time steps alike" + (" where hints do" if self.tied_steps != self.equal else ""))
         if self.layers.operators:
-            alike.append("every second repeated layer alike")
+            alike.append(f"{'every second' if self.period == PERIOD else 'each'} repeated layer alike")
         treated = f" that treat {' and '.join(alike)}" if alike else ""
         return f" among plans{loops}{treated}" if loops or treated else ""
 
@@ -199,11 +208,17 @@ def pose_problem(
 ) -> Problem:
     """Return the problem of splitting `graph` in rounds of these factors. Equal time steps are found unless passed."""
     accesses = tuple(accesses)
-    kinds = [(access.axes, access.extents) for access in accesses]
-    wiring = trace_wiring(graph) if equal is None or moves.ties_layers else None
-    equal = (find_equal_parts(graph, wiring) if equal is None else equal).refine(kinds)
+    kinds = _list_kinds(accesses)
+    equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)
     ties_layers = moves.ties_layers and equal == NO_PARTS
-    layers = find_repeated_layers(graph, wiring).refine(kinds) if ties_layers else NO_PARTS
+    layers = find_repeated_layers(graph, accesses).refine(kinds) if ties_layers else NO_PARTS
     native = build_native_graph(graph, accesses, equal, moves, factors)
     make_searched = cache(partial(tie_equal_parts, native, graph))
-    return Problem(graph, accesses, Arrangement(tuple(factors)), equal, native, make_searched, moves, layers, equal)
+    return Problem(
+        graph, accesses, Arrangement(tuple(factors)), equal, native, make_searched, moves, layers, tied_steps=equal
+    )
+
+
+def _list_kinds(accesses: Sequence[OperatorAccess]) -> list[object]:
+    """Return what operators must have in common to share one choice."""
+    return [(access.axes, access.extents) for access in accesses]

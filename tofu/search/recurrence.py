@@ -80,15 +80,13 @@ class EqualParts:
 NO_PARTS = EqualParts((), ())
 
 
-def find_equal_parts(graph: Graph, wiring: Wiring | None = None) -> EqualParts:
+def find_equal_parts(graph: Graph) -> EqualParts:
     """Return the equal parts of the recurrences of `graph`, in time linear in the edges for each recurrence.
-
-    `wiring` is the graph's, if it is traced already.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())
     """
-    wiring = wiring or trace_wiring(graph)
+    wiring = trace_wiring(graph)
     spread = _Spread(wiring)
     families: dict[Key, list[int]] = defaultdict(list)
     for position, key in enumerate(spread.keys()):

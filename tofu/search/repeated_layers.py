@@ -15,13 +15,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from math import gcd, prod
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tofu.graph import Graph
-from tofu.search.dataflow import Wiring, trace_wiring
+from tofu.analysis import OperatorAccess
+from tofu.graph import Graph, Operator
+from tofu.search.dataflow import SHARED_KINDS, Wiring, trace_wiring
 from tofu.search.recurrence import NO_PARTS, EqualParts
 from tofu.search.time_steps import find_time_steps
 
@@ -30,24 +32,25 @@ LEAST_OPERATORS = 2000
 LEAST_LAYERS = 6
 """Fewer equal layers are not tied."""
 PERIOD = 2
-"""Distance between layers that share one choice."""
+"""Distance between layers that share one choice, unless the search of such plans is too large: then all layers share it."""
 
 Colours: TypeAlias = "npt.NDArray[np.uint64]"
 
 
-def find_repeated_layers(graph: Graph, wiring: Wiring | None = None) -> EqualParts:
-    """Return the operators and tensors of `graph` that correspond in equal layers.
+def find_repeated_layers(graph: Graph, accesses: Sequence[OperatorAccess], period: int = PERIOD) -> EqualParts:
+    """Return the operators and tensors of `graph` that correspond in equal layers, `period` layers apart.
 
-    Empty if it has fewer than `LEAST_OPERATORS` operators, or fewer than `LEAST_LAYERS` equal layers. `wiring` is the
-    graph's, if it is traced already.
+    Empty if it has fewer than `LEAST_OPERATORS` operators, or fewer than `LEAST_LAYERS` equal layers. `accesses` are
+    the strategies of its operators.
 
-    >>> find_repeated_layers(Graph((), (), ()))
+    >>> find_repeated_layers(Graph((), (), ()), ())
     EqualParts(operators=(), tensors=())
     """
     if len(graph.operators) < LEAST_OPERATORS:
         return NO_PARTS
-    wiring = (wiring or trace_wiring(graph)).without_parameters()
-    seeds = _find_seeds(wiring)
+    kinds = [_describe_kind(graph, *pair) for pair in zip(graph.operators, accesses, strict=True)]
+    wiring = trace_wiring(graph, kinds).for_layers()
+    seeds = _find_seeds(wiring, period)
     if not seeds:
         return NO_PARTS
     families: dict[int, list[int]] = defaultdict(list)
@@ -61,16 +64,29 @@ def find_repeated_layers(graph: Graph, wiring: Wiring | None = None) -> EqualPar
     )
 
 
-def _find_seeds(wiring: Wiring) -> dict[int, object]:
+def _describe_kind(graph: Graph, operator: Operator, access: OperatorAccess) -> tuple[object, ...]:
+    """Return what an operator computes, apart from positions: one layer's slice of a stack is like any other's."""
+    tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
+    rows = [part.rows for part in access.inputs] + [part.rows for part in access.outputs]
+    regions = tuple(tuple((row.terms, row.upper - row.lower) for row in part) for part in rows)
+    types = tuple((tensor.shape, tensor.dtype, tensor.kind in SHARED_KINDS) for tensor in tensors)
+    return operator.op, operator.phase.value, access.axes, access.extents, regions, types
+
+
+def _find_seeds(wiring: Wiring, period: int) -> dict[int, object]:
     """Return operators of repeated layers -> a key that is equal for corresponding operators."""
     seeds: dict[int, object] = {}
     for number, (_, classes) in enumerate(find_time_steps(wiring)):
         for equal in classes:
             if len(equal.images) < LEAST_LAYERS:
                 continue
-            for layer, image in equal.images.items():
+            first, *others = sorted(equal.images)
+            distance = gcd(
+                *(step - first for step in others)
+            )  # 2 if a layer is two steps, such as attention and perceptron
+            for step, image in equal.images.items():
                 for model, position in image.items():
-                    seeds[position] = number, model, layer % PERIOD
+                    seeds[position] = number, model, step // distance % period
     for position, operator in enumerate(wiring.graph.operators):
         if position not in seeds and operator.forward in seeds:
             seeds[position] = "backward", wiring.kinds[position], seeds[operator.forward]
@@ -79,9 +95,8 @@ def _find_seeds(wiring: Wiring) -> dict[int, object]:
 
 def _refine(wiring: Wiring, seeds: Mapping[int, object]) -> Colours:
     """Return a colour for every operator, then every tensor: equal colours mean alike. Seeds keep theirs."""
-    graph = wiring.graph
     start = _mix(np.array(_number(_describe_nodes(wiring, seeds)), dtype=np.uint64))
-    targets, sources, ports = _list_edges(graph)
+    targets, sources, ports = _list_edges(wiring)
     order = np.argsort(targets, kind="stable")
     targets, sources, ports = targets[order], sources[order], _mix(ports[order])
     first = np.flatnonzero(np.diff(targets, prepend=-1))  # of the edges of each target
@@ -111,11 +126,30 @@ def _number(descriptions: Sequence[object]) -> list[int]:
     return [numbers.setdefault(description, len(numbers)) for description in descriptions]
 
 
-def _list_edges(graph: Graph) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Colours]:
+def _list_counted(wiring: Wiring) -> list[bool]:
+    """Return which tensors tell their neighbours apart.
+
+    A single element is never split. The sums of a chain, such as the norm of all gradients, differ only in their place.
+    """
+    graph, is_counted = wiring.graph, []
+    for tensor, (producer, _), readers in zip(graph.tensors, wiring.producers, wiring.readers, strict=True):
+        is_link = producer >= 0 and len(readers) == 1 and wiring.kinds[producer] == wiring.kinds[readers[0][0]]
+        is_counted.append(prod(tensor.shape) > 1 and not is_link)
+    return is_counted
+
+
+def _list_edges(wiring: Wiring) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Colours]:
     """Return both ends of all edges, in both directions, and the role of each edge for its first end."""
+    graph = wiring.graph
     first = len(graph.operators)
-    links = [("input", slot, o, first + t) for o, op in enumerate(graph.operators) for slot, t in enumerate(op.inputs)]
-    links += [("output", i, o, first + t) for o, op in enumerate(graph.operators) for i, t in enumerate(op.outputs)]
+    is_counted = _list_counted(wiring)
+    links = [
+        (role, slot, o, first + t)
+        for o, op in enumerate(graph.operators)
+        for role, tensors in (("input", op.inputs), ("output", op.outputs))
+        for slot, t in enumerate(tensors)
+        if is_counted[t]
+    ]
     links += [("backward", 0, o, op.forward) for o, op in enumerate(graph.operators) if op.forward is not None]
     links += [("update", 0, first + variable, first + needed) for variable, needed in graph.updates]
     links += [("carry", 0, first + carry.tensor, first + carry.last) for carry in graph.carries]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -127,16 +128,27 @@ def complete(problem: Problem, fixed: FixedChoices, *, exactly: bool = False) ->
 
 def _search(problem: Problem, fixed: FixedChoices, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
     """Return the result of a native search and the searched problem, which has no ties if fixed choices contradict them."""
-    searched = problem.keep_apart(*fixed)
+    tied, failures = problem.keep_apart(*fixed), []
     with refuse_excess(problem):
         try:
-            return search(searched.coarse), searched
+            for searched in chain([tied], tied.list_looser()):
+                result = _attempt(search, searched)
+                if not isinstance(result, RuntimeError):
+                    return result, searched
+                failures.append(result)
         except ValueError:  # choices that differ on tied tensors
             return _search_untied(problem.untie(), search)
-        except RuntimeError as error:
-            raise InfeasibleError(
-                f"The search gave up: {restore_names(str(error), problem.graph)} (hints= fixes choices)"
-            ) from error
+    raise InfeasibleError(
+        f"The search gave up: {restore_names(str(failures[0]), problem.graph)} (hints= fixes choices)"
+    ) from failures[0]
+
+
+def _attempt(search: Callable[[_core.Graph], Result], problem: Problem) -> Result | RuntimeError:
+    """Return the result of a search, or its error if the problem is too large."""
+    try:
+        return search(problem.coarse)
+    except RuntimeError as error:
+        return error
 
 
 def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:

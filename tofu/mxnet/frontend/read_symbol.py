@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -20,6 +21,7 @@ from tofu import _mxnet
 from tofu.engine import Source
 from tofu.errors import ShapeError, TofuError, UnsupportedError
 from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
+from tofu.mxnet.frontend.blocks import divide_into_blocks
 from tofu.mxnet.frontend.data_arguments import find_data
 from tofu.mxnet.frontend.head_gradients import copy_repeats, find_head, find_repeats, name_head_gradient
 from tofu.mxnet.frontend.inference import DTYPE_NAMES, MOST_ELEMENTS, Shapes, check_names, infer_arguments
@@ -30,6 +32,28 @@ from tofu.mxnet.frontend.unrolled import unroll_recurrences
 
 GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 """Operators by which NNVM adds the gradients of several readers of a tensor."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """Form in which a symbol is planned: as the user wrote it, or with some operators replaced by others.
+
+    Attributes
+    ----------
+    unrolled
+        True if RNN operators are replaced by the cells that they compute.
+    blocks
+        The number of workers for which operators along a dimension, such as cumsum, are computed in blocks.
+    divides
+        Function that returns True for the name of an operator that may be computed in blocks.
+    """
+
+    unrolled: bool = False
+    blocks: int = 1
+    divides: Callable[[str], bool] = lambda name: True
+
+
+WRITTEN = Form()
 
 
 def infer_operator_shapes(
@@ -58,7 +82,7 @@ def read_graph(
     dtypes: Mapping[str, Any] | None = None,
     differentiated: Collection[str] = (),
     updated: Collection[str] = (),
-    unrolled: bool = False,
+    form: Form = WRITTEN,
 ) -> Source:
     """Build the training graph of `symbol` and read it.
 
@@ -74,8 +98,8 @@ def read_graph(
         Names of the arguments whose gradients are computed. It is empty for inference.
     updated
         Names of the differentiated arguments that an optimizer updates.
-    unrolled
-        True to read RNN operators as the cells that they compute.
+    form
+        The form in which the symbol is read.
 
     Raises
     ------
@@ -85,8 +109,10 @@ def read_graph(
     check_names(symbol, shapes, differentiated)
     symbol = in_plain_form(symbol)
     known_shapes, known_dtypes = infer_arguments(symbol, shapes, dtypes or {})
-    if unrolled:
+    if form.unrolled:
         symbol = unroll_recurrences(symbol, known_shapes, known_dtypes)
+    if form.blocks > 1:
+        symbol = divide_into_blocks(symbol, known_shapes, known_dtypes, form.blocks, form.divides)
     wanted = [name for name in symbol.list_arguments() if name in set(differentiated)]
     symbol, training = _differentiate(symbol, wanted)
     given = find_data(symbol, shapes, find_labels(symbol))

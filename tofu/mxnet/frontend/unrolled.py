@@ -14,13 +14,10 @@ from typing import Any
 
 import mxnet as mx
 
-from tofu import _mxnet
-from tofu.mxnet.frontend.splice import Splice
+from tofu.mxnet.frontend.inference import Shapes
+from tofu.mxnet.frontend.splice import Operand, rewrite_operators
 
-Shapes = Mapping[str, tuple[int, ...]]
 GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
-_UNSHAPED = ("_zeros", "_ones")
-"""Operators, such as first states, whose shapes MXNet completes from their readers."""
 
 
 def has_recurrences(symbol: Any) -> bool:
@@ -33,22 +30,13 @@ def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) ->
 
     `shapes` and `types` are those of all variables.
     """
-    graph = json.loads(symbol.tojson())
-    nodes = {node["name"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value)}
-    known = {name: shape for name, shape in shapes.items() if name in nodes}
-    found, _ = _mxnet.infer(symbol.handle.value, known, {name: types[name] for name in known})
-    splice = Splice()
-    for node in graph["nodes"]:
-        inputs = [splice.entry(entry) for entry in node["inputs"]]
-        if _is_plain(node):
-            data = graph["nodes"][node["inputs"][0][0]]["name"]
-            shape = found[nodes[data] + node["inputs"][0][1]]
-            splice.replace(Recurrence(node["name"], node.get("attrs", {}), tuple(shape)).unroll(len(inputs)), inputs)
-            continue
-        if node["op"] in _UNSHAPED:
-            node["attrs"]["shape"] = str(tuple(found[nodes[node["name"]]]))
-        splice.add({**node, "inputs": inputs})
-    return splice.symbol(graph)
+
+    def find_cells(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
+        if not _is_plain(node):
+            return None
+        return Recurrence(node["name"], node.get("attrs", {}), operands[0][0]).unroll(len(operands))
+
+    return rewrite_operators(symbol, shapes, types, {"RNN": find_cells})
 
 
 def _is_plain(node: Mapping[str, Any]) -> bool:

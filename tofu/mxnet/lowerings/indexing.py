@@ -1,4 +1,4 @@
-"""Lowerings of Embedding, take, pick, one_hot, SequenceMask and SequenceLast, to split the dimension that indices refer to.
+"""Lowerings of Embedding, take, pick, gather_nd, one_hot, SequenceMask and SequenceLast, to split the indexed dimension.
 
 Each worker handles the indices that fall into its shard and computes zeros for all others, so the sum over the workers
 is exact. In a gradient each worker computes the rows of its shard. The parts are in `csrc/nnvm/parts/take.cc` and
@@ -21,8 +21,10 @@ def _lower_lookup(op: str, table: int, indices: int) -> dict[str, Lowering]:
 
     def expand_forward(parts: Parts) -> None:
         attributes = _take_attributes(parts, parts.shape(table), len(parts.shape(indices)))
-        raises = parts.whole.attributes.get("mode") == "raise"
-        rows = _check_indices(parts, indices, attributes) if raises else parts.whole.inputs[indices]
+        rows, axis = parts.whole.inputs[indices], int(attributes["axis"])
+        if parts.whole.attributes.get("mode") == "raise":
+            named = tuple(attributes["names"].split()[axis : axis + len(parts.shape(indices))])
+            rows = _check_indices(parts, "take", indices, rows, named, int(attributes["rows"]))
         parts.last_operator("_tofu_take", attributes, (parts.whole.inputs[table], rows))
 
     def expand_backward(parts: Parts) -> None:
@@ -37,22 +39,22 @@ def _lower_lookup(op: str, table: int, indices: int) -> dict[str, Lowering]:
     }
 
 
-def _check_indices(parts: Parts, slot: int, attributes: Attributes) -> int:
-    """Return the indices after a check that they are in range, for mode="raise".
+def _check_indices(parts: Parts, op: str, slot: int, indices: int, names: tuple[str, ...], rows: int) -> int:
+    """Return the `indices` after a check that they are in range.
 
-    Each worker looks all indices up in a table of zeros by MXNet's own kernel, which raises the error, and adds the
-    result. So the error reaches all that read the indices.
+    Each worker looks the operator's input `slot` up in a table of zeros by MXNet's own kernel, which raises the error,
+    and adds the result to the indices. So the error reaches all that read the indices.
     """
-    indices, shape = parts.whole.inputs[slot], parts.shape(slot)
-    dtype, axis = parts.graph_tensors[indices].dtype, int(attributes["axis"])
-    named = tuple(attributes["names"].split()[axis : axis + len(shape)])
-    zeros = parts.inner_tensor("zeros", (int(attributes["rows"]),), dtype)
-    made = {"shape": str((int(attributes["rows"]),)), "dtype": dtype}
+    given = parts.graph_tensors[parts.whole.inputs[slot]]
+    shape, is_gather = parts.shape(slot)[len(parts.shape(slot)) - len(names) :], op == "gather_nd"
+    zeros = parts.inner_tensor("zeros", (rows,), given.dtype)
+    made = {"shape": str((rows,)), "dtype": given.dtype}
     parts.inner_operator("zeros", "_zeros", made, (), (zeros,), names=(("",),))
-    found, checked = (parts.inner_tensor(name, shape, dtype) for name in ("found", "checked"))
-    raising = {"axis": "0", "mode": "raise"}
-    parts.inner_operator("found", "take", raising, (zeros, indices), (found,), names=(("",), named, named))
-    parts.inner_operator("checked", "elemwise_add", {}, (indices, found), (checked,), names=(named,) * 3)
+    found, checked = (parts.inner_tensor(name, shape, given.dtype) for name in ("found", "checked"))
+    looked_up = (zeros, parts.whole.inputs[slot])
+    attributes, read = ({}, ("", *names)) if is_gather else ({"axis": "0", "mode": "raise"}, names)
+    parts.inner_operator("found", op, attributes, looked_up, (found,), names=(("",), read, names))
+    parts.inner_operator("checked", "elemwise_add", {}, (indices, found), (checked,), names=(names,) * 3)
     return checked
 
 
@@ -88,6 +90,46 @@ def _expand_pick_backward(parts: Parts) -> None:
     attributes = _pick_attributes(parts, parts.output_shape(0))
     extent = {"extent": attributes["rows"]}
     parts.last_operator("_tofu_pick_backward", attributes | extent, parts.whole.inputs)
+
+
+def _expand_batch_take(parts: Parts) -> None:
+    attributes = {"axis": "1", "rows": str(parts.shape(0)[1]), "mode": "clip", "names": "b"}
+    parts.last_operator("_tofu_pick", attributes, parts.whole.inputs)
+
+
+def _reads_rows(operator: Operator, inputs: Inputs) -> bool:
+    """Return True if indices refer to the first dimension alone."""
+    return inputs[0].dtype in TYPES and inputs[1].shape[0] == 1 and len(inputs[1].shape) > 1
+
+
+def _expand_gather(parts: Parts) -> None:
+    names, (rows, *_) = _name_rows(parts), parts.shape(0)
+    indices = _check_indices(parts, "gather_nd", 1, _read_rows(parts), names, rows)
+    attributes = _gather_attributes(rows, len(names) + len(parts.shape(0)) - 1)
+    parts.last_operator("_tofu_take", attributes, (parts.whole.inputs[0], indices))
+
+
+def _expand_gather_backward(parts: Parts) -> None:
+    (rows, *_), indices = parts.output_shape(0), _read_rows(parts)
+    attributes = _gather_attributes(rows, len(parts.shape(0))) | {"extent": str(rows)}
+    parts.last_operator("_tofu_take_backward", attributes, (parts.whole.inputs[0], indices))
+
+
+def _gather_attributes(rows: int, rank: int) -> dict[str, str]:
+    """Return the attributes of a lookup of rows. Negative indices count from the end."""
+    return {"axis": "0", "rows": str(rows), "mode": "wrap", "names": " ".join(f"i{d}" for d in range(rank))}
+
+
+def _name_rows(parts: Parts) -> tuple[str, ...]:
+    return tuple(f"i{d}" for d in range(len(parts.shape(1)) - 1))
+
+
+def _read_rows(parts: Parts) -> int:
+    """Return the indices without their first dimension, whose extent is 1."""
+    indices, shape, names = parts.whole.inputs[1], parts.shape(1)[1:], _name_rows(parts)
+    rows = parts.inner_tensor("rows", shape, parts.graph_tensors[indices].dtype)
+    parts.inner_operator("rows", "Reshape", {"shape": str(shape)}, (indices,), (rows,), names=(("", *names), names))
+    return rows
 
 
 EXACT = {"float16": 1 << 11, "float32": 1 << 24, "float64": 1 << 53}
@@ -175,6 +217,9 @@ def pick_by_lengths(attributes: Attributes, data: tuple[int, ...]) -> dict[str, 
 LOWERINGS = {
     **_lower_lookup("Embedding", table=1, indices=0),
     **_lower_lookup("take", table=0, indices=1),
+    "batch_take": Lowering(_expand_batch_take, is_possible=lambda operator, inputs: inputs[0].dtype in TYPES),
+    "gather_nd": Lowering(_expand_gather, is_possible=_reads_rows),
+    "_backward_gather_nd": Lowering(_expand_gather_backward, is_possible=_reads_rows),
     "pick": Lowering(_expand_pick, is_possible=_is_clear),
     "_backward_pick": Lowering(_expand_pick_backward, is_possible=_is_clear),
     "one_hot": Lowering(_expand_one_hot, is_possible=_is_exact),
