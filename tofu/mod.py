@@ -1,4 +1,4 @@
-"""`tofu.mod.Module` and related classes: replacements for MXNet's modules that store parameters only as shards."""
+"""`tofu.mod`: replacements of MXNet's Module, BucketingModule and SVRGModule that run on several devices, over shards."""
 
 from tofu.errors import suggest
 from tofu.mxnet.runtime.module.bucketing import BucketingModule

@@ -1,7 +1,7 @@
-"""Descriptions of MXNet's operators, one family a file.
+"""Descriptions of MXNet's operators, with a file for each family of operators.
 
-They are registered at the first lookup. A new operator needs one description here and one case in the file of the same
-name in `cases/`.
+A description is registered at the first lookup. A new operator needs one description here, and one case in the file of
+the same name in `cases/`.
 """
 
 from tdl_ops.mxnet.attributes import format_attribute, parse_attribute

@@ -18,7 +18,7 @@ FUNCTIONS = {
     "softrelu": lambda x: log1p(exp(x)),
     "softsign": lambda x: x / (1 + absolute(x)),
 }
-# From the output y, or for softsign from the input x.
+# Derivatives from the output y, or for softsign from the input x.
 DERIVATIVES = {
     "relu": lambda y, x: where(y > 0, 1.0, 0.0),
     "sigmoid": lambda y, x: y * (1 - y),
@@ -39,7 +39,7 @@ LEAKY_FUNCTIONS = {
 LEAKY_DERIVATIVES = {
     "leaky": lambda x, y, slope: where(x > 0, 1.0, slope),
     "elu": lambda x, y, slope: where(x > 0, 1.0, slope + y),
-    # As in MXNet, whose derivative of selu is SELU_LAMBDA * SELU_ALPHA + y there.
+    # As in MXNet: its derivative of selu is SELU_LAMBDA * SELU_ALPHA + y for negative x.
     "selu": lambda x, y, slope: SELU_LAMBDA * where(x > 0, 1.0, SELU_ALPHA + y),
     "gelu": lambda x, y, slope: 0.5 * (1 + erf(x / SQRT_2)) + x * exp(-0.5 * x * x) / SQRT_2_PI,
 }
@@ -85,8 +85,7 @@ def _find_slope(data, gamma):
 
     `gamma` is broadcast to the first two dimensions, from the right.
 
-    MXNet moves a one-dimensional `gamma` that does not fit the second dimension to the first. A shard of it might fit
-    both.
+    MXNet uses a one-dimensional `gamma` for the first dimension if it does not fit the second. A shard might fit both.
     """
     first = min(data.ndim, 2) - gamma.ndim
     fits = lambda d: gamma.is_one(d) or gamma.shape[d] == data.shape[first + d]

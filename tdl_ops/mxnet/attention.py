@@ -11,13 +11,13 @@ from tofu.tdl import Sum, extent, merge, output, position, sqrt, unread, where
 
 
 class Projection:
-    """Numbers of one of the `parts` of a projection: projection(time, batch, head, d). A kernel receives all parts."""
+    """One of the `parts` of a projection, as a function of (time, batch, head, d). A kernel receives all parts."""
 
     def __init__(self, tensor, part, parts):
         self.tensor, self.part, self.parts = tensor, part, parts
 
     def __call__(self, t, b, h, d):
-        """Return one number."""
+        """Return one number of the part."""
         number = lambda part: self.tensor[t, b, (h * self.parts + part) * extent("d") + d]
         return number(self.part) + unread(number(0)) + unread(number(self.parts - 1))
 

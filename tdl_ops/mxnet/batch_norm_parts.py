@@ -12,7 +12,7 @@ EPS = 0.0010000000474974513
 
 
 class _Parts(Channels):
-    """Outputs over all elements, and sums over the elements of each channel with the same index variables."""
+    """Outputs over all elements, and sums over each channel with the same index variables."""
 
     def whole(self, value):
         return output(self.names, lambda *i: value(i, i[self.axis]))
@@ -45,7 +45,7 @@ def batch_norm_global(data, gamma, beta, moving_mean, moving_var, *, eps=EPS, fi
 
 def _normalize(data, gamma, beta, mean, variance, eps, fix_gamma, axis):
     inverse_std = lambda c: 1 / sqrt(variance(c) + eps)
-    # A fixed gamma is set to 1 in place, so each worker needs its shard.
+    # The kernel sets a fixed gamma to 1 in place, so each worker needs its shard of gamma.
     scale = lambda c: inverse_std(c) * (1 + 0 * gamma[c] if fix_gamma else gamma[c])
     value = lambda i, c: (data[i] - mean(c)) * scale(c) + beta[c]
     return _Parts(data, axis).whole(value), lambda c: mean(c), lambda c: inverse_std(c)

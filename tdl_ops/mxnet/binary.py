@@ -3,7 +3,7 @@
 from tdl_ops.mxnet import op
 from tofu.tdl import floor, hypot, log, logical_and, logical_or, logical_xor, maximum, minimum, mod, power, where
 
-# Names without prefix: `broadcast.py` describes the broadcasting variants.
+# Operator names without their prefix. `broadcast.py` describes the variants that broadcast.
 FUNCTIONS = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -26,7 +26,7 @@ FUNCTIONS = {
 }
 ARITHMETIC = ("add", "sub", "mul", "div")
 
-# d, a, b -> the gradients by a and by b.
+# Functions of (head gradient, a, b) that return the gradients by a and by b.
 GRADIENTS = {
     "mul": (lambda d, a, b: d * b, lambda d, a, b: d * a),
     "div": (lambda d, a, b: d / b, lambda d, a, b: -d * a / (b * b)),

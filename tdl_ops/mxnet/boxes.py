@@ -1,6 +1,6 @@
 """Boxes of detectors: overlap, suppression, matching and coding.
 
-Opaque within a sample; gradients are zero unless defined here.
+The operators are opaque within a sample. Gradients are zero unless defined here.
 
 Coordinates are the minimum and maximum x and y (corner), or the center, width and height (center).
 """
@@ -46,9 +46,9 @@ def _convert(boxes, is_center, wants_center):
 
 
 def _suppress(rows, settings):
-    """Return the kept rows of a sample, the best first, then rows of -1.
+    """Return the rows of a sample that are kept, the best first, then rows of -1.
 
-    The last column has the position in the sample, or -1.
+    The last column has the row's position in the sample, or -1.
     """
     width, result = rows.shape[1], np.full((len(rows), rows.shape[1] + 1), -1.0)
     start, of_class, is_center = settings["coord_start"], settings["id_index"], settings["in_format"] == "center"
@@ -73,7 +73,7 @@ def _suppress(rows, settings):
     return result
 
 
-SAMPLES = tuple(f"b{d}" for d in range(8))  # positions are counted over all of these
+SAMPLES = tuple(f"b{d}" for d in range(8))  # positions are counted over all of these dimensions
 
 
 def _count_before(samples, rows):
@@ -143,12 +143,12 @@ def backward_box_nms(d_out, d_places, out, places):
 
 
 def _match(scores, threshold, is_ascend, topk):
-    """Return the column of each row and the row of each column, the best pairs first; -1 for unmatched ones."""
+    """Match rows and columns, the best pairs first. Return each row's column and each column's row; -1 if unmatched."""
     rows, columns = np.full(scores.shape[0], -1.0), np.full(scores.shape[1], -1.0)
     order = np.argsort(scores.ravel() if is_ascend else -scores.ravel(), kind="stable")
     for row, column in zip(*np.unravel_index(order, scores.shape), strict=True):
         is_good = scores[row, column] < threshold if is_ascend else scores[row, column] > threshold
-        if not is_good or 0 < topk < (rows >= 0).sum():  # as in MXNet: one more than topk
+        if not is_good or 0 < topk < (rows >= 0).sum():  # as in MXNet, topk + 1 pairs match
             break
         if rows[row] < 0 and columns[column] < 0:
             rows[row], columns[column] = column, row

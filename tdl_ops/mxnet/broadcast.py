@@ -1,13 +1,13 @@
 """Element-wise operators with broadcasting, pure broadcasts, and their gradients.
 
-A dimension of extent 1 is read at 0. The gradient of such a tensor is a sum over the dimension.
+A dimension of extent 1 is read at index 0. The gradient of such a tensor is a sum over the dimension.
 """
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.binary import FUNCTIONS, GRADIENTS
 from tofu.tdl import scatter, unread
 
-# Gradients of MXNet's NumPy operators take operands for their shapes.
+# Gradients of MXNet's NumPy operators only read the shapes of these operands.
 GRADIENTS = {
     "add": (lambda d, *operands: sum(map(unread, operands), d), lambda d, *operands: sum(map(unread, operands), d)),
     "sub": (lambda d, *operands: sum(map(unread, operands), d), lambda d, *operands: sum(map(unread, operands), -d)),

@@ -20,10 +20,10 @@ SINGLE_PRECISION = 1e-6
 
 @dataclass(frozen=True)
 class Case:
-    """An operator at one signature.
+    """An operator with attributes and inputs to verify it with.
 
-    `inputs`, including states, are shapes, for numbers between -1 and 1, or `Numbers`, or `Fixed` values. Those at the
-    positions `double` are always in double precision. `verify_operator` explains `wrt`, `relations` and
+    An input, or state, is a shape, which stands for numbers between -1 and 1, or `Numbers`, or `Fixed` values. Inputs at
+    the positions `double` are always in double precision. `verify_operator` explains `wrt`, `relations` and
     `description_tolerance`.
     """
 

@@ -1,4 +1,4 @@
-"""Tensors without inputs: constants, and functions of the position, which are replicated."""
+"""Operators without inputs: constants, and functions of the position, which are replicated."""
 
 from math import pi
 

@@ -3,7 +3,7 @@
 from tdl_ops.mxnet import op
 from tofu.tdl import Sum, exp, log, maximum, position, trunc, unwritten, where
 
-SMALLEST = 1e-8  # MXNet's floor under the logarithm
+SMALLEST = 1e-8  # smallest argument that MXNet passes to the logarithm
 
 
 @op("softmax_cross_entropy")

@@ -1,6 +1,6 @@
-"""CTCLoss, opaque except for the batch.
+"""CTCLoss, which is opaque except for the batch.
 
-It computes its gradient with the loss, and its backward operator only scales that.
+The forward operator computes the gradient together with the loss. The backward operator only scales this gradient.
 """
 
 from tdl_ops.mxnet import op

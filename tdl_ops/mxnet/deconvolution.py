@@ -1,7 +1,8 @@
 """Deconvolution, the gradient of a convolution by its data, and its own gradient.
 
-Axes are named as in `convolution.py`, but `y0, y1, ..` are input positions. A shard of space also writes elements
-around its borders, which are added up. With a bias, which every worker would add to them, space is not split.
+Axes are named as in `convolution.py`, but `y0, y1, ..` are input positions. If space is split, a worker also writes
+elements around its borders, which are summed over workers. With a bias, which every worker would add to these elements,
+space is not split.
 """
 
 from math import prod
@@ -24,7 +25,7 @@ def _borders(attributes, space):
 
 
 def _local_border(which):
-    """Return the border attribute of a worker: 0 in a split dimension, where shards are added up around the borders."""
+    """Return the border attribute of a worker: 0 in a split dimension, where shards overlap and are summed."""
 
     def border(local):
         spaces = numbered("y", len(local.attributes["kernel"])).split()

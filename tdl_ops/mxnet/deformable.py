@@ -1,8 +1,8 @@
 """Deformable convolution: each kernel position reads the data at an offset.
 
-Axes: batch `b`, output channel `co`, and input channel `ci`, all of which share their offsets. Any output row `y` and
-column `x` may read all of the data. MXNet infers the output size from the data, so its operator is not split in space;
-the operator that replaces it is.
+Axes: batch `b`, output channel `co`, and input channel `ci`; all input channels share their offsets. Any output row `y`
+and column `x` may read all of the data. MXNet infers the output size from the data, so its operator is not split in
+space. The operator that replaces it can be.
 """
 
 from tdl_ops.mxnet import op

@@ -1,4 +1,4 @@
-"""Layers of detectors: anchors, targets and detections. Opaque within a sample; gradients are zero."""
+"""Layers of detectors: anchors, targets and detections. They are opaque within a sample, and gradients are zero."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def _everything(tensor):
 
 
 def _shape_of(*tensors):
-    """Read nothing but the shapes of tensors."""
+    """Return 0, as a formula that only reads the shapes of the tensors."""
     return sum((unread(tensor[(Any,) * tensor.ndim]) for tensor in tensors), 0.0)
 
 

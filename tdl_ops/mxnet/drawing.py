@@ -78,7 +78,7 @@ def draw_batch(*parameters, output_shapes, size=None):
 
 
 def _add_up_slopes(d_out, given, output_shapes, slopes):
-    """Return the gradients by the parameters that are tensors. The kernel also takes operands that it does not read."""
+    """Return the gradients by parameters that are tensors. The kernel also takes operands that it does not read."""
     others = lambda i: sum(unread(array.broadcast(*i)) for array in given)
     value = lambda slope: lambda *i: slope(i) + others(i)
     return tuple(add_up(value(slope), d_out.ndim, shape) for slope, shape in zip(slopes, output_shapes, strict=True))

@@ -1,7 +1,7 @@
-"""Dropout. It is random, so its result is checked against its own mask.
+"""Dropout. It is random, so the verification compares its result with its mask.
 
-The mask (0, or 1 / (1 - p)) is the second output; at p = 0 it is never written. Dimensions in `axes` share one mask
-element. They cannot be split, since each worker would draw its own.
+The mask (0, or 1 / (1 - p)) is the second output; at p = 0 it is never written. Elements along the dimensions in `axes`
+share one mask element. These dimensions cannot be split, since each worker would draw another element.
 """
 
 from tdl_ops.mxnet import op

@@ -1,4 +1,4 @@
-"""Operators that index by data. The indexed dimension is replicated, since indices are known only at run time.
+"""Operators with indices that are data. The indexed dimension is replicated, since indices are known only at run time.
 
 Indices out of range are clipped to the table. Gradients by indices are not written, or zero. `take_parts.py` describes
 tables split along the indexed dimension.
@@ -11,8 +11,8 @@ from tofu.tdl import Any, maximum, minimum, mod, output, position, scatter, trun
 def row_of(index, rows, mode="clip"):
     """Return the row of a table for an index, as a number.
 
-    Out of range, it is the nearest row, one counted from the other end ("wrap"), or none ("exact"). In the mode
-    "length", the index is a length, and the row is its last one.
+    An index out of range stands for the nearest row, a row counted from the other end ("wrap"), or none ("exact"). In the
+    mode "length", the index is a length, and stands for the last row within it.
     """
     number = trunc(index)
     if mode == "wrap":
@@ -23,7 +23,7 @@ def row_of(index, rows, mode="clip"):
 
 
 def find_row(index, extent, mode="clip"):
-    """Return the same row as an index into a table."""
+    """Return the row of `row_of` as an index into a table."""
     return Any(row_of(index, position(extent), mode))
 
 

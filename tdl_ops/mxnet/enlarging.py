@@ -18,8 +18,8 @@ def _window(scale):
 class Planes:
     """Planes of several sizes, enlarged to one size by repetition, and concatenated by channel or added.
 
-    The rows of the result are numbered by factors: the row of the smallest plane, the row of the next larger one within
-    it, and so on. `rows` are their names. The first of them, as many as in `row_depths`, number a plane's own rows.
+    A row of the result has several numbers: the row of the smallest plane, the row of the next larger plane within it,
+    and so on. `rows` are their index variables. `row_depths` says how many of them number the rows of each plane.
     Columns are numbered likewise.
     """
 

@@ -1,7 +1,7 @@
 """Factorizations, inverses and determinants of the matrices in the last two dimensions, and their gradients.
 
-They are opaque NumPy functions of a matrix, split by the leading dimensions. MXNet's matrices are row-major and
-LAPACK's column-major, so factors belong to the transposed matrix.
+They are opaque NumPy functions of a matrix, split by the leading dimensions. Factors belong to the transposed matrix,
+since MXNet's matrices are row-major and LAPACK's are column-major.
 """
 
 import numpy as np

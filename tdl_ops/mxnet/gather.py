@@ -1,4 +1,4 @@
-"""Operators that read or write at coordinates that are data. Indexed dimensions are replicated."""
+"""Operators that read or write at coordinates, which are data. Indexed dimensions are replicated."""
 
 from math import prod
 

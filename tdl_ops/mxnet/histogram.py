@@ -6,7 +6,7 @@ from tdl_ops.mxnet import op
 from tofu.tdl import Opaque, Sum, output, position
 
 
-@op("_histogram", needs={0: (1,), 1: (0,)})  # its kernel writes both, or fails
+@op("_histogram", needs={0: (1,), 1: (0,)})  # the kernel writes both outputs, or fails
 def histogram(data, bins=None, *, bin_cnt=None, range=None):
     if bins is None:
         low, high = range

@@ -1,9 +1,9 @@
 """Regression outputs and MakeLoss. Their backward operators start the gradient and ignore the head gradient.
 
-MXNet divides by sizes of its tensors, in single precision: the outputs of a sample, or the batch. On a worker, MakeLoss
-does not divide: its grad_scale is the complete tensor's quotient. Regression outputs always divide by the number of
-their outputs. So they are split within a sample only if that number equals grad_scale; otherwise another operator
-replaces them.
+MXNet divides grad_scale by a size of its tensors, in single precision: the outputs of a sample, or the batch. MakeLoss
+does not divide on a worker, which gets the complete tensor's quotient as grad_scale. Regression outputs always divide by
+the outputs of a sample. So they are split within a sample only if this number equals grad_scale; otherwise another
+operator replaces them.
 """
 
 from math import prod
@@ -48,7 +48,7 @@ def _describe_regression(link):
 
 def _describe_regression_gradient(residual):
     def description(label, out, *, grad_scale=1.0):
-        is_residual = grad_scale == prod(label.shape[1:])  # then the quotient is 1 on workers, too
+        is_residual = grad_scale == prod(label.shape[1:])  # the quotient is then 1, on workers as well
         scale = lambda s: 1 if is_residual else grad_scale / prod(position(variable.extent) for variable in s)
         value = lambda b, *s: residual(out[(b, *s)], _label_at(label, out, (b, *s))) * scale(s)
         return value, unwritten("b *s")

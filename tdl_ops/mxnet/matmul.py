@@ -41,8 +41,8 @@ def _number(name, count):
 def _product(lhs, rhs, transpose_a, transpose_b):
     """Return the factors of dot, each with the names of its dimensions, and the names of the result.
 
-    The last dimension of `lhs` meets the first of `rhs`; for a transposed factor, it is the other end. All others keep
-    their order.
+    The last dimension of `lhs` is contracted with the first of `rhs`. In a transposed factor, the contracted dimension is
+    at the other end. All other dimensions keep their order.
     """
     rows, columns = (
         [name] if tensor.ndim == 2 else _number(name, tensor.ndim - 1) for name, tensor in (("m", lhs), ("n", rhs))

@@ -1,8 +1,8 @@
 """BatchNorm and LayerNorm and their gradients.
 
-The stock BatchNorm is split by channel. With use_global_stats it is also split by batch and space; otherwise
-`batch_norm_parts.py` replaces it there, since statistics are reduced over workers. LayerNorm is split by all dimensions
-except its own. They save 1 / std and std for the gradient.
+The stock BatchNorm is split by channel, and with use_global_stats also by batch and space. Without it, statistics are
+reduced over workers, so `batch_norm_parts.py` replaces a BatchNorm that is split by batch or space. LayerNorm is split
+by all dimensions except the normalized one. BatchNorm saves 1 / std for the gradient, LayerNorm std.
 """
 
 from math import prod
@@ -12,7 +12,7 @@ from tofu.tdl import Sum, output, sqrt, unread
 
 
 class Channels:
-    """Sums over all dimensions except the channels' dimension `axis`. The others are named b, y0, y1, ... in order."""
+    """Sums over all dimensions except the channels' dimension `axis`. These dimensions are named b, y0, y1, ... in order."""
 
     def __init__(self, data, axis):
         self.data, self.axis, self.others = data, axis % data.ndim, data.ndim - 1
@@ -27,7 +27,7 @@ class Channels:
     def sum(self, value, c, name="r"):
         """Return the sum over channel c.
 
-        If `name` is empty, it runs over the dimensions of the data, so that they can be split.
+        If `name` is empty, the sum runs over the index variables of the data, so that they can be split.
         """
         names = " ".join(f"{name}{d}" for d in range(self.others)) if name else self.other_names
         return Sum(lambda *r: value(self.cell(c, r)), names=names)
@@ -99,7 +99,7 @@ def backward_batch_norm(
 
 
 def last(tensor, axis):
-    """Return `axis`, a pattern of `tensor` with k at that dimension, and a pattern with an extent of 1 there."""
+    """Return `axis` counted from the front, a pattern with k at that dimension, and a pattern with extent 1 there."""
     axis %= tensor.ndim
     names = [f"i{d}" for d in range(tensor.ndim)]
     whole, reduced = [*names[:axis], "k", *names[axis + 1 :]], [*names[:axis], "one", *names[axis + 1 :]]

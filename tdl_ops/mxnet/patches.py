@@ -1,8 +1,8 @@
 """im2col and col2im: the patches under a sliding window, with a column for each position.
 
-Each is the gradient of the other.
+Each of the two operators is the gradient of the other.
 
-They are split by sample, by channel `c`, and by rows of positions, `y0`; sums of overlapping windows are added. The
+They are split by sample, by channel `c`, and by rows of positions, `y0`. Sums of overlapping windows are then added. The
 window is not split.
 """
 

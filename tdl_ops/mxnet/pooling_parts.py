@@ -1,4 +1,4 @@
-"""The division of average pooling split in space, after a sum: see `tofu/mxnet/lowerings/spatial.py`."""
+"""Division that follows a sum if average pooling is split in space; see `tofu/mxnet/lowerings/spatial.py`."""
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.window import SPACE, read_layout

@@ -1,4 +1,4 @@
-"""Pooling_v1, kept by MXNet for old models.
+"""Pooling_v1, which MXNet keeps for old models.
 
 It pads with zeros, also for a maximum, and averages over complete windows.
 """

@@ -1,7 +1,7 @@
 """Proposals of detectors: the best boxes around all positions, without those that overlap better ones.
 
-A box begins with its sample number, which a worker would count from 0. Proposals are opaque within a sample; boxes of
-all samples are concatenated. MXNet's gradients write nothing.
+A box begins with the number of its sample, which the stock kernel counts from 0 on each worker. Proposals are opaque
+within a sample; boxes of all samples are concatenated. MXNet's gradients write nothing.
 """
 
 import numpy as np
@@ -43,7 +43,7 @@ def _suppress(boxes, most, threshold):
 
 
 def _propose(scores, deltas, info, settings):
-    """Return the boxes of one sample, and their scores. They repeat from the first if there are too few."""
+    """Return the boxes of one sample, and their scores. If there are too few boxes, they are repeated from the first."""
     stride, (_, height, width) = settings["feature_stride"], scores.shape
     anchors = _list_anchors(stride, settings["scales"], settings["ratios"])
     count, (y, x) = len(anchors), np.mgrid[:height, :width]
@@ -109,7 +109,7 @@ def proposal(
     return results[: len(output_shapes)]
 
 
-# Replaces MultiProposal, with the number of a worker's first sample.
+# This operator replaces MultiProposal. It gets the number of a worker's first sample.
 op(
     "_tofu_multi_proposal",
     concrete=True,

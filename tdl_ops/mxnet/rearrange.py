@@ -31,7 +31,7 @@ def slice_like(data, like, *, axes=()):
 
 @op("_backward_slice_like", pads=tuple(f"i{d}" for d in range(8)))
 def backward_slice_like(d_out):
-    """Return the gradient. A worker receives its own elements, zero outside the slice, and cuts nothing more."""
+    """Return the gradient. A worker receives the elements of its shard, zero outside of the slice, and cuts nothing more."""
     return lambda *i: d_out[i], output("*n", lambda *n: 0.0)
 
 

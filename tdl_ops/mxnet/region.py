@@ -2,7 +2,7 @@
 
 A region has a sample number and a box. `r` runs over regions; samples and space are replicated.
 
-ROIPooling saves the positions of maxima within its data, so its gradient must be split in the same way.
+ROIPooling saves positions of maxima within a worker's data, so its gradient must be split in the same way.
 """
 
 import numpy as np

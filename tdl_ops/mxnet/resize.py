@@ -1,6 +1,6 @@
-"""Planes resampled by a matrix for the rows and one for the columns, and the gradients.
+"""Operators that resample planes by one matrix for the rows and another for the columns, and their gradients.
 
-They are split by sample and channel. An interpolated plane is also split by a dimension that keeps its size.
+They are split by sample and channel. Interpolation is also split by a dimension that keeps its size.
 """
 
 import numpy as np
@@ -48,7 +48,7 @@ def backward_adaptive_avg_pooling(d_out, *, output_shapes):
 
 
 def _is_stated(attributes):
-    """Return True if attributes define the size of the output; otherwise it follows from the input."""
+    """Return True if attributes define the size of the output, which otherwise follows from the input."""
     return attributes["mode"] == "size" and attributes["scale_height"] is None
 
 

@@ -2,9 +2,9 @@
 
 The classes `k` are the second dimension under multi_output, otherwise the last. `normalization` divides the gradient by
 1 (under multi_output, by the positions of a sample), by the batch, or by the number of labels that are not ignored.
-MXNet divides grad_scale in single precision. A split of the rows converts "batch" to "null" with the quotient as
-grad_scale. Other operators replace the gradient if positions are split under multi_output, or if it is divided by the
-number of valid labels.
+MXNet divides grad_scale in single precision. If rows are split, workers get the quotient as grad_scale, and "null" in
+place of "batch". Other operators replace the gradient if positions are split under multi_output, or if it is divided by
+the number of valid labels.
 """
 
 from math import prod
@@ -64,7 +64,7 @@ def line_label(label, i, axis):
 def residual_of(out, ignored, smooth, classes=None, first=0):
     """Return the residual of a label's class against the softmax, 0 for a label that is `ignored`.
 
-    For a shard of the classes, `classes` is their number in all, and `first` the first one of the shard.
+    For a shard of the classes, `classes` is the number of all classes, and `first` the first class of the shard.
     """
 
     def residual(i, k, label):

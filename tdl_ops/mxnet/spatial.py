@@ -1,6 +1,6 @@
 """Sampling grids and bilinear sampling, and their gradients.
 
-Data is read at positions that are data, so space is replicated.
+The positions at which data is read are data as well, so space is replicated.
 
 Grid coordinates run from -1 to 1 over the data, x before y. Elements outside the data are zero.
 """
@@ -80,7 +80,7 @@ class Sampler:
         return (Any(floor(y) + position(v)), Any(floor(x) + position(u))), share(y, v), share(x, u)
 
     def value(self, b, c, y, x):
-        """Return the sample."""
+        """Return the value of a sample."""
 
         def term(v, u):
             cell, share_y, share_x = self.corner(b, y, x, v, u)

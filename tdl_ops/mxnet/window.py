@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from tdl_ops.mxnet.attributes import CHANNELS_LAST
 from tofu.errors import UnsupportedError
 
-# Output positions. If they are split, a worker receives the elements around its shard and pads the other dimensions
-# only.
+# Output positions. If one is split, a worker receives the elements around its shard, and pads only the other
+# dimensions.
 SPACE = ("y0", "y1", "y2")
 
 

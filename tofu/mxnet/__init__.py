@@ -1,7 +1,7 @@
-"""MXNet engine: symbols are read, lowered, built into graphs, bound, run, compared and verified.
+"""Tofu for MXNet: reads symbols, plans them, and runs the plans on several devices.
 
-Importing any part of it imports MXNet and checks that Tofu was built for it. MXNet's own loaders then return
-partitioned symbols, and its Updaters update shards.
+Importing any module of this package imports MXNet and checks that Tofu was built for this version of it. The import
+also extends two parts of MXNet: its loaders of symbols return saved partitions, and its Updaters update shards.
 """
 
 from tofu.imports.mxnet import load

@@ -1,4 +1,4 @@
-"""`tofu.bind`: the low-level executor, whose arguments, gradients and outputs are shards."""
+"""`tofu.bind`: binds a model to an executor whose arguments, gradients and outputs are shards."""
 
 from __future__ import annotations
 
@@ -28,36 +28,38 @@ def bind(
     for_training: bool = True,
     **shapes: Sequence[int],
 ) -> ShardedExecutor:
-    """Bind a model to devices, shard by shard. No whole tensor is allocated.
+    """Bind a model to several devices without ever allocating a whole tensor.
+
+    Use it for a training loop of your own, over shards. Modules and Gluon blocks need no call of `bind`.
 
     Parameters
     ----------
     symbol
         The model, or a symbol returned by `tofu.partition`.
     contexts
-        The workers' devices; required unless `symbol` is partitioned.
+        The workers' devices. A partitioned symbol needs none.
     plan
         A plan to apply instead of searching, as in `tofu.partition`.
     fixed
-        Parameters that are not trained.
+        Names of parameters that are not trained.
     differentiated_inputs
-        Inputs whose gradients are wanted.
+        Names of inputs whose gradients are computed as well.
     type_dict
-        Types of arguments that are not float32.
+        Argument -> type, for arguments that are not float32.
     for_training
-        False binds the forward graph alone.
+        If False, bind the forward graph alone.
     **shapes
-        Shapes of the inputs: data and labels.
+        The shape of each input by name, data and labels.
 
     Returns
     -------
     ShardedExecutor
-        The executor; `variables` maps names to shards.
+        The executor. `variables` maps the names of arguments and auxiliary states to their shards.
 
     Raises
     ------
     TofuError
-        For unknown names, and for a plan that does not fit.
+        A name is unknown, or the plan does not fit the model.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Commands of the command line for a model saved as a symbol. Everything is computed from shapes."""
+"""Answers of the command line about a model that is saved as a symbol. Only `verify` allocates arrays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tofu.validation import MOST_WORKERS
 
 @dataclass(frozen=True)
 class SymbolRequest:
-    """Symbol from a file, the shapes of its inputs, and the planning options."""
+    """Model on the command line: the symbol from a file, the shapes of its inputs, and the planning options."""
 
     name: str
     symbol: Any
@@ -40,14 +40,14 @@ class SymbolRequest:
     settings: Settings
 
     states = DEFAULT_STATES
-    """Tensors that an optimizer keeps for each weight, unless the user says otherwise."""
+    """Number of tensors that an optimizer keeps for each weight, unless the user passes another."""
 
     def read(self, observe: Observer | None = None) -> Task:
-        """Return the training step before any decision. Every argument but the inputs is learned."""
+        """Return the training step, ready to be planned. All arguments of the symbol except the inputs are trained."""
         return read_trained(self.symbol, self.shapes, self.settings, observe)
 
     def compile(self, observe: Observer | None = None) -> Partition:
-        """Return the partition; `observe` is called after every pass. Raise PlanError for one worker."""
+        """Plan the model and return its partition; `observe` is called after every pass. Raise PlanError for one worker."""
         if self.settings.workers == 1:
             raise PlanError(f"--workers is 1; plans are made for 2 to {MOST_WORKERS} workers.")
         with search_progress(self.settings.workers) as progress:
@@ -55,11 +55,11 @@ class SymbolRequest:
             return plan_task(self.read(observe), progress, observe)
 
     def over(self, workers: int) -> SymbolRequest:
-        """Return the request for another number of workers."""
+        """Return the same request for another number of workers."""
         return replace(self, settings=self.settings.over(workers))
 
     def advise(self, machine: Machine, counts: Sequence[int], states: int, report: Callable[[str], None]) -> Advice:
-        """Return simulated ways to train on a machine."""
+        """Return a simulation for each number of workers in `counts`, on a machine; see `tofu.advise`."""
         make = plan_in_best_form(self.symbol, self.shapes)
         return advise(self.over(2).read(), machine, counts, states, report, make)
 
@@ -74,7 +74,7 @@ class SymbolRequest:
         return found
 
     def compare(self, batch: int | None, report: Callable[[str], None]) -> Callable[[Console], None]:
-        """Return a function that prints plans beside data parallelism and Megatron's: communication, and memory per worker."""
+        """Return a function that prints a table of plans: Tofu's, data parallelism, and Megatron's."""
 
         def make(settings: Settings) -> Partition:
             return plan_task(replace(self, settings=settings).read())
@@ -86,7 +86,7 @@ class SymbolRequest:
         return lambda console: print_plans(console, title, plans)
 
     def report_memory(self, optimizer: tuple[str | None, Mapping[str, Any]]) -> MemoryReport:
-        """Return the memory of a training step with an optimizer's states; `optimizer` is its name and its parameters."""
+        """Return the memory report of a training step. `optimizer` is the optimizer's name and its arguments."""
         states = OptimizerStates(*optimizer)
         if self.settings.workers == 1:
             return report_one_device(self.symbol, self.shapes, states)
@@ -102,7 +102,7 @@ def read_request(
     unroll: str,
     **_: Any,
 ) -> None:
-    """Read a symbol and call `use` with the request. Raise TofuError for a missing file or without shapes."""
+    """Read the symbol in the file `model`, and call `use` with the request. Raise TofuError if file or shapes are missing."""
     if not Path(model).is_file():
         raise TofuError(
             f"There is no file {model}. MODEL is a symbol that MXNet saved, such as model-symbol.json, or a step for JAX, such as "

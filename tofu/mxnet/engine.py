@@ -1,4 +1,4 @@
-"""MXNet as an engine: its operators for the planner, and execution graphs for plans."""
+"""MXNet as an engine of the planner: a front end that knows MXNet's operators, and a backend that builds its graphs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 class MXNetFrontEnd:
-    """MXNet's operators."""
+    """Descriptions, lowerings and shapes of MXNet's operators, for the planner."""
 
     descriptions = DESCRIPTIONS
     lowerings = LOWERINGS
@@ -28,7 +28,7 @@ class MXNetFrontEnd:
 
 
 class MXNetBackend:
-    """Execution graphs: MXNet symbols over k workers."""
+    """Builder and checker of execution graphs, which are MXNet symbols that run on all workers."""
 
     measured = "memory"
     unmeasured = "optimizer states and workspace"
@@ -37,12 +37,12 @@ class MXNetBackend:
     measure_whole = predict_whole_peak = staticmethod(measure_one_device)
 
     def measure(self, execution: ExecutionGraph, choices: Choices) -> Measured:
-        """Return each worker's bytes, by the memory planner that binding uses."""
+        """Return each worker's bytes, computed by the memory planner that also places buffers when a graph is bound."""
         planned = plan_buffers(choices, execution)
         return Measured(plan_worker_bytes(choices, execution, planned), planned)
 
     def predict_peak(self, execution: ExecutionGraph) -> None:
-        """Predict nothing: the measured bytes include all buffers."""
+        """Return None: the bytes of `measure` already include all buffers."""
 
     def check(
         self,

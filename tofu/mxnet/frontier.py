@@ -1,9 +1,9 @@
-"""Frontier of communication and memory per worker, between splitting all but small tensors and data parallelism.
+"""`tofu.frontier`: plans of one model that trade memory per worker for communication.
 
-    tofu.frontier(symbol, 8, data=(32, 3, 224, 224))        python -m tofu frontier model-symbol.json --shape ...
-    --workers 8
+    tofu.frontier(symbol, 8, data=(32, 3, 224, 224))
+    python -m tofu frontier model-symbol.json --workers 8 --shape data:32,3,224,224
 
-Each point is a plan; `tofu.partition(symbol, plan=point)` applies it.
+Each plan of the frontier is the cheapest one found for its memory. `tofu.partition(symbol, plan=plan)` applies one.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ OPTIMALITY = "a point of the frontier; nothing is proved"
 
 @dataclass(frozen=True)
 class Frontier:
-    """Plans of one model for one number of workers.
+    """Trade-off between memory and communication: plans of one model for one number of workers.
 
     Attributes
     ----------
     points
-        Plans by memory, smallest first; none needs less memory and less communication than another.
+        The plans of the frontier, sorted by memory per worker, the smallest first. Each plan needs more memory than
+        the plan before it, and its communication costs less.
     split_all
-        The plan that splits every tensor that can be split, as without a memory limit; tensors below 64 KiB may be
-        replicated.
+        The plan of `tofu.partition` without a memory limit. It splits every tensor that can be split, except that it
+        may replicate tensors below 64 KiB.
     data_parallel
-        The plan of data parallelism, or None if it does not apply.
+        The plan of data parallelism, or None if the model does not allow it.
     """
 
     points: tuple[Plan, ...]
@@ -53,13 +54,13 @@ class Frontier:
 
     @property
     def smallest_bytes(self) -> int:
-        """Least memory of a worker, in bytes."""
+        """Memory per worker of the plan that needs least, in bytes."""
         return most_bytes(self.points[0])
 
     def best_within(self, limit_bytes: float) -> Plan:
-        """Return the plan with the least communication that needs no more than this on any worker.
+        """Return the plan with the least communication that needs at most `limit_bytes` on every worker.
 
-        Raises InfeasibleError below the smallest.
+        Raises InfeasibleError if the limit is below `smallest_bytes`.
         """
         fitting = [plan for plan in self.points if most_bytes(plan) <= limit_bytes]
         if not fitting:
@@ -70,7 +71,7 @@ class Frontier:
         return fitting[-1]
 
     def __str__(self) -> str:
-        """Return an aligned table, smallest memory first; each row names what it replicates and keeps beyond the row before."""
+        """Return a table with a row for each plan. A row names the tensors that it replicates or keeps and the row above does not."""
         rows = [
             ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
         ]
@@ -102,9 +103,9 @@ class Frontier:
         return "\n".join(lines)
 
     def draw(self, path: str | Path) -> None:
-        """Write a picture of the frontier; the suffix selects the format (.png, .svg).
+        """Write a picture of the frontier to a file; the suffix of `path` selects the format (.png, .svg).
 
-        Raises TofuError without matplotlib, or for another suffix.
+        Raises TofuError if matplotlib is not installed, or for another suffix.
         """
         figure = new_figure(path, 7, 4.5)
         axes = figure.add_subplot()
@@ -130,7 +131,7 @@ class Frontier:
 
 
 def most_bytes(plan: Plan) -> int:
-    """Return the bytes of the worker that needs most."""
+    """Return the memory of the worker that needs most, in bytes."""
     return max(plan.worker_bytes)
 
 
@@ -169,10 +170,10 @@ def frontier(
     topology: Any = None,
     **shapes: Sequence[int],
 ) -> Frontier:
-    """Return the frontier of memory and communication of a model over `ngpus` workers, from shapes alone.
+    """Find plans that trade memory per worker for communication, from splitting every tensor to data parallelism.
 
-    Takes the arguments of `tofu.partition`. Every argument of the model but its inputs is trained. It takes about ten
-    searches, and as many calls of MXNet's memory planner.
+    It takes the arguments of `tofu.partition`, and trains all arguments of the model except its inputs. No array is
+    allocated. The search takes about ten times as long as for one plan, and calls MXNet's memory planner each time.
 
     Examples
     --------
@@ -194,9 +195,11 @@ def frontier(
 
 
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
-    """Return the frontier of a plain symbol, over the first arrangement of its rounds.
+    """Return the frontier of a symbol that is not partitioned.
 
-    Raises PlanError for one worker, and for an algorithm without a search.
+    Workers are split in rounds, one for each prime factor of their number. If several orders of the rounds are
+    possible, only the first is searched. Raises PlanError for one worker, and for an algorithm that makes a plan
+    without a search.
     """
     if settings.workers == 1:
         raise PlanError("ngpus is 1; a frontier needs 2 workers or more.")
@@ -205,8 +208,8 @@ def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings:
             f"algorithm={settings.algorithm!r} makes one plan, but a frontier is searched: by {' or '.join(map(repr, SEARCHES))}."
         )
     task = read_trained(symbol, shapes, settings)
-    first, *_ = task.settings.arrangements
-    (tradeoff,) = make_tradeoffs([task.problem.arrange(first)], task.settings, None, task.measure)
+    first_arrangement, *_ = task.settings.arrangements
+    (tradeoff,) = make_tradeoffs([task.problem.arrange(first_arrangement)], task.settings, None, task.measure)
     split_all = tradeoff.split_all()
     tradeoff.sweep()
     data_parallel = _plan_data_parallel(task, tradeoff.problem)

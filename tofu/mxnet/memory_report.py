@@ -1,4 +1,4 @@
-"""`tofu.memory_report`: the memory that a model needs on one device and on several."""
+"""`tofu.memory_report`: the memory that training a model needs, on one device and on several."""
 
 from __future__ import annotations
 
@@ -34,29 +34,30 @@ def memory_report(
     options: Mapping[str, Any] = MappingProxyType({}),
     **shapes: Sequence[int],
 ) -> MemoryReport:
-    """Report the memory of a training step on one device and on each of `ngpus` workers. Nothing is allocated.
+    """Report how much memory training needs on one device and on each of `ngpus` workers. No array is allocated.
 
     Parameters
     ----------
     symbol
         The model, or a symbol returned by `tofu.partition`.
     ngpus
-        The number of workers. Default: as the symbol is partitioned.
-    optimizer, optimizer_params
-        MXNet's name of the optimizer, and its arguments. None means no states. By default SGD has a momentum of 0.9,
-        and the others have MXNet's defaults.
+        The number of workers. A partitioned symbol needs none: its number is the default.
+    optimizer
+        MXNet's name of the optimizer, whose states are counted. None counts no states.
+    optimizer_params
+        Arguments of the optimizer. By default SGD has a momentum of 0.9, and other optimizers have MXNet's defaults.
     options
-        Further arguments of `tofu.partition`: `plan`, `hints`, `algorithm` and so on. They may also be passed beside
-        the shapes.
+        Further arguments of `tofu.partition`, such as `plan`, `hints` or `algorithm`. They may also be passed by
+        name, beside the shapes.
     **shapes
-        Shapes of the inputs. A partitioned symbol with a plan needs none.
+        The shape of each input, by name. A partitioned symbol with a plan needs none.
 
     Returns
     -------
     MemoryReport
-        `one_device`, `workers`, `fits(device_bytes)`. Printing it gives a table, `tofu.mxnet.memory.plot.plot_memory`
-        a picture. Parameters, gradients, optimizer states, activations and fetch buffers are exact. Workspace is an
-        estimate.
+        The report, which prints as a table. `one_device` and `workers` have the numbers, and `fits(device_bytes)`
+        tells if they fit into a device. `tofu.mxnet.memory.plot.plot_memory` draws it. Parameters, gradients,
+        optimizer states, activations and fetch buffers are exact; the workspace of kernels is an estimate.
 
     Examples
     --------
@@ -89,7 +90,7 @@ def memory_report(
 
 
 def report_workers(partition: Partition, states: OptimizerStates) -> MemoryReport:
-    """Return the report on a partition, with the states of the optimizer that will train it."""
+    """Return the report on a partition that an optimizer with these states trains."""
     return MemoryReport(
         account_one_device(partition.source, states),
         account_workers(partition, states),

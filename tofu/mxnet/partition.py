@@ -1,4 +1,4 @@
-"""`tofu.partition`: distributes an MXNet model, a symbol or a Gluon block, over several devices."""
+"""`tofu.partition` for MXNet models, which are symbols or Gluon blocks."""
 
 from __future__ import annotations
 
@@ -41,59 +41,67 @@ def partition(
     Parameters
     ----------
     symbol
-        The model, an `mx.sym.Symbol` written for one device, or a Gluon block, which is changed in place
-        (`tofu.gluon.partition`).
+        The model. It is an `mx.sym.Symbol` written for one device, or a Gluon block. A block is changed in place, by
+        `tofu.gluon.partition`.
     ngpus
-        The number of workers; 1 leaves the model as it is. By default that of `contexts` or of `plan`.
+        The number of workers. A worker is one device, which computes its part of the model. With 1 the model stays
+        unchanged. The default is the number of `contexts`, or the number of workers in `plan`.
     contexts
-        The workers' devices. By default gpu(0..ngpus-1) if MXNet sees that many GPUs, cpu(0..ngpus-1) if it sees
-        none.
+        The workers' devices, as MXNet contexts. By default they are gpu(0..ngpus-1) if MXNet sees that many GPUs, or
+        cpu(0..ngpus-1) if it sees none.
     plan
-        A plan, its JSON, or the path of its JSON file, to apply instead of searching. Search options (`algorithm`,
-        `search_seconds`, `topology`) cannot be combined with it.
+        A plan to apply instead of searching. It is a `Plan`, its JSON, or the path of its JSON file. The options
+        `algorithm`, `search_seconds` and `topology`, which are for the search, cannot be combined with it.
     hints
-        Pins parts of the plan: tensor name -> dimension, operator name -> axis, or one such choice per round.
+        Choices that the plan must contain, such as {"fc1_weight": 0}. A tensor's name maps to the dimension to split,
+        an operator's name to the axis. A list has a choice for each round. Each *round* splits the model further, by
+        one prime factor of the number of workers.
     for_training
-        False plans the forward graph alone.
+        If False, plan the forward graph alone.
     undescribed
-        "replicate" runs operators without a description on every worker; "error" names them.
+        Treatment of operators that Tofu has no description of. "replicate" runs them on every worker. "error" raises an
+        error that names them.
     on_infeasible
-        "replicate" lets workers compute the same, with a warning, if the model has nothing to split between so many.
-        "error" reports how many workers are possible.
+        Response if the model cannot be split between so many workers. "replicate" lets workers compute the same, with
+        a warning. "error" raises an error that reports how many workers are possible.
     cache
-        False searches again even for a graph that was planned before.
+        If False, search again even for a graph that was planned before.
     algorithm
-        "exact": the best plan, with a proof. "recursive", the paper's: each round is optimal given the rounds before.
-        Or a baseline to compare with: BASELINES (docs/search.md).
+        "exact" finds the best plan and proves that it is the best. "recursive" is the paper's algorithm, which
+        chooses the best split of each round given the rounds before. Other algorithms are baselines to compare with:
+        BASELINES (docs/search.md).
     search_seconds
-        Effort of the exact search in seconds, counted in operations, so that every run ends with the same plan. Cost
-        tables count, but are always computed. After that, the best plan found is used; `plan.optimality` tells what
-        is proved.
+        Limit on the effort of the exact search, in seconds. Effort is counted in operations, so that every run finds
+        the same plan. Beyond the limit the search ends with the best plan found so far; `plan.optimality` reports
+        what is proved about it. Tables of costs count towards the limit, but are always completed.
     topology
-        Bandwidth of each level of the interconnect, in bytes per second, from the top, as a list or in a JSON file
-        (docs/search.md). The search then minimises seconds instead of bytes, over all orders of the factors.
+        Bandwidth of each level of the interconnect, in bytes per second, as a list or in a JSON file
+        (docs/search.md). The top level comes first. The search then minimises seconds instead of bytes, and tries
+        every order of the rounds.
     memory_limit
-        Bytes per worker (of `plan.worker_bytes`), or a text such as "12GB". Tensors may then be replicated in some
-        rounds, as far as they fit; of the plans found, the one with the least communication is used. An error names
-        what does not fit.
+        The largest `plan.worker_bytes` allowed, in bytes or as a text such as "12GB". Any tensor may then be
+        replicated, even in some rounds only, as far as memory allows. Among the plans found that fit, the one with
+        the least communication is used. If none fits, the error names what does not fit.
     replicate
-        "free" lets any tensor be replicated if that saves communication, whatever memory it takes; "small" only those
-        below 64 KiB. With `memory_limit`, any tensor may be, as far as it fits.
+        "small" replicates only tensors below 64 KiB. "free" replicates any tensor if that saves communication,
+        whatever memory it takes.
     unroll
-        "cheaper" also plans RNN operators (LSTM, GRU, tanh) as the cells that they compute, which can be split by
-        hidden units, and uses the form with less communication. "always" uses the cells, "never" the operators.
+        For RNN operators (LSTM, GRU, tanh), which can only be split by batch: "always" plans the cells that they
+        compute, which can also be split by hidden units. "cheaper" plans both forms and uses the one with less
+        communication. "never" keeps the operators.
     **shapes
-        Shapes of the inputs. With them the search runs now, without them when the symbol is bound.
+        The shape of each input, by name. If they are passed, the search runs now; otherwise it runs when the symbol
+        is bound.
 
     Returns
     -------
     PartitionedSymbol or HybridBlock
-        An `mx.sym.Symbol` with `plan` and `execution_symbol`, or the block.
+        For a symbol, an `mx.sym.Symbol` with the attributes `plan` and `execution_symbol`. For a block, the block.
 
     Raises
     ------
     TofuError
-        For a model that cannot be partitioned, wrong shapes or devices, and options that contradict each other.
+        The model cannot be partitioned, shapes or devices are wrong, or options contradict each other.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Planning options of MXNet models, in addition to those of all engines."""
+"""Planning options of MXNet models: those of all engines, and `unroll`."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def _read_unroll(when: Any) -> str:
 
 @dataclass(frozen=True)
 class MXNetSettings(Settings):
-    """Options of a partition.
+    """Planning options that a user passed for an MXNet model.
 
-    `unroll` is "never", "cheaper" or "always": when a fused recurrent operator is planned as the cells that it
-    computes.
+    `unroll` ("never", "cheaper" or "always") determines when an RNN operator, which computes a whole sequence, is
+    planned as the cells that it computes.
     """
 
     unroll: str = "never"
 
 
 MXNET_OPTIONS: Mapping[str, Option] = {**OPTIONS, "unroll": Option(_read_unroll)}
-"""Options of all engines, and MXNet's own."""
+"""Readers of all planning options, by name."""
 
 
 def find_unroll(settings: Settings) -> str:
-    """Return when recurrent operators are planned as their cells, by default never."""
+    """Return the option `unroll`; "never" for settings of another engine."""
     return settings.unroll if isinstance(settings, MXNetSettings) else "never"

@@ -1,4 +1,4 @@
-"""`tofu.simulate` and `tofu.advise`: the time of a symbol's training step on a machine, and the best number of devices."""
+"""`tofu.simulate` and `tofu.advise` for symbols: predict the time of a training step, and the best number of devices."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ FEWEST = 2  # workers of a plan
 
 @explain_call(f'tofu.simulate(symbol, "8xH100", {EXAMPLE})')
 def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shapes: Sequence[int]) -> Simulation:
-    """Predict the time of a training step on a machine: `.seconds`, `.throughput`, `.fits`, and where the time goes.
+    """Predict how long a training step takes on a machine, without running it.
 
     Parameters
     ----------
     symbol
-        A partitioned symbol, which is simulated on its workers; any other symbol on one device.
+        The model. A partitioned symbol is simulated on its workers, and any other symbol on one device.
     machine
         The name of a machine that comes with Tofu ("8xH100"), or the path of a file written by `python -m tofu
         calibrate`.
     states
-        Tensors that the optimizer keeps for each weight: 1 for a momentum, 2 for Adam.
+        The number of tensors that the optimizer keeps for each weight: 1 for SGD with momentum, 2 for Adam.
     **shapes
-        Shapes of the inputs; a partitioned symbol with a plan needs none.
+        The shape of each input, by name. A partitioned symbol with a plan needs none.
 
     Returns
     -------
     Simulation
-        The predicted step.
+        The predicted step: `.seconds`, `.throughput`, `.fits`. It prints as a summary of where the time is spent.
 
     Raises
     ------
     TofuError
-        For an unknown machine, or one with fewer devices than workers.
+        The machine is unknown, or has fewer devices than the symbol has workers.
     PlanError
-        Without shapes.
+        The shapes are missing.
 
     Examples
     --------
@@ -73,11 +73,11 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
 def advise(
     symbol: Any, machine: Any, *, workers: Sequence[int] = (), states: int = DEFAULT_STATES, **shapes: Sequence[int]
 ) -> Advice:
-    """Find the number of devices of a machine on which a model should train, and the plan. Printed, the result is a table.
+    """Find the number of devices of a machine on which a model should train, and the plan. The result prints as a table.
 
-    `workers` are the numbers to try, by default the powers of 2 that the machine has. A partitioned symbol's hints
-    apply; its workers, plan, interconnect and memory limit do not. See `simulate` for the other arguments and the
-    errors.
+    `workers` are the numbers of devices to try, by default the powers of 2 up to the machine's number. If the symbol
+    is partitioned, its hints are used, but not its number of workers, plan, interconnect and memory limit. `simulate`
+    describes the other arguments and the errors.
     """
     settings = symbol.settings.over(FEWEST) if isinstance(symbol, PartitionedSymbol) else read_settings(FEWEST)
     model = _read_model(symbol, shapes, list_keyword_arguments(advise))

@@ -111,7 +111,7 @@ NNVM_REGISTER_OP(_tofu_recorded_call_backward)
     .set_num_outputs(CountInputs)
     .set_attr<bool>("TIsBackward", true)
     .set_attr<bool>("TIsLayerOpBackward", true)
-    // Run by the thread that issues it, like operators with subgraphs.
+    // The thread that issues the operator runs it, like operators with subgraphs.
     .set_attr<mxnet::FExecType>("FExecType",
                                 [](const nnvm::NodeAttrs&) {
                                   return mxnet::ExecType::kSubgraphExec;

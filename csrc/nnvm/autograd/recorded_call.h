@@ -2,9 +2,9 @@
  * \file recorded_call.h
  * \brief The call of a partitioned block as one operator of MXNet's autograd.
  *
- * autograd.Function runs the backward in another thread, while later operators are queued already.
- * These may hold the scratch memory that the backward needs while they wait for its results: a
- * deadlock. Here the thread that issues the backward runs it in its place in the order.
+ * MXNet's autograd.Function runs the backward in another thread, when later operators are queued
+ * already. These operators may hold scratch memory that the backward needs, while they wait for its
+ * results: a deadlock. Here the thread that issues operators runs the backward when its turn comes.
  */
 #ifndef TOFU_NNVM_AUTOGRAD_RECORDED_CALL_H_
 #define TOFU_NNVM_AUTOGRAD_RECORDED_CALL_H_

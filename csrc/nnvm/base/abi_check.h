@@ -10,7 +10,7 @@ namespace nnvm_layer {
 
 /*!
  * \brief Exchange a node, a map and functions with libmxnet.so and compare the results.
- * \\throw std::runtime_error naming the first difference. The module must not be used then.
+ * \\throw std::runtime_error naming the first difference. Then the module must not be used.
  */
 void CheckAbi();
 

@@ -1,6 +1,6 @@
 /*!
  * \file gpu_call.h
- * \brief What operators of this module need to launch kernels of csrc/cuda.
+ * \brief Helpers for operators that launch kernels of csrc/cuda.
  */
 #ifndef TOFU_NNVM_BASE_GPU_CALL_H_
 #define TOFU_NNVM_BASE_GPU_CALL_H_

@@ -15,9 +15,9 @@ namespace nnvm_layer {
  * \brief Return MXNet's plain kernel of _backward_Deconvolution, extended to three dimensions by
  * kernels of Convolution.
  *
- * A deconvolution is the gradient of a convolution by its data. So its gradient by the data is that
- * convolution, and its gradient by the weight is the convolution's with data and head gradient
- * exchanged.
+ * A deconvolution is the gradient of a convolution by the data. So the deconvolution's gradient by
+ * the data is that convolution. The gradient by the weight is the convolution's gradient by the
+ * weight, with data and head gradient exchanged.
  */
 mxnet::FCompute DeconvolutionGradient(const mxnet::FCompute& plain);
 

@@ -28,7 +28,7 @@ using nnvm::ObjectPtr;
 // attributes and inputs, and then adds copies without a worker.
 constexpr char kPositionAttribute[] = "__tofu_node__";
 
-/*! \brief Look-ups in the training graph. */
+/*! \brief Look-ups of nodes and types in the training graph. */
 class TrainingGraph {
  public:
   explicit TrainingGraph(const ExecutionInput& input) : graph_(GraphOf(input.training)) {
@@ -60,8 +60,7 @@ class TrainingGraph {
   }
 
  private:
-  /*! \brief Operators with equal names (MXNet's sums of gradients) are renamed as in plans: a, a~2.
-   */
+  /*! \brief Rename operators with equal names (MXNet's sums of gradients) as plans do: a, a~2. */
   void NameNodes() {
     std::map<std::string, int> uses;
     for (uint32_t id = 0; id < index().num_nodes(); ++id) {
@@ -76,8 +75,8 @@ class TrainingGraph {
     }
   }
 
-  /*! \brief An operator's output may have the name of a variable, so variables of the program come
-   * first. */
+  /*! \brief Infer all types from those of variables. An operator's output may have the name of a
+   * variable, so the program's variables come first. */
   void InferTypes(const ExecutionInput& input) {
     TypesByName given;
     const auto give = [&](size_t tensor) {
@@ -98,7 +97,7 @@ class TrainingGraph {
   nnvm::DTypeVector types_;
 };
 
-/*! \brief Makes the nodes in the program's order. */
+/*! \brief Builder of the execution graph, which adds nodes in the order of the program. */
 class Builder {
  public:
   explicit Builder(const ExecutionInput& input) : input_(input), training_(input) {
@@ -204,8 +203,8 @@ class Builder {
     copies_[{node.id, node.worker}] = nodes_.size();
   }
 
-  /*! \brief Give a node copies of inputs that its kernel overwrites, or sets without being
-   * variables, such as a fixed gamma. */
+  /*! \brief Give a node copies of inputs that its kernel overwrites. A fixed gamma, which the
+   * kernel sets for good, is copied if it is not a variable. */
   void GiveOwnInputs(const ProgramNode& node, const std::vector<int>& types, Node* made) {
     std::vector<uint32_t> inputs = ListSpoiledInputs(made->attrs);
     for (uint32_t input : ListSetInputs(made->attrs)) {
@@ -217,8 +216,8 @@ class Builder {
     }
   }
 
-  /*! \brief Copy an input for one node: a fetch within the worker, which no pass of MXNet's
-   * removes. */
+  /*! \brief Copy an input for one node. The copy is a fetch within the worker, since MXNet's passes
+   * would remove an identity. */
   ObjectPtr MakeCopy(const ProgramNode& node, uint32_t input, int type,
                      const nnvm::NodeEntry& entry) {
     const Entry& source = node.inputs.at(input);
@@ -263,15 +262,15 @@ class Builder {
     copies_[{node.id, node.worker}] = nodes_.size();
   }
 
-  /*! \brief The attributes that a worker's copy changes, or null. */
+  /*! \brief Return the attributes in which a worker's copy differs from the operator, or null. */
   const AttributeChanges* ChangesOf(const ProgramNode& node) const {
     const size_t position = node.id * input_.program.num_workers + node.worker;
     const int32_t set = input_.attribute_index.at(position);
     return set < 0 || input_.attributes.at(set).empty() ? nullptr : &input_.attributes.at(set);
   }
 
-  /*! \brief Apply the worker's changes and parse again. A backward operator without a parser uses
-   * that of its forward operator. */
+  /*! \brief Apply the worker's changes and parse the attributes again. A backward operator without
+   * a parser uses the parser of its forward operator. */
   void ChangeAttributes(const ProgramNode& node, const nnvm::IndexedGraph::Node& source,
                         nnvm::NodeAttrs* attrs) const {
     const AttributeChanges* changes = ChangesOf(node);
@@ -293,8 +292,8 @@ class Builder {
     return nnvm::Op::GetAttr<bool>("TIsLayerOpBackward").get(node.op(), false);
   }
 
-  /*! \brief Return true for a sum of gradients whose second gradient's kernel adds to the first in
-   * place. */
+  /*! \brief Return true for a sum of gradients in place: the kernel of the second gradient adds to
+   * the first. */
   static bool IsSumInPlace(const Node& node) { return node.op()->name == "_grad_add"; }
 
   /*! \brief Return true if the node's kernel adds to its output on request. Some overwrite it, such
@@ -351,7 +350,7 @@ class Builder {
   const TrainingGraph training_;
   std::unordered_map<int64_t, int64_t> operator_of_node_;
   std::vector<ObjectPtr> nodes_;                          // of the program, by position
-  ObjectPtr last_;                                        // the last that is not a variable
+  ObjectPtr last_;                                        // the last node that is no variable
   std::map<std::pair<int64_t, int64_t>, size_t> copies_;  // (operator, worker) -> position
 };
 

@@ -1,6 +1,7 @@
 /*!
  * \file execution_graph.h
- * \brief The execution program as an NNVM graph: k copies of operators, and fetches between them.
+ * \brief Construction of the execution graph, an NNVM graph for all workers: copies of operators,
+ * and fetches between them.
  */
 #ifndef TOFU_NNVM_EXECUTION_EXECUTION_GRAPH_H_
 #define TOFU_NNVM_EXECUTION_EXECUTION_GRAPH_H_
@@ -16,7 +17,7 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief Attributes of a node that differ from those of the whole operator. */
+/*! \brief Attributes in which a worker's node differs from the whole operator. */
 using AttributeChanges = std::unordered_map<std::string, std::string>;
 
 /*! \brief An operator of the program without a node in the training graph. */
@@ -28,14 +29,14 @@ struct OwnOperator {
 };
 
 /*!
- * \brief Operator id -> outputs that all of its copies compute although nobody reads them.
+ * \brief Operator id -> outputs that all copies of the operator compute although nobody reads them.
  *
- * Some kernels skip more than the output that is not requested: GroupNorm computes no mean without
- * its first output.
+ * If an output is not requested, some kernels skip other outputs too: GroupNorm computes no mean
+ * without its first output.
  */
 using AskedOutputs = std::unordered_map<int64_t, std::vector<uint32_t>>;
 
-/*! \brief A program, and the meaning of its numbers in the training graph. */
+/*! \brief A program, and the nodes, attributes and names that its numbers stand for. */
 struct ExecutionInput {
   SymbolHandle training = 0;
   Program program;
@@ -53,10 +54,10 @@ struct ExecutionInput {
 /*!
  * \brief Build the graph.
  *
- * Variables are named tensor@worker and carry their shape and type, operators are named
- * name@worker, and fetches tensor@worker#position. Control dependencies keep the program's order,
- * in which memory is planned. They cost nothing at run time, where only data and buffers order
- * nodes. All nodes have different attributes, so that MXNet merges none.
+ * Variables are named tensor@worker and carry their shape and type. Operators are named
+ * name@worker, and fetches tensor@worker#position. Control dependencies keep the order of the
+ * program, since memory is planned for this order. They cost nothing at run time, where only data
+ * and buffers order nodes. All nodes have different attributes, so that MXNet merges none.
  * \\throw dmlc::Error, std::invalid_argument if program and training graph do not fit together
  */
 SymbolHandle BuildExecutionGraph(const ExecutionInput& input);

@@ -1,6 +1,6 @@
 /*!
  * \file execution_tables.h
- * \brief An execution graph as tables of numbers, for checks and an independent count of bytes.
+ * \brief An execution graph as tables of numbers, for checks and a second count of the bytes.
  */
 #ifndef TOFU_NNVM_EXECUTION_EXECUTION_TABLES_H_
 #define TOFU_NNVM_EXECUTION_EXECUTION_TABLES_H_
@@ -17,7 +17,7 @@ namespace nnvm_layer {
 
 using Column = std::vector<int64_t>;
 
-/*! \brief Several columns, row by row. */
+/*! \brief A table of numbers, stored row by row. */
 struct Table {
   int64_t columns = 1;
   std::vector<int64_t> cells;
@@ -28,7 +28,8 @@ struct Table {
 };
 
 /*!
- * \brief Nodes in topological order; fetches, pieces and sources.
+ * \brief Nodes in topological order, and the fetches among them. A fetch consists of pieces, and a
+ * piece is summed from sources.
  *
  * Boxes and shapes have as many columns as the largest rank of a fetch. Missing dimensions are [0,
  * 1). Unknown extents are -1.
@@ -58,7 +59,7 @@ struct ExecutionTables {
 
 /*!
  * \brief Read a graph whose variables carry shapes and types.
- * \\param shapes of variables; they override those that variables carry
+ * \\param shapes shapes of variables, in place of those that the variables carry
  */
 ExecutionTables ReadExecutionTables(SymbolHandle symbol, const ShapesByName& shapes);
 

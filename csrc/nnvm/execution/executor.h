@@ -16,8 +16,8 @@ namespace nnvm_layer {
 /*!
  * \brief Issue the nodes [begin, end) of a bound graph, in the topological order of its symbol.
  *
- * Returns before they have run. The engine orders them by what they read and write, so a caller may
- * write arguments between two parts.
+ * Returns before the nodes have run. The engine orders nodes by the memory that they read and
+ * write, so a caller may write arguments between two parts.
  * \\param end -1 for all remaining nodes
  */
 void PartialForward(ObjectHandle executor, bool is_train, int64_t begin, int64_t end);
@@ -26,23 +26,25 @@ void PartialForward(ObjectHandle executor, bool is_train, int64_t begin, int64_t
  * \brief Run adjacent nodes of one worker as one operation of the engine, except fetches.
  *
  * An operation blocks writes to all its inputs until it is done. A fetch reads memory of other
- * workers: joined with later nodes, it would block them.
+ * workers, so a fetch that is joined with later nodes would block these workers longer.
  *
- * MXNet does this only for graphs on a single device. Its settings apply:
+ * MXNet itself joins nodes only in graphs on a single device. Its settings apply:
  * MXNET_EXEC_BULK_EXEC_TRAIN=0 turns it off, and MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN limits the
  * nodes of an operation.
- * \\param symbol from which the executor was bound
+ * \\param symbol the symbol from which the executor was bound
  */
 void BulkNodes(ObjectHandle executor, SymbolHandle symbol);
 
-/*! \brief Return one past the last node that the first `num_outputs` outputs of the symbol need. */
+/*! \brief Return the number of nodes, in execution order, up to the last one that the first
+ * `num_outputs` outputs of the symbol need. */
 int64_t FindBoundary(SymbolHandle symbol, int64_t num_outputs);
 
 /*!
- * \brief Make later uses of `written` wait for the operators issued to compute `results`. Returns
- * at once.
+ * \brief Make later uses of the arrays `written` wait for the operators that compute `results`.
+ * Returns at once.
  *
- * MXNet's executors do not tell the engine which inputs their operators change in place.
+ * This is for arrays that the operators change in place, since MXNet's executors do not tell the
+ * engine about such changes.
  */
 void OrderAfter(const std::vector<ObjectHandle>& written, const std::vector<ObjectHandle>& results);
 
@@ -56,11 +58,11 @@ struct StorageInfo {
 
 StorageInfo DescribeStorage(ObjectHandle array);
 
-/*! \brief Count the writes to an array, after those under way. */
+/*! \brief Wait for pending writes to an array and return the number of all writes. */
 int64_t CountWrites(ObjectHandle array);
 
-/*! \brief Return a digest of an array's content, after the writes under way, or 0 if it is not in
- * host memory. Unlike CountWrites, it detects writes through pointers. */
+/*! \brief Wait for pending writes to an array and return a digest of its content, or 0 if it is not
+ * in host memory. Unlike CountWrites, a digest reveals writes through pointers. */
 std::uint64_t DigestArray(ObjectHandle array);
 
 }  // namespace nnvm_layer

@@ -1,6 +1,6 @@
 /*!
  * \file layout_flow.h
- * \brief Arrays of an execution graph whose layout oneDNN may choose.
+ * \brief Choice of the convolutions whose outputs may have oneDNN's layout, blocks of channels.
  */
 #ifndef TOFU_NNVM_EXECUTION_LAYOUT_FLOW_H_
 #define TOFU_NNVM_EXECUTION_LAYOUT_FLOW_H_
@@ -17,9 +17,10 @@ namespace nnvm_layer {
  * \brief Let convolutions return their first outputs in blocks of channels if only operators that
  * accept blocks read them.
  *
- * Most such operators pass on the layout of their inputs: either all of their data is in blocks, or
- * none. So the plain layout spreads from data that comes from a fetch or a variable, or that a
- * fetch, an operator without blocks or the caller reads. This avoids hidden copies.
+ * Most operators that accept blocks pass on the layout of their inputs: either all of their data is
+ * in blocks, or none of it. Data must be plain if it comes from a fetch or a variable, or if a
+ * fetch, an operator without blocks or the caller reads it. The plain layout spreads from there to
+ * neighbours, which avoids hidden copies.
  * \\param nodes of the program, by position
  */
 void LetLayoutsFlow(const Program& program, const std::vector<nnvm::ObjectPtr>& nodes);

@@ -26,10 +26,10 @@ enum class OutputMark {
 /*! \brief Mark an output of a node. */
 void MarkOutput(OutputMark mark, uint32_t output, nnvm::NodeAttrs* attrs);
 
-/*! \brief The outputs of a node that have a mark. */
+/*! \brief List the outputs of a node that have a mark. */
 std::vector<uint32_t> ListMarkedOutputs(OutputMark mark, const nnvm::NodeAttrs& attrs);
 
-/*! \brief The entries of a graph that have a mark. */
+/*! \brief List the entries (outputs of nodes) of a graph that have a mark. */
 std::vector<uint32_t> ListMarkedEntries(OutputMark mark, const nnvm::IndexedGraph& index);
 
 /*! \brief An execution graph, and the positions of its outputs that keep their memory. */
@@ -39,10 +39,11 @@ struct KeepingGraph {
 };
 
 /*!
- * \brief Copy an execution graph so that outputs [begin, end) keep their memory: nothing else is
- * placed there, and they stay valid until their own nodes run again.
+ * \brief Copy an execution graph so that the outputs [begin, end) keep their memory. Nothing else
+ * is placed there, so an output stays valid until the node that computes it runs again.
  *
- * Variables, what earlier outputs need, and entries that are several outputs are not kept.
+ * Three kinds of outputs are not kept: variables, entries that earlier outputs need, and entries
+ * that are several outputs.
  */
 KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end);
 

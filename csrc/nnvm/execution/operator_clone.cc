@@ -40,9 +40,9 @@ void CopyAttrOfDevices(const Op* from, Op* to, const std::string& key) {
   CopyAttr<T>(from, to, (key + "<gpu>").c_str());
 }
 
-/*! \brief Wrap a kernel so that it writes into views of its outputs: MXNet keeps views in the plain
- * layout. The kernel runs in training mode, since otherwise it would permanently change the layout
- * of its weight, a shard that is written and fetched later. */
+/*! \brief Wrap a kernel so that it writes into views of its outputs, since MXNet keeps views in the
+ * plain layout. The kernel runs in training mode. In inference mode it would permanently change the
+ * layout of its weight, a shard that is written and fetched later. */
 mxnet::FComputeEx WritePlain(const mxnet::FComputeEx& kernel) {
   return [kernel](const NodeAttrs& attrs, const mxnet::OpContext& context,
                   const std::vector<mxnet::NDArray>& inputs,
@@ -59,23 +59,23 @@ mxnet::FComputeEx WritePlain(const mxnet::FComputeEx& kernel) {
   };
 }
 
-/*! \brief SoftmaxOutput's gradient may replace the softmax, but not with out_grad: the kernel then
- * multiplies its result by the softmax, which it reads again. */
+/*! \brief List in-place options of SoftmaxOutput's gradient. It may replace the softmax, but not
+ * with out_grad: the kernel then reads the softmax again, to multiply its result by it. */
 std::vector<std::pair<int, int>> SoftmaxGradientInPlace(const NodeAttrs& attrs) {
   if (ReadFlag(attrs, "out_grad", false)) return {};
   return FirstInPlace(attrs);
 }
 
-/*! \brief A rectifier's gradient may replace its output's, but not with a learned slope, whose
- * gradient is computed from its output's afterwards. */
+/*! \brief List in-place options of a rectifier's gradient. It may replace the gradient of the
+ * output, but not with a learned slope, whose gradient is computed from the same input later. */
 std::vector<std::pair<int, int>> RectifierGradientInPlace(const NodeAttrs& attrs) {
   const std::string* type = FindText(attrs, "act_type");
   if (type != nullptr && *type == "prelu") return {};
   return FirstInPlace(attrs);
 }
 
-/*! \brief Set in-place options. They differ from MXNet's where its kernels overwrite inputs that
- * they still read. */
+/*! \brief Set in-place options. They differ from MXNet's options for kernels that would overwrite
+ * inputs that they still read. */
 void SetInPlace(const Op* from, Op* to) {
   const char kInPlace[] = "FInplaceOption";
   if (from->name == "_backward_SoftmaxOutput") {
@@ -91,8 +91,8 @@ void SetInPlace(const Op* from, Op* to) {
   }
 }
 
-/*! \brief Set the inputs that the kernel changes. With global statistics, BatchNorm's gradient only
- * reads them, contrary to what MXNet declares, so other workers may read them, too. */
+/*! \brief Set the list of inputs that the kernel changes. Contrary to MXNet's list, BatchNorm's
+ * gradient with global statistics only reads them, so other workers may read them as well. */
 void SetMutableInputs(const Op* from, Op* to) {
   const char kMutable[] = "FMutateInputs";
   if (from->name != "_backward_BatchNorm") return CopyAttr<nnvm::FMutateInputs>(from, to, kMutable);
@@ -105,8 +105,8 @@ void SetMutableInputs(const Op* from, Op* to) {
       kAttributeLevel);
 }
 
-/*! \brief Copy everything that determines how the operator runs, except TIsBackward, which brings
- * MXNet's own inference. */
+/*! \brief Copy everything that determines how the operator runs. TIsBackward is left out, since
+ * MXNet would then infer shapes in its own way. */
 void CopyExecution(const Op* from, Op* to) {
   CopyAttrOfDevices<mxnet::FCompute>(from, to, "FCompute");
   if (!NeedsPlainKernel(from)) {
@@ -146,7 +146,7 @@ const std::string& TextOf(const NodeAttrs& attrs, const char* key) {
   return *found;
 }
 
-/*! \brief Read one value per output, each followed by ";". */
+/*! \brief Read one value per output from a node's attribute. Each value is followed by ";". */
 template <typename T>
 void ReadOutputs(const NodeAttrs& attrs, const char* key, std::vector<T>* outputs) {
   std::istringstream stream(TextOf(attrs, key));

@@ -1,7 +1,7 @@
 /*!
  * \file operator_clone.h
- * \brief Copies of operators with different attributes where the originals would be wrong or slow
- * on shards.
+ * \brief Clones of MXNet's operators, which infer shapes, choose kernels or lay out arrays in
+ * another way, because the originals would be wrong or slow on shards.
  */
 #ifndef TOFU_NNVM_EXECUTION_OPERATOR_CLONE_H_
 #define TOFU_NNVM_EXECUTION_OPERATOR_CLONE_H_
@@ -16,38 +16,39 @@ namespace tofu {
 namespace nnvm_layer {
 
 /*!
- * \brief Return true if the clone reads the shapes and types of its outputs from the node.
+ * \brief Return true if the clone takes the shapes and types of its outputs from attributes of the
+ * node (SetCloneOutputs) instead of inferring them.
  *
- * This applies to backward operators: MXNet infers their outputs from the forward node's inputs,
- * which may be split differently, so a worker would silently get wrong shapes. It also applies to
- * operators without inference, and to operators without inputs, such as _zeros, whose shape MXNet
- * infers from their readers.
+ * MXNet infers the outputs of a backward operator from the inputs of its forward node. The forward
+ * node may be split differently, so a worker would silently get wrong shapes. Two more kinds of
+ * operators have such clones: operators that have no inference function, and operators without
+ * inputs, such as _zeros, whose shape MXNet infers from the operators that read the output.
  */
 bool NeedsShapes(const nnvm::Op* op);
 
 /*!
- * \brief Return true if the clone runs MXNet's plain kernel instead of oneDNN's, which cannot run
- * on shards.
+ * \brief Return true if the clone runs MXNet's plain kernel, since oneDNN's cannot run on shards.
  *
- * Pooling's gradient reads a workspace of one byte per element, packed into the first quarter of an
- * int32 tensor, which cannot be cut into regions. The plain kernel reads data and output instead.
- * Deconvolution's gradient fails ("could not execute a primitive") outside the node that MXNet made
- * for it. In three dimensions there is no plain kernel; see deconvolution.h.
+ * oneDNN's gradient of Pooling reads a workspace of one byte per element, packed into the first
+ * quarter of an int32 tensor, which cannot be cut into regions. The plain kernel reads data and
+ * output instead. oneDNN's gradient of Deconvolution fails ("could not execute a primitive")
+ * outside the node that MXNet made for it. MXNet has no plain kernel in three dimensions; see
+ * deconvolution.h.
  */
 bool NeedsPlainKernel(const nnvm::Op* op);
 
 /*!
  * \brief Return true if oneDNN chooses the layout of the operator's outputs: blocks of channels.
  *
- * Each reader that is no operator of oneDNN's would first copy the whole array to the plain layout.
- * The clone returns plain arrays, except for a first output whose layout is free (layout_flow.h).
+ * A reader that is not an operator of oneDNN would first have to copy the whole array to the plain
+ * layout. So the clone returns plain arrays, unless LetChooseLayout allows blocks (layout_flow.h).
  */
 bool ChoosesLayout(const nnvm::Op* op);
 
 /*! \brief Let oneDNN choose the layout of a clone's first output. */
 void LetChooseLayout(nnvm::NodeAttrs* attrs);
 
-/*! \brief Return true if copies of the operator's nodes use its clone. */
+/*! \brief Return true if execution graphs use a clone in place of the operator. */
 bool NeedsClone(const nnvm::Op* op);
 
 /*! \brief Return the clone of an operator, registered as "_tofu_clone_" + name on first use. */
@@ -56,16 +57,15 @@ const nnvm::Op* CloneOperator(const nnvm::Op* op);
 /*! \brief Return the original of a clone, or the operator itself. */
 const nnvm::Op* OriginalOperator(const nnvm::Op* op);
 
-/*! \brief List inputs to which a node's kernel writes new values that stay, although MXNet does not
- * declare it: a fixed gamma of BatchNorm becomes ones. */
+/*! \brief List inputs that a node's kernel changes for good, although MXNet does not declare it:
+ * BatchNorm sets a fixed gamma to ones. */
 std::vector<uint32_t> ListSetInputs(const nnvm::NodeAttrs& attrs);
 
-/*! \brief List inputs that a node's kernel uses as scratch memory, although MXNet does not declare
- * it. On one device they usually have no other readers. */
+/*! \brief List inputs that a node's kernel overwrites as scratch memory, although MXNet does not
+ * declare it. On one device such an input usually has no other readers. */
 std::vector<uint32_t> ListSpoiledInputs(const nnvm::NodeAttrs& attrs);
 
-/*! \brief Write the outputs' shapes and type codes to attributes, which the inference of clones
- * reads. */
+/*! \brief Write shapes and type codes of a node's outputs to its attributes, for NeedsShapes. */
 void SetCloneOutputs(const std::vector<Extents>& shapes, const std::vector<int>& types,
                      nnvm::NodeAttrs* attrs);
 

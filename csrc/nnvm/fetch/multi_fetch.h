@@ -3,8 +3,8 @@
  * \brief The operator _tofu_multi_fetch, which assembles a region of a tensor from shards (paper
  * section 6, "MultiFetch").
  *
- * It is the only operator of a partitioned graph that reads memory of other devices. Its inputs are
- * on any device, its output on its own.
+ * It is the only operator of a partitioned graph that reads memory of other devices. The inputs may
+ * be on any device; the output is on the device of the operator.
  */
 #ifndef TOFU_NNVM_FETCH_MULTI_FETCH_H_
 #define TOFU_NNVM_FETCH_MULTI_FETCH_H_
@@ -24,7 +24,8 @@ extern const char kMultiFetchName[];
 
 class GpuFetch;
 
-/*! \brief The parsed attributes of a fetch. Elements in no piece hold `fill`. */
+/*! \brief The parsed attributes of a fetch. The region consists of pieces, boxes that are read from
+ * one or several sources. Elements outside of all pieces hold `fill`. */
 struct MultiFetchParam {
   int num_args = 0;
   mxnet::TShape shape;
@@ -40,8 +41,7 @@ struct MultiFetchParam {
   std::shared_ptr<GpuFetch> gpu;
 };
 
-/*! \brief Set the attributes of a fetch, parsed and as the text that MXNet saves and loads
- * (fetch_text.h). */
+/*! \brief Set the attributes of a fetch, both parsed and as the text that MXNet saves and loads. */
 void SetMultiFetchAttributes(MultiFetchParam param, nnvm::NodeAttrs* attrs);
 
 /*!
@@ -50,10 +50,10 @@ void SetMultiFetchAttributes(MultiFetchParam param, nnvm::NodeAttrs* attrs);
  */
 void ParseMultiFetch(nnvm::NodeAttrs* attrs);
 
-/*! \brief The parsed attributes of a node of this operator. */
+/*! \brief Return the parsed attributes of a fetch. */
 const MultiFetchParam& MultiFetchParamOf(const nnvm::NodeAttrs& attrs);
 
-/*! \brief The operator of all fetches. */
+/*! \brief Return the operator _tofu_multi_fetch. */
 const nnvm::Op* MultiFetchOp();
 
 }  // namespace nnvm_layer

@@ -1,6 +1,7 @@
 /*!
  * \file multi_fetch_gpu.h
- * \brief _tofu_multi_fetch on GPUs: prepared when its graph is bound, then one launch per run.
+ * \brief _tofu_multi_fetch on GPUs. A fetch is prepared when its graph is bound, and is then one
+ * launch per run.
  */
 #ifndef TOFU_NNVM_FETCH_MULTI_FETCH_GPU_H_
 #define TOFU_NNVM_FETCH_MULTI_FETCH_GPU_H_
@@ -28,8 +29,7 @@ struct FetchArrays {
   std::vector<int> devices;           // of the inputs
 };
 
-/*! \brief Prepared launches of a node. A node that was not prepared is prepared by its first run.
- */
+/*! \brief Prepared launches of a fetch. If a fetch was not prepared, its first run prepares it. */
 class GpuFetch {
  public:
   std::shared_ptr<cuda::DeviceFetch> Prepare(const MultiFetchParam& param,
@@ -41,14 +41,14 @@ class GpuFetch {
   std::vector<std::pair<FetchArrays, std::shared_ptr<cuda::DeviceFetch>>> prepared_;
 };
 
-/*! \brief (reader, owner) -> bytes that each run copies because the reader cannot access the
- * owner's memory. */
+/*! \brief (reading GPU, owning GPU) -> bytes that each run copies first, because the reading GPU
+ * cannot access the owner's memory. */
 using StagedBytes = std::map<std::pair<int, int>, int64_t>;
 
 /*!
  * \brief Enable and test peer access between all GPUs of an execution graph, compile the kernels of
  * its parts, and prepare its fetches.
- * \\param symbol that is bound
+ * \\param symbol the symbol that is bound
  * \\param devices the GPU of each group
  * \\throw dmlc::Error naming the fetch; cuda::CudaError if a GPU cannot be used
  */

@@ -26,8 +26,8 @@ using mxnet::TBlob;
 constexpr int64_t kParallelBytes = 1 << 18;
 // elements that are combined at once, in registers
 constexpr int64_t kBlock = 16;
-// From this size, a region and its sources exceed the caches: its readers find it in memory, so it
-// is written there.
+// From this size, a region and its sources exceed the caches. Readers would find the region in
+// memory, so it is written there.
 constexpr size_t kStreamedBytes = 16 << 20;
 
 /*! \brief How results reach the output. */
@@ -82,7 +82,7 @@ template <typename Combine, typename DType>
 void ComputeRun(const std::vector<const DType*>& sources, int64_t begin, int64_t end, Store store,
                 DType* destination) {
   if (store != Store::kAdd && sources.size() == 1) {
-    // As bytes: the 16-bit types are not trivial, but consist of their bits.
+    // Copied as bytes, since the 16-bit types are not trivial.
     void* out = destination + begin;
     const size_t bytes = (end - begin) * sizeof(DType);
     if (store == Store::kStream) {

@@ -22,10 +22,10 @@ struct FetchCounters {
 };
 
 /*!
- * \brief Return true if TOFU_SKIP_FETCH=1 was set when the first fetch ran: fetches do nothing.
+ * \brief Return true if fetches do nothing, since TOFU_SKIP_FETCH=1 was set at the first fetch.
  *
- * Their outputs are undefined then. Only the time of a step is meaningful, as in section 7.2 of the
- * paper.
+ * The outputs of fetches are undefined then. Only the time of a step is meaningful, as in section
+ * 7.2 of the paper.
  */
 bool SkipsFetches();
 
@@ -37,7 +37,7 @@ void CountFetch(const MultiFetchParam& param, const std::vector<mxnet::TBlob>& i
                 const mxnet::TBlob& output);
 
 /*!
- * \brief Write or add the region to `outputs[0]`, as `requests[0]` says.
+ * \brief Assemble the region, and write it or add it to `outputs[0]`, as `requests[0]` says.
  *
  * Sources of a piece are combined in order. 16-bit types are summed in float.
  */

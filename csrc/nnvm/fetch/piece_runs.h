@@ -14,8 +14,8 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief A strided piece in elements. Its innermost dimension is a run if it is contiguous in the
- * output and all sources. Otherwise every element is a run. */
+/*! \brief A piece of a fetch as runs. If its innermost dimension is contiguous in the output and in
+ * all sources, this dimension is a run; otherwise every element is a run. */
 class PieceRuns {
  public:
   explicit PieceRuns(StridedPiece piece);
@@ -23,7 +23,7 @@ class PieceRuns {
   int64_t run_length() const { return run_length_; }
   int64_t num_cells() const { return piece_.num_cells(); }
 
-  /*! \brief Offsets in elements, run by run. */
+  /*! \brief Iterator over the runs, with the offset of each in elements. */
   class Walk {
    public:
     Walk(const PieceRuns& runs, int64_t first_run);

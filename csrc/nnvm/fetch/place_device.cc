@@ -21,7 +21,7 @@ using nnvm::IndexedGraph;
 
 constexpr int kUnplaced = -1;
 
-nnvm::PassFunction g_original_body;  // of MXNet
+nnvm::PassFunction g_original_body;  // MXNet's pass
 
 /*! \brief The device of a node's group. A bound argument must be on it. */
 int DeviceOf(const nnvm::Node& node, const std::string& group_key,

@@ -13,15 +13,15 @@ namespace nnvm_layer {
 /*! \brief The attribute with a node's group. `group2ctx` of a bind maps groups to devices. */
 extern const char kGroupAttribute[];
 
-/*! \brief Return true if a graph is partitioned. */
+/*! \brief Return true if a graph has fetches, so is partitioned. */
 bool HoldsFetch(const nnvm::IndexedGraph& index);
 
 /*!
  * \brief Replace the body of the pass. Graphs without fetches are passed to MXNet's body.
  *
- * MXNet's pass puts a _CrossDeviceCopy on every edge between devices. A fetch reads other devices'
- * memory itself, so a graph with fetches gets no copies, and all other edges must stay on one
- * device.
+ * MXNet's pass puts a _CrossDeviceCopy on every edge between devices. A fetch reads memory of other
+ * devices itself, so a graph with fetches gets no copies. Edges that do not enter a fetch must stay
+ * on one device.
  */
 void InstallPlaceDevice();
 

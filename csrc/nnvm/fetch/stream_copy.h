@@ -19,8 +19,8 @@ namespace nnvm_layer {
  * \brief memcpy with non-temporal stores, where the processor has them.
  *
  * An ordinary store first reads its cache line, and the processor prefetches beyond the end of a
- * row. Bypassing the caches pays for data that exceeds them. Call FinishStreams before another
- * thread reads the destination.
+ * row. So bypassing the caches is faster for data that exceeds them. Call FinishStreams before
+ * another thread reads the destination.
  */
 inline void StreamCopy(void* destination, const void* source, size_t bytes) {
 #ifdef __SSE2__

@@ -14,7 +14,7 @@ namespace {
 
 using nnvm::Op;
 
-/*! \brief The value of a boolean or function attribute, or the default if it is not registered. */
+/*! \brief Return the value of an operator's attribute, or T() if it is not registered. */
 template <typename T>
 T GetOpAttr(const Op* op, const char* key) {
   return Op::GetAttr<T>(key).get(op, T());
@@ -25,7 +25,8 @@ bool HasOpAttr(const Op* op, const char* key) {
   return Op::GetAttr<T>(key).contains(op);
 }
 
-/*! \brief Attributes of an operator without any set, parsed if the parser accepts that. */
+/*! \brief Return the attributes of an operator if none is set, parsed if the parser accepts that.
+ */
 nnvm::NodeAttrs DefaultAttrs(const Op* op) {
   nnvm::NodeAttrs attrs;
   attrs.op = op;
@@ -40,8 +41,8 @@ nnvm::NodeAttrs DefaultAttrs(const Op* op) {
   return attrs;
 }
 
-/*! \brief Input names from the registered function if it can be called, else from the
- * documentation. */
+/*! \brief List the names of an operator's inputs, from the registered function if it can be called,
+ * else from the documentation. */
 std::vector<std::string> ListInputNames(const Op* op) {
   const nnvm::NodeAttrs attrs = DefaultAttrs(op);
   const auto list = GetOpAttr<nnvm::FListInputNames>(op, "FListInputNames");
@@ -53,7 +54,7 @@ std::vector<std::string> ListInputNames(const Op* op) {
   return names;
 }
 
-/*! \brief Resources that the operator requests on a CPU with default attributes. */
+/*! \brief List the resources that an operator requests on a CPU with default attributes. */
 std::vector<mxnet::ResourceRequest> ListResources(const Op* op) {
   const nnvm::NodeAttrs attrs = DefaultAttrs(op);
   if (op->attr_parser && attrs.parsed.empty()) return {};

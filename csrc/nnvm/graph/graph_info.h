@@ -16,7 +16,7 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief A node and an output of it. */
+/*! \brief Number of a node, and number of one of its outputs. */
 using EntryRef = std::pair<uint32_t, uint32_t>;
 
 /*! \brief A node of a graph, in the topological order of nnvm::IndexedGraph. */
@@ -37,13 +37,13 @@ struct NodeInfo {
 };
 
 /*!
- * \brief Check what MXNet does not check when it loads a symbol: that inputs exist, that operators
- * have as many as they need, and that there is no cycle.
+ * \brief Check the edges of a symbol, as MXNet does not when it loads one: inputs exist, operators
+ * have as many inputs as they need, and there is no cycle.
  * \\throw dmlc::Error naming the node
  */
 void CheckEdges(SymbolHandle symbol);
 
-/*! \brief What is registered about an operator. */
+/*! \brief Facts that MXNet has registered about an operator. */
 struct OperatorInfo {
   bool is_backward = false;
   bool is_layer_backward = false;
@@ -56,7 +56,7 @@ struct OperatorInfo {
 
 std::vector<NodeInfo> ListNodes(SymbolHandle symbol);
 
-/*! \brief By node: names of its inputs in MXNet's monitors. */
+/*! \brief List, for each node, the names that MXNet's monitors give its inputs. */
 std::vector<std::vector<std::string>> ListMonitoredInputs(SymbolHandle symbol);
 
 std::vector<EntryRef> ListOutputs(SymbolHandle symbol);

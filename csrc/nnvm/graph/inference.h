@@ -16,7 +16,7 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief Extents, -1 if unknown. Inputs may have 0 or less for unknown. */
+/*! \brief Extents; -1 means unknown. Callers may also pass 0 or any negative number for unknown. */
 using Extents = std::vector<int64_t>;
 
 /*! \brief A shape whose rank may be unknown. */

@@ -16,11 +16,11 @@ namespace nnvm_layer {
 /*! \brief List inputs of which a kernel reads only the shape. */
 std::vector<uint32_t> ListIgnoredInputs(const nnvm::NodeAttrs& attrs);
 
-/*! \brief By entry: the last node that reads its elements, or its own node if none does. For
- * variables and outputs of the graph, the number of nodes. */
+/*! \brief Return, for each entry, the last node that reads its elements. An entry without readers
+ * has the node that computes it; variables and outputs of the graph have the number of nodes. */
 std::vector<uint32_t> FindLastReaders(const nnvm::IndexedGraph& index);
 
-/*! \brief Bytes of an entry, after inference of shapes and types. */
+/*! \brief Return the bytes of an entry, after inference of shapes and types. */
 int64_t EntryBytes(const nnvm::Graph& graph, uint32_t entry, const nnvm::Node& node);
 
 }  // namespace nnvm_layer

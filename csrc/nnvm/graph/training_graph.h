@@ -20,8 +20,8 @@ extern const char kHeadGradientPrefix[];
  * \brief Differentiate a symbol with MXNet's gradient pass, as its executor does.
  * \\param symbol the forward graph, which is copied
  * \\param wrt arguments whose gradients are needed
- * \\return a graph with the outputs of `symbol`, then one gradient per name of `wrt`. Its inference
- * needs the shapes of head gradients as well
+ * \\return a graph with the outputs of `symbol`, then one gradient per name of `wrt`. To infer its
+ * shapes, the shapes of head gradients are needed as well
  * \\throw dmlc::Error if a name is no argument of the symbol, or names two
  */
 SymbolHandle BuildTrainingGraph(SymbolHandle symbol, const std::vector<std::string>& wrt);

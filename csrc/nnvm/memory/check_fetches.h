@@ -14,15 +14,15 @@ namespace tofu {
 namespace nnvm_layer {
 
 /*!
- * \brief List violated rules of fetches, one sentence each.
+ * \brief List violations of the rules of fetches, one sentence each.
  *
- * Pieces are boxes inside their region, and no element is in two of them. Every node belongs to a
- * worker, and edges between workers enter fetches. Inference already checks that sources are inside
- * their entries.
+ * The pieces of a fetch are boxes inside its region, and no element is in two pieces. Every node
+ * belongs to a worker, and edges between workers enter fetches. The inference of shapes already
+ * checks that sources are inside their entries.
  */
 std::vector<std::string> FindFetchProblems(const PlannedGraph& planned);
 
-/*! \brief Bytes that the fetches of one run read from other workers. */
+/*! \brief Count the bytes that fetches read from other workers in one run. */
 int64_t CountRemoteBytes(const PlannedGraph& planned);
 
 }  // namespace nnvm_layer

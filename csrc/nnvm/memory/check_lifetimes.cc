@@ -28,12 +28,12 @@ bool IsSpoilt(const EngineView& view, int64_t read) {
   return view.access[read] == static_cast<int64_t>(Access::kSpoil);
 }
 
-/*! \brief Return true if the input is changed without the engine's knowledge. */
+/*! \brief Return true if a node changes the input although the engine assumes a read. */
 bool IsChange(const EngineView& view, int64_t read) {
   return view.access[read] == static_cast<int64_t>(Access::kChange) || IsSpoilt(view, read);
 }
 
-/*! \brief Rules 1 to 3: replays the nodes in the order of issue. */
+/*! \brief Check of rules 1 to 3, which replays the nodes in the order of issue. */
 class Replay {
  public:
   explicit Replay(const EngineView& view)
@@ -85,11 +85,10 @@ class Replay {
     problems_.push_back(view_.names[node] + " " + text);
   }
 
-  /*! \brief The value of a buffer to which `entry` was added. */
+  /*! \brief Return the value of a buffer after `entry` was added to it. */
   int64_t SumWith(int64_t entry) const { return static_cast<int64_t>(value_of_.size()) + entry; }
 
-  /*! \brief Describe what the buffer of an entry holds instead of `value`. Empty if it holds
-   * `value`. */
+  /*! \brief Describe the content of an entry's buffer if it is not `value`, or return "". */
   std::string Missing(int64_t entry, int64_t value) const {
     const int64_t found = content_[view_.buffer[entry]];
     if (found == value) return "";
@@ -100,7 +99,7 @@ class Replay {
   }
 
   void CheckReads(size_t node) {
-    // Once a sum is complete, its first gradient is no longer in memory, and its second is the sum.
+    // Once a sum is complete, the first gradient is no longer in memory, and the second is the sum.
     const int64_t begin = view_.first_read[node] + (view_.is_skipped[node] ? 1 : 0);
     for (int64_t r = begin; r < view_.first_read[node + 1]; ++r) {
       if (IsShapeAlone(view_, r)) continue;
@@ -150,7 +149,7 @@ class Replay {
     return first != kNothing && content_[view_.buffer[entry]] == value_of_[first];
   }
 
-  /*! \brief Check that `entry` overwrites no input of its node, unless this is allowed. */
+  /*! \brief Check that `entry` overwrites no input of its node without permission. */
   void PutOverInputs(size_t node, int64_t entry) {
     if (view_.is_skipped[node]) return CheckSum(node, entry);
     for (int64_t r = view_.first_read[node]; r < view_.first_read[node + 1]; ++r) {
@@ -173,7 +172,7 @@ class Replay {
     if (!is_there) Report(node, "is left out, but " + Name(second) + " is not added in its buffer");
   }
 
-  /*! \brief The permission to write an output over an input, or null. */
+  /*! \brief Return the permission to write an output over an input, or null. */
   const InPlacePair* FindPair(size_t node, int64_t input, int64_t output) const {
     const auto first = std::lower_bound(
         view_.in_place.begin(), view_.in_place.end(), static_cast<int64_t>(node),
@@ -195,14 +194,14 @@ class Replay {
   std::vector<std::string> problems_;
 };
 
-/*! \brief Two nodes that use a variable: one reads, the other changes it. */
+/*! \brief Two nodes that use the same variable: one reads it, the other changes it. */
 struct Conflict {
   size_t before = 0;
   size_t after = 0;
   int64_t variable = 0;  // an entry
 };
 
-/*! \brief Nodes that use a variable, in the order of issue. */
+/*! \brief Nodes that use the same variable, in the order of issue. */
 struct Uses {
   std::vector<size_t> reads;
   std::vector<size_t> changes;
@@ -235,7 +234,7 @@ std::vector<Conflict> ListConflicts(const EngineView& view) {
   return conflicts;
 }
 
-/*! \brief By node: a bit for each of up to 64 nodes that always run before it. */
+/*! \brief Return, for each node, which of up to 64 `nodes` always run before it, a bit for each. */
 std::vector<uint64_t> FindPredecessors(const EngineView& view, const std::vector<size_t>& nodes) {
   struct Buffer {
     uint64_t write = 0;  // of the last writer
@@ -265,7 +264,7 @@ std::vector<uint64_t> FindPredecessors(const EngineView& view, const std::vector
   return before;
 }
 
-/*! \brief Rule 4. */
+/*! \brief Check rule 4: list changes of variables whose order with readers is not fixed. */
 std::vector<std::string> FindRaces(const EngineView& view) {
   constexpr size_t kBits = 64;
   const std::vector<Conflict> conflicts = ListConflicts(view);

@@ -34,8 +34,8 @@ struct InPlacePair {
 /*!
  * \brief Nodes as columns of numbers, in the order of issue.
  *
- * The engine lets a node run after all earlier nodes that write what it reads or writes, or read
- * what it writes. It knows buffers, not entries.
+ * The engine runs a node after all earlier nodes that write a buffer that the node reads or writes,
+ * or that read a buffer that the node writes. It knows buffers, not entries.
  */
 struct EngineView {
   std::vector<std::string> names;  // of nodes

@@ -19,7 +19,7 @@ using nnvm::IndexedGraph;
 
 // MXNet's pool consists of float32 arrays, so sizes are multiples of 4 bytes.
 constexpr int64_t kPoolAlignment = 4;
-// MXNet's planner marks: to be placed, and placed elsewhere.
+// Marks of MXNet's planner: to be placed, and placed elsewhere.
 constexpr int kToBePlaced = -1;
 constexpr int kElsewhere = -2;
 

@@ -1,6 +1,6 @@
 /*!
  * \file memory_plan.h
- * \brief The memory that a graph needs on each device, from MXNet's planner, without allocating.
+ * \brief The memory that a graph needs on each device, from MXNet's planner. Nothing is allocated.
  */
 #ifndef TOFU_NNVM_MEMORY_MEMORY_PLAN_H_
 #define TOFU_NNVM_MEMORY_MEMORY_PLAN_H_
@@ -23,7 +23,7 @@ enum class EntryKind : int {
   kTransit = 3  // see marked_outputs.h
 };
 
-/*! \brief A variable or output, and its place in memory. */
+/*! \brief A variable or an output of a node, and its place in memory. */
 struct PlannedEntry {
   uint32_t node = 0;  // position in execution order
   uint32_t output = 0;
@@ -65,7 +65,7 @@ PlannedGraph PlanGraph(SymbolHandle symbol, const ShapesByName& shapes, const Ty
 /*! \brief The entries of a planned graph. \throw dmlc::Error if a shape or type is unknown */
 MemoryPlan ListEntries(const PlannedGraph& planned);
 
-/*! \brief Bytes on one device. It needs arguments + auxiliary + pool; workspace is not counted. */
+/*! \brief Bytes on one device, which needs arguments + auxiliary + pool and uncounted workspace. */
 struct DeviceMemory {
   int64_t arguments = 0;
   int64_t auxiliary = 0;

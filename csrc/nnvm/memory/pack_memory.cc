@@ -21,21 +21,22 @@ namespace {
 using nnvm::Graph;
 using nnvm::IndexedGraph;
 
-// MXNet's planner marks: an output that nobody reads, and one that is not computed in place.
+// Marks of MXNet's planner: nobody reads the output; the output is not computed in place.
 constexpr int kUnread = -2;
 constexpr int kOwnBuffer = -1;
 
 /*! \brief Entries that are computed in place of each other, and need one buffer. */
 struct Chain {
-  uint32_t first = 0;  // inclusive: inputs and outputs of a node are alive at it
+  uint32_t first = 0;  // inclusive, since inputs and outputs are alive at their node
   uint32_t last = 0;
   int64_t bytes = 0;
   std::vector<uint32_t> entries;
 };
 
-nnvm::PassFunction g_original_body;  // of MXNet
+nnvm::PassFunction g_original_body;  // MXNet's pass
 
-/*! \brief Call edit(index, &in_place), where in_place[entry] is the input that it replaces. */
+/*! \brief Call edit(index, &in_place). in_place[entry] is the input whose memory the entry takes.
+ */
 template <typename Edit>
 void EditInPlace(Graph* graph, const Edit& edit) {
   auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
@@ -49,7 +50,8 @@ const nnvm::Op* SumOp() {
   return op;
 }
 
-/*! \brief By entry: true if MXNet will add it directly into a sum, so that it needs no memory. */
+/*! \brief Return, for each entry, 1 if MXNet adds it directly into a sum, so that it needs no
+ * memory. */
 std::vector<int> FindAddedInPlace(const Graph& graph) {
   return mxnet::exec::DetectInplaceAddTo(graph).GetAttr<std::vector<int>>("addto_entry");
 }
@@ -73,7 +75,7 @@ void SeparateChains(Graph* graph) {
   SetGraphAttr(graph, "storage_id", std::move(storage));
 }
 
-/*! \brief Two gradients that MXNet sums in place of the first. */
+/*! \brief A sum of two gradients, which MXNet computes in the memory of the first gradient. */
 struct SumInPlace {
   uint32_t sum = 0;
   uint32_t second = 0;  // the node whose kernel adds to the first gradient
@@ -81,10 +83,10 @@ struct SumInPlace {
 };
 
 /*!
- * \brief Give a sum its own buffer if its first gradient is read late.
+ * \brief Give a sum a separate buffer if the first gradient is read late.
  *
- * The kernel of the second gradient adds to the first before the sum runs, so later readers of the
- * first, such as fetches of other workers, would find the sum.
+ * The kernel of the second gradient adds to the first gradient before the sum's node runs. Later
+ * readers of the first gradient, such as fetches of other workers, would read the sum.
  */
 void KeepFirstGradients(Graph* graph) {
   const IndexedGraph& index = graph->indexed_graph();
@@ -111,7 +113,7 @@ void KeepFirstGradients(Graph* graph) {
   });
 }
 
-/*! \brief The chains of every device, ordered by their first nodes. */
+/*! \brief List the chains of every device, ordered by their first nodes. */
 std::map<int, std::vector<Chain>> ListChains(const Graph& graph, const std::vector<int>& is_added) {
   const IndexedGraph& index = graph.indexed_graph();
   const auto& storage = graph.GetAttr<nnvm::StorageVector>("storage_id");

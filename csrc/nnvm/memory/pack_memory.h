@@ -11,10 +11,10 @@ namespace nnvm_layer {
 /*!
  * \brief Replace the body of the pass. Graphs without fetches keep the plan of MXNet's body.
  *
- * MXNet's planner decides what is computed in place, and places buffers node by node, growing free
- * ones as needed. Shards and fetched regions have many sizes, so a quarter of the memory is unused.
- * Here all lifetimes are known: the largest entries are placed first, and smaller ones into the
- * gaps.
+ * MXNet's planner decides which outputs are computed in place. It places buffers node by node, and
+ * enlarges free buffers as needed. Since shards and fetched regions have many sizes, a quarter of
+ * that memory would be unused. The new body knows all lifetimes: it places the largest entries
+ * first, and smaller ones into the gaps.
  */
 void InstallPackMemory();
 

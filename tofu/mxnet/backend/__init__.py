@@ -1,4 +1,4 @@
-"""Execution graphs: MXNet symbols over k workers, and their buffers."""
+"""Backend: builds execution graphs, which are MXNet symbols that run on all workers, and plans their buffers."""
 
 from tofu.mxnet.backend.execution_graph import ExecutionGraph, build_execution_graph
 

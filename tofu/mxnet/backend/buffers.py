@@ -1,4 +1,4 @@
-"""Memory of the workers by the planner that binding uses. Nothing is allocated."""
+"""Memory of each worker, computed by the memory planner that also runs when a graph is bound. No array is allocated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def list_shard_shapes(problem: Problem, tensor: int, layout: Sequence[int]) -> l
 
 
 def variable_shards(choices: Choices) -> Iterator[tuple[Tensor, int, Shape]]:
-    """Yield each variable, worker, and shape of its shard there."""
+    """Yield every variable with every worker and the shape of the shard there."""
     for position, tensor in enumerate(choices.problem.graph.tensors):
         if tensor.kind is not TensorKind.INTERMEDIATE:
             for worker, shape in enumerate(list_shard_shapes(choices.problem, position, choices.layout(position))):
@@ -38,7 +38,7 @@ def source_variables(graph: Graph) -> Variables:
 
 
 def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
-    """Return shapes and type codes of the variables of an execution graph: the shards that it reads."""
+    """Return shapes and type codes of the variables of an execution graph, which are shards."""
     present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
     shapes: dict[str, Shape] = {}
     codes: dict[str, int] = {}
@@ -50,7 +50,7 @@ def worker_variables(choices: Choices, execution: ExecutionGraph) -> Variables:
 
 
 def measure_one_device(source: Source) -> int:
-    """Return the bytes that MXNet's planner asks for to run a whole training graph on one device."""
+    """Return the bytes that one device needs to run the whole training graph, by MXNet's planner."""
     planned = _mxnet.PlannedGraph(source.native.handle.value, *source_variables(source.graph))
     return sum(device["arguments"] + device["auxiliary"] + device["pool"] for device in planned.memory().values())
 
@@ -61,7 +61,7 @@ def plan_buffers(choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedG
 
 
 def plan_worker_bytes(choices: Choices, execution: ExecutionGraph, planned: _mxnet.PlannedGraph) -> tuple[int, ...]:
-    """Return each worker's bytes: its shards of all variables, and all buffers."""
+    """Return the bytes of each worker: its shards of all variables, and its buffers."""
     held = [0] * execution.workers
     for tensor, worker, shape in variable_shards(choices):
         held[worker] += prod(shape) * tensor.item_bytes

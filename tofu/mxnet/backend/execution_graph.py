@@ -1,4 +1,4 @@
-"""Programs as MXNet symbols over k workers (paper section 6), with the attributes that each worker's copy of a node needs."""
+"""Construction of execution graphs: MXNet symbols with a copy of each operator for every worker (paper section 6)."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ KERNEL_CHOICES: Mapping[str, Mapping[str, str]] = {
 }
 """Attributes that choose one of several GPU kernels in training.
 
-cuDNN's BatchNorm updates the moving statistics in the forward pass; MXNet's own kernel, and the parts of a BatchNorm,
-in the backward pass. With one pass of each kind they would be updated twice, or never.
+cuDNN's BatchNorm updates the moving statistics in the forward pass. MXNet's own kernel, and the parts of a BatchNorm,
+update them in the backward pass. A mixture of both would update them twice, or never.
 """
 
 _REDUCERS = ("Sum", "Max", "Min", "Prod")
-"""Numbered as in `csrc/core/program/piece.h`."""
+"""Names of reductions, numbered as in `csrc/core/program/piece.h`."""
 
 
 @dataclass(frozen=True)
 class ExecutionGraph:
-    """Partitioned symbol. Its outputs are the shards of `outputs`, worker by worker, the model's own outputs first."""
+    """MXNet symbol that runs on all workers. Its outputs are the shards of each of `outputs`, the model's outputs first."""
 
     symbol: Any
     outputs: tuple[OutputShards, ...]
@@ -56,9 +56,9 @@ class ExecutionGraph:
 
     @cached_property
     def keeping_gradients(self) -> ExecutionGraph:
-        """The same graph with separate memory for the gradients.
+        """The same graph with separate memory for the gradients, so that they outlast the next forward.
 
-        Exceptions: a gradient of two arguments, and one that no backward operator computes.
+        A gradient shares memory all the same if it belongs to two arguments or no backward operator computes it.
         """
         begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
         handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
@@ -68,15 +68,15 @@ class ExecutionGraph:
 
     @cached_property
     def forward_boundary(self) -> int:
-        """Number of the symbol's nodes, in execution order, that the model's outputs need."""
+        """Number of nodes, in execution order, that compute the model's outputs."""
         return int(_mxnet.boundary(self.symbol.handle.value, self.n_model_outputs * self.workers))
 
 
 def build_execution_graph(source: Source, program: PlannedProgram) -> ExecutionGraph:
     """Return the execution graph of a program.
 
-    Its nodes are copies of the source's nodes. Parts of operators, which the source does not contain, are made by
-    name.
+    Its nodes are copies of the nodes of the source's training graph. Parts of operators, which the training graph does
+    not contain, are created by their name.
     """
     symbol = build_symbol(source, program)
     return ExecutionGraph(symbol, program.outputs, program.n_model_outputs, program.workers)
@@ -129,9 +129,9 @@ def _add_rewritten(
 
 
 def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
-    """Return the outputs that every copy of an operator computes: those that any operator reads, and those asked for.
+    """Return operator -> outputs that every copy computes, for operators with several outputs.
 
-    Only operators with several outputs are listed.
+    Outputs are computed if an operator reads them or the operator's origin asks for them.
     """
     graph = problem.graph
     running = [(position, operator) for position, operator in enumerate(graph.operators) if operator.phase in phases]

@@ -1,4 +1,4 @@
-"""Inference: the forward graph alone over the shards of a training step, as a separate graph."""
+"""Execution graph for inference: the forward operators alone, over the shards of a training step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def write_inference(partition: Partition) -> PlannedProgram:
 
 
 def build_inference(partition: Partition) -> ExecutionGraph:
-    """Return the execution graph of that program. Raise InternalError if it breaks a rule."""
+    """Return the execution graph of `write_inference`. Raise InternalError if it breaks a rule."""
     backend, program = partition.task.engine.backend, write_inference(partition)
     if is_checked():
         check_program(program)

@@ -1,1 +1,1 @@
-"""Calibration: the machine at hand as a description for simulations, measured with small models."""
+"""Calibration: measures the present machine with small models, and describes it for simulations."""

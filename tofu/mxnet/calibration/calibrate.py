@@ -1,4 +1,4 @@
-"""`calibrate`: the machine at hand, whose processors are the devices, as a description for simulations."""
+"""`calibrate`: measures the present machine, and describes it with its processors as devices, for simulations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tofu.simulation.machine import FORMAT, read_fields
 from tofu.simulation.simulate import simulate, simulate_one_device
 
 MOST_DEVICES = 64  # MXNet allows any number of CPU contexts
-CACHE_BYTES = 1 << 20  # default, if the system does not tell
+CACHE_BYTES = 1 << 20  # used if the system does not report the size
 PROGRAMS: Mapping[str, Mapping[str, str]] = {
     "kernels": {"MXNET_ENGINE_TYPE": "NaiveEngine", "MXNET_EXEC_BULK_EXEC_TRAIN": "0", "OMP_NUM_THREADS": "1"},
     "engine": {"OMP_NUM_THREADS": "1"},
@@ -32,15 +32,15 @@ PROGRAMS: Mapping[str, Mapping[str, str]] = {
 
 
 def calibrate(name: str = "this machine") -> dict[str, Any]:
-    """Measure, and return the machine as in its JSON file. It takes about a minute, in which nothing else should run.
+    """Measure the present machine and return its description, the content of a JSON file.
 
-    Raises TofuError if a measuring program fails.
+    It takes about a minute, during which nothing else should run. Raises TofuError if a measuring program fails.
     """
     samples = [Sample(*measured) for measured in _run("kernels")]
     engine = _run("engine")
     cache = _find_cache_bytes()
     fitted = dict(fit_kernels(samples, cache))
-    usual = median(rates.call for rates in fitted.values())  # included in the time per node, and in the kernels
+    usual = median(rates.call for rates in fitted.values())  # counted twice: in the time per node, and in the kernels
     fitted[UPDATE] = KernelRates(engine["update_call"], 0.0, 0.0, engine["update_byte"], 0.0)
     found: dict[str, Any] = {
         "format": FORMAT,
@@ -68,7 +68,7 @@ def calibrate(name: str = "this machine") -> dict[str, Any]:
 
 
 def _find_slowdowns(machine: Mapping[str, Any], steps: Sequence[float]) -> dict[str, float]:
-    """Return the median factors by which whole steps take longer than their kernels alone, on one device and on several."""
+    """Return the median factors by which steps take longer than simulated, on one device and on several."""
     described = read_fields(machine)
     ratios: dict[str, list[float]] = {"slowdown": [], "slowdown_of_several": []}
     for case, took in zip(list_steps(), steps, strict=True):
@@ -93,7 +93,6 @@ def _run(program: str) -> Any:
 
 
 def _find_rate(samples: list[Sample], feature: str) -> float:
-    """Return the rate of kernels that were not fitted: the median of the longest tenth of those with this kind of work."""
     own = [s for s in samples if getattr(s, feature) and (feature == "contracted" or not s.contracted)]
     longest = sorted(own, key=lambda sample: sample.seconds)[-max(1, len(own) // 10) :]
     rates = sorted(getattr(sample, feature) / sample.seconds for sample in longest)
@@ -101,7 +100,7 @@ def _find_rate(samples: list[Sample], feature: str) -> float:
 
 
 def _find_cache_bytes() -> int:
-    """Return half of a processor's second-level cache, since data read should stay beside data written."""
+    """Return half of a processor's second-level cache, as the other half is for data that a kernel writes."""
     try:
         text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
         return int(text.removesuffix("K")) * 1024 // 2

@@ -1,6 +1,6 @@
-"""Overheads of MXNet's engine: per operator, per update of weights, and between devices; and the times of whole steps.
+"""Measurement of the overheads of MXNet's engine (per operator, per update, between devices) and of whole steps.
 
-In a whole step, kernels find less of their input in the cache than kernels that run repeatedly.
+Whole steps are slower than their kernels measured alone, since kernels find less of their input in the cache.
 
     python -m tofu.mxnet.calibration.engine FILE
 
@@ -30,8 +30,8 @@ from tofu.program import NodeKind
 from tofu.simulation.simulate import emit_one_device
 
 ROUNDS = 12
-DEPTHS = (2, 40)  # layers of perceptrons with negligible computation
-WIDE = (2048, 3)  # width and layers of a perceptron whose updates transfer much
+DEPTHS = (2, 40)  # numbers of layers of perceptrons that compute almost nothing
+WIDE = (2048, 3)  # width and layers of a perceptron with large updates
 WORKERS = 2
 
 
@@ -47,7 +47,7 @@ def find_median(run: Callable[[], Any]) -> float:
 
 
 def measure_processors() -> float:
-    """Return the effective number of processors: their count times the speed of each when all run together."""
+    """Return the effective number of processors: their count times their relative speed when all run at once."""
     count = len(os.sched_getaffinity(0))
     operands = [mx.nd.ones((512, 512), mx.cpu(device)) for device in range(count)]
 
@@ -63,7 +63,7 @@ def measure_processors() -> float:
 
 
 class MeasuredStep(NamedTuple):
-    """Nodes of a step on each worker, its seconds, the number of updates that follow, and their seconds."""
+    """Measured step: its nodes on each worker and its seconds, and the number and seconds of the updates that follow."""
 
     nodes: float
     seconds: float
@@ -72,7 +72,7 @@ class MeasuredStep(NamedTuple):
 
 
 def measure_step(width: int, layers: int, workers: int) -> MeasuredStep:
-    """Measure a step of a perceptron, and its updates."""
+    """Measure a training step of a perceptron, and its updates of weights."""
     net = mx.sym.Variable("data")
     for layer in range(layers):
         net = mx.sym.FullyConnected(net, num_hidden=width, no_bias=True, name=f"fc{layer}")
@@ -115,7 +115,7 @@ def measure_whole(case: CalibrationCase) -> float:
 
 
 def measure_engine() -> dict[str, float]:
-    """Return the seconds before a step begins, per node on one device and on each of several, and per update."""
+    """Return the seconds that the engine needs before a step, per node on one and on several devices, and per update."""
     found = {"processors": measure_processors()}
     for name, workers in (("call", 1), ("call_of_several", WORKERS)):
         few, many = (measure_step(16, layers, workers) for layers in DEPTHS)

@@ -1,6 +1,6 @@
-"""Kernels measured one by one: models run under MXNet's profiler, whose events are matched with the nodes of their programs.
+"""Measurement of single kernels: small models run under MXNet's profiler, whose events are matched with their nodes.
 
-A separate program, so that MXNet's engine can run operators in order, one at a time, in one thread
+This is a separate program, so that MXNet's engine can run operators in order, one at a time, in one thread
 (`calibrate.PROGRAMS`):
 
     python -m tofu.mxnet.calibration.kernels FILE
@@ -34,18 +34,18 @@ from tofu.simulation.kernels import FETCH
 from tofu.simulation.simulate import emit_one_device
 from tofu.simulation.work import find_work
 
-STEPS = 7  # measured per case, after a warm-up step
+STEPS = 7  # measured steps of each case, after a warm-up step
 CLONE, OWN_FETCH = "_tofu_clone_", "_tofu_multi_fetch"
 
 
 class Recorded(NamedTuple):
-    """Case that ran under the profiler: its program, and begin and end of its steps, in the profiler's microseconds."""
+    """Case that ran under the profiler: its program, and when each step began and ended, in the profiler's microseconds."""
 
     program: PlannedProgram
     steps: list[tuple[float, float]]
 
 
-Events = Mapping[tuple[int, str], list[tuple[int, float]]]  # (device, operator) -> when its kernels began, and seconds
+Events = Mapping[tuple[int, str], list[tuple[int, float]]]  # (device, operator) -> begin and seconds of its kernels
 
 
 def run_case(case: CalibrationCase) -> Recorded:
@@ -75,7 +75,7 @@ def run_case(case: CalibrationCase) -> Recorded:
 
 
 def _draw(name: str, shape: tuple[int, ...]) -> Any:
-    """Return numbers as in trained models, which neither grow nor vanish from layer to layer. Labels and indices are 0."""
+    """Return numbers that neither grow nor vanish from layer to layer, as in trained models. Labels and indices are 0."""
     if name.endswith("gamma"):
         return np.ones(shape, "float32")
     if name.endswith("label"):
@@ -116,10 +116,10 @@ def read_events(path: Path) -> Events:
 
 
 def match_events(recorded: Recorded, events: Events) -> Iterator[Sample]:
-    """Yield the work of each kernel, and its least seconds in any step.
+    """Yield the work of each kernel, with its time in the fastest step.
 
-    Nodes and events of one operator on one device are in the same order. If their numbers differ, the operator is
-    left out.
+    The nodes of an operator on a device have the order of its events. If there are more of one than of the other, the
+    operator is left out.
     """
     program = recorded.program
     tables = program.tables

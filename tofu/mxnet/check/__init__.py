@@ -1,4 +1,4 @@
-"""Checks that read an emitted execution graph alone, independent of how it was planned."""
+"""Checks of a finished execution graph, which do not depend on how it was planned."""
 
 from tofu.mxnet.check.execution import check_execution, check_traffic
 from tofu.mxnet.check.traffic import FetchTraffic, count_traffic

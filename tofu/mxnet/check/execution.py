@@ -1,9 +1,11 @@
-"""Checker of emitted graphs, run before every bind unless TOFU_CHECK=0, and on every graph in the tests.
+"""Checker of execution graphs. It runs before every bind unless TOFU_CHECK=0, and on every graph in the tests.
 
-- Fetches (`csrc/nnvm/memory/check_fetches.h`): regions are inside their sources; each output element is written once
-  (elements of no piece are filled); every edge between workers enters a fetch.
-- Lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): whatever a node reads, from any worker, is complete in memory
-  whenever the engine may run it. This includes sums accumulated in place and variables changed in place.
+A *fetch* is the node that assembles a region on one worker from the shards of others. The checker knows three rules:
+
+- Fetches (`csrc/nnvm/memory/check_fetches.h`) read regions inside their sources and write each output element once.
+  Every edge between workers enters a fetch.
+- Lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): whenever the engine may run a node, all that the node reads, from any
+  worker, is complete in memory. This includes sums and variables that are changed in place.
 - Outputs have the sizes of the plan's shards.
 """
 
@@ -19,14 +21,14 @@ Shape = tuple[int, ...]
 
 
 def check_execution(planned: _mxnet.PlannedGraph, output_shapes: Sequence[Shape]) -> None:
-    """Raise InternalError with the rules that an execution graph breaks.
+    """Raise InternalError if an execution graph breaks a rule; the error lists all such places.
 
     Parameters
     ----------
     planned
-        The partitioned symbol, with the buffers that binding will allocate.
+        The execution graph, with the buffers that binding will allocate.
     output_shapes
-        The plan's shapes of its first outputs.
+        The plan's shapes of the graph's first outputs.
     """
     problems = [*planned.problems(), *_compare_outputs(planned.outputs(), output_shapes)]
     if problems:
@@ -35,7 +37,7 @@ def check_execution(planned: _mxnet.PlannedGraph, output_shapes: Sequence[Shape]
 
 
 def _compare_outputs(found: Sequence[tuple[str, Shape | None]], expected: Sequence[Shape]) -> Iterator[str]:
-    # Further outputs only keep nodes running that nobody reads; the plan does not contain them.
+    # The plan does not contain further outputs. They only make nodes run that nobody reads.
     for (name, shape), planned in zip(found, expected, strict=False):
         if shape != tuple(planned):
             yield f"{name}: an output has shape {shape}, the plan says {planned} ({prod(planned)} elements)"

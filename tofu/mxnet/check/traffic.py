@@ -1,7 +1,7 @@
-"""Bytes that an execution graph transfers, counted from its fetch nodes: pieces, contexts and shapes.
+"""Bytes that an execution graph transfers, counted from the pieces, contexts and shapes of its fetch nodes.
 
-This count and the running kernel's must both equal `plan.communication_bytes`. This module imports neither the
-search nor the analysis.
+This count and that of the running kernel must both equal `plan.communication_bytes`. To be independent, this module
+imports neither the search nor the analysis.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tofu import _mxnet
 def read_tables(execution_symbol: Any, variable_shapes: Mapping[str, tuple[int, ...]] | None = None) -> SimpleNamespace:
     """Return a graph's nodes in topological order, and its fetches, as tables (`csrc/nnvm/execution/execution_tables.h`).
 
-    Its variables have shapes, or get them from `variable_shapes`. Entries refer to each other by position. `begin`,
-    `extent` and `shape` have a column for each dimension of the fetch with the most dimensions; in missing dimensions a
-    fetch has the one element 0.
+    Variables without a shape get one from `variable_shapes`. Entries refer to each other by position. `begin`, `extent`
+    and `shape` have as many columns as the fetch with the most dimensions. In a dimension that a fetch lacks, it has
+    the single element 0.
     """
     return SimpleNamespace(**_mxnet.execution_tables(execution_symbol.handle.value, dict(variable_shapes or {})))
 
@@ -31,7 +31,7 @@ ITEM_BYTES = np.array((4, 8, 2, 1, 4, 1, 8, 1))  # by MXNet's type flag
 
 @dataclass(frozen=True)
 class FetchTraffic:
-    """Bytes that all fetches of an execution graph read, from other workers and from the own worker."""
+    """Bytes that all fetches of an execution graph read, from other workers (remote) and from their own worker (local)."""
 
     remote_bytes: int
     local_bytes: int
@@ -39,7 +39,7 @@ class FetchTraffic:
 
 
 def count_traffic(execution_symbol: Any) -> FetchTraffic:
-    """Count the bytes that one run of `execution_symbol` reads through its fetches."""
+    """Count the bytes that the fetches read in one run of `execution_symbol`."""
     tables = read_tables(execution_symbol)
     piece_bytes = tables.piece_extent.prod(axis=1) * ITEM_BYTES[tables.fetch_type[tables.piece_fetch]]
     source_bytes = piece_bytes[tables.source_piece]

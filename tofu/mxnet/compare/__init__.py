@@ -1,6 +1,6 @@
-"""Comparison of a model's numbers on several workers with one device: values, runs, and differences.
+"""Comparison of a model's results on several workers with those on one device.
 
-Anything that binds like an `mx.sym.Symbol` can run, such as the model itself and its partitioned symbol.
+Anything that binds like an `mx.sym.Symbol` can run: the model itself, or its partitioned symbol.
 """
 
 from tofu.compare.numbers import Arrays as Arrays

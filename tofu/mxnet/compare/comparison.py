@@ -1,4 +1,4 @@
-"""Comparison of two runs: the differences, the tensors left out with the reason, and the bytes transferred."""
+"""Comparison of the results and of the bytes transferred of two runs. Some tensors are left out, for a reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_FINITE = "one device computes no finite numbers from these values; pass your
 
 @dataclass(frozen=True)
 class ComparedRuns:
-    """Differences of two runs, and the tensors left out with the reason."""
+    """Differences of two runs. `excused` maps tensors that are left out to the reason."""
 
     training: tuple[Difference, ...]
     inference: tuple[Difference, ...]
@@ -33,7 +33,7 @@ class ComparedRuns:
 
 
 def compare_runs(partition: Partition, found: Run, expected: Run, cancelled: float) -> ComparedRuns:
-    """Compare every tensor, except those that depend on random numbers and those with infinite or NaN values on one device."""
+    """Compare all tensors, except if they depend on random numbers, or have infinite or NaN values on one device."""
     excused = _by_name(partition, find_random(partition.searched.problem.graph, partition.searched.problem.accesses))
     differences = []
     for ours, theirs in ((found.training, expected.training), (found.inference, expected.inference)):
@@ -46,25 +46,25 @@ def compare_runs(partition: Partition, found: Run, expected: Run, cancelled: flo
     return ComparedRuns(training, inference, excused)
 
 
-def find_fixed(pair: ComparedRuns, fixed: ComparedRuns, tolerance: float) -> list[str]:
-    """Return the tensors that differ in `pair` and agree in `fixed`."""
+def find_fixed(compared: ComparedRuns, fixed: ComparedRuns, tolerance: float) -> list[str]:
+    """Return the names of the tensors that differ in `compared` and agree in `fixed`."""
     right = {(d.kind, d.name) for d in (*fixed.training, *fixed.inference) if d.error <= tolerance}
-    return [d.name for d in pair.training if d.error > tolerance and (d.kind, d.name) in right]
+    return [d.name for d in compared.training if d.error > tolerance and (d.kind, d.name) in right]
 
 
-def excuse_defects(partition: Partition, pair: ComparedRuns, tolerance: float) -> ComparedRuns:
-    """Return the comparison without the tensors that differ where MXNet itself is known to be wrong."""
+def excuse_defects(partition: Partition, compared: ComparedRuns, tolerance: float) -> ComparedRuns:
+    """Return the comparison without tensors that differ because of a known mistake of MXNet."""
     known = _by_name(partition, find_defects(partition.source.graph))
-    wrong = [d for d in (*pair.training, *pair.inference) if d.error > tolerance and d.name in known]
+    wrong = [d for d in (*compared.training, *compared.inference) if d.error > tolerance and d.name in known]
     excused = {d.name: f"differs by {d.error:.1e}; {known[d.name]} (docs/limits.md)" for d in wrong}
-    missing = [name for name, reason in pair.excused.items() if reason == NOT_FINITE and name in known]
+    missing = [name for name, reason in compared.excused.items() if reason == NOT_FINITE and name in known]
     excused |= {name: f"one device computes no finite numbers; {known[name]} (docs/limits.md)" for name in missing}
-    training, inference = (tuple(d for d in run if d not in wrong) for run in (pair.training, pair.inference))
-    return ComparedRuns(training, inference, {**pair.excused, **excused})
+    training, inference = (tuple(d for d in run if d not in wrong) for run in (compared.training, compared.inference))
+    return ComparedRuns(training, inference, {**compared.excused, **excused})
 
 
 def measure_traffic(partition: Partition, found: Run, trains: bool) -> dict[str, Traffic]:
-    """Return the bytes of both graphs. A plan counts training, and some operators transfer less in inference."""
+    """Return the bytes transferred in training and in inference. Only training is compared with the plan."""
     emitted = count_traffic(build_inference(partition).symbol).remote_bytes
     inference = {"inference": Traffic(None, emitted, found.inference_bytes)}
     if not trains:

@@ -1,4 +1,4 @@
-"""Tensors of a training step that cannot be compared: they depend on random numbers, or one device itself computes them wrong."""
+"""Tensors that cannot be compared, since they depend on random numbers or one device itself computes them wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Reasons = dict[int, str]
 
 
 def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
-    """Return the tensors that depend on numbers which every worker draws for itself. `accesses` has the operators' accesses."""
+    """Return the tensors that depend on random numbers, which every worker draws for itself."""
     drawn: Reasons = {}
     for operator, access in zip(graph.operators, accesses, strict=True):
         if draws(operator) or (access.is_random and operator.op not in DROP_PROBABILITIES):
@@ -25,7 +25,7 @@ def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
 
 
 def find_defects(graph: Graph) -> Reasons:
-    """Return the tensors that one device itself may compute wrong, with MXNet's mistake (docs/limits.md)."""
+    """Return the tensors that one device itself may compute wrong, each with MXNet's mistake (docs/limits.md)."""
     readers: dict[int, list[Operator]] = {}
     for operator in graph.operators:
         for tensor in operator.inputs:
@@ -61,10 +61,10 @@ def _list_overwritten(operator: Operator) -> Sequence[int]:
 
 
 def _find_unwritten(operator: Operator, read: Collection[int]) -> Reasons:
-    """Return the outputs that MXNet's kernel computes only along with others that nobody reads."""
+    """Return the outputs that MXNet's kernel only computes together with others, if nobody reads these."""
     description = DESCRIPTIONS.get(operator.op)
     wrong: dict[int, str] = {}
-    outputs = dict(enumerate(operator.outputs))  # a description may have more than the attributes ask for
+    outputs = dict(enumerate(operator.outputs))  # a description may have more outputs than the operator
     for number, needed in description.needs.items() if description is not None else ():
         for companion in needed:
             if number in outputs and companion in outputs and outputs[companion] not in read:
@@ -75,7 +75,7 @@ def _find_unwritten(operator: Operator, read: Collection[int]) -> Reasons:
 
 
 def propagate(graph: Graph, first: Mapping[int, str]) -> Reasons:
-    """Return the reasons of these tensors, and the same reasons for every tensor that depends on them."""
+    """Return the reasons of the tensors in `first`, and the same reasons for all tensors that depend on them."""
     reasons = dict(first)
     for operator in graph.operators:
         reason = next((reasons[tensor] for tensor in operator.inputs if tensor in reasons), None)

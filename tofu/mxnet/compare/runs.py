@@ -1,4 +1,4 @@
-"""One training step and one forward pass for inference, of anything that binds like an `mx.sym.Symbol`."""
+"""Runs of a training step and of a forward pass for inference, of anything that binds like an `mx.sym.Symbol`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tofu.mxnet.compare.values import draw_like
 
 @dataclass(frozen=True)
 class Run:
-    """Numbers of a step, and the bytes that kernels read from other workers in training and in inference."""
+    """Results of training and of inference, each with the bytes that kernels read from other workers."""
 
     training: RunNumbers
     inference: RunNumbers
@@ -34,10 +34,10 @@ def run_step(
     trains: bool = True,
     adds_apart: bool = False,
 ) -> Run:
-    """Bind, run for inference, then run a training step on the same values.
+    """Bind the symbol, run it for inference, then run a training step on the same values.
 
-    `requests` are MXNet's "write", "add" and "null" by argument. Head gradients, and the addends of "add", are drawn
-    from `seed`. With `adds_apart` they are added here, since not all of MXNet's kernels can add.
+    `requests` maps arguments to MXNet's "write", "add" or "null". Head gradients, and the first values of gradients
+    with "add", are drawn from `seed`. With `adds_apart` this function adds, since not all of MXNet's kernels can.
     """
     context = context or mx.cpu(0)
     bound = {name: "write" if adds_apart and request == "add" else request for name, request in requests.items()}

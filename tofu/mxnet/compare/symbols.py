@@ -1,4 +1,4 @@
-"""Symbols changed for a comparison: in double precision, without random dropout, and without mistakes of MXNet."""
+"""Changes of a symbol for a comparison: double precision, no dropout, and no use of kernels that MXNet gets wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tofu.mxnet.verify.kernels import list_declarations
 
 WIDE, WIDE_CODE = "float64", "1"
 SINGLE = ("CTCLoss", "Crop", "InstanceNorm", "LRN", "SoftmaxActivation")
-"""Operators that MXNet has in float32 alone, with one visible output."""
+"""Operators with one visible output that MXNet only has in float32."""
 NARROW = ("float32", "float16")
 NARROW_CODES = ("0", "2")
 MOST_READERS = 7
@@ -26,9 +26,9 @@ Change = Callable[[str, dict[str, str]], dict[str, str]]
 
 
 def widen_types(symbol: Any) -> Any:
-    """Return the symbol with float64 for every narrower floating-point type, named or default.
+    """Return the symbol with float64 in place of every narrower floating-point type.
 
-    Casts surround operators that MXNet has in float32 alone.
+    Operators that MXNet only has in float32 get casts around them.
     """
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
@@ -43,7 +43,7 @@ def widen_types(symbol: Any) -> Any:
 
 
 def list_single(symbol: Any) -> list[str]:
-    """Return the names of the operators that MXNet has in float32 alone."""
+    """Return the names of the symbol's operators that MXNet only has in float32."""
     return [node["name"] for node in json.loads(symbol.tojson())["nodes"] if node["op"] in SINGLE]
 
 
@@ -79,9 +79,9 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
 
 
 def split_readers(symbol: Any) -> Any:
-    """Return the symbol with copies for outputs that have eight readers or more: at most seven readers each.
+    """Return the symbol with copies of outputs that have eight readers or more, so that each copy has at most seven.
 
-    MXNet adds the gradients of eight or more readers in place, which several kernels get wrong. The copies differ in
+    MXNet adds the gradients of eight or more readers in place, which several kernels do wrong. The copies differ in
     an attribute, since MXNet merges equal nodes.
     """
     model = json.loads(symbol.tojson())
@@ -103,9 +103,9 @@ def split_readers(symbol: Any) -> Any:
 
 
 def write_plainly(symbol: Any) -> Any:
-    """Return the symbol with a slice of all elements after each LRN, whose gradient is written row by row.
+    """Return the symbol with a slice of all elements after each LRN, so that LRN's gradient gets rows in order.
 
-    oneDNN's convolutions on CPUs write channels in blocks. From such a gradient MXNet's LRN computes one that
+    oneDNN's convolutions on CPUs write channels in blocks. From such a gradient, MXNet's LRN would compute one that
     contains uninitialised memory.
     """
     model = json.loads(symbol.tojson())
@@ -118,7 +118,7 @@ CORRECTIONS: tuple[tuple[Callable[[Any], Any], str], ...] = (
     (split_readers, "MXNet adds to sums in place"),
     (write_plainly, "MXNet's gradient of LRN reads uninitialised memory"),
 )
-"""Changes that keep one device from mistakes of MXNet, with the mistake (docs/limits.md)."""
+"""Changes that avoid a mistake of MXNet on one device, each with the mistake (docs/limits.md)."""
 
 
 def _rewrite(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:

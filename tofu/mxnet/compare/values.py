@@ -1,4 +1,4 @@
-"""Values to run a model on where the user passes none, drawn to suit the operators that read each variable."""
+"""Random values to run a model on, drawn to suit the operators that read each variable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _lengths(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
 
 
 def _classes(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
-    """Return the labels of SoftmaxOutput; none if the label has as many numbers as the data, since they may be probabilities."""
+    """Return the range of SoftmaxOutput's labels. It is empty if labels may be probabilities: as many numbers as the data."""
     data, label = shapes[0], shapes[1]
     if prod(data) == prod(label):
         return 0, 0
@@ -42,7 +42,7 @@ def _gathered(attributes: Mapping[str, str], shapes: Sequence[Shape]) -> Bounds:
     return 0, min(shapes[0][: shapes[1][0]])
 
 
-# Operator -> input -> bounds of its values.
+# Operator -> input that has positions (indices, labels, lengths) -> range of its values.
 POSITIONS: dict[str, dict[int, Reader]] = {
     "Embedding": {0: lambda attributes, shapes: (0, int(attributes["input_dim"]))},
     "take": {1: _extent(0, 0)},
@@ -95,7 +95,7 @@ PASSING = frozenset(
 
 
 def find_positions(symbol: Any, shapes: Mapping[str, Shape], dtypes: Mapping[str, Any]) -> dict[str, Bounds]:
-    """Return argument -> range of positions that all its readers accept. Arguments that nothing reads as positions are left out."""
+    """Return argument -> range of values that all its readers accept, for arguments with positions."""
     symbol = in_plain_form(symbol)
     known, codes = infer_arguments(symbol, shapes, dtypes)
     nodes = _mxnet.nodes(symbol.handle.value)
@@ -129,7 +129,7 @@ def _sources(nodes: Sequence[Mapping[str, Any]], start: int) -> list[str]:
     return names
 
 
-# Operator -> inputs drawn around 1: scales, variances, arguments of logarithms and roots.
+# Operator -> inputs that are drawn around 1: scales, variances, arguments of logarithms and roots.
 AROUND_ONE = {
     **dict.fromkeys(("BatchNorm", "BatchNorm_v1"), (1, 4)),
     **dict.fromkeys(("LayerNorm", "InstanceNorm", "GroupNorm"), (1,)),
@@ -146,10 +146,10 @@ def draw_values(
     given: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> dict[str, Array]:
-    """Return name -> numbers of every argument and auxiliary state of a symbol, in its type, with `given` values unchanged.
+    """Return name -> array for every argument and auxiliary state of a symbol. `given` values stay unchanged.
 
-    Positions (`find_positions`) are drawn within their bounds, scales and variances between 0.5 and 1.5. Parameters
-    with two or more dimensions are uniform with variance 1 / fan-in, everything else is between -0.5 and 0.5.
+    Positions (`find_positions`) are drawn within their range, scales and variances between 0.5 and 1.5. Parameters
+    with two or more dimensions are uniform with variance 1 / fan-in. All else is between -0.5 and 0.5.
     """
     known, codes = infer_arguments(symbol, shapes, dtypes or {})
     positions = find_positions(symbol, shapes, dtypes or {})
@@ -174,7 +174,7 @@ def draw_values(
         else:
             bound = 0.5 if name in shapes or len(shape) < 2 else sqrt(3 / prod(shape[1:]))
             drawn = generator.uniform(-1.0, 1.0, shape) * recurrent.get(name, bound)
-        # Drawn numbers are rounded to float32, so that runs in both types start from the same ones.
+        # Drawn numbers are rounded to float32, so that runs in float32 and float64 start from the same numbers.
         values[name] = np.asarray(given[name] if given and name in given else drawn.astype(np.float32)).astype(dtype)
     return values
 
@@ -192,7 +192,7 @@ def _find_readers(symbol: Any) -> tuple[set[str], dict[str, float]]:
 
 
 def draw_like(arrays: Arrays, seed: int) -> dict[str, Array]:
-    """Return numbers between -0.5 and 0.5 of the same shapes and types."""
+    """Return random numbers between -0.5 and 0.5, in arrays of the same shapes and types."""
     generator = np.random.RandomState(seed)
     return {
         name: generator.uniform(-0.5, 0.5, array.shape).astype(np.float32).astype(array.dtype)

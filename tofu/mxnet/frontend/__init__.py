@@ -1,1 +1,1 @@
-"""Front end: MXNet symbols read into the semantic graph, and refusals of those that cannot be partitioned."""
+"""Front end: reads MXNet symbols into Tofu's graph of a training step, and refuses models that cannot be partitioned."""

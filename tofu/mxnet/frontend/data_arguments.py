@@ -1,4 +1,4 @@
-"""Distinguishes data from parameters when the shapes of all arguments are known, as when whole arrays are bound."""
+"""Distinction of data and parameters when the shapes of all arguments are known, as in `bind` with whole arrays."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MOST_INFERENCES = 32
 
 
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
-    """Return the names of the arguments that are data; all others are parameters.
+    """Return the names of the arguments that are data. All other arguments are parameters.
 
-    Data are the labels and the arguments with given shapes. If all shapes are given, data are the labels, and
-    arguments that MXNet cannot infer from those before or that grow with the batch.
+    If some shapes are missing, data are the labels and the arguments with shapes. If no shape is missing, data are the
+    labels, and arguments whose shape grows with the batch or cannot be inferred from earlier arguments.
     """
     names = symbol.list_arguments()
     given = frozenset(shapes).union(labels)
@@ -30,15 +30,15 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
     whole = {name: tuple(shapes[name]) for name in needed}
     batch = whole[needed[0]][:1]
     found = _infer(symbol, {n: (2 * s[0], *s[1:]) if s and s[:1] == batch else s for n, s in whole.items()})
-    if found is None:  # the attributes of operators contain the batch size
+    if found is None:  # attributes of operators contain the batch size
         return given
     return frozenset(needed).union(labels, (n for n in candidates if found.get(n) != tuple(shapes[n])))
 
 
 def _find_needed(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -> list[str]:
-    """Return the names, in order, whose shapes do not follow from the names found before.
+    """Return the names, in order, whose shapes cannot be inferred from those of the names found before.
 
-    After `MOST_INFERENCES`, unknown names count as needed, and the next inference follows at the end of a group.
+    After `MOST_INFERENCES` inferences, only the end of a group triggers another one.
     """
     needed: dict[str, tuple[int, ...]] = {}
     known: Mapping[str, tuple[int, ...]] = {}

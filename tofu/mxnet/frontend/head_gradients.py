@@ -1,4 +1,4 @@
-"""Head gradients: the gradients of a symbol's outputs, which are variables of the training graph."""
+"""Head gradients: the gradients of a symbol's outputs, which callers pass to `backward`, as variables of the training graph."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ def name_head_gradient(output: int) -> str:
 
 
 def find_head(name: str) -> int | None:
-    """Return the output whose gradient a variable of this name is; None for other names."""
+    """Return the number of the output that a head gradient of this name is for; None for other names."""
     found = re.fullmatch(rf"{_mxnet.HEAD_GRADIENT_PREFIX}(\d+)", name)
     return None if found is None else int(found[1])
 
 
 def list_head_gradients(graph: Graph) -> dict[int, str]:
-    """Return output -> name of its head gradient, for those that the graph has."""
+    """Return output -> name of its head gradient, for all head gradients in the graph."""
     names = (tensor.name for tensor in graph.tensors if tensor.kind is TensorKind.HEAD_GRADIENT)
     return {output: name for name in names if (output := find_head(name)) is not None}
 
 
 def find_repeats(symbol: Any) -> list[int]:
-    """Return the outputs of a symbol that equal an earlier output."""
+    """Return the numbers of the outputs that equal an earlier output of the symbol."""
     entries = [tuple(entry) for entry in _mxnet.outputs(symbol.handle.value)]
     return [output for output, entry in enumerate(entries) if entry in entries[:output]]
 
 
 def copy_repeats(symbol: Any) -> Any:
-    """Return the symbol with copies of repeated outputs, so that each output has a separate gradient."""
+    """Return the symbol with copies in place of repeated outputs, so that each output has a separate gradient."""
     names, repeats = symbol.list_outputs(), find_repeats(symbol)
     if not repeats:
         return symbol

@@ -1,4 +1,4 @@
-"""Names, shapes and types of a symbol's arguments, checked and completed by MXNet's own inference.
+"""Checks of the names, shapes and types of a symbol's arguments, and MXNet's inference of the missing ones.
 
 Errors list all mistakes at once.
 """
@@ -21,15 +21,15 @@ from tofu.validation import show
 Shapes = Mapping[str, tuple[int, ...]]
 
 DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
-"""NumPy's names of MXNet's types, in the order of its type flags (mshadow/base.h)."""
-PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # of names that MXNet makes
-MOST_NAMES = 8  # in a message
+"""NumPy's names of MXNet's types, in the order of MXNet's type flags (mshadow/base.h)."""
+PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # endings of MXNet's names of parameters
+MOST_NAMES = 8  # names in a message
 SEPARATOR = "$"
 MOST_ELEMENTS = 2**47  # of a tensor; products with item sizes and numbers of workers fit into 64 bits
 
 
 class ShapeInferenceError(ShapeError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
-    """Shapes or types that MXNet refuses; also MXNet's error."""
+    """Shapes or types that MXNet refuses. The error is also an MXNetError."""
 
 
 def dtype_code(dtype: Any) -> int:
@@ -64,14 +64,14 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
 
 
 def list_inputs(symbol: Any) -> str:
-    """Return what are probably a model's inputs, for a message: arguments without MXNet's endings of parameters."""
+    """Return the arguments without MXNet's endings of parameters, as text for a message: probably the model's inputs."""
     names = symbol.list_arguments()
     inputs = [name for name in names if not name.endswith(PARAMETER_ENDINGS)] or names
     return (", ".join(inputs[:MOST_NAMES]) or "none") + (", ..." if inputs[MOST_NAMES:] else "")
 
 
 def check_shapes(shapes: Shapes) -> None:
-    """Raise ShapeError for invalid shapes, and for shapes larger than any tensor can be."""
+    """Raise ShapeError for invalid shapes, and for shapes with more than `MOST_ELEMENTS`."""
     wrong = [
         f"{name}={show(shape)}{_advise_shape(name, shape)}" for name, shape in shapes.items() if not is_shape(shape)
     ]
@@ -88,7 +88,7 @@ def _advise_shape(name: str, given: Any) -> str:
 
 
 def is_shape(shape: Any) -> bool:
-    """Return True for a shape of an input: positive integers, of Python or of NumPy."""
+    """Return True for a tuple or list of positive integers, of Python or of NumPy."""
     return isinstance(shape, (tuple, list, np.ndarray)) and all(
         isinstance(extent, (int, np.integer)) and not isinstance(extent, bool) and extent > 0 for extent in shape
     )
@@ -105,18 +105,18 @@ def _declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
 def infer_arguments(
     symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Return the complete shapes and type flags of all arguments, auxiliary states and head gradients of a forward symbol."""
+    """Return the shapes and type flags of all arguments, auxiliary states and head gradients of a forward symbol."""
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     codes = _declared_types(symbol, set(names))
     codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
-    # MXNet's rule: an input without a type is float32, unless another type is inferred from the declared ones.
+    # MXNet's rule: an input without a type is float32, unless its type can be inferred from declared types.
     unstated = dict.fromkeys(shapes, 0)
     try:
         inferred_shapes, inferred_types = _infer(symbol, shapes, codes or unstated)
     except ShapeError:  # some operators, such as RNN, refuse inputs of unknown type
         try:
             inferred_shapes, inferred_types = _infer(symbol, shapes, unstated | codes)
-        except ShapeError:  # an input whose shape is missing, which is named below, has no type either
+        except ShapeError:  # an input without a shape has no type either; it is named below
             inferred_shapes, inferred_types = _infer(symbol, shapes, dict.fromkeys(names, 0) | codes)
     if any(inferred_types.get(name, -1) < 0 for name in names):
         codes = {name: max(inferred_types.get(name, -1), 0) for name in names}

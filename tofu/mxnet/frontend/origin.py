@@ -1,4 +1,4 @@
-"""Origin of a semantic graph's operators: the nodes of MXNet's training graph that the workers' nodes copy."""
+"""Link from an operator of Tofu's graph to the node of MXNet's training graph that the workers' nodes copy."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Origin:
     Attributes
     ----------
     node
-        The position of its node in the training graph; -1 for one made by name.
+        Position in the training graph of the node to copy. It is -1 for an operator that is created by its name.
     rewritten
-        The attributes that differ from the node's.
+        Attributes that differ from the node's.
     asked
         Outputs that a worker's copy must compute even if nobody reads them.
     replaced
-        The position of the node that an operator made by name replaces; -1 for none. A monitor shows it as that node.
+        Position of the node that an operator created by name replaces, or -1. A monitor sees the operator as this node.
     """
 
     node: int = -1
@@ -31,7 +31,7 @@ class Origin:
 
     @property
     def shown(self) -> int:
-        """Position of the node that it copies or replaces; -1 for none."""
+        """Position of the node that the operator copies or replaces; -1 for none."""
         return max(self.node, self.replaced)
 
 
@@ -39,5 +39,5 @@ MADE_BY_NAME = Origin()
 
 
 def find_origin(operator: Operator) -> Origin:
-    """Return the origin of an operator. Parts without one are made by name."""
+    """Return the origin of an operator. An operator without one is created by its name."""
     return operator.origin if isinstance(operator.origin, Origin) else MADE_BY_NAME

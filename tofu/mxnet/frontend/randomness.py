@@ -1,4 +1,4 @@
-"""Operators of MXNet that draw random numbers, and in which mode."""
+"""Tests if an operator of MXNet draws random numbers, in training or in inference."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tofu.graph.semantic import Operator
 DROP_PROBABILITIES = {"Dropout": 0.5, "RNN": 0.0}
 """Operators that drop elements at random -> their default probability."""
 TRAINING_ONLY = ("Dropout", "LeakyReLU", "RNN")
-"""Operators that draw in training alone, unless mode="always"."""
+"""Operators that draw random numbers in training alone, unless mode="always"."""
 
 
 def is_marked_random(operator: Operator) -> bool:
@@ -26,14 +26,14 @@ def draws(operator: Operator) -> bool:
 
 
 def draws_in(operator: Operator, for_training: bool) -> bool:
-    """Return True if a random operator draws in this mode."""
+    """Return True if a random operator draws numbers in training or, with for_training=False, in inference."""
     return for_training or operator.attributes.get("mode") == "always" or operator.op not in TRAINING_ONLY
 
 
 def draws_undescribed(operator: Operator, is_whole: bool) -> bool:
     """Return True if an operator draws random numbers that its description does not mention.
 
-    The description of RNN does not mention them, and a replicated operator may have no description.
+    The description of RNN does not mention its dropout, and a replicated operator may have no description.
     """
     if operator.op in ("RNN", "LeakyReLU"):
         return draws(operator)

@@ -1,7 +1,7 @@
-"""Reader of MXNet symbols: the semantic graph, with gradients, shapes and types from NNVM's own passes.
+"""Reader of MXNet symbols. It returns Tofu's graph of a training step, which depends on no framework.
 
-The training graph (outputs, then gradients) is kept as well, since the execution graph consists of copies of its
-nodes.
+NNVM's own passes add the gradients and infer shapes and types. Their result, the *training graph*, is an MXNet symbol
+of the outputs and gradients. It is kept as well, since execution graphs consist of copies of its nodes.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from tofu.mxnet.frontend.symbol_text import in_plain_form
 from tofu.mxnet.frontend.unrolled import unroll_recurrences
 
 GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
-"""Operators by which NNVM adds the gradients of several readers, in their order."""
+"""Operators by which NNVM adds the gradients of several readers of a tensor."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """Form of a symbol in which it is planned.
+    """Form in which a symbol is planned: as the user wrote it, or with some operators replaced by others.
 
     Attributes
     ----------
     unrolled
-        True for RNN operators as the cells that they compute.
+        True if RNN operators are replaced by the cells that they compute.
     blocks
         The number of workers for which operators along a dimension, such as cumsum, are computed in blocks.
     divides
-        Returns True for the name of an operator that may be computed in blocks.
+        Function that returns True for the name of an operator that may be computed in blocks.
     """
 
     unrolled: bool = False
@@ -59,13 +59,13 @@ WRITTEN = Form()
 def infer_operator_shapes(
     op: str, attributes: dict[str, str], inputs: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]] | None:
-    """Return output shapes of one operator by MXNet's own inference; None if MXNet has none, as for most backward operators."""
+    """Return the output shapes of an operator by MXNet's inference, or None without one, as for most backward operators."""
     shapes = _mxnet.infer_operator(op, attributes, inputs)
     return None if shapes is None else [tuple(shape or ()) for shape in shapes]
 
 
 def shares_state(op: str) -> bool:
-    """Return True if a gradient reads hidden state that the forward operator has left, so that both must be split in the same way."""
+    """Return True if a gradient reads hidden state of its forward operator. The two must then be split in the same way."""
     description = DESCRIPTIONS.get(op)
     counts = description is not None and bool(description.counts)
     return counts or bool(_mxnet.operator_info(op)["is_layer_backward"])
@@ -91,20 +91,20 @@ def read_graph(
     symbol
         An `mx.sym.Symbol`: the forward model.
     shapes
-        Whole shapes of the inputs, at least as many as MXNet needs to infer the others.
+        Whole shapes of the inputs, at least as many as MXNet needs to infer all others.
     dtypes
-        Types of arguments that are not float32.
+        Argument -> type, for arguments that are not float32.
     differentiated
-        Names of the arguments whose gradients are wanted; none for inference.
+        Names of the arguments whose gradients are computed. It is empty for inference.
     updated
-        Names of those among them that an optimizer updates.
+        Names of the differentiated arguments that an optimizer updates.
     form
         The form in which the symbol is read.
 
     Raises
     ------
     ShapeError
-        For missing, contradictory or unknown names and shapes, all listed at once.
+        Names or shapes are missing, unknown or contradictory. The error lists all of them.
     """
     check_names(symbol, shapes, differentiated)
     symbol = in_plain_form(symbol)
@@ -125,7 +125,7 @@ def read_graph(
 def _differentiate(symbol: Any, wanted: Sequence[str]) -> tuple[Any, Any]:
     """Return the symbol and its training graph.
 
-    An output that occurs twice gets a gradient for each; NNVM would use the last one alone.
+    Repeated outputs are copied first, since NNVM would only use the head gradient of the last one.
     """
     if not wanted:
         return symbol, symbol
@@ -257,7 +257,7 @@ class _Reader:
         )
 
     def _unique(self, name: str) -> str:
-        """Return a unique name: in MXNet gradient sums share one ("sum_grad")."""
+        """Return a unique name. MXNet itself gives all sums of gradients the same name, "sum_grad"."""
         self.names[name] += 1
         return name if self.names[name] == 1 else f"{name}~{self.names[name]}"
 
@@ -274,16 +274,17 @@ class _Reader:
 
 
 def _list_undeclared(node: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return inputs whose new values stay, although MXNet does not declare it: BatchNorm_v1 sets a fixed gamma to ones.
+    """Return inputs that the operator changes although MXNet does not declare it: BatchNorm_v1 sets a fixed gamma to ones.
 
-    BatchNorm does so, too. It is split by channel, like its gamma, or has a lowering that declares it.
+    BatchNorm does the same, but needs no entry here. It is split by channel like its gamma, or lowered to parts that
+    declare the change.
     """
     is_fixed = node["op"] == "BatchNorm_v1" and node["attrs"].get("fix_gamma", "True") in ("True", "1")
     return (1,) if is_fixed else ()
 
 
 def find_labels(symbol: Any) -> frozenset[str]:
-    """Return the arguments that only feed operators' inputs called "label": data, not parameters."""
+    """Return the arguments that operators only read as inputs called "label". They are data, not parameters."""
     nodes = _mxnet.nodes(symbol.handle.value)
     roles: dict[str, set[bool]] = {}
     slots_of: dict[str, list[str]] = {}
@@ -301,7 +302,7 @@ def find_labels(symbol: Any) -> frozenset[str]:
 
 
 def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """Return the default way to train a model: shapes of its inputs, labels included, and the names of learned arguments.
+    """Return the shapes of a model's inputs, labels included, and the names of all other arguments, which are trained.
 
     Raises ShapeError if the labels' shapes cannot be inferred.
     """

@@ -1,7 +1,7 @@
-"""Refusals of models that cannot be partitioned: control flow, shapes that depend on values, communicating operators.
+"""Errors for models that cannot be partitioned or that MXNet itself computes wrong.
 
-They are found before inference, all of one kind named at once. Wrong kernels of MXNet for some types are found in the
-graph.
+Control flow, shapes that depend on values, and operators that communicate are found in the symbol, and all operators of
+a kind are named at once. Wrong kernels are found in the graph, since they depend on types.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SYNCHRONIZED = {
 
 
 def refuse_broken(symbol: Any) -> None:
-    """Raise TofuError for a symbol with dangling edges, which MXNet loads from a damaged file."""
+    """Raise TofuError for a symbol with edges to missing nodes, which MXNet may load from a damaged file."""
     try:
         _mxnet.check_edges(symbol.handle.value)
     except RuntimeError as error:
@@ -41,7 +41,7 @@ def refuse_broken(symbol: Any) -> None:
 
 
 def refuse_unpartitionable(symbol: Any) -> None:
-    """Raise UnsupportedError for a forward symbol with such operators, with an alternative for each."""
+    """Raise UnsupportedError, with an alternative for each operator, if a forward symbol cannot be partitioned."""
     nodes = _mxnet.nodes(symbol.handle.value)
     raise_together(
         UnsupportedError,
@@ -69,7 +69,7 @@ def refuse_unpartitionable(symbol: Any) -> None:
 
 
 def refuse_wrong_kernels(graph: Graph) -> None:
-    """Raise UnsupportedError for operators whose kernel computes wrong numbers on one device, and others when it is split."""
+    """Raise UnsupportedError for operators whose kernel computes wrong numbers on one device."""
     _refuse_other_sizes(graph)
     _refuse_shared_scales(graph)
     has_onednn = os.environ.get("MXNET_MKLDNN_ENABLED", "1") != "0"
@@ -89,7 +89,7 @@ def refuse_wrong_kernels(graph: Graph) -> None:
 
 
 def refuse_outputs_without_dimensions(graph: Graph) -> None:
-    """Raise UnsupportedError for outputs of shape () if MXNet interprets that as an unknown shape."""
+    """Raise UnsupportedError for outputs of shape () if MXNet takes it for an unknown shape."""
     outputs = [] if mx.util.is_np_shape() else [graph.tensors[position] for position in graph.outputs]
     raise_together(
         UnsupportedError,
@@ -100,9 +100,9 @@ def refuse_outputs_without_dimensions(graph: Graph) -> None:
 
 
 def _refuse_shared_scales(graph: Graph) -> None:
-    """Refuse operators that read the scale of a BatchNorm with fix_gamma.
+    """Refuse operators that read the gamma of a BatchNorm with fix_gamma.
 
-    It sets the scale to ones while it runs. MXNet takes that for reading, and orders the other readers arbitrarily.
+    BatchNorm sets gamma to ones while it runs. MXNet does not know that, and orders other readers arbitrarily.
     """
     fixed = {number for number, operator in enumerate(graph.operators) if _sets_scale(operator)}
     setting = {graph.operators[number].inputs[1]: graph.operators[number] for number in fixed}
@@ -124,7 +124,7 @@ def _sets_scale(operator: Operator) -> bool:
 
 
 def _refuse_other_sizes(graph: Graph) -> None:
-    """Refuse reshapes whose size of -1 is fractional: MXNet rounds it, then reads and writes outside of the tensors."""
+    """Refuse reshapes with a fractional extent for -1: MXNet would round it and read outside of the tensors."""
     shapes = [tensor.shape for tensor in graph.tensors]
     raise_together(
         UnsupportedError,

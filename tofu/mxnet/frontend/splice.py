@@ -1,4 +1,4 @@
-"""Replacement of operators in MXNet's JSON of a graph."""
+"""Replacement of operators by symbols in MXNet's JSON of a graph."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tofu import _mxnet
 from tofu.mxnet.frontend.inference import DTYPE_NAMES, Shapes
 
 Operand = tuple[tuple[int, ...], str]
-"""The shape and the type of an operator's input."""
+"""Shape and type of an operator's input."""
 Find = Callable[[Mapping[str, Any], Sequence[Operand], tuple[int, ...]], Any]
 """Function of a node in MXNet's JSON, its operands and the shape of its first output.
 
 It returns a symbol over the variables "0", "1", .., or None.
 """
 _UNSHAPED = ("_zeros", "_ones")
-"""Operators whose shapes MXNet completes from their readers, such as begin states."""
+"""Operators, such as first states, whose shapes MXNet completes from their readers."""
 
 
 def rewrite_operators(
@@ -64,7 +64,7 @@ class Splice:
 
     def __init__(self) -> None:
         self.nodes: list[dict[str, Any]] = []
-        self.outputs: list[list[list[int]]] = []  # for each old node, the new entries of its outputs
+        self.outputs: list[list[list[int]]] = []  # old node -> new entries of its outputs
 
     def entry(self, old: Sequence[int]) -> list[int]:
         """Return the new entry of an old node's output."""
@@ -77,7 +77,7 @@ class Splice:
         self.nodes.append(node)
 
     def replace(self, symbol: Any, inputs: Sequence[list[int]], name: str | None = None) -> None:
-        """Replace the next node by a symbol over the variables "0", "1", .., which are its inputs.
+        """Replace the next node by a symbol, whose variables "0", "1", ... stand for the node's inputs.
 
         If the symbol has one output, its operator gets the `name`.
         """

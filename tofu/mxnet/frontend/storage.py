@@ -1,7 +1,6 @@
-"""Sparse storage (row_sparse, csr) in a model, and the same model with dense storage, which the workers compute.
+"""Conversion of models with sparse storage (row_sparse, csr) to dense storage, with which the workers compute.
 
-Storage changes no numbers, so operators over dense tensors compute the same. MXNet itself falls back to dense storage
-for operators without sparse kernels.
+The storage changes no numbers. MXNet itself uses dense storage for operators without sparse kernels.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tofu.mxnet.frontend.splice import Splice
 
 STORAGE_KEY = "__storage_type__"
 STORAGES = {"1": "row_sparse", "2": "csr"}
-"""Value of a variable's attribute -> storage."""
+"""Value of a variable's storage attribute -> name of the storage."""
 KEYS = ("sparse_grad", "forward_stype")
 """Attributes by which an operator requests sparse gradients or results."""
 DENSE = "default"
@@ -45,14 +44,17 @@ DENSE_FORMS: dict[str, Callable[[Mapping[str, str], str], Any]] = {
 
 
 def list_storages(symbol: Any) -> dict[str, str]:
-    """Return variable -> "row_sparse" or "csr", for those that are not dense."""
+    """Return variable -> "row_sparse" or "csr", for all variables that are not dense."""
     attributes = symbol.attr_dict()
     found = {name: STORAGES.get(own.get(STORAGE_KEY, "")) for name, own in attributes.items()}
     return {name: storage for name, storage in found.items() if storage is not None}
 
 
 def list_sparse_gradients(symbol: Any) -> set[str]:
-    """Return variables with row_sparse gradients in MXNet: all their readers are lookups, or products with csr, with such gradients."""
+    """Return the variables whose gradients MXNet would store as row_sparse.
+
+    All their readers are lookups, or products with csr arrays, that request sparse gradients.
+    """
     nodes = _read_graph(symbol)["nodes"]
     dense: set[str] = set()
     sparse: set[str] = set()
@@ -87,7 +89,7 @@ def with_dense_storage(symbol: Any) -> Any:
 
 
 def _read_graph(symbol: Any) -> dict[str, Any]:
-    """Return a symbol's JSON; without nodes if its text does not mention sparse storage, since parsing a large model is slow."""
+    """Return a symbol's JSON. To save the time of parsing, it has no nodes if the text does not mention sparse storage."""
     text = mx.sym.Symbol.tojson(symbol, remove_amp_cast=False)
     is_free = not any(mark in text for mark in (STORAGE_KEY, *KEYS, *DENSE_FORMS))
     graph: dict[str, Any] = {"nodes": []} if is_free else json.loads(text)

@@ -1,6 +1,6 @@
-"""MXNet's JSON of a symbol, checked before MXNet reads it.
+"""Checks of MXNet's JSON of a symbol before MXNet reads it.
 
-MXNet's own reader reports neither the place nor the mistake, and accepts cycles and outputs that do not exist.
+MXNet's own errors name neither the place nor the mistake, and MXNet accepts cycles and missing outputs.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tofu.mxnet.frontend.storage import with_dense_storage
 from tofu.validation import is_integer, parse_json, read_integer, read_list, read_mapping, read_string, show
 
 GROUP_KEY = "__ctx_group__"
-ATTRIBUTES = ("attrs", "attr", "param")  # of a node; older versions of MXNet wrote the last two
+ATTRIBUTES = ("attrs", "attr", "param")  # keys of a node's attributes; older versions of MXNet wrote the last two
 BOOLEANS = {"true": "True", "false": "False"}
 
 
 def in_plain_form(symbol: Any) -> Any:
     """Return the same model without `ctx_group`, with dense storage, and with booleans as Python writes them.
 
-    The plan decides where operators run. MXNet accepts true and TRUE for True.
+    `ctx_group` places operators, which is the plan's task. MXNet also accepts true and TRUE for True.
     """
     symbol = with_dense_storage(symbol)
     if not any(_rewrite(attributes) != attributes for attributes in symbol.attr_dict().values()):
@@ -35,7 +35,7 @@ def in_plain_form(symbol: Any) -> Any:
 
 
 def _rewrite(attributes: Mapping[str, str], is_free: bool = False) -> dict[str, str]:
-    """Return a node's attributes in plain form. Attributes of a Python operator are `is_free`: it may use them as texts."""
+    """Return a node's attributes in plain form. With `is_free`, keep texts that a Python operator may read as it likes."""
     return {
         key: value if is_free or key.startswith("__") else BOOLEANS.get(value.lower(), value)
         for key, value in attributes.items()
@@ -44,7 +44,7 @@ def _rewrite(attributes: Mapping[str, str], is_free: bool = False) -> dict[str, 
 
 
 def read_model(text: str) -> dict[str, Any]:
-    """Return the JSON of a symbol. Raise ValueError that names the wrong node and the mistake."""
+    """Parse the JSON of a symbol. Raise a ValueError that names the wrong node and the mistake."""
     model = parse_json(text)
     if not isinstance(model, dict):
         raise ValueError(f"it is {show(model)}, not an object with nodes")

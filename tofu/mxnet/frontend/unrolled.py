@@ -1,8 +1,8 @@
-"""MXNet's fused RNN operator as the cells that it computes, step by step, from the same vector of parameters.
+"""Replacement of MXNet's RNN operator, which computes a whole sequence, by the cells that it computes step by step.
 
-The fused kernel can only be split by batch, cells also by hidden units: a worker has all gates of its units, and the
-states of a step are gathered for the next one. So rows of weights are ordered by unit. Rectifiers stay fused, since
-that kernel computes them in single precision.
+The operator can only be split by batch, but cells also by hidden units. A worker has all gates of its units, so the
+rows of the weights, which come from the operator's vector of parameters, are ordered by unit. The states of each step
+are gathered for the next. Cells with rectifiers are not unrolled: the operator computes them in single precision.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def has_recurrences(symbol: Any) -> bool:
 
 
 def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) -> Any:
-    """Return the symbol with cells in place of the RNN operators that can be unrolled.
+    """Return the symbol with cells in place of all RNN operators that can be unrolled.
 
-    `shapes` and `types` describe all variables.
+    `shapes` and `types` are those of all variables.
     """
 
     def find_cells(node: Mapping[str, Any], operands: Sequence[Operand], shape: tuple[int, ...]) -> Any:
@@ -40,7 +40,7 @@ def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) ->
 
 
 def _is_plain(node: Mapping[str, Any]) -> bool:
-    """Return True for an RNN that can be unrolled: whole sequences, states neither projected nor clipped."""
+    """Return True if an RNN operator can be unrolled: sequences are whole, and states neither projected nor clipped."""
     attributes = node.get("attrs", {})
     if node["op"] != "RNN" or attributes.get("mode") not in GATES:
         return False
@@ -64,10 +64,10 @@ class Recurrence:
         self.directions = 2 if self.attributes.get("bidirectional", "False") in ("True", "1") else 1
         self.gates = GATES[self.mode]
         self.rows = self.gates * self.units
-        self.taken = 0  # number of parameters already assigned
+        self.taken = 0  # number of parameters that are assigned to weights
 
     def unroll(self, count: int) -> Any:
-        """Return the cells as a symbol over the variables "0", "1", ..: data, parameters and `count` - 2 kinds of states."""
+        """Return the cells as a symbol over `count` variables "0", "1", ...: data, parameters, and one or two states."""
         variables = [mx.sym.Variable(str(n)) for n in range(count)]
         with mx.name.Prefix(f"{self.name}_"):
             return mx.sym.Group(self._run(*variables))
@@ -104,7 +104,7 @@ class Recurrence:
         return self.data[2] if layer == 0 else self.units * self.directions
 
     def _take(self, parameters: Any, width: int | None = None) -> Any:
-        """Return the next weight of the parameters, or bias, with the rows of each unit together."""
+        """Return the next weight or bias from the vector of parameters, with the rows of each unit together."""
         size = self.units * (width or 1)
         shape = (self.units, 1) if width is None else (self.units, 1, width)
         parts = []

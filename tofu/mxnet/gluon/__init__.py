@@ -1,1 +1,1 @@
-"""Gluon blocks on several devices."""
+"""Gluon on several devices: blocks, their parameters, and Trainers."""

@@ -1,4 +1,4 @@
-"""`tofu.gluon.partition`: makes a Gluon block run on several devices, in place."""
+"""`tofu.gluon.partition`: changes a Gluon block so that it runs on several devices."""
 
 from __future__ import annotations
 
@@ -42,31 +42,32 @@ def partition(
     replicate: str = "small",
     unroll: str = "never",
 ) -> Any:
-    """Partition a Gluon block over `ngpus` devices, with its parameters.
+    """Make a Gluon block run on `ngpus` devices, and store its parameters there as shards.
 
-    The block stays a block of its own class: its attributes, its parameters, their Trainer and their files work as
-    before. Inputs and outputs are whole arrays, in the context of the inputs. The loss may be outside. The block is
-    planned at its first call, and for training at the first recorded call.
+    The script around the block need not change: attributes, parameters, Trainers and parameter files work as before.
+    Inputs and outputs are whole arrays in the context of the inputs. The loss may be part of the block or not. The
+    plan is made at the first call of the block; the plan for training at the first call inside `autograd.record()`.
 
     Parameters
     ----------
     block
-        A `mx.gluon.HybridBlock`, or a SymbolBlock. It is changed in place.
+        A `mx.gluon.HybridBlock` or SymbolBlock. It is changed in place.
     ngpus, contexts, plan, hints, undescribed, on_infeasible, cache, algorithm, search_seconds, topology, memory_limit, replicate, unroll
-        As in `tofu.partition`. Inference always uses on_infeasible="replicate", for instance for a single image.
+        As in `tofu.partition`, with one exception: inference always uses on_infeasible="replicate", since a single
+        image, for instance, cannot be split between many workers.
 
     Returns
     -------
     HybridBlock
-        `block`, with `plan`, `partitioned_symbol`, `save_report` and `why`.
+        `block`. It also has the attributes `plan` and `partitioned_symbol`, and the methods `save_report` and `why`.
 
     Raises
     ------
     UnsupportedError
-        For blocks that are not hybrid, have parameters with row_sparse storage, or share some with another
-        partitioned block.
+        The block is not hybrid, has parameters with row_sparse storage, or shares parameters with another partitioned
+        block.
     DeviceError
-        For workers that do not exist, and for a block that is initialized in several contexts.
+        A worker's device does not exist, or the block is initialized in several contexts.
 
     Examples
     --------
@@ -128,17 +129,17 @@ def _advise_block(given: Any) -> str:
 
 
 class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is untyped
-    """Base class that `partition` adds to a block's class: its cached graph runs on several devices."""
+    """Base class that `partition` adds to a block's class, so that the block's graph runs on several devices."""
 
     _settings: Settings
     _devices: tuple[Any, ...]
     _cached_op: Any
     _cached_graph: Any
-    _operator_before: PartitionedOperator | None = None  # before hybridize(), after which the block is traced again
+    _operator_before: PartitionedOperator | None = None  # reused if tracing after hybridize() gives the same graph
 
     @property
     def partitioned_symbol(self) -> PartitionedSymbol:
-        """Block's graph, partitioned. Raises PlanError before the first call."""
+        """Partitioned symbol of the block's graph. Raises PlanError before the first call."""
         return self._operator().symbol
 
     def _operator(self) -> PartitionedOperator:
@@ -151,7 +152,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
 
     @property
     def plan(self) -> Plan:
-        """Plan of training, or of inference before the first recorded call."""
+        """Plan of training. Before the first call inside `autograd.record()`, the plan of inference."""
         operator = self._operator()
         return operator.training_plan or operator.symbol.plan
 
@@ -175,7 +176,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
             return
         warn_of_sparse_storage(symbol)
         added = [parameter for parameter in parameters.values() if not isinstance(parameter, Sharded)]
-        for parameter in added:  # in layers that were added after the partitioning
+        for parameter in added:  # parameters of layers that were added after the block was partitioned
             check_parameter(parameter)
         for parameter in added:
             shard_parameter(parameter)
@@ -188,7 +189,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         )
 
     def forward(self, x: Any, *args: Any) -> Any:
-        """Run on the workers. Raise UnsupportedError inside another block's graph, which runs on one device."""
+        """Run the block on the workers. Raise UnsupportedError inside another block's graph, which runs on one device."""
         if isinstance(x, mx.sym.Symbol):
             raise UnsupportedError(
                 f"{self.name} is partitioned but is called with a symbol, probably by a hybridized block around it, which would run it on "
@@ -199,7 +200,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
             return super().forward(x, *args)
 
     def summary(self, *inputs: Any) -> None:
-        """Print MXNet's table of layers, shapes and parameters, found on one device."""
+        """Print MXNet's table of layers, shapes and parameters. MXNet runs the block on one device for it."""
         inside: list[Any] = []
         self.apply(inside.append)
         active = [block for block in inside if getattr(block, "_active", False)]
@@ -215,7 +216,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
                 block._active = True
 
     def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
-        """Hybridize; a partitioned block always runs as a graph, and graph options (static_alloc, ...) have no effect."""
+        """Trace the block again at the next call. It always runs as a graph; options such as static_alloc have no effect."""
         if not active:
             raise UnsupportedError(
                 f"{self.name} is partitioned and runs as a graph: hybridize(False), operator by operator, is not possible."

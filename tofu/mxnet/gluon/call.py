@@ -1,4 +1,4 @@
-"""Recorded calls of a partitioned block; each is one operator for MXNet's autograd."""
+"""Calls of a partitioned block inside `autograd.record()`. MXNet's autograd sees each call as one operator."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's codes of gradient requests; 0 me
 
 
 class BlockCall:
-    """Forward and backward of one call. Autograd keeps it while a backward is possible.
+    """Forward and backward pass of one recorded call. Autograd keeps it as long as its backward may run.
 
     Parameters
     ----------
-    operator, bound
-        The operator called, and the executor that belongs to this call until its backward is done.
+    operator
+        The operator that was called.
+    bound
+        The executor. It belongs to this call until the backward has run.
     differentiated
         Names of the inputs whose gradients autograd wants.
     """
@@ -36,12 +38,12 @@ class BlockCall:
         self.operator = operator
         self.bound = bound
         self.is_done = False
-        self.is_of_parameters = False  # the backward was asked for the parameters' gradients
+        self.is_of_parameters = False  # True if the backward computed the parameters' gradients
         self._differentiated = tuple(differentiated)
         self._before = operator.count_before_parameters(differentiated)
 
     def record(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """Run forward, and record the call in autograd."""
+        """Run the forward pass and record the call in autograd. Return the outputs."""
         with autograd.pause(train_mode=True):
             outputs = self.operator.forward(self.bound, inputs, is_train=True)
         sources = [inputs[name] for name in self._differentiated]
@@ -51,7 +53,7 @@ class BlockCall:
         return outputs
 
     def _backward(self, heads: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
-        """Issue the backward operators; autograd calls this with the handles of new arrays."""
+        """Run the backward pass. Autograd calls this with handles of new arrays."""
         with uninterrupted(), self.operator.lock:
             self._run_backward(heads, requests, gradients)
 
@@ -73,7 +75,7 @@ class BlockCall:
         self.operator.take_changes(executor)
         self.is_of_parameters = request_of_own != 0
         self.operator.finished.append(self)
-        _write(mx.nd.ones_like(own), request_of_own, own)  # the anchor's gradient counts calls
+        _write(mx.nd.ones_like(own), request_of_own, own)  # each call adds one to the anchor's gradient
         for name, (request, gradient) in zip(self._differentiated, asked, strict=True):
             _write(executor.gradient(name).gather(), request, gradient)
 

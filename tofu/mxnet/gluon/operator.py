@@ -1,7 +1,8 @@
-"""Replacement of MXNet's CachedOp for a partitioned block: its graph, bound to several devices for each input shape.
+"""Operator that runs the graph of a partitioned block, in place of MXNet's CachedOp.
 
-Recorded calls that wait for their backward have an executor each; all executors share the parameters' shards. MXNet's
-autograd tells through how many calls one backward ran, and their gradients are added.
+It binds the graph once for each shape of the inputs. A call inside `autograd.record()` needs an executor until its
+backward has run, so several calls have several executors, which share the parameters' shards. If one backward runs
+through several calls, their gradients are added.
 """
 
 from __future__ import annotations
@@ -29,35 +30,36 @@ from tofu.pipeline import Partition
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
 
-MOST_EXECUTORS = 4  # kept for various shapes
+MOST_EXECUTORS = 4
+"""Number of executors without a call that are kept, for several shapes of the inputs."""
 
 
 class BoundExecutor:
-    """Executor, and the call that uses it."""
+    """Executor of a block's graph, and the recorded call that uses it."""
 
     def __init__(self, key: Any, executor: ShardedExecutor) -> None:
         self.key = key
         self.executor = executor
-        self.call: Any = None  # a weak reference to the last one
-        # Gradients in this executor's memory, as parameter -> (array, shards). The array may no longer belong to the parameter.
+        self.call: Any = None  # a weak reference to the last call
+        # Parameter -> (array, shards) of gradients in this executor's memory. The array may no longer belong to the parameter.
         self.gradients: dict[str, tuple[weakref.ref[ParameterArray], ShardedTensor]] = {}
 
     @property
     def is_free(self) -> bool:
-        """True if no backward of it may follow."""
+        """True if no recorded call can still run its backward on this executor."""
         call = None if self.call is None else self.call()
         return call is None or call.is_done
 
 
 class PartitionedOperator:
-    """Block's graph over several devices, called with the arrays of a CachedOp.
+    """Graph of a block over several devices. It is called like a CachedOp, with inputs and parameters in the graph's order.
 
     Parameters
     ----------
     symbol
         The block's partitioned symbol.
     parameters
-        Name -> parameter, for all arguments and states that are no inputs.
+        Name -> parameter, for all arguments and auxiliary states that are not inputs.
     """
 
     def __init__(self, symbol: PartitionedSymbol, parameters: Mapping[str, Sharded]) -> None:
@@ -67,29 +69,29 @@ class PartitionedOperator:
         self._arguments = frozenset(symbol.list_arguments())
         self._states = frozenset(symbol.list_auxiliary_states())
         self._plans = Replanner()
-        self._training_kind: Any = None  # the names with gradients when training was bound last
+        self._training_gradients: Any = None  # names of the parameters and inputs with gradients in the last training
         self._bound: list[BoundExecutor] = []  # in order of last use
         self._hook: tuple[Any, bool] | None = None
         self.finished: list[BlockCall] = []  # backward passes issued since the last `settle`
         self.anchor = _make_anchor(mx.cpu(0))
-        self.lock = threading.RLock()  # threads run one after another
+        self.lock = threading.RLock()  # lets one thread run at a time
         for parameter in self.parameters.values():
             parameter.follow(self)
 
     @property
     def training_plan(self) -> Plan | None:
-        """Plan of training for the first shapes; None before there is one."""
-        return self._plans.first_plan(self._training_kind)
+        """Plan of training for the first shapes, or None before training."""
+        return self._plans.first_plan(self._training_gradients)
 
     def is_of(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
-        """Return True if this runs that symbol with these parameters."""
+        """Return True if this operator runs a symbol equal to `symbol` with the same parameters."""
         is_same = self.parameters.keys() == parameters.keys() and all(
             parameters[name] is parameter for name, parameter in self.parameters.items()
         )
         return is_same and bool(self.symbol.whole.tojson() == symbol.tojson())
 
     def __call__(self, *arrays: Any) -> Any:
-        """Run the forward operators, recorded if autograd records. Return one output, or a list."""
+        """Run the forward pass, and record the call if autograd records. Return the output, or a list of several."""
         # MXNet's own threads run Python operators, such as an autograd.Function's backward, on which gradients here may depend.
         is_of_engine = isinstance(threading.current_thread(), threading._DummyThread)
         if (is_of_engine and self.finished) or not self.lock.acquire(blocking=not is_of_engine):
@@ -121,7 +123,7 @@ class PartitionedOperator:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:
-        """Show whole tensors to a hook; MXNet calls this before each call of a block with a hook."""
+        """Set a hook that sees whole tensors. MXNet calls this before each call of a block that has a hook."""
         if self._hook != (callback, monitor_all):
             self._hook = callback, monitor_all
             for bound in self._bound:
@@ -136,10 +138,11 @@ class PartitionedOperator:
         )
 
     def count_before_parameters(self, differentiated: Collection[str]) -> int:
-        """Return how many of these inputs the block reads before its first trained parameter.
+        """Return how many of the inputs in `differentiated` the block reads before its first trained parameter.
 
-        The anchor, which stands for the parameters, gets that position in autograd. It determines which of several
-        calls runs its backward first, and so the order of updates to moving averages.
+        This number is the position at which autograd sees the anchor, an array that stands for all parameters. The
+        position determines which of several calls runs its backward first, and so the order in which the calls update
+        moving averages.
         """
         trained = set(self._trained())
         first = next((place for place, name in enumerate(self.names) if name in trained), 0)
@@ -159,7 +162,7 @@ class PartitionedOperator:
     # ---- running
 
     def forward(self, bound: BoundExecutor, inputs: Mapping[str, Any], is_train: bool) -> list[Any]:
-        """Scatter the inputs, run, and gather the outputs in the context of the inputs."""
+        """Scatter the inputs, run the forward pass, and gather the outputs in the context of the inputs."""
         executor = bound.executor
         if is_train:
             self._save_gradients(bound)
@@ -176,14 +179,14 @@ class PartitionedOperator:
         return outputs
 
     def write_parameters(self, executor: ShardedExecutor) -> None:
-        """Copy the parameters, which may have moved, into an executor's shards, since a backward uses later writes."""
+        """Copy the parameters into an executor's shards, since a backward uses values written after the forward."""
         for name, array in self._arrays().items():
             current = array.tensor
             if executor.variables[name] is not current:
                 executor.variables[name].scatter(current.gather())
 
     def take_changes(self, executor: ShardedExecutor) -> None:
-        """Copy states that this executor changed, such as moving averages, to parameters with other shards."""
+        """Copy states that an executor changed, such as moving averages, to the parameters, if they have other shards."""
         for name in self._list_changed(executor):
             array = self.parameters[name].array
             if array is not None and executor.variables[name] is not array.layout:
@@ -200,11 +203,11 @@ class PartitionedOperator:
 
     @property
     def is_awaited(self) -> bool:
-        """True if a backward of a recorded call may follow, or is not settled."""
+        """True if a recorded call may still run its backward, or has run it and `settle` was not called since."""
         return bool(self.finished) or not all(bound.is_free for bound in self._bound)
 
     def settle(self) -> None:
-        """Move the gradients of all issued backward passes to the parameters."""
+        """Move the gradients of all finished backward passes to the parameters."""
         if self.finished:
             with self.lock:
                 self._settle()
@@ -238,12 +241,12 @@ class PartitionedOperator:
         array._fresh_grad = True
 
     def _save_gradients(self, bound: BoundExecutor) -> None:
-        """Copy gradients that no update has used yet, since the next forward reuses their memory."""
+        """Copy the gradients that no optimizer has used yet, since the next forward reuses their memory."""
         for name, (reference, tensor) in bound.gradients.items():
             gradient, parameter = reference(), self.parameters[name]
             if gradient is None or gradient.layout is not tensor:
                 continue
-            is_kept = gradient is not parameter.gradient  # only the user has it; the parameter has a new one
+            is_kept = gradient is not parameter.gradient  # the user holds the array; the parameter has a new one
             if is_kept or (parameter.array is not None and parameter.array._fresh_grad):
                 gradient.put(add([tensor]))
             else:
@@ -255,7 +258,7 @@ class PartitionedOperator:
     def _bind(
         self, inputs: Mapping[str, Any], trained: tuple[str, ...] | None, differentiated: tuple[str, ...]
     ) -> BoundExecutor:
-        """Return a free executor for these inputs; `trained` is None for inference."""
+        """Return a free executor for inputs of these shapes; `trained` is None for inference."""
         shapes = {name: tuple(array.shape) for name, array in inputs.items()}
         types = {name: array.dtype for name, array in {**inputs, **self._arrays()}.items()}
         key = (
@@ -290,22 +293,21 @@ class PartitionedOperator:
 
         self._check_shapes(shapes)
         partition = self._plans.find(
-            kind=None if trained is None else (trained, differentiated),
+            gradients=None if trained is None else (trained, differentiated),
             shapes=shapes,
             types=tuple(types.items()),
             settings=settings,
             compile_with=compile_with,
-            present=self.training_plan,  # keeps the parameters' layout
+            present_plan=self.training_plan,  # keeps the parameters' layout
         )
         executor = self.symbol.bind_shards(partition, shared)
         if trained is not None:
-            self._training_kind = trained, differentiated
+            self._training_gradients = trained, differentiated
         if self._hook is not None:
             watch_operators(executor, *self._hook)
         return executor
 
     def _check_shapes(self, shapes: Mapping[str, Any]) -> None:
-        """Raise ShapeError for inputs that need other shapes of the parameters, which the block's graph may not contain."""
         whole = self.symbol.whole
         try:
             arguments, _, states = whole.infer_shape_partial(**shapes)
@@ -327,7 +329,7 @@ class PartitionedOperator:
             array.move(bound.executor.variables[name])
 
     def _drop_some(self, last: BoundExecutor) -> None:
-        """Free executors with other layouts of the parameters, and those not used for long."""
+        """Drop free executors whose parameters have an outdated layout, and the ones used longest ago."""
         arrays = self._arrays()
         kept = [
             bound
@@ -340,12 +342,10 @@ class PartitionedOperator:
 
 
 def _make_anchor(context: Any) -> Any:
-    """Return an array whose gradient counts the calls that one backward ran through."""
     anchor = mx.nd.zeros((1,), ctx=context)
     anchor.attach_grad()
     return anchor
 
 
 def _serves(own: Any, wanted: Any) -> bool:
-    """Return True if an executor for `own` can run `wanted`; training executors also run inference."""
     return bool(own[:2] == wanted[:2] and (own[2:] == wanted[2:] or wanted[2] is None))

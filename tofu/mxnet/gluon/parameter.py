@@ -1,4 +1,4 @@
-"""Gluon parameters over shards: every method works as before, on arrays with the plan's layouts."""
+"""Gluon parameters that are stored as shards. All methods of a parameter work as before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tofu.mxnet.runtime.arrays.shards import as_legacy
 
 
 class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
-    """Base class that `shard_parameter` adds to a class of parameters: its arrays may be sharded."""
+    """Base class that `shard_parameter` adds to a parameter's class, so that its arrays can be sharded."""
 
     _followed: tuple[Any, ...] = ()
     has_sparse_gradient = False
@@ -26,12 +26,12 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def array(self) -> ParameterArray | None:
-        """Values, or None before they are initialized."""
+        """Array of the values, or None before they are initialized."""
         return self._data[0] if self._data else None
 
     @property
     def gradient(self) -> ParameterArray | None:
-        """Gradient, or None."""
+        """Array of the gradient, or None if the parameter has none."""
         return self._grad[0] if self._grad else None
 
     def data(self, ctx: Any = None) -> Any:
@@ -43,11 +43,14 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         return _as_asked(super().grad(ctx))
 
     def follow(self, operator: Any) -> None:
-        """Call `operator.settle()` before values or gradients are read. Earlier operators stay while their calls wait for a backward."""
+        """Call `operator.settle()` whenever values or gradients are about to be read.
+
+        Operators that were followed before are still settled, until their calls have run their backward.
+        """
         self._followed = (*self._followed, operator)
 
     def settle(self) -> None:
-        """Settle all operators that were followed."""
+        """Move finished gradients of all followed operators to their parameters."""
         for operator in self._followed:
             operator.settle()
         if len(self._followed) > 1:
@@ -62,13 +65,13 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
 
     @grad_req.setter
     def grad_req(self, request: str) -> None:
-        self.settle()  # earlier results belong to the earlier gradient
+        self.settle()  # finished backward passes write the gradient as requested before
         super(Sharded, type(self)).grad_req.fset(self, request)
         if self.array is not None:
             self.array.gradient = self.gradient
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Initialize as in Gluon. The old array keeps its values in other shards; the new array gets its shards."""
+        """Initialize as in Gluon. The old array's values move to other shards, since the new array will use the present ones."""
         self.settle()
         before = self.array
         super().initialize(*args, **kwargs)
@@ -90,7 +93,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._init_grad()
 
     def _place(self, contexts: Sequence[Any]) -> None:
-        """Store the user's context. The arrays are on the host and, once there is a plan, on the workers."""
+        """Store the user's context. The arrays are not placed there, but on the host until there is a plan, then on the workers."""
         _check_one(self.name, contexts)
         context = contexts[0]
         self._ctx_list = [context]
@@ -107,7 +110,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.array.gradient = self.gradient
 
     def _check_use(self) -> None:
-        """Refuse recorded use of the whole array: its gradient would not include that use."""
+        """Refuse uses of the whole array that autograd would record, since the gradient would not include them."""
         if autograd.is_recording() and self.grad_req != "null":
             raise UnsupportedError(
                 f"{self.name} is used inside autograd.record() but outside of its partitioned block, and its gradient would lack that "
@@ -117,13 +120,13 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def _check_gradient_use(self) -> None:
-        """Wait for pending writes, then settle: a Trainer would otherwise pull gradients as initial values, by the same key."""
+        """Wait for pending writes, then settle. A Trainer could otherwise pull a gradient as an initial value, by the same key."""
         if self.array is not None:
             self.array.wait_for_writes()
         self.settle()
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Set the parameter's context. Its shards stay where they are, and its gradient becomes zero, as in MXNet."""
+        """Set the parameter's context. The shards stay where they are. The gradient becomes zero, as in MXNet."""
         if self._data is None:
             super().reset_ctx(ctx)
         else:
@@ -139,7 +142,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self.gradient.put(self.gradient.layout.zeros_like())
 
     def cast(self, dtype: Any) -> None:
-        """Cast values and gradient to another type. The model is planned again."""
+        """Cast values and gradient to another type. The next call plans the model again."""
         whole = None if self.array is None else self.array.astype(dtype)
         gradient = None if self.gradient is None or self.gradient.is_lapsed else self.gradient.astype(dtype)
         self._data = self._grad = None
@@ -155,7 +158,7 @@ _taking = threading.local()
 
 @contextmanager
 def reading_shards() -> Iterator[None]:
-    """Inside it, `data()` returns Gluon's own arrays in this thread, so that shards reach a block's operator."""
+    """Let `data()` return arrays with shards inside this context, in this thread, also if `mx.npx.set_np()` is on."""
     before = getattr(_taking, "is_on", False)
     _taking.is_on = True
     try:
@@ -184,13 +187,13 @@ def check_parameter(parameter: Any) -> None:
 
 
 def shard_parameter(parameter: Any) -> None:
-    """Make a Gluon parameter keep its arrays as shards, everywhere it is used."""
+    """Change a Gluon parameter in place, so that it stores its arrays as shards."""
     mx.gluon.ParameterDict.zero_grad = _zero_gradients
     values, gradients, contexts = parameter._data, parameter._grad, parameter._ctx_list
     kind: Any = type(parameter)
     parameter.__class__ = extend_class(kind, Sharded)
     parameter.has_sparse_gradient = parameter._grad_stype != "default"
-    parameter._grad_stype = "default"  # shards are dense, and Trainers read this
+    parameter._grad_stype = "default"  # Trainers read it, and shards are dense
     if parameter._trainer is not None:
         send_shards(parameter._trainer)
     if values is not None:
@@ -203,7 +206,7 @@ _zero_whole_gradients = mx.gluon.ParameterDict.zero_grad
 
 
 def _zero_gradients(parameters: Any) -> None:
-    """Replace `ParameterDict.zero_grad`, which would gather all sharded gradients for one operator."""
+    """Set all gradients to zeros, in place of `ParameterDict.zero_grad`, which would gather the sharded gradients."""
     ordinary = mx.gluon.ParameterDict(parameters.prefix)
     for name, parameter in parameters.items():
         if isinstance(parameter, Sharded):

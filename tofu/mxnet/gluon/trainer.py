@@ -1,6 +1,7 @@
-"""Gluon Trainers between machines: sharded parameters are sent shard by shard, each distinct one once.
+"""Gluon Trainers on several machines, which exchange the shards of a partitioned block's parameters.
 
-A Trainer of a partitioned block's parameters becomes a subclass of its class with a `ShardStore` before its kvstore.
+MXNet's Trainer exchanges whole arrays through a kvstore. `send_shards` changes a Trainer so that a `ShardStore` in front
+of its kvstore sends each distinct shard once.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from tofu.mxnet.runtime.cluster.cluster import compare_plans, make_key
 from tofu.mxnet.runtime.cluster.exchange import ExchangeLayout, agree, parameter_array
 from tofu.mxnet.runtime.cluster.horovod import HorovodShardTrainer, is_horovod_trainer
 
-# Optimizers that update a part of a weight as they do inside the whole: without norms, random numbers, and a count of their own calls
-# (as in Nadam's schedule).
+# Optimizers that update each element of a weight alone. They use no norms and no random numbers, and do not count their calls, as Nadam
+# does.
 ELEMENTWISE = frozenset(
     getattr(mx.optimizer, name)
     for name in ("SGD", "ccSGD", "NAG", "Signum", "FTML", "Adam", "AdaGrad", "RMSProp", "AdaDelta", "Ftrl", "Adamax")
@@ -25,7 +26,7 @@ ELEMENTWISE = frozenset(
 
 
 def send_shards(trainer: Any) -> None:
-    """Make a Trainer send the parameters of partitioned blocks in shards, from its first step on. It is changed in place."""
+    """Change a Trainer in place, so that it sends the parameters of partitioned blocks in shards, from its first step on."""
     kind: Any = type(trainer)
     if not issubclass(kind, (ShardTrainer, HorovodShardTrainer)):
         trainer.__class__ = extend_class(kind, HorovodShardTrainer if is_horovod_trainer(trainer) else ShardTrainer)
@@ -33,19 +34,19 @@ def send_shards(trainer: Any) -> None:
 
 @cache
 def extend_class(kind: Any, mixin: Any, prefix: str = "Sharded") -> type:
-    """Return a class of MXNet's with a base class added before it."""
+    """Return a subclass of an MXNet class and of `mixin`, whose methods come first."""
     return type(f"{prefix}{kind.__name__}", (mixin, kind), {"__module__": kind.__module__})
 
 
 class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """Base class that `send_shards` adds to a Trainer's class: its kvstore gets shards."""
+    """Base class that `send_shards` adds to a Trainer's class, so that its kvstore receives shards."""
 
     _kvstore: Any
     _params_to_init: list[Any]
 
     def _init_kvstore(self) -> None:
         super()._init_kvstore()
-        # Servers that update shards do not know which belong together, nor the settings of the whole by its index.
+        # Servers that update shards know neither which shards belong to one weight, nor the settings of that weight.
         if self._kvstore and (not self._update_on_kvstore or (self._distributed and is_elementwise(self._optimizer))):
             self._kvstore = ShardStore(self._kvstore)
 
@@ -67,27 +68,27 @@ class ShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Return True if servers may update each shard of a weight like a separate weight."""
+    """Return True if servers may update each shard like a separate weight."""
     return type(optimizer) in ELEMENTWISE and not (optimizer.idx2name or optimizer.lr_mult or optimizer.wd_mult)
 
 
 class ShardStore:
-    """Kvstore that gets whole parameters and passes on their shards, each distinct one under its own key.
+    """Kvstore that receives whole parameters and passes their distinct shards on to another kvstore, each under a new key.
 
-    Arrays without shards keep their own keys.
+    Arrays without shards are passed on under the Trainer's key.
     """
 
     def __init__(self, kvstore: Any) -> None:
         self._kvstore = kvstore
         self._agreed: dict[int, ExchangeLayout] = {}
-        self._keys: dict[int, list[int]] = {}  # for each of a parameter's distinct shards
+        self._keys: dict[int, list[int]] = {}  # parameter -> keys of its distinct shards
         self._is_settled: set[int] = set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._kvstore, name)
 
     def share(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Start all machines with the first machine's values. Raise PlanError if they have other shards."""
+        """Copy the first machine's values to all machines. Raise PlanError if another machine has other shards."""
         if not arrays:
             return
         agreed, text = agree(arrays)
@@ -98,20 +99,20 @@ class ShardStore:
             for _, held in values.list_distinct():
                 self._keys[index].append(make_key())
                 self._kvstore.broadcast(self._keys[index][-1], held[0], held)
-            # A gradient has the same key. If it arrived before the values are pulled, it would be pulled in their place.
+            # Gradients have the same keys. A gradient that arrived before the values are pulled would be pulled in their place.
             for shard in values.arrays:
                 shard.wait_to_read()
             agreed[index].write(array, values)
         self._agreed |= agreed
 
     def settle(self, arrays: Mapping[int, ParameterArray]) -> None:
-        """Before the first gradients of parameters are sent, fix their layout; they may have been shared before the model was planned."""
+        """Fix the shards to exchange, before the first gradients are sent. Parameters may have been shared before there was a plan."""
         first = {i: array for i, array in arrays.items() if i in self._agreed and i not in self._is_settled}
         self.share({i: array for i, array in first.items() if not self._agreed[i].is_of(array)})
         self._is_settled |= first.keys()
 
     def pushpull(self, key: int, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Exchange as the kvstore does; the lists have the one array of a sharded parameter."""
+        """Exchange a gradient as a kvstore does. For a sharded parameter, `value` and `out` are lists of one array."""
         agreed = self._agreed.get(key)
         if agreed is None:
             self._kvstore.pushpull(key, value, out=out, priority=priority)

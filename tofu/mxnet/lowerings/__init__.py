@@ -1,4 +1,8 @@
-"""Lowerings of MXNet's operators to parts of `csrc/nnvm/parts` or to MXNet's own, and three passes that every graph gets."""
+"""Lowerings, which replace an operator by several *parts* if its stock kernel, MXNet's own, cannot be split as needed.
+
+Each part is an operator of MXNet or a kernel of `csrc/nnvm/parts`. The package also has three passes that run on every
+graph.
+"""
 
 from tofu.lowering import Lowering
 from tofu.mxnet.lowerings import group_norm, indexing, loss, moments, normalization, softmax, spatial

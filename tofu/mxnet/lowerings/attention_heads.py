@@ -1,8 +1,8 @@
-"""Attention over interleaved projections, with a dimension for the heads, so that they can be split.
+"""Pass that gives MXNet's attention operators a dimension for the heads, so that attention can be split by heads.
 
-MXNet's scores have the shape (batch x heads, queries, keys); this pass makes it (batch, heads, queries, keys), from
-the operators that compute scores to those that use them. A reshape connects any other reader or writer. Operators:
-`csrc/nnvm/parts/attention.cc`, described in `tdl_ops/mxnet/attention.py`.
+MXNet's scores have the shape (batch x heads, queries, keys). This pass changes it to (batch, heads, queries, keys), from
+the operators that compute scores to those that use them. Other readers and writers get a reshape. The operators are in
+`csrc/nnvm/parts/attention.cc`, and `tdl_ops/mxnet/attention.py` describes them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from tofu.graph import Graph, Operator, Phase, TensorKind
 from tofu.mxnet.frontend.origin import Origin, find_origin
 
 _PREFIXES = {"_contrib_interleaved_matmul_": "_tofu_{}", "_backward_interleaved_matmul_": "_tofu_{}_backward"}
-"""Prefixes of MXNet's attention operators -> names of their replacements."""
+"""Prefix of MXNet's attention operators -> name of the replacements."""
 _SCORES = {"qk": ((), (0,)), "qk_backward": ((0,), ()), "valatt": ((1,), ()), "valatt_backward": ((2,), (1,))}
-"""Operator -> its inputs and its outputs that are scores, or weights of the same shape."""
+"""Operator -> positions of the inputs, and of the outputs, that are scores or weights of the same shape."""
 _FOLLOWERS = ("softmax", "log_softmax", "softmin", "Dropout")
 """Operators that allow another leading dimension, besides element-wise and broadcasting ones."""
 
 
 def unmerge_heads(graph: Graph) -> Graph:
-    """Return the graph with a dimension for the heads wherever scores are computed and used. Tensors keep their positions."""
+    """Return the graph with a dimension for the heads where scores are computed and used. Tensors keep their positions."""
     group = _Scores(graph).find()
     return _Rewriting(graph, group).rewrite() if group.heads else graph
 
@@ -43,7 +43,7 @@ def _list_scores(operator: Operator, own: str) -> list[int]:
 
 @dataclass
 class _Group:
-    """Tensors with their numbers of heads, and the operators that compute or read them with a dimension for the heads."""
+    """Tensor -> number of heads, and the operators that compute or read these tensors with a dimension for the heads."""
 
     heads: dict[int, int] = field(default_factory=dict)
     operators: set[int] = field(default_factory=set)
@@ -54,7 +54,7 @@ class _Group:
 
 
 class _Scores:
-    """Search for scores and for the tensors computed from them by element-wise or line-wise operators."""
+    """Search for scores, and for tensors that element-wise or line-wise operators compute from them."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -91,7 +91,7 @@ class _Scores:
         return is_weighing and all(int(operator.attributes["heads"]) == heads for operator in used)
 
     def _list_beside(self, operator: Operator, tensor: int) -> list[int]:
-        """Return the operator's tensors that get a dimension for the heads if `tensor` does; none if that is impossible."""
+        """Return the operator's tensors that need a dimension for the heads if `tensor` gets one; none if impossible."""
         own = _own_name(operator)
         if own is not None:
             scores = _list_scores(operator, own)
@@ -101,7 +101,7 @@ class _Scores:
         name, count = operator.op.removeprefix("_backward_"), len(operator.inputs)
         try:
             access = analyse(DESCRIPTIONS[operator.op], operator.attributes, shapes[:count], shapes[count:])
-        except (KeyError, UnsupportedError, DescriptionError):  # refused later, or replicated
+        except (KeyError, UnsupportedError, DescriptionError):  # the operator is refused later, or replicated
             return []
         is_broadcast = name.startswith("broadcast_") and len({len(shape) for shape in shapes}) == 1
         is_follower = name in _FOLLOWERS and operator.attributes.get("axes", "()") == "()"
@@ -111,7 +111,6 @@ class _Scores:
 
 
 def _is_split_alone(access: OperatorAccess, position: int) -> bool:
-    """Return True if an axis runs element by element along the first dimension of a tensor and along no other dimension."""
     rows_of_tensors = [*(read.rows for read in access.inputs), *(written.rows for written in access.outputs)]
     terms, lower, upper = rows_of_tensors[position][0]
     if len(terms) != 1 or terms[0][1] != 1 or (lower, upper) != (0, 1):
@@ -120,17 +119,17 @@ def _is_split_alone(access: OperatorAccess, position: int) -> bool:
 
 
 class _Rewriting:
-    """Rewrites the graph.
+    """Rewriting of the graph.
 
-    Tensors computed by the group's operators get a dimension for the heads. Its other tensors, and those that
-    operators outside of the group need, exist in both shapes.
+    Tensors that the group's operators compute get a dimension for the heads. The group's other tensors, and tensors that
+    operators outside of the group read, exist in both shapes.
     """
 
     def __init__(self, graph: Graph, group: _Group) -> None:
         self.graph, self.group = graph, group
         self.tensors = list(graph.tensors)
         self.operators: list[Operator] = []
-        self.other: dict[int, int] = {}  # tensor -> its reshaped copy
+        self.other: dict[int, int] = {}  # tensor -> reshaped copy
         self.apart = {t for n in group.operators for t in graph.operators[n].outputs if t in group.heads}
         self.needed = (graph.results & self.apart) | {
             t for n in range(len(graph.operators)) for t in self._list_other(n)
@@ -142,7 +141,7 @@ class _Rewriting:
         position_of: dict[int, int] = {}
         for number, operator in enumerate(self.graph.operators):
             for tensor in self._list_other(number):
-                self._reshape(tensor, operator.phase)  # a variable; computed tensors were reshaped by their writer
+                self._reshape(tensor, operator.phase)  # a variable; other tensors were reshaped after their writer
             others = self._list_other(number)
             forward = None if operator.forward is None else position_of[operator.forward]
             inputs = tuple(self.other[t] if t in others else t for t in operator.inputs)

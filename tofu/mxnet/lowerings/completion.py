@@ -1,9 +1,9 @@
-"""Passes that make gradients independent of memory which MXNet leaves unwritten or overwrites.
+"""Passes for operators that read memory which MXNet leaves unwritten or overwrites.
 
-- `mend_scratch`: SequenceLast without lengths reads the last step's number from scratch memory. Its gradient is
-  replaced by a part of Tofu's own that reads constant lengths.
-- `fill_unwritten`: kernels may never write an output, such as a label's gradient, which on one device stays zero. If
-  it is read, an operator writes zeros.
+- `mend_scratch`: the gradient of SequenceLast without lengths reads the number of the last step from scratch memory.
+  One of Tofu's kernels, which reads constant lengths, replaces it.
+- `fill_unwritten`: some kernels never write an output, such as a label's gradient, which on one device stays zero. If
+  the output is read, an operator writes zeros.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tofu.mxnet.lowerings.indexing import pick_by_lengths
 
 
 def mend_scratch(graph: Graph) -> Graph:
-    """Return the graph with constant lengths for each gradient that would read scratch memory. Tensors keep their positions."""
+    """Return the graph with constant lengths for gradients that would read scratch memory. Tensors keep their positions."""
     operators: list[Operator] = []
     tensors = list(graph.tensors)
     position_of: dict[int, int] = {}

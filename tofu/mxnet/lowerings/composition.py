@@ -1,8 +1,8 @@
-"""Lowerings composed of MXNet's own operators, which need no kernel of Tofu's.
+"""Tools for lowerings that consist of MXNet's own operators and need no kernel of Tofu's.
 
-Every tensor's dimensions have names, such as "b c s0 s1"; dimensions of one name are split together. Unnamed are a
-dimension of extent 1 that is broadcast (`ONE`), one that is never split (`UNNAMED`), and one in which several are
-merged (`MERGED`, of an input).
+The dimensions of every tensor have names, such as "b c s0 s1". Dimensions of equal name are split together. Three marks
+stand for dimensions without a name: `ONE` has extent 1 and is broadcast, `UNNAMED` is never split, and `MERGED`, of an
+input, consists of several dimensions.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class ComposedValue:
 
 @dataclass
 class Composition:
-    """Parts of one operator, added in their order. All tensors between them have one type."""
+    """Parts of one operator, in the order in which they are added. All tensors between parts have the type `dtype`."""
 
     parts: Parts
     dtype: str
     extents: dict[str, int] = field(default_factory=lambda: {ONE: 1})
 
     def read(self, slot: int, names: str) -> ComposedValue:
-        """Return the operator's input `slot`."""
+        """Return input `slot` of the lowered operator, under these names of its dimensions."""
         named = tuple(names.split())
         for name, extent in zip(named, self.parts.shape(slot), strict=True):
             self.extents.setdefault(name, extent)
@@ -44,31 +44,31 @@ class Composition:
     def add(
         self, name: str, op: str, inputs: Sequence[ComposedValue], names: Sequence[str], **attributes: object
     ) -> ComposedValue:
-        """Add an operator of MXNet, called `name`, and return its output."""
+        """Add a part called `name`, an operator of MXNet, and return its output."""
         made = ComposedValue(self.parts.inner_tensor(name, self.shape(names), self.dtype), tuple(names))
         written, called = (made.position,), _called((*inputs, made))
         self.parts.inner_operator(name, op, _texts(attributes), _positions(inputs), written, names=called)
         return made
 
     def give(self, slot: int, value: ComposedValue, names: str, op: str = "Reshape", **attributes: object) -> None:
-        """Compute the operator's output `slot` from a value, by a reshape or by `op`."""
+        """Compute output `slot` of the lowered operator from a value, by a reshape or by `op`."""
         output = ComposedValue(self.parts.whole.outputs[slot], tuple(names.split()))
         given = attributes if op != "Reshape" else {"shape": self.parts.output_shape(slot)}
         written, called = (output.position,), _called((value, output))
         self.parts.inner_operator(f"output{slot}", op, _texts(given), (value.position,), written, names=called)
 
     def finish(self, op: str, inputs: Sequence[ComposedValue], names: str, slot: int = 0, **attributes: object) -> None:
-        """Add the last part, which computes the operator's output `slot`."""
+        """Add the last part, which computes output `slot` of the lowered operator."""
         called = _called((*inputs, ComposedValue(-1, tuple(names.split()))))
         written = (self.parts.whole.outputs[slot],)
         self.parts.last_operator(op, _texts(attributes), _positions(inputs), outputs=written, names=called)
 
     def reshape(self, name: str, value: ComposedValue, names: Sequence[str]) -> ComposedValue:
-        """Return the same elements in other dimensions."""
+        """Return a value with the same elements in other dimensions."""
         return self.add(name, "Reshape", (value,), names, shape=self.shape(names))
 
     def sum(self, name: str, value: ComposedValue, over: Sequence[str]) -> ComposedValue:
-        """Return the sum over the named dimensions, which stay with extent 1."""
+        """Return the sum over the dimensions `over`, which stay with extent 1."""
         axes = tuple(d for d, dimension in enumerate(value.names) if dimension in over)
         names = [ONE if dimension in over else dimension for dimension in value.names]
         return self.add(name, "sum", (value,), names, axis=axes, keepdims=True) if axes else value
@@ -79,7 +79,7 @@ class Composition:
 
 
 def round_single(text: str) -> float:
-    """Return the number in an attribute as MXNet stores it, in single precision."""
+    """Return the number in an attribute in single precision, as MXNet stores it."""
     return float(np.float32(text))
 
 
@@ -102,7 +102,7 @@ SUMMED_TYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class Statistics:
-    """Mean, deviation and variance of the lines along some dimensions, which stay with extent 1 in `mean` and `variance`."""
+    """Mean, deviation and variance along some dimensions, which stay with extent 1 in `mean` and `variance`."""
 
     mean: ComposedValue
     deviation: ComposedValue
@@ -115,7 +115,7 @@ def are_summed(inputs: Inputs) -> bool:
 
 
 def measure(steps: Composition, data: ComposedValue, over: Sequence[str], lost: int = 0) -> Statistics:
-    """Return the statistics of `data` over the named dimensions, in two passes, which are exact whatever the mean.
+    """Return the statistics of `data` over the named dimensions. Two passes keep them exact even if the mean is large.
 
     The squares are divided by the number of elements minus `lost`.
     """

@@ -1,4 +1,4 @@
-"""MXNet's conventions that lowerings share: the types of tensors between parts, and attributes as texts."""
+"""Conventions that MXNet's lowerings share: types of tensors between parts, and attributes, which are texts."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def positive_axis(attributes: Attributes, rank: int, otherwise: int) -> int:
 
 
 def select_attributes(attributes: Attributes, *names: str) -> dict[str, str]:
-    """Return the given attributes of these names."""
+    """Return the attributes of these names, as far as they are set."""
     return {name: value for name, value in attributes.items() if name in names}
 
 
 def reduce_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """Return the shape of one number per line along `axis`, with extent 1 there."""
+    """Return the shape with extent 1 in dimension `axis`, for one number per line along it."""
     return (*shape[:axis], 1, *shape[axis + 1 :])

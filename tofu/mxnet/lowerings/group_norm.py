@@ -1,7 +1,7 @@
-"""InstanceNorm, GroupNorm and L2Normalization split along the normalised dimensions, as sums per line in MXNet's own operators.
+"""Lowerings of InstanceNorm, GroupNorm and L2Normalization to MXNet's operators, to split the normalised dimensions.
 
-An instance is a group of one channel. Grouped data gets a dimension `g` for the groups, before `c` for the channels
-in a group.
+InstanceNorm is a GroupNorm with groups of one channel. Grouped data gets a dimension `g` for the groups, before `c` for
+the channels in a group.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tofu.mxnet.lowerings.composition import (
 
 @dataclass(frozen=True)
 class _Layout:
-    """Names of the dimensions: of the data, of the elements, of one number per line, of the parameters, and those reduced."""
+    """Names of dimensions: of the data, its elements, one number per line, the parameters, and those reduced (`over`)."""
 
     data: str
     elements: tuple[str, ...]
@@ -43,7 +43,6 @@ def _is_possible(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _start(parts: Parts, slot: int) -> tuple[Composition, _Layout]:
-    """Return a composition and the names of the dimensions of the data, the operator's input `slot`."""
     shape = parts.shape(slot)
     space = tuple(f"s{d}" for d in range(len(shape) - 2))
     steps = Composition(parts, parts.graph_tensors[parts.whole.inputs[slot]].dtype)
@@ -52,7 +51,7 @@ def _start(parts: Parts, slot: int) -> tuple[Composition, _Layout]:
         names = "b", "c", *space
         return steps, _Layout(" ".join(names), names, ("b", "c", *[ONE] * len(space)), "c", space)
     groups = int(parts.whole.attributes.get("num_groups", "1"))
-    channel = "c" if groups == 1 else UNNAMED  # some channels of each of several groups are no box of the data
+    channel = "c" if groups == 1 else UNNAMED  # the first channels of each of several groups are not contiguous
     steps.extents |= {"g": groups, channel: shape[1] // groups}
     data, elements = " ".join(("b", MERGED, *space)), ("b", "g", channel, *space)
     return steps, _Layout(data, elements, ("b", "g", *[ONE] * (len(space) + 1)), "g", (channel, *space))
@@ -64,7 +63,6 @@ def _read_elements(steps: Composition, slot: int, layout: _Layout, name: str) ->
 
 
 def _read_lines(steps: Composition, slot: int, layout: _Layout, name: str) -> ComposedValue:
-    """Return the operator's input `slot`, one number per line, broadcast against the elements."""
     return steps.reshape(name, steps.read(slot, " ".join(layout.lines[:2])), layout.lines)
 
 
@@ -136,7 +134,6 @@ def _expand_gradient(
 
 
 def _start_l2(parts: Parts, slot: int) -> tuple[Composition, list[str], list[str], list[str]]:
-    """Return a composition, and the dimensions of the elements, of one number per line, and those normalised."""
     rank, mode = len(parts.shape(slot)), parts.whole.attributes.get("mode", "instance")
     elements = ["b", "c", *(f"s{d}" for d in range(rank - 2))]
     over = {"instance": elements[1:], "channel": ["c"], "spatial": elements[2:]}[mode]

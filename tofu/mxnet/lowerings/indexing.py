@@ -1,8 +1,8 @@
-"""Embedding, take, pick, gather_nd, one_hot, SequenceMask and SequenceLast split along the dimension that positions refer to.
+"""Lowerings of Embedding, take, pick, gather_nd, one_hot, SequenceMask and SequenceLast, to split the indexed dimension.
 
-Each worker handles the positions in its own shard and computes zeros for the others, so the sum over the workers is
-exact. In a gradient each worker has the rows of its own shard. Parts: `csrc/nnvm/parts/take.cc` and `by_position.cc`,
-described in `tdl_ops/mxnet/take_parts.py` and `position_parts.py`.
+Each worker handles the indices that fall into its shard and computes zeros for all others, so the sum over the workers
+is exact. In a gradient each worker computes the rows of its shard. The parts are in `csrc/nnvm/parts/take.cc` and
+`by_position.cc`, and `tdl_ops/mxnet/take_parts.py` and `position_parts.py` describe them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from tofu.mxnet.lowerings.conventions import TYPES, is_true, positive_axis, sele
 
 
 def _lower_lookup(op: str, table: int, indices: int) -> dict[str, Lowering]:
-    """Return the lowerings of a lookup with these input positions, and of its gradient, whose outputs have the same order."""
 
     def is_possible(operator: Operator, inputs: Inputs) -> bool:
         values = 0 if operator.op.startswith("_backward") else table
@@ -41,10 +40,10 @@ def _lower_lookup(op: str, table: int, indices: int) -> dict[str, Lowering]:
 
 
 def _check_indices(parts: Parts, op: str, slot: int, indices: int, names: tuple[str, ...], rows: int) -> int:
-    """Return the `indices`, checked by MXNet's own kernel.
+    """Return the `indices` after a check that they are in range.
 
-    Each worker looks up the operator's input `slot` in as many zeros as the table has rows, and adds the result to the
-    indices. The kernel's error then reaches everything that reads them.
+    Each worker looks the operator's input `slot` up in a table of zeros by MXNet's own kernel, which raises the error,
+    and adds the result to the indices. So the error reaches all that read the indices.
     """
     given = parts.graph_tensors[parts.whole.inputs[slot]]
     shape, is_gather = parts.shape(slot)[len(parts.shape(slot)) - len(names) :], op == "gather_nd"
@@ -60,7 +59,6 @@ def _check_indices(parts: Parts, op: str, slot: int, indices: int, names: tuple[
 
 
 def _take_attributes(parts: Parts, table: tuple[int, ...], rank: int) -> dict[str, str]:
-    """Return the attributes of the parts, whose index variables have the names of the stock operator's."""
     own = parts.whole.attributes
     axis = positive_axis(own, len(table), 0)
     inside = [f"i{d}" for d in range(rank)]
@@ -68,7 +66,7 @@ def _take_attributes(parts: Parts, table: tuple[int, ...], rank: int) -> dict[st
     return {
         "axis": str(axis),
         "rows": str(table[axis]),
-        "mode": own.get("mode", "clip").replace("raise", "wrap"),  # checked before
+        "mode": own.get("mode", "clip").replace("raise", "wrap"),  # _check_indices raises
         "names": " ".join([*(f"a{d}" for d in range(axis)), *inside, *after]),
     }
 
@@ -156,8 +154,8 @@ def _expand_one_hot(parts: Parts) -> None:
 def _convert_indices(parts: Parts, dtype: str) -> int:
     """Return the indices in the type of the result.
 
-    Fractions, which do not count, are cut off before a cast could round them. Of int64, MXNet's kernel uses the lower
-    32 bits.
+    Fractions, which have no effect, are cut off before a cast could round them. Of an int64 index, MXNet's kernel uses
+    the lower 32 bits.
     """
     (indices,) = parts.whole.inputs
     given, shape = parts.graph_tensors[indices].dtype, parts.shape(0)
@@ -210,7 +208,7 @@ def _time_attributes(attributes: Attributes) -> dict[str, str]:
 
 
 def pick_by_lengths(attributes: Attributes, data: tuple[int, ...]) -> dict[str, str]:
-    """Return the attributes of a pick by lengths, whose index variables have the names of the stock operator's."""
+    """Return the attributes of a pick by lengths. Its index variables have the names of the stock operator's."""
     time = _time_attributes(attributes)
     names = ["b", *(f"i{d}" for d in range(len(data) - 2))]
     return {**time, "rows": str(data[int(time["axis"])]), "names": " ".join(names)}

@@ -1,8 +1,8 @@
-"""Gradients of losses: MakeLoss divided by the number of valid elements, and regression outputs split within a sample.
+"""Lowerings of the gradients of losses: MakeLoss with normalization="valid", and regression outputs split within a sample.
 
-The workers count valid elements first. A regression's differences are multiplied by the quotient of the whole: MXNet
-divides grad_scale by the outputs of a sample, and a shard has fewer. Parts: `csrc/nnvm/parts/loss.cc`, described in
-`tdl_ops/mxnet/loss_parts.py`.
+For MakeLoss, the workers first count valid elements. For a regression, MXNet's kernel divides grad_scale by the outputs
+of a sample, and a shard has fewer. So a part multiplies the plain differences by the quotient of the whole. The parts
+are in `csrc/nnvm/parts/loss.cc`, and `tdl_ops/mxnet/loss_parts.py` describes them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _expand_make_loss(parts: Parts) -> None:
 
 
 def _divides(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if a sample has several outputs, whose number is not grad_scale."""
+    """Return True if a sample has several outputs and their number is not grad_scale."""
     outputs = prod(inputs[0].shape[1:])
     return outputs > 1 and _scale(operator) != outputs and inputs[1].dtype in TYPES
 

@@ -1,4 +1,4 @@
-"""Means, variances and L2 norms split along the dimensions that they reduce, as sums in MXNet's own operators."""
+"""Lowerings of means, variances and L2 norms to sums by MXNet's own operators, to split the reduced dimensions."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def _is_possible(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _has_squares(operator: Operator, inputs: Inputs) -> bool:
-    """Return True for L2 norms; the stock kernel sums absolute values."""
+    """Return True for L2 norms. The stock kernel can split the others, sums of absolute values."""
     own = operator.attributes
     return are_summed(inputs) and own.get("ord", "2") == "2" and own.get("out_dtype", "None") == "None"
 
 
 class _Reduction:
-    """Names of the dimensions of a reduced tensor, equal to the index variables of the stock operator."""
+    """Names of the dimensions of a reduced tensor. They equal the index variables of the stock operator."""
 
     def __init__(self, parts: Parts, slot: int, axes: str) -> None:
         own, shape = parts.whole.attributes, parts.shape(slot)
         self.keepdims = is_true(own, "keepdims", False)
         self.axes = tuple(list_reduced(parse_attribute(own.get(axes, "None")), False, len(shape)))
         kept = [d for d in range(len(shape)) if d not in self.axes]
-        is_gradient = parts.whole.op.startswith("_backward")  # its index variables are numbered by dimension
+        is_gradient = parts.whole.op.startswith("_backward")  # a gradient's index variables are numbered by dimension
         names = {d: f"i{d if self.keepdims or is_gradient else n}" for n, d in enumerate(kept)}
         names |= {d: f"i{d}" if is_gradient else f"r{n}" for n, d in enumerate(self.axes)}
         self.over = [names[d] for d in self.axes]
@@ -46,7 +46,7 @@ class _Reduction:
         return self.steps.reshape(name, self.steps.read(slot, " ".join(names)), self.lines)
 
     def finish(self, value: ComposedValue, *others: ComposedValue) -> None:
-        """Compute the operator's outputs, in order, from one number per line, without the reduced dimensions unless keepdims."""
+        """Compute the operator's outputs, in order, from values with one number per line. Apply keepdims."""
         shape = self.steps.parts.output_shape(0)
         names = " ".join(self.kept or [ONE] * len(shape))
         op = "_copy" if self.keepdims else "_np_sum" if shape == () else "sum"

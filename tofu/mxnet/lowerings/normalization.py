@@ -1,9 +1,9 @@
-"""BatchNorm split by batch and space, and LayerNorm along the dimension that it normalises.
+"""Lowerings of BatchNorm, to split batch and space, and of LayerNorm, to split the dimension that it normalises.
 
-The statistics are sums over the workers, computed in two passes: the sum, then the squares around the mean. They are
-exact whatever the mean, and cost a few numbers per channel or line. As in MXNet, BatchNorm's moving statistics change
-in the backward operator alone. Parts: `csrc/nnvm/parts/batch_norm.cc` and `layer_norm.cc`, described in
-`tdl_ops/mxnet/batch_norm_parts.py` and `layer_norm_parts.py`.
+The statistics are summed over the workers in two passes: first the sum, then the squares around the mean. Two passes are
+exact even if the mean is large, and transfer a few numbers per channel or line. As in MXNet, only the backward operator
+changes BatchNorm's moving statistics. The parts are in `csrc/nnvm/parts/batch_norm.cc` and `layer_norm.cc`, and
+`tdl_ops/mxnet/batch_norm_parts.py` and `layer_norm_parts.py` describe them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from tofu.mxnet.lowerings.conventions import is_true, positive_axis, reduce_shap
 
 
 def _batch_norm_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], int]:
-    """Return the attributes of the parts and the number of channels; the data is the operator's input `slot`."""
     shape = parts.shape(slot)
     kept = select_attributes(parts.whole.attributes, "eps", "momentum", "fix_gamma", "use_global_stats", "axis")
     channels = shape[positive_axis(kept, len(shape), 1)]
@@ -40,7 +39,7 @@ def _expand_batch_norm(parts: Parts) -> None:
 
 
 def _written_gamma(attributes: Attributes) -> tuple[int, ...]:
-    """Return (1,), the input that the forward operator sets to ones, if gamma is fixed."""
+    """Return (1,), the position of gamma, if gamma is fixed: the forward operator then sets it to ones."""
     return (1,) if is_true(attributes, "fix_gamma", True) else ()
 
 
@@ -64,19 +63,18 @@ def _use_moving_statistics(attributes: Attributes) -> Attributes:
 
 
 def _ask_for_mean(operator: Operator) -> Operator:
-    """Return the operator with the mean, output 1, asked for, since the stock kernel then sets a fixed gamma to ones."""
+    """Return the operator with the mean, output 1, asked for. Only then the stock kernel sets a fixed gamma to ones."""
     written = _written_gamma(operator.attributes)
     origin = replace(find_origin(operator), asked=written)
     return replace(operator, mutates=tuple(sorted({*operator.mutates, *written})), origin=origin)
 
 
 def _uses_own_statistics(operator: Operator, inputs: Inputs) -> bool:
-    """Return True unless the statistics are constants: the stock gradient can then be split by batch and space."""
+    """Return True unless statistics are constants, with which the stock gradient can be split by batch and space."""
     return not is_true(operator.attributes, "use_global_stats", False)
 
 
 def _layer_norm_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], tuple[int, ...]]:
-    """Return the attributes of the parts and the shape of one number per line; the data is the operator's input `slot`."""
     shape = parts.shape(slot)
     kept = select_attributes(parts.whole.attributes, "eps", "axis")
     axis = positive_axis(kept, len(shape), -1)

@@ -1,9 +1,9 @@
-"""softmax, log_softmax and SoftmaxOutput split along the dimension of the softmax, for instance the classes.
+"""Lowerings of softmax, log_softmax and SoftmaxOutput, to split the dimension of the softmax, for instance the classes.
 
-The workers find the maximum of each line, then its sum of exponentials. For SoftmaxOutput each worker compares the
-labels with its own classes; a gradient divided by the number of valid labels has them counted first. Parts:
-`csrc/nnvm/parts/softmax.cc` and `softmax_output.cc`, described in `tdl_ops/mxnet/softmax_parts.py` and
-`softmax_output_parts.py`.
+The workers find the maximum of each line, then its sum of exponentials. For SoftmaxOutput, each worker compares the
+labels with the classes of its shard. If the gradient is divided by the number of valid labels, they are counted first.
+The parts are in `csrc/nnvm/parts/softmax.cc` and `softmax_output.cc`, and `tdl_ops/mxnet/softmax_parts.py` and
+`softmax_output_parts.py` describe them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tofu.mxnet.lowerings.conventions import check_type, is_true, positive_axis,
 
 
 def _is_plain(operator: Operator, inputs: Inputs) -> bool:
-    """Return True without lengths and without another type of the result, which the stock kernel handles."""
+    """Return True for a softmax without lengths whose result has the type of the data."""
     attributes = operator.attributes
     return not is_true(attributes, "use_length", False) and attributes.get("dtype", "None") == "None"
 
@@ -30,7 +30,6 @@ def _softmax_attributes(parts: Parts, slot: int) -> tuple[dict[str, str], tuple[
 
 
 def _expand_softmax(parts: Parts, attributes: Attributes, last: str, unread: tuple[int, ...] = ()) -> None:
-    """Add the parts of a softmax of the operator's first input; the part `last` also gets inputs that it does not read."""
     data, shape = parts.whole.inputs[0], parts.shape(0)
     lines = reduce_shape(shape, positive_axis(attributes, len(shape), -1))
     largest = parts.inner_tensor("largest", lines, check_type(parts.whole, parts.graph_tensors[data].dtype))
@@ -55,7 +54,6 @@ def _expand_softmax_gradient(parts: Parts, name: str) -> None:
 
 
 def _has_classes(operator: Operator, inputs: Inputs) -> bool:
-    """Return True if there is a label per line of classes and the gradient has no tensor as a factor."""
     attributes = operator.attributes
     data, label = (tensor.shape for tensor in inputs)
     has_lines = len(data) == 2 or any(is_true(attributes, name, False) for name in ("multi_output", "preserve_shape"))
@@ -63,7 +61,7 @@ def _has_classes(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _class_attributes(parts: Parts) -> tuple[int, dict[str, str]]:
-    """Return the dimension of the classes, and the attributes of all parts: that dimension and the stock operator's index variables."""
+    """Return the dimension of the classes, and the attributes that all parts share."""
     rank = len(parts.shape(0))
     is_multi = is_true(parts.whole.attributes, "multi_output", False)
     axis = 1 if is_multi else rank - 1
@@ -81,7 +79,7 @@ def _expand_output_gradient(parts: Parts) -> None:
     axis, attributes = _class_attributes(parts)
     attributes |= select_attributes(own, "ignore_label", "use_ignore")
     attributes |= {"classes": str(parts.shape(0)[axis]), "grad_scale": str(_output_scale(parts))}
-    if not is_true(own, "multi_output", False):  # MXNet does not smooth there
+    if not is_true(own, "multi_output", False):  # MXNet does not smooth with multi_output
         attributes["smooth_alpha"] = own.get("smooth_alpha", "0")
     gradient = parts.whole.outputs[:1]
     if own.get("normalization") != "valid":
@@ -90,7 +88,7 @@ def _expand_output_gradient(parts: Parts) -> None:
     names = _label_names(parts, attributes["names"])
     counted = {"names": " ".join(names), "ignore_label": own.get("ignore_label", "-1")}
     count = parts.inner_tensor("count", (1,))
-    # With named dimensions it may lack an axis: if the classes are split, every worker counts all labels.
+    # The count may lack an axis, since its dimensions are named: if the classes are split, every worker counts all labels.
     dimensions = tuple("" if name == "only" else name for name in names), ("",)
     parts.inner_operator("count", "_tofu_valid_labels", counted, parts.whole.inputs[1:], (count,), names=dimensions)
     inputs = *parts.whole.inputs, count
@@ -98,7 +96,6 @@ def _expand_output_gradient(parts: Parts) -> None:
 
 
 def _label_names(parts: Parts, names: str) -> list[str]:
-    """Return the label's index variables; `m` stands for all positions if they are merged."""
     first, *others = (name for name in names.split() if name != "k")
     rank = len(parts.shape(1))
     if rank == 2 + len(others):
@@ -107,7 +104,7 @@ def _label_names(parts: Parts, names: str) -> list[str]:
 
 
 def _output_scale(parts: Parts) -> float:
-    """Return the factor of every element except for the number of valid labels, in single precision and MXNet's order."""
+    """Return the factor of all elements, apart from the number of valid labels, with the rounding of MXNet's kernel."""
     own, out, label = parts.whole.attributes, parts.shape(0), parts.shape(1)
     scale = np.float32(own.get("grad_scale", "1"))
     normalization = own.get("normalization", "null")

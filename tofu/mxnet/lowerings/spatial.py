@@ -1,17 +1,17 @@
-"""Operators over images split by rows and columns.
+"""Lowerings of operators over images, to split rows and columns.
 
-- Average pooling: a sum, then a division by the elements in each window, one dimension at a time
-  (`csrc/nnvm/parts/pooling.cc`). At a border, padding that does not count makes windows smaller, and the stock kernel
-  would take a shard's border for the data's.
-- BilinearResize2D: a pass over the rows, which each worker computes whole, and one over the columns, which is split
-  by rows. Its kernel derives the scale from its sizes, so only a dimension that keeps its size can be split.
-- UpSampling (bilinear): the deconvolution that it is.
-- SpatialTransformer: its own kernel computes the sampled places, and BilinearSampler reads a worker's part of them.
-  They must be equal to the last bit, since a rounding decides the slope of the gradient between two elements.
+- Average pooling becomes a sum, and a division by the number of elements in each window, one dimension at a time
+  (`csrc/nnvm/parts/pooling.cc`). Windows at a border are smaller if padding does not count. The stock kernel would
+  take a shard's border for a border of the data.
+- BilinearResize2D becomes a pass over the rows, which every worker computes whole, and a pass over the columns, which
+  is split by rows. The kernel derives the scale from sizes, so only a dimension that keeps its size can be split.
+- UpSampling (bilinear) becomes a deconvolution.
+- SpatialTransformer becomes its own kernel, which computes the sampled places, and BilinearSampler, which reads the
+  places of a worker. Places must be equal to the last bit, since rounding decides the slope between two elements.
 - DeformableConvolution: each worker reads all data at its part of the offsets (`deformable.cc`).
-- MultiProposal, by batch: each worker numbers its samples from the beginning of its shard (`proposal.cc`).
+- MultiProposal is split by batch: each worker numbers its samples from the beginning of its shard (`proposal.cc`).
 
-Parts are described in `tdl_ops/mxnet/pooling_parts.py`, `deformable.py` and `proposal.py`.
+`tdl_ops/mxnet/pooling_parts.py`, `deformable.py` and `proposal.py` describe the parts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _is_uneven(operator: Operator, inputs: Inputs) -> bool:
 
 
 def _list_windows(parts: Parts, data: int) -> list[dict[str, str]]:
-    """Return the attributes of the division along each dimension of the input `data`; elements from `begin` to `end` count."""
+    """Return the attributes of the division along each dimension of the input `data`. Elements from `begin` to `end` count."""
     attributes = parts.whole.attributes
     shape, is_last = parts.shape(data), attributes.get("layout") in CHANNELS_LAST
     first, space = (1, shape[1:-1]) if is_last else (2, shape[2:])
@@ -68,7 +68,6 @@ def _list_windows(parts: Parts, data: int) -> list[dict[str, str]]:
 
 
 def _divide(parts: Parts, tensor: int, windows: list[dict[str, str]], like: int) -> int:
-    """Return `tensor` divided along each dimension, with the shape and type of the model's tensor `like`."""
     shape, dtype = parts.graph_tensors[like].shape, parts.graph_tensors[like].dtype
     for window in windows:
         name = f"average{window['axis']}"
@@ -96,7 +95,7 @@ def _expand_pooling_backward(parts: Parts) -> None:
 
 
 def _has_one_gradient(operator: Operator, inputs: Inputs) -> bool:
-    """Return True unless there is a second gradient, of zeros, for a tensor that only gives its size."""
+    """Return True unless there is a second gradient: zeros, for a tensor of which only the size is used."""
     return not operator.op.startswith("_backward") or operator.attributes.get("mode") != "like"
 
 
@@ -106,17 +105,16 @@ def _resize_attributes(parts: Parts, size: Size) -> dict[str, str]:
 
 
 def _resize_names(before: Size, after: Size, candidates: str) -> tuple[tuple[str, ...], ...]:
-    """Return the names of a pass's dimensions: only those candidates that keep their size have one."""
+    """Return the names of the dimensions of a pass. Only dimensions that keep their size get a candidate as name."""
     sizes = zip("ij", before, after, strict=True)
     names = ("b0", "b1", *(name if name in candidates and old == new else "" for name, old, new in sizes))
     return names, names
 
 
 def _expand_resize(parts: Parts) -> None:
-    """Resize the rows first, in the gradient last.
+    """Resize the rows first, or last in the gradient.
 
-    The gradient's passes are copies of the model's own node, since MXNet infers no shapes for such a node made by
-    name.
+    The passes of the gradient copy the model's node. MXNet cannot infer shapes for such a node created by its name.
     """
     op, (data, *_), before, after = parts.whole.op, parts.whole.inputs, parts.shape(0)[2:], parts.output_shape(0)[2:]
     is_backward, candidates = op.startswith("_backward"), "ij"

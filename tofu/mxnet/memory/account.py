@@ -1,7 +1,7 @@
-"""Memory of a training step on one device and on every worker, without allocating any (paper section 6).
+"""Memory of a training step on one device and on every worker. No array is allocated (paper section 6).
 
-Exact: everything that a bound module allocates, which is shards, gradients, optimizer states, and the buffers that
-the planner shares between all other tensors. Estimated: workspace that kernels request while they run
+The account is exact for all that a bound module allocates: shards, gradients, optimizer states, and the buffers that
+all other tensors share. The workspace that kernels request while they run is an estimate
 (`tofu.mxnet.memory.workspace`).
 """
 
@@ -30,7 +30,7 @@ PAGE_VARIABLE, LARGE_VARIABLE = "MXNET_GPU_MEM_POOL_PAGE_SIZE", "MXNET_GPU_MEM_L
 
 
 def round_up(count: int) -> int:
-    """Return the bytes that MXNet's pool of GPU memory uses for an array: whole pages; above 2 MiB, multiples of 2 MiB.
+    """Return the bytes that MXNet's pool of GPU memory uses for an array: whole pages, or above 2 MiB multiples of 2 MiB.
 
     See src/storage/pooled_storage_manager.h of MXNet 1.9.1.
     """
@@ -41,7 +41,7 @@ def round_up(count: int) -> int:
 
 
 def account_one_device(source: Source, states: OptimizerStates) -> DeviceMemory:
-    """Return the memory of one device that runs the whole training graph, with these optimizer states."""
+    """Return the memory of one device that trains the whole model, with these optimizer states."""
     graph = source.graph
     whole = {t: [tensor.shape] for t, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE}
     gradients = _mxnet.outputs(source.native.handle.value)[len(graph.outputs) :]
@@ -78,7 +78,10 @@ def _account(
     gradients: list[tuple[int, int]],
     states: OptimizerStates,
 ) -> list[DeviceMemory]:
-    """Return the devices of a graph. `shards`: variable -> shape on each device; `names`: group -> name, in the same order."""
+    """Return the memory of each device of a graph.
+
+    `shards` maps a variable to its shape on each device. `names` maps the devices' groups to names, in the same order.
+    """
     buffers = _mxnet.PlannedGraph(symbol.handle.value, *variables)
     planned = buffers.memory()
     entries = _Entries(buffers.entries(), gradients)
@@ -140,7 +143,7 @@ class _Entries:
         return tuple(self._names[node] for node in np.unique(self._columns["node"][self._rows(group)]))
 
     def uses_of(self, group: str) -> npt.NDArray[np.int64]:
-        """Return [use, node of the group]: bytes in use. Tensors computed in place count once, under their last use."""
+        """Return the bytes in use as an array [use, node of the group]. Tensors that share a buffer in place count once."""
         rows = self._rows(group)
         own = np.unique(self._columns["node"][rows])
         rows &= self._columns["buffer"] >= 0
@@ -161,8 +164,6 @@ class _Entries:
 
 
 class _Lifetime:
-    """A buffer from the first node that writes it to the last that reads it, including tensors computed in place."""
-
     def __init__(self, buffer: int = -1, first: int = 0) -> None:
         self.buffer, self.first, self.last, self.size, self.use = buffer, first, first, 0, FETCH_BUFFERS
 

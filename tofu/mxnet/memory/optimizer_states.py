@@ -1,4 +1,4 @@
-"""States that an optimizer keeps for a weight, found by creating them for a tiny weight."""
+"""Sizes of the states that an optimizer keeps for a weight, found by creating them for a tiny weight."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def create_optimizer(name: str, parameters: Mapping[str, Any], **others: Any) ->
     kind = kinds.get(name.lower())
     if kind is None:
         is_own = {known: kind.__module__.startswith("mxnet.") for known, kind in kinds.items()}
-        own = sorted(known for known in kinds if is_own[known] and not known.startswith("_"))  # SVRG's have a _
+        own = sorted(known for known in kinds if is_own[known] and not known.startswith("_"))  # names of SVRG have a _
         raise TofuError(f"MXNet has no optimizer {name!r}{suggest(name, kinds)}. It has {', '.join(own)}.")
     try:
         return mx.optimizer.create(name, **others, **parameters)
@@ -33,14 +33,14 @@ def create_optimizer(name: str, parameters: Mapping[str, Any], **others: Any) ->
 
 
 class OptimizerStates:
-    """States of an MXNet optimizer, by the type and rank of the weight.
+    """Sizes of the states of an MXNet optimizer, by the type and number of dimensions of the weight.
 
     Parameters
     ----------
     optimizer
-        The name of an MXNet optimizer, or None.
+        The name of an MXNet optimizer, or None for no states.
     parameters
-        Its arguments: `momentum`, `multi_precision`, and so on.
+        Arguments of the optimizer, such as `momentum` or `multi_precision`.
     """
 
     def __init__(self, optimizer: Any, parameters: Mapping[str, Any]) -> None:
@@ -57,7 +57,7 @@ class OptimizerStates:
         self._known: dict[tuple[str, int], list[tuple[tuple[bool, ...], int]]] = {}
 
     def list_bytes(self, weight: Tensor, shard: tuple[int, ...]) -> list[int]:
-        """Return the bytes of each state for a shard of this shape."""
+        """Return the bytes of each state for a shard of a weight."""
         key = weight.dtype, len(shard)
         if key not in self._known:
             self._known[key] = list(self._probe(*key))
@@ -67,7 +67,10 @@ class OptimizerStates:
         ]
 
     def _probe(self, dtype: str, rank: int) -> Iterator[tuple[tuple[bool, ...], int]]:
-        """Yield, for each state, which of the weight's dimensions it has (others have extent 1), and the bytes of an element."""
+        """Yield, for each state, which of the weight's dimensions it shares, and the bytes of an element.
+
+        Its other dimensions have extent 1.
+        """
         if self._optimizer is None:
             return
         try:
@@ -84,7 +87,7 @@ class OptimizerStates:
 
 
 def list_arrays(state: Any) -> list[Any]:
-    """Return the arrays in a state."""
+    """Return all arrays that an optimizer's state contains."""
     if isinstance(state, (tuple, list)):
         return [array for item in state for array in list_arrays(item)]
     return [state] if isinstance(state, mx.nd.NDArray) else []

@@ -1,4 +1,4 @@
-"""Picture of a memory report: memory in use during a step, on one device and on the worker that needs most."""
+"""Picture of a memory report: the memory in use during a step, on one device and on the worker that needs most."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ COLOURS = ("#4e5d6c", "#7c8ea0", "#b5c0cb", "#d1495b", "#2e7d8c", "#e9a23b")
 
 
 def plot_memory(report: MemoryReport, path: str | Path) -> None:
-    """Write the picture; the suffix of `path` selects the format.
+    """Write a picture of a memory report to a file. The suffix of `path` selects the format.
 
-    Raises TofuError without matplotlib, or for an unknown suffix.
+    Raises TofuError if matplotlib is not installed, or for an unknown suffix.
     """
     devices = [report.one_device, *([report.largest] if report.workers else [])]
     figure = new_figure(path, 5.5 * len(devices) + 1.5, 4)

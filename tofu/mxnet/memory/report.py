@@ -1,4 +1,7 @@
-"""Report on the memory of a training step of an MXNet model, on one device and on every worker, at the peak."""
+"""Report on the memory that a training step of an MXNet model needs, on one device and on every worker.
+
+The *peak* is the operator or fetch at which most of a device's buffers are in use.
+"""
 
 from __future__ import annotations
 
@@ -32,21 +35,25 @@ class DeviceMemory:
     Attributes
     ----------
     name
-        "one device" or "worker 3".
-    parameters_bytes, optimizer_bytes, inputs_bytes
-        Weights; their optimizer states; data, labels, head gradients and auxiliary states.
+        "one device", or a name such as "worker 3".
+    parameters_bytes
+        Weights.
+    optimizer_bytes
+        States of the optimizer.
+    inputs_bytes
+        Data, labels, gradients of outputs that are not losses, and auxiliary states.
     gradients_bytes
         All gradients at the end of a step.
     pool_bytes
-        Buffers that gradients, activations and fetch buffers share.
+        Buffers that gradients, activations and fetches share.
     workspace_bytes
         Estimate of the memory that kernels request while they run.
     rounding_bytes
-        Memory that GPU memory pools add by rounding each array up.
+        Memory that a pool of GPU memory adds by rounding each array up.
     nodes
-        Names of the device's operators and fetches in the order of execution.
+        Names of the device's operators and fetches, in the order of execution.
     uses
-        [use, node]: bytes of the pool in use, for gradients, activations and fetch buffers.
+        Bytes of the pool in use, as an array [use, node]. The uses are gradients, activations and fetch buffers.
     """
 
     name: str
@@ -62,17 +69,17 @@ class DeviceMemory:
 
     @property
     def planned_bytes(self) -> int:
-        """Allocated bytes, exactly, without workspace and the rounding of GPU memory pools."""
+        """Allocated bytes: an exact number, without workspace and the rounding of a GPU's pool."""
         return self.parameters_bytes + self.optimizer_bytes + self.inputs_bytes + self.pool_bytes
 
     @property
     def needed_bytes(self) -> int:
-        """Bytes that a GPU must have: allocated, rounding of its pool, and estimated workspace."""
+        """Bytes that a GPU must have: allocated bytes, rounding of its pool, and estimated workspace."""
         return self.planned_bytes + self.rounding_bytes + self.workspace_bytes
 
     @cached_property
     def peak(self) -> int:
-        """Position in `nodes` at which most of the pool is in use."""
+        """Position in `nodes` of the peak."""
         return int(self.uses.sum(axis=0).argmax()) if self.nodes else 0
 
     @property
@@ -82,7 +89,7 @@ class DeviceMemory:
 
     @property
     def at_peak(self) -> dict[str, int]:
-        """Bytes of each part at the peak; their sum, with the idle buffers, is `planned_bytes`."""
+        """Bytes of each kind at the peak. With the idle buffers they add up to `planned_bytes`."""
         pooled = self.uses[:, self.peak].tolist() if self.nodes else [0] * len(USES)
         parts = {
             "parameters": self.parameters_bytes,
@@ -94,7 +101,7 @@ class DeviceMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        """Rows of the table: the bytes of each part at the peak."""
+        """Rows of the table: the bytes of each kind at the peak."""
         return self.at_peak
 
     @property
@@ -119,9 +126,10 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class MemoryReport(MemoryComparison):
-    """Memory of one device and of all workers (none if only one device was asked for).
+    """Memory of one device and of all workers; `workers` is empty if only one device was asked for.
 
-    `communication_bytes` are transferred by the workers in a step; `optimizer` is the one whose states are included.
+    `communication_bytes` are the bytes that workers transfer in a step. `optimizer` names the optimizer whose states
+    are included.
     """
 
     one_device: DeviceMemory
@@ -131,7 +139,7 @@ class MemoryReport(MemoryComparison):
 
     @property
     def largest(self) -> DeviceMemory:
-        """Worker that needs most, or the one device."""
+        """Worker that needs most memory, or the one device."""
         return max(self.workers or (self.one_device,), key=lambda worker: worker.needed_bytes)
 
     @property
@@ -153,12 +161,11 @@ class MemoryReport(MemoryComparison):
 
     @property
     def columns(self) -> list[tuple[str, DeviceMemory]]:
-        """One device, and one worker of each kind."""
+        """Columns of the table: one device, and one of the workers that need equal memory."""
         return [("one device", self.one_device), *_list_kinds(self.workers)]
 
 
 def _list_kinds(workers: tuple[DeviceMemory, ...]) -> Iterator[tuple[str, DeviceMemory]]:
-    """Yield one worker for each distinct memory at the peak, with the numbers of all such workers."""
     kinds: dict[tuple[int, ...], list[int]] = {}
     for number, worker in enumerate(workers):
         kinds.setdefault((*worker.at_peak.values(), worker.workspace_bytes), []).append(number)

@@ -1,8 +1,8 @@
-"""Estimate of the scratch memory of convolutions, the kernels that request most.
+"""Estimate of the workspace (temporary memory) of convolutions, the kernels that request most.
 
-cuDNN and oneDNN choose their algorithms at run time. Those with the largest workspace unfold the image: each position
-gets a copy of its window. MXNet limits cuDNN to the operator's attribute `workspace`, in MiB, so the estimate is the
-smaller of the two.
+cuDNN and oneDNN choose their algorithms at run time. The algorithms with the largest workspace unfold the image: each
+position gets a copy of its window. MXNet limits cuDNN's workspace to the operator's attribute `workspace`, in MiB. The
+estimate is the smaller of the two sizes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tofu.mxnet.backend.buffers import Variables
 from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.mxnet.frontend.symbol_text import GROUP_KEY
 
-DEFAULT_LIMIT_MIB = 1024  # MXNet's own
+DEFAULT_LIMIT_MIB = 1024  # MXNet's default of `workspace`
 
 Shape = Sequence[int]
 
 
 def estimate_workspace(symbol: Any, variables: Variables) -> dict[str, int]:
-    """Return group -> bytes that its largest convolution may request; groups without a convolution are left out."""
+    """Return device group -> bytes that its largest convolution may request. Groups without a convolution are left out."""
     handle = symbol.handle.value
     nodes = _mxnet.nodes(handle)
     convolutions = [node for node in nodes if node["op"].endswith(("Convolution", "Deconvolution"))]

@@ -1,4 +1,4 @@
-"""Location of symbols that versions up to 0.2 pickled."""
+"""Old location of `PartitionedSymbol`, for pickles of versions up to 0.2."""
 
 from tofu.mxnet.runtime.symbol.partitioned_symbol import PartitionedSymbol, load_json
 

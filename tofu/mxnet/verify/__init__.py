@@ -1,12 +1,12 @@
-"""Verification of descriptions and their strategies against MXNet's own kernels, in float64 on small inputs.
+"""Verification: compares descriptions of operators with MXNet's own kernels, in float64 on small inputs.
 
-An operator counts as described only if
+A *strategy* is an axis along which an operator can be split. An operator counts as verified only if
 
 - its description, evaluated with NumPy, gives the kernel's numbers, and
 - for each of its strategies, the kernel run on every part gives the whole result.
 
-Exact splits of the kernel that the analysis did not find are reported. The paper leaves this check as an open problem
-(section 9).
+Splits that would be exact but that the analysis did not find are reported. The paper leaves this check as an open
+problem (section 9).
 """
 
 from tdl_ops.mxnet.case import Case

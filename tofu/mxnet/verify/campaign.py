@@ -1,4 +1,4 @@
-"""Verification of many cases in separate processes, several at a time, with variants and missing strategies."""
+"""Verification of many cases, several at a time in separate processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tofu.verification.windows import list_window_geometries
 
 @dataclass(frozen=True)
 class CaseResult:
-    """Result of one case. `explained` are missing strategies with a known reason, `missing` the others."""
+    """Result of one case. `explained` has missing strategies with a known reason, `missing` those without one."""
 
     case: Case
     report: Report
@@ -43,7 +43,7 @@ class CaseResult:
 
     @property
     def broken_operators(self) -> frozenset[str]:
-        """Operators of the case that a problem names; all of them if it names none."""
+        """Operators that problems name. A problem that names none counts for all operators of the case."""
         failure = self.trials.failure
         texts = [*self.report.problems, *self.report.refusals, *([] if failure is None else failure.problems)]
         named = {re.split("[:,]", text)[0] for text in texts} | {strategy.op for strategy in self.missing}
@@ -61,8 +61,8 @@ def verify_cases(
 ) -> Generator[CaseResult, None, None]:
     """Yield the result of each case, in order; `jobs` cases run at a time.
 
-    Each case is verified, then `examples` variants of it, and with `search` missing strategies are searched.
-    `modules` register further descriptions.
+    After a case, `examples` variants of it are verified. With `search`, missing strategies are searched. Importing the
+    `modules` registers further descriptions.
     """
     if jobs == 1:
         with Sandbox(modules) as sandbox:
@@ -73,7 +73,7 @@ def verify_cases(
     yield from map_in_processes(run, cases, jobs=jobs, start=_open_sandbox, start_arguments=(modules,))
 
 
-_sandboxes: list[Sandbox] = []  # a worker process has one
+_sandboxes: list[Sandbox] = []  # a worker process has one sandbox
 
 
 def _open_sandbox(modules: Sequence[str]) -> None:

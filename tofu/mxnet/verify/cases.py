@@ -1,4 +1,4 @@
-"""Cases that every description is verified with, in `tdl_ops/mxnet/cases`, one file for each family of `tdl_ops/mxnet`."""
+"""Cases to verify the descriptions with. `tdl_ops/mxnet/cases` has one file of cases for each file of `tdl_ops/mxnet`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tofu.verification.report import Report
 
 
 def verify_case(case: Case, dtype: str = "float64", seed: int = 0, parts: Sequence[int] = PARTS) -> Report:
-    """Verify one case, its strategies in these numbers of parts.
+    """Verify one case, and its strategies in each of these numbers of parts.
 
-    In float64 MXNet's own kernels run, in float32 oneDNN's if it has one.
+    In float64 MXNet's own kernels run. In float32 oneDNN's kernels run if there are any.
     """
     single_tolerance = max(case.description_tolerance, 1e-4)
     return verify_operator(

@@ -1,7 +1,7 @@
-"""Coverage: how much of MXNet is described and verified, counted over two sets of operators and printed as tables.
+"""Coverage: counts how many of MXNet's operators are described and verified, and prints tables.
 
-`mxnet_0_11` is a reconstruction of the paper's 139 operators; `mxnet_1_9_1_user_facing` are the forward operators
-that models call.
+There are two sets of operators. `mxnet_0_11` is a reconstruction of the paper's 139 operators, and
+`mxnet_1_9_1_user_facing` has the forward operators that models call.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OPERATOR_SETS = Path(__file__).parent / "operator_sets.json"
 PAPER = {"described": 134, "total": 139, "elementwise": 77, "opaque": 2, "reduced": 11}
 """Numbers of section 4.1 of the paper, for MXNet 0.11."""
 RECONSTRUCTIONS = {"mxnet_0_11": " (a reconstruction: the paper does not say which operators it counted)"}
-"""Remark about a set of operators."""
+"""Set of operators -> remark about it."""
 
 _NOTHING = str(Compared.NOTHING)
 
@@ -45,7 +45,7 @@ NOTHING_TO_SPLIT = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """Operators of one set: all, those described, those with a verified strategy, and some kinds of them."""
+    """Numbers of operators in one set: all, described, with a verified strategy, and of some kinds."""
 
     total: int
     described: int
@@ -77,13 +77,16 @@ def count_coverage(names: list[str], entries: Mapping[str, RecordEntry]) -> Cove
 
 
 def count_kinds(entries: Iterable[RecordEntry | None]) -> dict[str, int]:
-    """Return the number of operators compared in each way, the last of which is not at all."""
+    """Return the number of operators compared in each way; the last way is not at all."""
     kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
     return {str(kind): kinds[str(kind)] for kind in Compared}
 
 
 def count_lines() -> tuple[float, int, str]:
-    """Return the lines of code per description, without comments, decorators and shared helpers: median, maximum, and its operator."""
+    """Return the median and the maximum of code lines in a description, and the operator with the maximum.
+
+    Comments, decorators and shared helpers do not count.
+    """
     counts = {name: _count_lines(description) for name, description in sorted(DESCRIPTIONS.items())}
     largest = max(counts, key=counts.__getitem__)
     return median(counts.values()), counts[largest], largest
@@ -96,7 +99,7 @@ def _count_lines(description: Description) -> int:
 
 
 def coverage_rows(names: Sequence[str], entries: Mapping[str, RecordEntry], with_tensors: bool) -> list[str]:
-    """Return one line per operator: strategies, kind, verification, place of the description, and with `with_tensors` its inputs."""
+    """Return a line for each operator: strategies, kind, verification, place of the description, and maybe its inputs."""
     rows = [("operator", "split by", "kind", "verified", "described in", "inputs" if with_tensors else "")]
     for name in names:
         description, entry = DESCRIPTIONS.get(name), entries.get(name)
@@ -141,7 +144,7 @@ def kinds_line(kinds: Mapping[str, int]) -> str:
 def coverage_lines(
     listed: Sequence[str], entries: Mapping[str, RecordEntry], coverage: Mapping[str, Coverage]
 ) -> Iterator[str]:
-    """Yield the totals, and the paper's."""
+    """Yield lines with the totals, and with the paper's totals."""
     median, largest, name = count_lines()
     yield f"\n{len(listed)} operators listed. A description has {median:g} lines (the median), the longest, {name}, {largest}."
     yield kinds_line(count_kinds(entries.get(operator) for operator in listed))
@@ -165,7 +168,7 @@ def _explain_missing(operator: str) -> str:
 
 
 def results_table(results: Iterable[CaseResult]) -> Table:
-    """Return a table with a row per operator: signatures, largest error, and whether anything disagrees."""
+    """Return a table with a row for each operator: signatures, largest error, and problems."""
     found = (
         (node, 1 + result.trials.verified, bool(result.problems)) for result in results for node in result.report.nodes
     )

@@ -11,12 +11,11 @@ from tofu.verification.numbers import Numbers
 
 
 def _has_parts_of_one_element(shape: Shape) -> bool:
-    """Return True if a part along a dimension other than the channels' may have one element."""
     return prod(shape) == max(shape[0], *shape[2:])
 
 
 def _is_cut_by_heads(*parts: int) -> Callable[[Case], bool]:
-    """Return a predicate: an input's last dimension is no multiple of the heads times this number of projections."""
+    """Return a predicate: input n has a last dimension that the heads, times `parts[n]`, do not divide."""
 
     def is_cut(case: Case) -> bool:
         heads = int(case.attributes["heads"])
@@ -26,13 +25,12 @@ def _is_cut_by_heads(*parts: int) -> Callable[[Case], bool]:
 
 
 def _has_other_heads(case: Case) -> bool:
-    """Return True if the attention has another number of samples and heads than the projections."""
     projections, attention = case.numbers
     return attention.shape[0] != projections.shape[1] * int(case.attributes["heads"])
 
 
 def _has_no_alignment(case: Case) -> bool:
-    """Return True if a sample's labels, with a blank between equal ones, may not fit its steps, or have no class."""
+    """Return True if a sample may have too few steps for its labels, with blanks between equal labels, or no class."""
     data, label, *lengths = case.numbers
     uses_data_lengths = str(case.attributes.get("use_data_lengths", False)) == "True"
     steps = lengths[0].low if lengths and uses_data_lengths and isinstance(lengths[0], Numbers) else data.shape[0]
@@ -40,12 +38,10 @@ def _has_no_alignment(case: Case) -> bool:
 
 
 def _is_cut_outside(case: Case) -> bool:
-    """Return True if a part along the third dimension begins beyond its end."""
     return any(begin > case.numbers[0].shape[2] for begin in case.attributes["indices"])
 
 
 def _spreads_twice(case: Case) -> bool:
-    """Return True if a window has both stride and dilation above 1."""
     return all(max(case.attributes.get(name) or (1,)) > 1 for name in ("stride", "dilate"))
 
 

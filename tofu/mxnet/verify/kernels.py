@@ -1,4 +1,4 @@
-"""MXNet's own kernels, run one at a time on NumPy arrays, and MXNet's declarations of operators."""
+"""Runs MXNet's kernels one at a time on NumPy arrays, and reads MXNet's declarations of operators."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tofu.errors import UnsupportedError
 from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.verification.kernel import Array, Shape
 
-# Errors of MXNet in Python; MXNetError derives from RuntimeError.
+# Errors that MXNet raises in Python. MXNetError derives from RuntimeError.
 KERNEL_ERRORS = (RuntimeError, ValueError, IndexError)
 
 PLACE = re.compile(r"\[[\d:]+\] \S+:\d+: (Check failed: .* : )?")  # time and source line of an MXNet error
-# Errors by which MXNet refuses shapes or attributes: type, and a part of the text. tofu._mxnet turns them into RuntimeErrors without
+# Errors by which MXNet refuses shapes or attributes: type, and a part of the text. Through tofu._mxnet they are RuntimeErrors without
 # "Check failed".
 REFUSALS: tuple[tuple[type[Exception], str], ...] = (
     (
@@ -36,13 +36,13 @@ REFUSALS: tuple[tuple[type[Exception], str], ...] = (
     (IndexError, r"IndexError: index \S+ is out of bounds"),
 )
 
-SEED = 7  # of every kernel, so that a random operator draws the same numbers for the same shapes
+SEED = 7  # set before each kernel, so that a random operator draws the same numbers for the same shapes
 
-# Content of the memory before a kernel runs, by kind of type: an element that keeps both patterns in two runs is not written. The first
-# is NaN, the second changes under any addition.
+# Patterns that fill the memory before a kernel runs, by kind of type. A kernel does not write an element that keeps the first pattern in
+# one run and the second in another. The first is NaN, the second changes under any addition.
 PATTERNS: dict[str, tuple[float, float]] = {"f": (np.nan, -812.5), "i": (85, 42), "u": (85, 42), "b": (1, 0)}
 GUARD_ELEMENTS = 4096
-"""Elements after each output, to detect a kernel that takes its size from another tensor than its description says."""
+"""Elements after each output that must not change, to detect kernels that write more than the output."""
 
 
 def run_kernel(
@@ -55,11 +55,11 @@ def run_kernel(
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Return its outputs, hidden ones too, and its inputs as the kernel left them.
 
-    Outputs are filled with one of the `PATTERNS` before. Raises mxnet.MXNetError if MXNet refuses the call, and
+    Before the run, outputs are filled with one of the `PATTERNS`. Raises mxnet.MXNetError if MXNet refuses the call, and
     RuntimeError if the kernel writes behind an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPE_NAMES.index(dtype) for dtype in output_dtypes])
-    if plain is not None:  # execution graphs run this kernel instead
+    if plain is not None:  # execution graphs use this kernel instead
         op, attributes = plain[0], {**attributes, **plain[1]}
     given = [mx.nd.array(array, dtype=array.dtype) for array in inputs]
     guard = choose_guard([*(array.dtype.name for array in inputs), *output_dtypes])
@@ -94,9 +94,9 @@ def run_gradient(
     pattern: int = 0,
     times: int = 1,
 ) -> list[Array]:
-    """Run `op` and then its backward operator `times` times, and return the gradients of the inputs `wrt`.
+    """Run `op`, then its backward operator `times` times, and return the gradients of the inputs `wrt`.
 
-    For backward operators that share hidden state with their forward operator.
+    This is for backward operators that share hidden state with their forward operator.
     """
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
@@ -115,7 +115,7 @@ def run_gradient(
 
 
 def find_left(outputs: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
-    """Return which elements a kernel left unchanged: `outputs` of a run on the first pattern, `others` on the second."""
+    """Return which elements a kernel left unchanged, from the outputs of a run on each of the two patterns."""
     return tuple(_holds(first, 0) & _holds(second, 1) for first, second in zip(outputs, others, strict=True))
 
 
@@ -125,7 +125,7 @@ def _holds(array: Array, pattern: int) -> Array:
 
 
 def choose_guard(dtypes: Iterable[str]) -> int:
-    """Return the number of guard elements: none in single precision, since oneDNN does not write into a part of an array."""
+    """Return the number of guard elements. It is 0 in single precision, since oneDNN cannot write into a part of an array."""
     return 0 if "float32" in dtypes else GUARD_ELEMENTS
 
 
@@ -151,7 +151,7 @@ class Guarded:
 
 
 def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
-    """Return the symbol of an operator over variables input0, input1, ..; without a count, over the inputs that its attributes require."""
+    """Return the symbol of an operator over `count` variables input0, input1, ..., or over all inputs that it requires."""
     symbol = ctypes.c_void_p()
     check_call(
         _LIB.MXSymbolCreateAtomicSymbol(
@@ -169,7 +169,7 @@ def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
 
 
 def find_operator(op: str) -> ctypes.c_void_p:
-    """Return MXNet's handle of an operator. Raise UnsupportedError, with similar names, for an unknown one."""
+    """Return MXNet's handle of an operator. Raise UnsupportedError, which suggests similar names, for an unknown name."""
     handle = ctypes.c_void_p()
     if _LIB.NNGetOpHandle(op.encode(), ctypes.byref(handle)) != 0:
         near = get_close_matches(op, DESCRIPTIONS, n=3)
@@ -178,7 +178,7 @@ def find_operator(op: str) -> ctypes.c_void_p:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return True if an error means that MXNet refuses shapes or attributes, and False for a defect of the caller."""
+    """Return True if an error means that MXNet refuses shapes or attributes, False if it reveals a mistake of the caller."""
     return any(type(error) is kind and re.search(text, str(error)) for kind, text in REFUSALS)
 
 
@@ -203,7 +203,9 @@ _SPARSE = "row_sparse"
 
 @cache
 def list_choices(op: str) -> dict[str, tuple[str, ...]]:
-    """Return the values of each attribute that takes one of a few words or booleans, without types that NumPy lacks and sparse storage.
+    """Return the possible values of each attribute that is a boolean or one of a few words.
+
+    Types that NumPy lacks, and sparse storage, are left out.
 
     >>> list_choices("SwapAxis"), list_choices("take")
     ({}, {'mode': ('clip', 'raise', 'wrap')})

@@ -1,6 +1,6 @@
-"""Search for strategies that the analysis did not find: exact splits of the stock kernel's tensors.
+"""Search for missing strategies: splits of a stock kernel's tensors that are exact but that the analysis did not find.
 
-A backward operator is split by the geometry of its forward operator.
+A *geometry* says how a split cuts the tensors. A backward operator is split by the geometry of its forward operator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from tofu.verification.windows import list_window_geometries
 
 
 def try_geometry(node: VerifiedNode, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
-    """Return how the outputs `asked` for are combined, if they can be and each part computes less than the whole."""
+    """Return how outputs of parts are combined to the whole, or None if they cannot be or a part computes as much as the whole.
+
+    Only the outputs `asked` for count.
+    """
     input_roles = [role for role in node.input_roles if role is not None]
     output_roles = [role for role in node.output_roles if role is not None]
 
@@ -78,7 +81,7 @@ def find_missing(
     """Return the missing strategies of an operator and of its gradient.
 
     Extents that data index into stay whole, since a kernel could read outside of its tensor. `run` tries a split, and
-    `list_windowed` changes inputs to see what reads them; MXNet may end its process in both.
+    `list_windowed` changes inputs to see which outputs read them. MXNet may end its process in both functions.
     """
     texts = {name: str(value) for name, value in case.attributes.items()}
     nodes = execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=1)
@@ -94,9 +97,9 @@ def find_missing(
 def _find_missing_cuts(node: VerifiedNode, geometries: Sequence[Geometry], run: Try) -> list[Cut]:
     description = DESCRIPTIONS.get(node.op)
     if description is None or None in (*node.input_roles, *node.output_roles):
-        return []  # an intermediate node of the gradient: its tensors are no input, output or gradient of the operator
+        return []  # an intermediate node of the gradient, whose tensors are no input, output or gradient of the operator
     access = analyse_node(description, node)
-    # An output of zeros, such as the gradient of a label, is zero under any split.
+    # An output of zeros, such as a label's gradient, shows nothing, since it is zero under any split.
     written = [
         output.is_written and bool(np.any(whole)) for output, whole in zip(access.outputs, node.outputs, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Nodes of one operator's training graph, executed in order: the operator, then its gradient."""
+"""Execution of one operator's training graph, node by node: the operator, then its gradient."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from tofu.verification.kernel import Array, Shape
 
 @dataclass(frozen=True)
 class Gradient:
-    """Way to run a backward operator that cannot run alone: with its forward operator.
+    """Data to run a backward operator together with its forward operator, if it cannot run alone.
 
     Attributes
     ----------
+    forward
+        The forward operator's node.
     wrt
-        The forward operator's inputs whose gradients are computed.
+        Positions of the forward operator's inputs whose gradients are computed.
     outputs
-        The backward operator's outputs that are these gradients.
+        Positions of these gradients among the backward operator's outputs.
     heads
-        Positions of the head gradients among its inputs; None for unused ones.
+        Positions of the head gradients among the backward operator's inputs; None for unused ones.
     saved, given
-        Positions of its inputs -> the outputs and inputs of the forward operator that they are.
+        Position of an input of the backward operator -> the output, or the input, of the forward operator that it is.
     shares_state
-        True if both must be split in the same way.
+        True if forward and backward operator must be split in the same way.
     """
 
     forward: VerifiedNode
@@ -54,17 +56,16 @@ class VerifiedNode:
     Attributes
     ----------
     left
-        The elements of each output that the kernel does not write.
+        Elements of each output that the kernel does not write.
     mutated
-        Positions of inputs that it changes.
+        Positions of the inputs that the kernel changes.
     inputs_after
-        The inputs as it left them, as far as they are visible.
+        The inputs as the kernel left them, as far as they are visible.
     input_roles, output_roles
-        The input or output of the forward operator that a tensor is shaped like: itself, or the one whose gradient it
-        is.
+        For each tensor, the input or output of the forward operator with the same shape: the tensor itself, or the
+        tensor whose gradient it is.
     reused
-        Positions of the forward operator's outputs from which the kernel computes other numbers when it runs a second
-        time.
+        Positions of the forward operator's outputs from which the kernel computes other numbers in a second run.
     """
 
     op: str
@@ -93,13 +94,13 @@ class VerifiedNode:
         return {name: read_attribute(text) for name, text in self.attributes.items()}
 
     def is_asked_for(self, output: int) -> bool:
-        """Return True if the kernel computed an output: with a forward operator, only the gradients of `wrt`."""
+        """Return True if the kernel computed an output. Together with its forward operator, it only computes gradients of `wrt`."""
         return self.gradient is None or output in self.gradient.outputs
 
     def run(
         self, attributes: Mapping[str, str], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> tuple[list[Array], list[Array]]:
-        """Run the kernel on other inputs of the same types. Return its outputs, and the inputs as it left them."""
+        """Run the kernel on other inputs of the same types. Return the outputs, and the inputs as the kernel left them."""
         return run_kernel(self.op, attributes, inputs, output_shapes, [output.dtype.name for output in self.outputs])
 
     def try_run(
@@ -112,7 +113,7 @@ class VerifiedNode:
             return None
 
     def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
-        """Return the shapes of the outputs as MXNet infers them; None if it refuses."""
+        """Return the shapes of the outputs as MXNet infers them; None if MXNet refuses the call."""
         try:
             inferred = _mxnet.infer_operator(self.op, write_attributes(values), shapes)
         except RuntimeError:
@@ -123,7 +124,7 @@ class VerifiedNode:
 
 
 def read_attribute(text: str) -> Any:
-    """Return the value of an attribute, or its text if it has none."""
+    """Return the value of an attribute, or its text if the text is no Python value."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -131,7 +132,7 @@ def read_attribute(text: str) -> Any:
 
 
 def write_attributes(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return attributes as MXNet's texts."""
+    """Return the attributes as texts, as MXNet takes them."""
     return {name: str(value) for name, value in values.items()}
 
 
@@ -147,7 +148,7 @@ def execute_training_graph(
 
 
 def list_operators(op: str, attributes: Mapping[str, str], count: int, wrt: Sequence[int] | None) -> set[str]:
-    """Return the operators of the same graph over `count` inputs, without running them."""
+    """Return the operators of the training graph of `op` over `count` inputs, without running it."""
     _, training, _ = _build_training_graph(op, attributes, count, wrt)
     return {node["op"] for node in _mxnet.nodes(training.handle.value)} - {"null"}
 
@@ -239,7 +240,7 @@ class _Execution:
             except mx.MXNetError:
                 if forward is None:
                     raise
-        # It needs the forward operator, or lacks an attribute that its parser requires (_backward_gather_nd).
+        # The operator needs its forward operator, or lacks an attribute that its parser requires (_backward_gather_nd).
         gradient = self._find_gradient(node, forward)
         outputs, others, again = (
             run_with_forward(gradient, forward.attributes, forward.inputs, inputs, shapes, pattern, times)
@@ -271,7 +272,6 @@ class _Execution:
 
 
 def _keeps_state(forward: VerifiedNode) -> bool:
-    """Return True if an operator has state besides its outputs, so that its gradient may differ the second time."""
     return bool(forward.mutated) or bool(_mxnet.operator_info(forward.op)["is_random"])
 
 
@@ -284,7 +284,7 @@ def run_with_forward(
     pattern: int = 0,
     times: int = 1,
 ) -> list[Array]:
-    """Return the outputs of a backward operator, run `times` times after its forward operator; NaN in those not computed."""
+    """Return the outputs of a backward operator that runs `times` times after its forward operator. Others are NaN."""
     heads = [inputs[position] for position in gradient.heads if position is not None]
     found = run_gradient(gradient.forward.op, attributes, forward_inputs, heads, gradient.wrt, pattern, times)
     outputs = [np.full(shape, np.nan) for shape in output_shapes]

@@ -60,19 +60,19 @@ def verify_operator(
     op, attributes
         MXNet's name of the operator, and its attributes.
     inputs
-        A shape, for numbers between -1 and 1, or an array for each input, states included.
+        For each input, states included, an array, or a shape for random numbers between -1 and 1.
     parts
         Numbers of uneven parts in which every strategy is run, up to the extent.
     wrt
-        Positions of the inputs whose gradient is computed. Default: all but states. Empty for no gradient.
+        Positions of the inputs whose gradients are computed; empty for no gradient. Default: all inputs but states.
     relations
-        For random operators, by name: a function of (inputs, outputs) that returns the expected outputs, given what
-        was drawn, and None for unwritten ones. It replaces the description and the whole's numbers. It must notice
-        another number in any output.
+        Random operator -> function of (inputs, outputs) that returns the expected outputs, given the numbers drawn, and
+        None for unwritten outputs. It replaces the comparison with the description and with the whole. It must notice
+        a change of any number.
     seed
         Seed of the random inputs and head gradients.
     description_tolerance
-        The largest relative error of a description, if MXNet's kernel rounds numbers to single precision.
+        The largest relative error of a description, for kernels that round numbers to single precision.
 
     >>> verify_operator("FullyConnected", {"num_hidden": 5}, [(4, 6), (5, 6), (5,)]).is_verified
     True
@@ -133,7 +133,6 @@ class _Verification:
         )
 
     def _find_unshared_axes(self, access: OperatorAccess) -> tuple[str, ...]:
-        """Return the axes that the forward operator does not have, if both must be split in the same way."""
         gradient = self.node.gradient
         description = DESCRIPTIONS.get(gradient.forward.op) if gradient is not None and gradient.shares_state else None
         if gradient is None or description is None:
@@ -156,7 +155,7 @@ class _Verification:
         return StrategyReport(access.axes[axis], combine, tuple(tried), max(errors), tuple(problems), cells)
 
     def _find_limit(self, access: OperatorAccess) -> float:
-        """Return the largest error of combined parts: MXNet stores a number that is rewritten for each part in single precision."""
+        """Return the largest error allowed for combined parts. MXNet rounds attributes to single precision, so rewritten ones differ."""
         defaults = access.description.defaults
         rescales = any(isinstance(defaults[name], float) for name in access.description.bound)
         return self.tolerance if rescales else self.precision
@@ -168,7 +167,7 @@ class _Verification:
             if not written.is_written or not self.node.is_asked_for(number) or self.relation is not None:
                 continue
             if access.axes[axis] in self._list_counted(access, number):
-                continue  # only the gradient of the same part reads it, and is compared
+                continue  # only the gradient of the same part reads this output, and the gradient is compared
             pieces = [outputs[number] for outputs, _ in done]
             together = combine_outputs(pieces, written, {axis: ranges}, access, whole.shape)
             self.compared_elements[number] += count_numbers(together, whole)
@@ -182,7 +181,7 @@ class _Verification:
         return errors
 
     def _list_counted(self, access: OperatorAccess, number: int) -> set[str]:
-        """Return the axes along which the forward operator's output has positions within a part."""
+        """Return the axes along which an output of a forward operator has positions counted within a part."""
         value = _trace(access.description, self.node).outputs[number].value
         if self.node.gradient is not None or value is None:
             return set()
@@ -225,7 +224,7 @@ class _Verification:
         if access is None or axis_name not in access.axes:
             raise SplitError(f"{forward.op} has no axis {axis_name}, and both must be split in the same way")
         axis = access.axes.index(axis_name)
-        forward_inputs = [  # the backward operator may read inputs that the forward one does not
+        forward_inputs = [  # the backward operator may read inputs that the forward operator does not
             cut_input(array, replace(read, is_read=True), {axis: part}, access.extents)
             for array, read in zip(forward.inputs, access.inputs, strict=True)
         ]
@@ -244,7 +243,6 @@ class _Verification:
         return outputs
 
     def _check_shapes(self, own: Sequence[Shape], forward: Sequence[Shape], made: Sequence[Shape]) -> None:
-        """Raise SplitError if workers pass the kernel other shapes than the forward operator's part, which it is run with here."""
         gradient = self.node.gradient
         assert gradient is not None
         pairs = [(position, forward[n]) for position, n in gradient.given.items()]
@@ -258,7 +256,7 @@ class _Verification:
 
 
 def analyse_node(description: Description, node: VerifiedNode) -> OperatorAccess:
-    """Return the strategies of a node by its description."""
+    """Return the strategies of a node, from its description."""
     inputs = [array.shape for array in node.inputs]
     return analyse(description, node.attributes, inputs, [array.shape for array in node.outputs])
 

@@ -1,6 +1,6 @@
-"""Verification record, written by `python -m tofu verify --record`.
+"""Record of the verification of every operator, written by `python -m tofu verify --record`.
 
-An entry is valid for the sources that it was made from. If they have changed, it does not count.
+An entry only counts as long as the sources of the description and kernel are unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INCLUDED = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _GUARD = re.compile(r"^#(?:ifndef|define|endif  //) TOFU_\w+_H_\n", re.MULTILINE)
 NEVER_GIVEN = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1}
-"""Operator -> output that MXNet refuses to compute, a gradient of labels; described as unwritten."""
+"""Operator -> output that MXNet refuses to compute: a gradient of labels, which is described as unwritten."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,21 @@ class RecordEntry:
     kernels
         Digest of the C++ sources of Tofu's own kernels; empty for MXNet's kernels.
     axes
-        Strategies at any of the signatures, run in parts there.
+        Axes along which the operator was run in parts, at any signature (its attributes, shapes and types).
     reduced
-        Those under which parts of an output are reduced.
-    is_elementwise, is_opaque
-        True if so at every signature; at any signature.
+        The axes whose split leaves partial results of an output.
+    is_elementwise
+        True if the operator is element-wise at every signature.
+    is_opaque
+        True if the operator is opaque, which means that its description has no formula, at any signature.
     compared
         The weakest way in which an output was compared at a signature, in the words of `Compared`.
     cells
-        Number of elements compared in each way, at the signatures of the built-in cases.
+        Number of elements compared in each way, in the built-in cases.
     missed
-        Outputs of which no element was compared anywhere, except scratch.
+        Outputs, except scratch, of which no element was compared anywhere.
     reason
-        Why the description's numbers were not compared; empty if they were.
+        Why the description's numbers were not compared, or empty if they were.
     signatures
         Number of verified signatures.
     """
@@ -82,7 +84,7 @@ class RecordEntry:
 
 
 def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
-    """Return the valid entries by operator. Installations have no record, and so no entries."""
+    """Return operator -> entry, for the valid entries. An installed package has no record, and so no entries."""
     if not path.exists():
         return {}
     entries = {name: _read_entry(fields) for name, fields in json.loads(path.read_text()).items()}
@@ -90,13 +92,13 @@ def read_record(path: Path = RECORD) -> dict[str, RecordEntry]:
 
 
 def write_record(entries: Mapping[str, RecordEntry], path: Path = RECORD) -> None:
-    """Write one line per operator, by name, so that diffs are readable."""
+    """Write one line for each operator, sorted by name, so that diffs are readable."""
     lines = (f" {json.dumps(name)}: {json.dumps(asdict(entry))}" for name, entry in sorted(entries.items()))
     write_atomically(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def make_entries(results: Iterable[CaseResult]) -> dict[str, RecordEntry]:
-    """Return the entries of all operators in `results`, except those with a problem anywhere."""
+    """Return the entries of all operators in `results` that have no problem anywhere."""
     nodes: dict[str, list[tuple[NodeReport, int]]] = defaultdict(list)
     broken: set[str] = set()
     for result in results:
@@ -131,7 +133,7 @@ def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> RecordEnt
 
 
 def _find_weakest(kinds: Sequence[Compared]) -> Compared:
-    """Return the weakest kind, where an output unwritten at one signature does not weaken its comparison at another."""
+    """Return the weakest kind of comparison. UNWRITTEN only counts if there is no other kind."""
     written = [kind for kind in kinds if kind is not Compared.UNWRITTEN]
     return max(written or kinds, default=Compared.NOTHING)
 
@@ -148,18 +150,19 @@ def _is_current(op: str, entry: RecordEntry) -> bool:
 
 
 def digest_of(op: str) -> str:
-    """Return the digest of all code that the description of `op` uses, without comments, docstrings and paths; empty without one.
+    """Return the digest of all code that the description of `op` uses, or an empty text without a description.
 
-    So it stays the same if other operators are added, or if a function moves.
+    Comments, docstrings and paths are left out, so the digest stays the same if other operators are added or if a
+    function moves.
     """
     description = DESCRIPTIONS.get(op)
     return "" if description is None else _digest_description(Path(description.place.file), description.place.line)
 
 
 def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
-    """Return the digest of the C++ file that names an operator of Tofu's own, and of its includes.
+    """Return the digest of the C++ file that names one of Tofu's own operators, and of its includes.
 
-    Empty for an operator of MXNet, and without sources.
+    The digest is empty for an operator of MXNet, and if there are no sources.
     """
     folder = sources / "nnvm"
     if not op.startswith(_OWN) or not folder.is_dir():
@@ -208,7 +211,7 @@ def _find_file(path: Path, statement: ast.ImportFrom) -> Path | None:
 
 @cache
 def _digest_description(path: Path, line: int) -> str:
-    """Return the digest of the statement at a line, of loops that register descriptions, and of all code that these use."""
+    """Return the digest of the statement at `line`, of the loops that register descriptions, and of all code that they use."""
     module = _read_module(path)
     own = [s for s in module.defining.values() if _first_line(s) <= line <= (s.end_lineno or 0)]
     waiting = [(path, s) for s in (*own, *(() if _registers_itself(own) else module.loading))]
@@ -265,12 +268,10 @@ def _close(paths: Iterable[Path], find_more: Callable[[Path], Iterable[Path]]) -
 
 
 def _find_includes(path: Path, sources: Path) -> list[Path]:
-    """Return the headers of Tofu that a C++ file includes, and their implementations."""
     headers = [sources / name for name in _INCLUDED.findall(path.read_text()) if name.startswith(("nnvm/", "core/"))]
     return [file for header in headers for file in (header, header.with_suffix(".cc")) if file.is_file()]
 
 
 def _read_code(path: Path) -> bytes:
-    """Return a C++ file without its comments, white space, guards, and includes of Tofu's own."""
     code = _COMMENT.sub("", _GUARD.sub("", _INCLUDED.sub("", path.read_text())))
     return "".join(code.split()).encode()

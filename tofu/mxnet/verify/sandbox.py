@@ -1,4 +1,4 @@
-"""Second process for MXNet's kernels: some end their process, or never return, on inputs that they should refuse."""
+"""Process for running MXNet's kernels, since some end their process or never return, on inputs that they should refuse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ R = TypeVar("R")
 LONGEST_CALL_SECONDS = 120.0
 END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 MOST_BYTES = 8 * 2**30
-"""Limit of the address space of a second process: larger requests fail instead of using up the machine's memory."""
+"""Limit of the process's address space, so that a kernel cannot use up the machine's memory."""
 
 
 class ProcessEndedError(RuntimeError):
@@ -30,7 +30,7 @@ class ProcessEndedError(RuntimeError):
 
 
 class Sandbox:
-    """Second process that runs functions, restarted after it has ended. It imports `modules` first.
+    """Process that runs functions. It imports `modules` first, and is restarted after it has ended.
 
     >>> with Sandbox() as sandbox:
     ...     sandbox.call(max, 2, 3)
@@ -56,7 +56,7 @@ class Sandbox:
         self._pipe.close()
 
     def call(self, function: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
-        """Return the result of `function`, whose arguments and result are copied. Raise its error, or ProcessEndedError."""
+        """Call `function` in the process and return its result. Raise its error, or ProcessEndedError."""
         try:
             self._pipe.send((function, arguments, options))
             if not self._pipe.poll(self._longest_call_seconds):

@@ -1,4 +1,4 @@
-"""Verification of variants of a case with other sizes and attributes, and the smallest signature at which one fails."""
+"""Verification of a case with other sizes and attributes, which finds the smallest signature that fails."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Verify = Callable[[Case], Report]
 
 @dataclass(frozen=True)
 class Failure:
-    """Signature at which something disagrees with MXNet's kernel."""
+    """Variant of a case that disagrees with MXNet's kernel."""
 
     case: Case
     problems: tuple[str, ...]
@@ -34,9 +34,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class Trials:
-    """Numbers of signatures verified and refused (by MXNet or a description), and the smallest that failed.
+    """Numbers of variants that were verified, and that MXNet or a description refused, and the smallest that failed.
 
-    Signatures at which MXNet is known to be wrong, or ends its process, count as refused.
+    A variant at which MXNet is known to be wrong, or ends its process, counts as refused.
     """
 
     verified: int
@@ -45,9 +45,9 @@ class Trials:
 
 
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
-    """Run `verify_case` in the sandbox. Raise ProcessEndedError only if MXNet ends its process on the whole operator.
+    """Run `verify_case` in the sandbox. Raise ProcessEndedError only if MXNet ends the process on the whole operator.
 
-    An earlier case may have damaged the memory of a process that ends, so each case gets a second, new one.
+    If the process ends, the case runs again in a new one, since an earlier case may have damaged the memory.
     """
     with suppress(ProcessEndedError):
         return sandbox.call(verify_case, case)
@@ -63,7 +63,7 @@ def _run_whole(case: Case) -> None:
 
 
 def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Trials:
-    """Verify `examples` variants of a case. A failure is shrunk.
+    """Verify `examples` variants of a case. If one fails, smaller ones are tried.
 
     Raises UnsupportedError if hypothesis is not installed.
     """
@@ -97,7 +97,7 @@ def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Tr
     run = hypothesis.given(variants(case))(check)
     try:
         hypothesis.seed(seed)(_quiet_settings(hypothesis, examples)(run))()
-    except _DisagreementError:  # the last one that ran is the smallest
+    except _DisagreementError:  # the last variant that ran is the smallest
         return Trials(len(verified), len(refused), failing[-1])
     except hypothesis.errors.Flaky:
         flaky = Failure(failing[-1].case, (*failing[-1].problems, "but not every time"))
@@ -108,7 +108,6 @@ def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Tr
 
 
 def _quiet_settings(hypothesis: Any, examples: int) -> Any:
-    """Return settings for `examples` draws of any duration, with at most one failure, which is printed elsewhere."""
     return hypothesis.settings(
         max_examples=examples,
         database=None,

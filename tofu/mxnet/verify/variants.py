@@ -1,7 +1,7 @@
-"""Other signatures of an operator, drawn by hypothesis from one case.
+"""Variants of a case, with other sizes and attributes, drawn by hypothesis.
 
-Equal numbers in a case are one size, drawn again everywhere. Attributes with a few possible values take any that
-MXNet declares, other numbers change by one. Signatures that MXNet refuses are skipped.
+Equal sizes in a case stay equal in a variant. Attributes with a few possible values take any that MXNet declares; other
+numbers change by one. Variants that MXNet refuses are skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tofu.verification.kernel import Shape
 from tofu.verification.numbers import Fixed, Numbers, uniform
 
 LARGEST_SIZE = 9
-MOST_CHANGED = 2  # attributes at once: more are refused too often
+MOST_CHANGED = 2  # number of changed attributes; with more, MXNet refuses too often
 Given: TypeAlias = Numbers | Fixed
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -61,7 +61,7 @@ def _resize_numbers(given: Given, drawn: Mapping[int, int]) -> Given:
 
 @st.composite
 def _changes(draw: Draw, case: Case, attributes: Mapping[str, Any], are_numbers_free: bool) -> dict[str, Any]:
-    """Draw other values for a few attributes. Numbers stay if data index into tensors, which could become too small."""
+    """Draw other values for a few attributes. Numbers only change if no data index into tensors, which could become too small."""
     ranges: dict[str, st.SearchStrategy[Any]] = {
         name: st.sampled_from(values) for name, values in list_choices(case.op).items()
     }
@@ -80,7 +80,6 @@ def _is_numeric(value: Any) -> bool:
 
 
 def _near(value: int | tuple[int, ...]) -> st.SearchStrategy[Any]:
-    """Return numbers at most one away; numbers of at least 1, such as strides, stay so."""
     if isinstance(value, tuple):
         return st.tuples(*map(_near, value))
     return st.sampled_from([number for number in (value, value + 1, value - 1) if number > 0 or value < 1])
@@ -89,7 +88,7 @@ def _near(value: int | tuple[int, ...]) -> st.SearchStrategy[Any]:
 def complete_inputs(case: Case, attributes: Mapping[str, Any], inputs: Sequence[Given]) -> list[Given] | None:
     """Return the inputs that the operator of `case` takes with other attributes; None if MXNet accepts none.
 
-    Inputs that it keeps, by name, have the numbers of `inputs`, and as many of the first shapes as MXNet accepts.
+    An input that also existed before keeps its numbers, and its shape as far as MXNet accepts the first shapes.
     """
     before, symbol = (_compose(case.op, values, len(inputs)) for values in (case.attributes, attributes))
     if before is None or symbol is None:
@@ -131,6 +130,6 @@ def _infer(symbol: Any, known: Mapping[str, Shape]) -> list[Shape] | None:
         shapes, _ = _mxnet.infer(symbol.handle.value, known, {})
     except (TofuError, RuntimeError):
         return None
-    if any(shape is None or min(shape, default=0) < 1 for shape in shapes):  # negative extents, or (), mean unknown
+    if any(shape is None or min(shape, default=0) < 1 for shape in shapes):  # unknown shapes
         return None
     return [tuple(shape or ()) for shape in shapes]

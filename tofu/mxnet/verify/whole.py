@@ -1,4 +1,4 @@
-"""Comparison of a kernel's results on the whole with the description, or a relation, and of which outputs it writes."""
+"""Comparison of a kernel's results on whole inputs with its description, or with a relation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tofu.verification.split import relative_error
 
 @dataclass(frozen=True)
 class WholeComparison:
-    """Largest error of the description, or None with the check made instead; problems, and comparisons."""
+    """Largest error of the description, with problems and comparisons. If `error` is None, `checked` names another check."""
 
     error: float | None
     checked: str
@@ -36,7 +36,7 @@ class WholeComparison:
     compared: tuple[Comparison, ...] = ()
 
     def with_more(self, problems: Sequence[str], compared: Sequence[Comparison]) -> WholeComparison:
-        """Return the comparison with the problems and comparisons of other outputs added."""
+        """Return the comparison with further problems and comparisons added."""
         return WholeComparison(self.error, self.checked, (*self.problems, *problems), (*self.compared, *compared))
 
 
@@ -48,7 +48,7 @@ def compare_whole(
     relation: Relation | None,
     tolerance: float,
 ) -> WholeComparison:
-    """Compare all outputs that the kernel was asked for, except scratch."""
+    """Compare all outputs that the kernel computed, except scratch, and check which outputs it writes."""
     asked = [n for n, output in enumerate(traced.outputs) if node.is_asked_for(n) and not output.is_scratch]
     written = [n for n in asked if access.outputs[n].is_written]
     silent = [n for n in asked if n not in written]

@@ -1,7 +1,7 @@
-"""NDArray of a sharded parameter: gathered when MXNet reads it, scattered when Tofu needs the shards.
+"""Arrays that `parameter.data()` and `parameter.grad()` return for a sharded Gluon parameter.
 
-Gluon users may read and write `parameter.data()` and `parameter.grad()` at any time. MXNet counts the writes, and
-they are scattered before Tofu uses the shards.
+Users may read and write such an array at any time. It is gathered when it is read. MXNet counts the writes, and Tofu
+scatters the array before it uses the shards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tofu.errors import TofuError
 from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray, is_everything
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor, as_legacy, count_writes, digest
 
-# Methods whose results share the array's memory.
+# Methods of NDArray whose results share the array's memory.
 VIEWS = (
     "__getitem__",
     "_at",
@@ -31,7 +31,7 @@ VIEWS = (
 
 
 class LikeNDArray(type):
-    """Metaclass of classes that equal NDArray: MXNet compares types when it sets an item."""
+    """Metaclass of classes that compare equal to NDArray, since MXNet compares types when it sets an item."""
 
     def __eq__(cls, other: object) -> bool:
         return other is mx.nd.NDArray or other is cls
@@ -41,14 +41,14 @@ class LikeNDArray(type):
 
 
 class ParameterArray(ShardedArray, metaclass=LikeNDArray):
-    """Values of a parameter, or its gradient.
+    """Values of a parameter, or its gradient, as an NDArray.
 
     Parameters
     ----------
     tensor
-        The shards. Before a model is bound there is one, on the host.
+        The shards. Before a model is bound, the only shard is the whole array on the host.
     before_use
-        Called before each use; it may replace the shards, or raise.
+        Function that is called before each use. It may replace the shards, or raise.
     """
 
     def __init__(self, tensor: ShardedTensor, before_use: Callable[[], None] = lambda: None) -> None:
@@ -56,20 +56,20 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self.name = tensor.name
         self.before_use = before_use
         self._whole: Any = None
-        self._is_current = False  # the whole array has the shards' values, and any later writes to it
-        self._writes = 0  # to the whole array, when it last equalled the shards
-        self._digest: int | None = None  # of the whole array, when it was last computed
+        self._is_current = False  # True if the whole array has the shards' values, apart from later writes to it
+        self._writes = 0  # MXNet's count of writes to the whole array when it last equalled the shards
+        self._digest: int | None = None  # last computed digest of the whole array
         self._views: list[weakref.ref[Any]] = []  # arrays that share the whole array's memory
-        self._is_exported = False  # something that cannot be tracked shares it
-        self._is_lapsed = False  # the shards' values have been overwritten
+        self._is_exported = False  # True if something that cannot be tracked shares its memory
+        self._is_lapsed = False  # True if the shards' values have been overwritten
         self._is_fresh = False
-        self.gradient: ParameterArray | None = None  # if these are values
-        self.has_sparse_gradient = False  # on one device
-        self.is_sparse = False  # the same, of a gradient
+        self.gradient: ParameterArray | None = None  # gradient of these values
+        self.has_sparse_gradient = False  # True if one device would have a sparse gradient of these values
+        self.is_sparse = False  # True if one device would store this gradient as a sparse array
 
     @property
     def tensor(self) -> ShardedTensor:
-        """Shards, including writes to the whole array."""
+        """Shards, up to date with writes to the whole array."""
         if self._is_current and count_writes(self._whole) != self._writes:
             self._shards.scatter(self._whole)
             self._writes = count_writes(self._whole)
@@ -86,12 +86,12 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self._shards
 
     def put(self, tensor: ShardedTensor) -> None:
-        """Replace the shards, and take their values."""
+        """Replace the shards and their values."""
         self._shards, self._is_lapsed = tensor, False
         self.note_change()
 
     def lapse(self) -> None:
-        """Note that the shards' memory is reused; only an existing whole array may still be read."""
+        """Note that the shards' memory will be reused. Only a whole array that exists already can still be read."""
         if self._is_viewed:
             self._read_shards()
         self._shards, self._is_lapsed = self._shards.zeros_like(), True
@@ -115,19 +115,19 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return bool(self._views) or self._is_exported
 
     def move(self, tensor: ShardedTensor) -> None:
-        """Copy the values into these shards."""
+        """Copy the values into the shards of `tensor`, and use these from now on."""
         before = self.tensor
         if tensor is before:
             return
         self._shards = tensor
         tensor.scatter(before.gather())
         for array in tensor.arrays:
-            array.wait_to_read()  # otherwise all whole parameters would be in host memory at once
+            array.wait_to_read()  # otherwise all parameters could be whole in host memory at once
         if not self._is_viewed:
             self._whole, self._is_current = None, False
 
     def read_uncounted(self) -> None:
-        """Scatter writes through a pointer, which MXNet does not count."""
+        """Scatter the whole array if it was written through a pointer, which MXNet does not count."""
         if self._is_current:
             now = digest(self._whole)
             if now != self._digest:
@@ -140,7 +140,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._whole.wait_to_read()
 
     def note_change(self) -> None:
-        """Note that the shards changed. Gather again on the next read, or now if something shares the whole array's memory."""
+        """Note that the shards changed. They are gathered at the next read, or now if an array shares the whole array's memory."""
         self._is_current = False
         if self._is_viewed:
             self._read_shards()
@@ -161,14 +161,14 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     @property
     def context(self) -> Any:
-        """Context of the whole array, the host."""
+        """Context of the whole array: the host."""
         return mx.cpu(0)
 
     ctx = context
 
     @property
     def _fresh_grad(self) -> bool:
-        """True if a backward has written the gradient since the last update; read and reset by a Trainer."""
+        """True if a backward has written the gradient since the last update. A Trainer reads and resets it."""
         self.before_use()
         return self._is_fresh
 
@@ -189,7 +189,6 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._is_exported = True
 
     def _on_host(self) -> Any:
-        """Return the whole array if it is current, else a new one."""
         self.before_use()
         self._check_lapse()
         return self._whole if self._is_current else self._shards.gather()
@@ -212,7 +211,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return self.copyto(mx.cpu(0))
 
     def as_in_context(self, context: Any) -> Any:
-        """Return the array itself on the host, a copy elsewhere."""
+        """Return the array itself for the host's context, else a copy."""
         return self if context == mx.cpu(0) else self.copyto(context)
 
     @property
@@ -235,11 +234,11 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         return mx.nd.NDArray.astype(self, dtype, copy)
 
     def detach(self) -> ParameterArray:
-        """Return the array itself, since no graph leads to it."""
+        """Return the array itself, since autograd records nothing that leads to it."""
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set the whole array, or a part of it."""
+        """Set the whole array or a part of it."""
         value = as_legacy(value)
         is_whole = isinstance(value, mx.nd.NDArray) and value.shape == self.shape
         if not is_everything(key) or self._is_viewed or not (is_whole or isinstance(value, (int, float))):
@@ -262,11 +261,11 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
 
 class View(mx.nd.NDArray, metaclass=LikeNDArray):  # type: ignore[misc]  # MXNet is untyped
-    """Array that shares the memory of a whole array."""
+    """NDArray that shares the memory of a `ParameterArray`'s whole array."""
 
     def __init__(self, owner: ParameterArray, array: Any) -> None:
         super().__init__(array.handle, array.writable)
-        array.handle = None  # this object owns it now
+        array.handle = None  # this object owns the handle now
         self.owner = owner
         owner.watch_view(self)
 
@@ -279,7 +278,7 @@ def _sharing(method: Any) -> Any:
     @wraps(method)
     def shared(self: Any, *args: Any, **kwargs: Any) -> Any:
         owner = self.owner if isinstance(self, View) else self
-        # An ordinary array over the same memory: MXNet makes results of the array's own class, and compares classes.
+        # An ordinary array over the same memory, since MXNet compares classes and creates results of the array's class.
         made = method(mx.nd.NDArray.detach(self), *args, **kwargs)
         if type(made) is mx.nd.NDArray:
             return View(owner, made)
@@ -302,7 +301,7 @@ def on_host(name: str, whole: Any) -> ShardedTensor:
 
 
 def add_to(array: Any, tensor: ShardedTensor) -> None:
-    """Add a tensor to an array: shard by shard if it has shards."""
+    """Add a tensor to an array, shard by shard if the array has shards."""
     if not isinstance(array, ParameterArray):
         if array.stype == "default":
             array += tensor.gather()
@@ -317,10 +316,10 @@ def add_to(array: Any, tensor: ShardedTensor) -> None:
 
 
 def copy_into(arrays: Sequence[ParameterArray], tensors: Sequence[ShardedTensor]) -> None:
-    """Copy each tensor into an array, since the tensor's memory will be reused.
+    """Copy each tensor into an array, before the tensor's memory is reused.
 
-    One operator copies all float32 shards of a device: hundreds of small copies take as long as an update. On CPUs it
-    has no float64.
+    One operator copies all float32 shards of a device, since hundreds of small copies would take as long as an update.
+    The operator has no float64 on CPUs.
     """
     copies: dict[Any, tuple[list[Any], list[Any]]] = {}
     for array, tensor in zip(arrays, tensors, strict=True):
@@ -338,7 +337,7 @@ def copy_into(arrays: Sequence[ParameterArray], tensors: Sequence[ShardedTensor]
 
 
 def add(tensors: Sequence[ShardedTensor]) -> ShardedTensor:
-    """Return the sum of tensors of one shape, in the layout of the first."""
+    """Return the sum of tensors of equal shape, in the layout of the first tensor."""
     first, *rest = tensors
     arrays = [array.copy() for array in first.arrays]
     total = first.like(first.shape, first.dtype, arrays)

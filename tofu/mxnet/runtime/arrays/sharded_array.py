@@ -1,7 +1,7 @@
-"""NDArrays over k shards, which optimizers get as weights, gradients and states.
+"""Sharded arrays with the interface of `mx.nd.NDArray`: the weights, gradients and states that optimizers receive.
 
-They have the interface of `mx.nd.NDArray` and the shape of the whole tensor. Operators on them run on the workers'
-shards (`tofu/mxnet/runtime/optimizer/shardwise.py`).
+A sharded array has the shape of the whole tensor. Operators on it run on the workers' shards
+(`tofu/mxnet/runtime/optimizer/shardwise.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
-    """Context of a sharded array: constants created there are shards with `layout`; everything else is created on the host."""
+    """Context of a sharded array. Constants that are created in it have the shards of `layout`; other arrays are on the host."""
 
     def __init__(self, layout: ShardedTensor) -> None:
         super().__init__("cpu", 0)
@@ -24,7 +24,7 @@ class ShardedContext(mx.Context):  # type: ignore[misc]  # MXNet is untyped
 
 
 class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
-    """A `ShardedTensor` with the interface of an NDArray; `tensor` has its shards."""
+    """NDArray over the shards of `tensor`."""
 
     def __init__(self, tensor: ShardedTensor) -> None:
         self.tensor = tensor
@@ -32,7 +32,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> None:
-        """Raise UnsupportedError, since there is no single array in memory. MXNet's C functions ask for it."""
+        """Raise UnsupportedError: MXNet's C functions ask for the handle of one array, but there are several."""
         raise UnsupportedError(
             "This use of an array is not possible for shards, for example a reshaped view in an optimizer, or an operator outside of it. "
             "Copy it with array.asnumpy() and write array[:] = numbers, or train with mx.mod.Module over the partitioned symbol, whose "
@@ -44,7 +44,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def layout(self) -> ShardedTensor:
-        """Tensor with the shards' layout, shape and type."""
+        """Tensor that has the layout, shape and type of the shards."""
         return self.tensor
 
     @property
@@ -119,7 +119,7 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         return self if is_everything(key) else self.tensor.gather()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set the whole array, or a part of it by way of the host."""
+        """Set the whole array. A part of it is set by way of the host."""
         if value is self:
             return
         if not is_everything(key):

@@ -1,7 +1,6 @@
-"""Shards of a tensor on the workers' devices.
+"""Tensors whose shards are on the workers' devices.
 
-`scatter` and `gather` copy between one whole array and the shards; whole tensors exist only where a caller asks for
-them.
+`scatter` copies a whole array into the shards, `gather` copies the shards into a whole array.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from tofu import _mxnet
 from tofu.errors import ShapeError
 
 Region = tuple[tuple[int, int], ...]
-MOST_SLICED = 5  # dimensions, in MXNet's kernels
+MOST_SLICED = 5  # largest number of dimensions that MXNet's kernels can slice
 PIECE_BYTES = 1 << 22
-"""Bytes of a tensor that the host holds at once when it is read or written in pieces."""
+"""Bytes of a piece, when the host reads or writes a tensor in pieces."""
 
 
 class ShardedTensor:
@@ -32,18 +31,18 @@ class ShardedTensor:
     name, shape, dtype
         Name, shape and type of the whole tensor.
     regions
-        [workers, dimensions, (begin, end)]: the region of each worker's shard; several workers may hold the same
-        region.
+        The region of each worker's shard, as an array [workers, dimensions, (begin, end)]. Several workers may hold
+        the same region.
     contexts
         The workers' devices.
     arrays
-        The shards, if they exist (an executor's outputs); else they are allocated and filled with zeros.
+        The shards, if they exist already, as an executor's outputs do. Otherwise zeros are allocated when needed.
 
     Attributes
     ----------
     source
-        Number of writes to the executor's whole array, and its digest if one was computed, when it was last
-        scattered. Stored here since executors share shards.
+        State of the executor's whole array when it was last scattered: the number of writes to it, and its digest or
+        None. It is stored here since several executors may share the shards.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class ShardedTensor:
         return all(getattr(self, part) == getattr(other, part) for part in ("shape", "dtype", "regions", "contexts"))
 
     def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
-        """Return a tensor of another type with the same layout. Dimensions may have extent 1 instead."""
+        """Return a tensor with the same layout and another type. Some of its dimensions may have extent 1 instead."""
         if not self.is_like(shape):
             raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot have the same layout.")
         regions = [
@@ -98,7 +97,7 @@ class ShardedTensor:
         return self.like(self.shape, self.dtype)
 
     def in_layout_of(self, other: ShardedTensor) -> ShardedTensor:
-        """Return this tensor if its shards match the other's, else a copy with the other's layout and type."""
+        """Return this tensor with the layout and type of `other`. If its shards match already, nothing is copied."""
         if self.matches(other):
             return self
         copied = other.zeros_like()
@@ -113,7 +112,7 @@ class ShardedTensor:
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """First holder of each distinct region; together they have the whole tensor."""
+        """For each distinct region, the first worker that holds it. Together these workers hold the whole tensor."""
         first: dict[Region, int] = {}
         for worker, region in enumerate(self.regions):
             first.setdefault(region, worker)
@@ -128,7 +127,7 @@ class ShardedTensor:
         return [(self.regions[worker], self.list_holding(self.regions[worker])) for worker in self.owners]
 
     def scatter(self, whole: Any) -> None:
-        """Copy a whole tensor (an NDArray, or anything NumPy reads) into the shards, cast to the tensor's type.
+        """Copy a whole tensor into the shards, cast to their type: an NDArray, or anything that NumPy can read.
 
         Memory-mapped files are read piece by piece.
         """
@@ -153,7 +152,7 @@ class ShardedTensor:
             part = self._read(whole, source)
             for array in targets:
                 paste(part, array, place) if len(pieces) > 1 else part.copyto(array)
-            if len(pieces) > 1:  # all pieces in flight would be another whole tensor
+            if len(pieces) > 1:  # without waiting, all pieces together would take the memory of a whole tensor
                 for array in targets:
                     array.wait_to_read()
 
@@ -163,7 +162,7 @@ class ShardedTensor:
         return mx.nd.array(whole[tuple(slice(*span) for span in region)], dtype=self.dtype)
 
     def gather(self, out: Any | None = None) -> Any:
-        """Return the whole tensor, written into the NDArray `out` or into a new one on the host."""
+        """Return the whole tensor, in the NDArray `out` or in a new one on the host."""
         if out is not None and out.stype != "default":
             self.gather().tostype(out.stype).copyto(out)
             return out
@@ -195,7 +194,7 @@ class ShardedTensor:
         return found
 
     def gather_pieces(self) -> Iterator[npt.NDArray[Any]]:
-        """Yield the whole tensor as runs of elements in memory order."""
+        """Yield the elements of the whole tensor in memory order, piece by piece."""
         for region in list_pieces(self.shape, np.dtype(self.dtype).itemsize):
             yield self.gather_region(region)
 
@@ -209,7 +208,7 @@ def as_legacy(array: Any) -> Any:
 
 
 def list_pieces(shape: tuple[int, ...], item_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
-    """Yield consecutive regions that make up the whole, each of `most_bytes` or one run of the last dimension."""
+    """Yield consecutive regions that make up the whole, of at most `most_bytes` or one run of the last dimension."""
     if not shape:
         yield ()
         return
@@ -234,7 +233,7 @@ def cut(whole: Any, region: Region) -> Any:
 
 
 def paste(part: Any, whole: Any, region: Region) -> None:
-    """Write `part` into the region of a whole array, across devices."""
+    """Write `part`, from any device, into the region of a whole array."""
     if all(span == (0, extent) for span, extent in zip(region[1:], whole.shape[1:], strict=True)):
         part.copyto(whole[region[0][0] : region[0][1]] if region else whole)
         return
@@ -247,7 +246,7 @@ def paste(part: Any, whole: Any, region: Region) -> None:
 
 
 def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, ...], Region]:
-    """Return shape and region with every dimension that the region covers merged into the one before it, in memory order.
+    """Return shape and region with fewer dimensions: each dimension that the region covers is merged into the one before it.
 
     >>> merge_dimensions((4, 2, 3, 5), ((1, 3), (0, 2), (0, 1), (0, 5)))
     ((8, 15), ((2, 6), (0, 5)))
@@ -270,11 +269,11 @@ def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, .
 
 
 def count_writes(array: Any) -> int:
-    """Return the engine's count of writes to an NDArray, after pending ones are done."""
+    """Wait for pending writes to an NDArray, and return how many writes MXNet's engine has counted."""
     array.wait_to_read()
     return int(_mxnet.array_version(array.handle.value))
 
 
 def digest(array: Any) -> int:
-    """Return a digest of a host NDArray's contents; 0 for one on another device or with sparse storage."""
+    """Return a digest of an NDArray's contents; 0 if it is not on the host or has sparse storage."""
     return 0 if array.stype != "default" else _mxnet.array_digest(array.handle.value)

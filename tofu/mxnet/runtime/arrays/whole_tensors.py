@@ -1,7 +1,7 @@
-"""Whole tensors from the outputs of an execution graph's nodes, under MXNet's names on one device.
+"""Whole tensors for monitors, assembled from the outputs of an execution graph's nodes, under the names of one device.
 
-Tensors that nobody reads, such as a gradient of data, stay as their operator's copies wrote them: adjacent shards, or
-partial results.
+No fetch follows a tensor that nobody reads, such as a gradient of data. Its parts may be split in another way than the
+plan says, or may have to be added.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ OUTPUT_NAMES = {
     "GroupNorm": ("output", "mean", "std"),
     "SpatialTransformer": ("output", "grid_dst", "grid_src"),
 }
-"""MXNet's names of the outputs of operators that may run in parts. All others are numbered."""
+"""MXNet's names of the outputs of operators that may run in parts. Outputs of other operators are numbered."""
 Callback = Callable[[bytes, str, int], None]
-"""Called with a name, the operator (empty for a variable) and the handle of an array, which it frees."""
+"""Function of a tensor's name, its operator (empty for a variable) and the handle of an array, which the function frees."""
 
 
 class _Place(NamedTuple):
-    """Shard that a node's output is. Data in transit between workers (a fetched region, a partial result) is no shard."""
+    """Tensor and worker that a node's output belongs to.
+
+    It is in transit if it is not a shard of the tensor but a fetched region or a partial result.
+    """
 
     tensor: int
     worker: int
@@ -44,11 +47,16 @@ class _Place(NamedTuple):
 
 
 class TensorNames:
-    """MXNet's names of a model's tensors.
+    """Names that MXNet gives a model's tensors on one device.
 
-    `nodes` maps operators to their nodes' names, `operators` to their types, and `inputs` their first output to the
-    tensors that they read, each with the input's name. `computed`, `entries` and `shapes` map computed tensors to the
-    operator type, MXNet's name, and MXNet's shape, which has no separate dimension for attention heads.
+    Attributes
+    ----------
+    nodes, operators
+        Operator -> name of MXNet's node; operator -> operator type.
+    inputs
+        First output of an operator -> the tensors that it reads, each with MXNet's name of the input.
+    computed, entries, shapes
+        Computed tensor -> operator type; MXNet's name; MXNet's shape, without a separate dimension for attention heads.
     """
 
     def __init__(self, graph: Graph, native: Any) -> None:
@@ -64,7 +72,7 @@ class TensorNames:
         shapes, _ = _mxnet.infer(native.handle.value, known, {})
         for operator in graph.operators:
             number = find_origin(operator).shown
-            if number < 0:  # not in MXNet's graph
+            if number < 0:  # the operator is not in MXNet's graph
                 continue
             name = self.nodes[operator.name] = nodes[number]["name"]
             numbered = [f"output{n}" if len(operator.outputs) > 1 else "output" for n in range(len(operator.outputs))]
@@ -81,7 +89,7 @@ class TensorNames:
 
 
 class WholeTensors:
-    """Monitor callback of an execution graph, which passes whole tensors on.
+    """Callback that receives the outputs of an execution graph's nodes, and passes whole tensors on to a monitor.
 
     Parameters
     ----------
@@ -94,7 +102,7 @@ class WholeTensors:
     callback
         The monitor's callback.
     read_variable
-        Returns a whole variable, if the monitor sees the operators' inputs.
+        Function that returns a whole variable. None if the monitor does not see the operators' inputs.
     """
 
     def __init__(
@@ -117,7 +125,7 @@ class WholeTensors:
         self._whole: dict[str, Any] = {}
 
     def __call__(self, name: bytes, handle: Any) -> None:
-        """Receive one output of one node; MXNet calls this in their order."""
+        """Receive one output of a node. MXNet calls this in the order of execution."""
         array = mx.nd.NDArray(ctypes.c_void_p(getattr(handle, "value", handle)), writable=False)
         node, _, rest = name.decode().rpartition("@")
         operator, (worker, _, output) = node, rest.partition("_")
@@ -130,7 +138,7 @@ class WholeTensors:
         tensor = self._tensor(place.tensor).name
         if tensor not in self._names.entries:
             return
-        if operator in self._copied:  # a copy of MXNet's node, whose name ends with the output's
+        if operator in self._copied:  # the name of a copy of MXNet's node ends with the name of the output
             self._names.entries[tensor] = f"{self._names.nodes[operator]}_{output}"
         if place.is_in_transit:
             return
@@ -156,7 +164,7 @@ class WholeTensors:
         self._pass_on(self._names.entries[tensor.name], self._names.computed[tensor.name], whole)
 
     def _assemble(self, position: int, arrays: Sequence[Any]) -> Any:
-        """Return the whole tensor from the workers' arrays; None if nobody reads it and its shards overlap."""
+        """Return the whole tensor, assembled from the workers' arrays; None if nobody reads it and the arrays overlap."""
         tensor, factors = self._tensor(position), self._program.problem.factors
         written = self._unread.get(position, _Written(self._program.choices.layout(position)))
         if written is None:
@@ -177,7 +185,7 @@ class WholeTensors:
         return reduce(written.join, parts)
 
     def _show_inputs(self, tensor: str, read_variable: Callable[[str], Any]) -> None:
-        """Show the inputs of the operator with this first output; variables under their own names as well."""
+        """Show the inputs of the operator whose first output is `tensor`. Variables are also shown under their own names."""
         op = self._names.computed[tensor]
         for source, name in self._names.inputs.get(tensor, ()):
             if source in self._whole:
@@ -194,10 +202,10 @@ class WholeTensors:
 
 
 class _Written(NamedTuple):
-    """Layout in which the copies of an operator write an output.
+    """Form in which the copies of an operator write an output.
 
-    `layout` is the dimension split in each round, or -1; `partial_steps` are the rounds with partial results, which
-    `join` combines.
+    `layout` has the dimension that each round splits, or -1 for none. `partial_steps` are the rounds that leave partial
+    results, which `join` combines.
     """
 
     layout: list[int]
@@ -206,7 +214,7 @@ class _Written(NamedTuple):
 
 
 def _list_unread(program: PlannedProgram) -> Iterator[tuple[int, _Written | None]]:
-    """Yield the tensors that no node reads, except results, with their layouts; None if shards overlap."""
+    """Yield the tensors that no node reads, except results, with the form in which they are written; None if parts overlap."""
     problem = program.problem
     read = {entry for node in program.nodes for entry in node.inputs}.union(*program.results)
     tensors_read = {_find_tensor(program, entry) for entry in read}
@@ -219,7 +227,7 @@ def _list_unread(program: PlannedProgram) -> Iterator[tuple[int, _Written | None
 
 
 def _find_written(written: OutputAccess, axes: Sequence[int]) -> _Written | None:
-    """Return how an output is written by copies split along these axes, one per round; -1 for replicated computation."""
+    """Return the form in which copies write an output if round i splits `axes[i]`, or replicates the operator if it is -1."""
     combined = [Combine.REPLICATE if axis < 0 else written.combine[axis] for axis in axes]
     if Combine.OVERLAP_ADD in combined:
         return None
@@ -239,13 +247,13 @@ def _find_tensor(program: PlannedProgram, entry: Entry) -> int:
 
 
 def _name_of_copies(operator: Operator) -> str:
-    """Return the execution graph's name for an operator's copies. Parts that copy the model's own node have that node's name."""
+    """Return the name of an operator's copies in the execution graph. A part that copies a node of the model has its name."""
     is_copy = operator.is_inner and find_origin(operator).node >= 0
     return operator.name.rpartition("/")[0] if is_copy else operator.name
 
 
 def _list_outputs(program: PlannedProgram) -> Iterator[tuple[str, list[_Place]]]:
-    """Yield the name of each execution node with the shards that its outputs are. Nodes of one name run in order."""
+    """Yield the name of each node with the places of its outputs. Nodes of equal name run in this order."""
     graph = program.graph
     for number, node in enumerate(program.nodes):
         if node.kind is NodeKind.OPERATOR:

@@ -1,1 +1,1 @@
-"""Files of parameters and of optimizer states."""
+"""Files of parameters and of optimizer states, in MXNet's formats."""

@@ -1,8 +1,8 @@
-"""Index of the arrays in a `.params` file, checked against its size before anything is allocated.
+"""Index of the arrays in a `.params` file. Sizes are checked before anything is allocated.
 
-Format, little-endian: two 64-bit words (0x112, 0), the number of arrays, the arrays, the number of names, and the
-names with their lengths. An array is its magic number, storage type, shape, context, element type and elements; older
-versions write fewer fields. Sparse arrays also have the stored shape, and their indices.
+The file is little-endian. It has two 64-bit words (0x112, 0), the number of arrays, the arrays, the number of names, and
+the names with their lengths. An array is its magic number, storage type, shape, context, element type and elements.
+Older versions of MXNet wrote fewer fields. Sparse arrays also have the shape of the stored elements, and their indices.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import numpy as np
 from tofu.validation import MOST_DIMENSIONS
 
 LIST_MAGIC = 0x112
-V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA  # of MXNet 0.11, of 1.x, and of 1.x under NumPy's rules for shapes
-DENSE, AUXILIARY_ARRAYS = 0, {0: 0, 1: 1, 2: 2}  # by storage type: dense, row_sparse, csr
+V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA  # magic numbers of MXNet 0.11, 1.x, and 1.x with NumPy's shapes
+DENSE, AUXILIARY_ARRAYS = 0, {0: 0, 1: 1, 2: 2}  # number of index arrays by storage type: dense, row_sparse, csr
 TYPES = [np.dtype(n) for n in ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")]
 
-LARGEST_SPARSE = 2**36  # bytes of a sparse array in dense form
+LARGEST_SPARSE = 2**36  # most bytes of a sparse array in dense form
 
 Unpack = Callable[[str], tuple[Any, ...]]
 
@@ -32,7 +32,7 @@ Unpack = Callable[[str], tuple[Any, ...]]
 class StoredArray:
     """Array in a file, whose elements start at byte `offset`.
 
-    A sparse one has `indices`, and only its stored elements are in the file.
+    A sparse array has `indices`, and only its non-zero elements or rows are in the file.
     """
 
     shape: tuple[int, ...]
@@ -41,7 +41,10 @@ class StoredArray:
     indices: tuple[StoredArray, ...] = ()
 
     def map(self, file: IO[bytes]) -> Any:
-        """Return the elements, memory-mapped; a sparse array is read into memory in dense form. Raise ValueError for wrong indices."""
+        """Return the elements, memory-mapped. A sparse array is read into memory in dense form.
+
+        Raises ValueError for wrong indices.
+        """
         if self.indices:
             return self._fill(file)
         if 0 in self.shape:
@@ -133,7 +136,7 @@ def _find_array(file: IO[bytes], read: Unpack, skip: Callable[[int], None]) -> S
 
 
 def _read_shape(read: Unpack, magic: int = V2) -> tuple[int, ...]:
-    rank = read("I")[0] if magic in (V1, V2, V3) else magic  # the oldest arrays begin with their rank
+    rank = read("I")[0] if magic in (V1, V2, V3) else magic  # the oldest arrays begin with their number of dimensions
     if rank > MOST_DIMENSIONS:
         raise ValueError(f"an array has {rank} dimensions")
     shape = read(f"{rank}{'q' if magic in (V1, V2, V3) else 'I'}")

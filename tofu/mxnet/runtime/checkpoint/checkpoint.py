@@ -1,7 +1,7 @@
-"""MXNet's `.params` files, written and read in pieces: the host never holds a whole model or tensor.
+"""MXNet's `.params` files, written and read in pieces, so that the host never holds a whole model or tensor.
 
-After the names, where MXNet stops reading, follows a seal (`seal.py`). It reveals a damaged file, or one of another
-step than the optimizer states.
+MXNet stops reading after the names. A seal follows them (`seal.py`), which reveals that a file is damaged, or that it
+belongs to another step than a file of optimizer states.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ CPU = 1  # MXNet's code of the array's device type
 
 
 def save_shards(path: str, tensors: Mapping[str, ShardedTensor], steps: int | None = None) -> str:
-    """Write whole tensors under their names, as `mx.nd.save` does, gathered piece by piece. Return the file's digest.
+    """Write tensors under their names like `mx.nd.save`, gathered piece by piece. Return the file's digest.
 
-    `steps` is the number of updates they have had.
+    `steps` is the number of updates that the optimizer has made.
     """
     with replace_atomically(path) as raw:
         file = SealedWriter(raw)
@@ -56,11 +56,10 @@ def _write_tensor(file: SealedWriter, tensor: ShardedTensor) -> None:
 
 
 class ParameterFile(Mapping[str, Any]):
-    """Arrays of a `.params` file by name, each read on access; `shapes` are known in advance.
+    """Arrays of a `.params` file by name. An array is read on access; `shapes` has all shapes.
 
-    The file is read once and compared with its seal; without one, `seal` is None and a warning is given. It stays
-    open, so that another file under its name is not read by mistake. Raises TofuError for a truncated, damaged or
-    other file.
+    The file is compared with its seal first. If it has none, `seal` is None, with a warning. The file stays open, so
+    that another file under its name is not read by mistake. Raises TofuError for a damaged file or one of another kind.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -107,7 +106,7 @@ class ParameterFile(Mapping[str, Any]):
         return made
 
     def elements(self, name: str) -> Any:
-        """Return an array's elements, memory-mapped, which `ShardedTensor.scatter` reads shard by shard."""
+        """Return an array's elements, memory-mapped, for `ShardedTensor.scatter`, which reads them shard by shard."""
         return self._readers[name]()
 
     def __getitem__(self, name: str) -> Any:
@@ -115,7 +114,7 @@ class ParameterFile(Mapping[str, Any]):
         return mx.nd.array(elements, dtype=elements.dtype)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._readers  # Mapping's own method would read the array
+        return name in self._readers  # Mapping.__contains__ would read the array
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._readers)
@@ -125,7 +124,7 @@ class ParameterFile(Mapping[str, Any]):
 
 
 def warn_of_no_seal(path: str) -> None:
-    """Warn that damage to a file without a seal, by MXNet or Tofu 0.1, cannot be detected."""
+    """Warn that damage cannot be detected in a file without a seal, as MXNet and Tofu 0.1 write it."""
     warnings.warn(
         f"{path} has no checksum, like all files of MXNet and Tofu 0.1: damage to its numbers would not be noticed. "
         "Save it again with Tofu to add one.",

@@ -1,8 +1,8 @@
-"""Seal of a file of arrays, after its arrays where MXNet does not read: a digest of all bytes, and the training step.
+"""Seal at the end of a file of arrays, where MXNet does not read: a digest of all bytes, and the training step.
 
     content | facts, as JSON | BLAKE2b of both, 32 bytes | length of the facts, 8 bytes | MAGIC
 
-It reveals damage, and parameters and states of different steps, before anything is read.
+Before anything is loaded, the seal reveals damage, and parameters and optimizer states of different steps.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ REMEDY = "Use an undamaged copy, or another epoch."
 class Facts:
     """Facts about a file.
 
-    `steps` is the number of updates that the optimizer had made, or None. For a file of states, `parameters` is the
-    digest of the file of parameters saved with it.
+    `steps` is the number of updates that the optimizer had made, or None. In a file of optimizer states, `parameters`
+    is the digest of the file of parameters that was saved with it.
     """
 
     steps: int | None = None
@@ -39,7 +39,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Seal:
-    """Facts of an undamaged file, its digest, and the position where its content ends."""
+    """Seal of an undamaged file: its facts, its digest, and the position where its content ends."""
 
     facts: Facts
     digest: str
@@ -47,7 +47,7 @@ class Seal:
 
 
 class SealedWriter:
-    """File that computes the digest of all that is written into it."""
+    """File that computes a digest of everything that is written into it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -67,7 +67,7 @@ class SealedWriter:
 
 
 def read_seal(file: IO[bytes], path: str) -> Seal | None:
-    """Return the seal of a file, after reading and comparing all of it; None if it has none. Raise TofuError for a damaged file."""
+    """Read the whole file and return its seal, or None without one. Raise TofuError if the digest differs."""
     size = os.fstat(file.fileno()).st_size
     if size < TAIL.size:
         return None
@@ -116,7 +116,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def check_belongs(parameters: Seal | None, states: Seal | None, parameter_path: str, state_path: str) -> None:
-    """Raise TofuError if a file of states was not saved with a file of parameters, as far as their seals tell."""
+    """Raise TofuError if the seals show that a file of states was not saved with a file of parameters."""
     if parameters is None or states is None:
         return
     ours, theirs = parameters.facts.steps, states.facts.steps

@@ -35,19 +35,20 @@ MEMO_OPCODES = {"PUT", "BINPUT", "LONG_BINPUT"}
 
 
 def save_states(path: str, content: Any, facts: Facts) -> None:
-    """Write states, and what is saved with them, as MXNet's Updater does, one whole state at a time."""
+    """Write the content of MXNet's Updater in MXNet's format. One whole state is gathered at a time."""
     with replace_atomically(path) as raw:
         file = SealedWriter(raw)
         pickler = pickle.Pickler(file)
-        pickler.fast = True  # otherwise the memo keeps every array in memory
+        pickler.fast = True  # without a memo, which would keep every array in memory
         pickler.dump(content)
         file.seal(facts)
 
 
 def load_states(path: str | os.PathLike[str], own: Collection[type]) -> tuple[Any, Seal | None]:
-    """Return the content of a file of states, and its seal. Other classes from the modules of the classes `own` are allowed as well.
+    """Return the content of a file of states, and its seal.
 
-    Raises TofuError for a truncated, damaged or other file. Warns if it has no seal.
+    Classes from the modules of the classes `own` are allowed as well. Raises TofuError for a damaged file or one of
+    another kind. Warns if the file has no seal.
     """
     name = os.fspath(path)
     with open_regular(name) as file:
@@ -70,7 +71,7 @@ def load_states(path: str | os.PathLike[str], own: Collection[type]) -> tuple[An
 
 
 def _scan(file: IO[bytes], size: int) -> None:
-    """Raise ValueError for a damaged number, by which a pickle would allocate more than the file's size."""
+    """Raise ValueError for a length in the pickle that exceeds the file, since loading would allocate that much."""
     for opcode, argument, _ in pickletools.genops(file):
         if opcode.name in MEMO_OPCODES and isinstance(argument, int) and argument > size:
             raise ValueError(f"it refers to {argument} values and has {size} bytes")
@@ -79,8 +80,6 @@ def _scan(file: IO[bytes], size: int) -> None:
 
 
 class _StatesReader(pickle.Unpickler):
-    """Unpickler that allows the classes above, MXNet's optimizers, and the modules of the classes `own`."""
-
     def __init__(self, file: IO[bytes], own: Collection[type]) -> None:
         super().__init__(file)
         self._modules = {kind.__module__ for kind in own}
@@ -99,5 +98,5 @@ class _StatesReader(pickle.Unpickler):
 
 
 def optimizer_types(optimizer: mx.optimizer.Optimizer) -> set[type]:
-    """Return the classes of an optimizer and of its attributes."""
+    """Return the class of an optimizer and the classes of its attributes."""
     return {type(optimizer), *(type(value) for value in vars(optimizer).values())}

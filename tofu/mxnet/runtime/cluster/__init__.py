@@ -1,1 +1,1 @@
-"""Several machines: gradients are exchanged between them, around a model partitioned within each."""
+"""Training on several machines: each partitions the model over its devices, and the machines exchange gradients."""

@@ -1,6 +1,6 @@
-"""Data parallelism between machines, around a model partitioned within each, by MXNet's distributed kvstore.
+"""Data parallelism between machines by MXNet's distributed kvstore. Each machine partitions the model over its devices.
 
-All machines run the same plan on their own part of the batch. Each gradient shard goes to the servers and back once.
+All machines run the same plan, each on a part of the batch. Each gradient shard goes to the servers and back once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.validation import show
 
-_keys = count(1 << 24)  # the same on all machines, and far from a Trainer's keys, which start at 0
+_keys = count(1 << 24)  # equal on all machines, and far from a Trainer's keys, which start at 0
 
 
 class Cluster:
@@ -26,8 +26,8 @@ class Cluster:
     Parameters
     ----------
     kvstore
-        A kvstore of MXNet with "dist" and "sync" in its type. Its environment (DMLC_ROLE, DMLC_PS_ROOT_URI, ...)
-        names the machines.
+        A kvstore of MXNet with "dist" and "sync" in its type. Environment variables (DMLC_ROLE, DMLC_PS_ROOT_URI,
+        ...) name the machines.
     """
 
     def __init__(self, kvstore: Any) -> None:
@@ -36,7 +36,7 @@ class Cluster:
 
     @property
     def machines(self) -> int:
-        """Number of processes that train."""
+        """Number of machines, which is the number of processes that train."""
         return int(self.kvstore.num_workers)
 
     def share(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
@@ -46,7 +46,7 @@ class Cluster:
         for key, held in shards:
             self.kvstore.init(key, held[0])
             self.kvstore.pull(key, out=held)
-        # A gradient has the same key. If it arrived before the values are pulled, it would be pulled in their place.
+        # Gradients have the same keys. A gradient that arrived before the values are pulled would be pulled in their place.
         for _, held in shards:
             for array in held:
                 array.wait_to_read()
@@ -59,7 +59,6 @@ class Cluster:
             self.kvstore.pull(key, out=held, priority=-number)
 
     def _list_shards(self, tensors: Mapping[str, ShardedTensor]) -> Iterator[tuple[int, list[Any]]]:
-        """Yield a key for each distinct region of each tensor, and the arrays of all workers that hold it."""
         for name, tensor in tensors.items():
             for number, (_, held) in enumerate(tensor.list_distinct()):
                 if (name, number) not in self._key_of:
@@ -68,12 +67,12 @@ class Cluster:
 
 
 def make_key() -> int:
-    """Return a new key. Machines that run the same script get the same keys."""
+    """Return a new key of the kvstore. Machines that run the same script get the same keys."""
     return next(_keys)
 
 
 def compare_plans(kvstore: Any, text: str) -> None:
-    """Raise PlanError if the text, which describes a plan, differs from the first machine's."""
+    """Raise PlanError if this machine's description of a plan differs from the first machine's."""
     own = zlib.crc32(text.encode()) % (1 << 20)  # a float32 holds it exactly
     first = mx.nd.array([own])
     kvstore.broadcast(make_key(), first, first)
@@ -85,7 +84,10 @@ def compare_plans(kvstore: Any, text: str) -> None:
 
 
 def read_kvstore(kvstore: Any) -> Cluster | None:
-    """Return the cluster of a kvstore, or None for a single machine. Raise UnsupportedError if each machine updates alone."""
+    """Return the cluster of a kvstore, or None for a single machine.
+
+    Raises UnsupportedError for asynchronous kvstores, where each machine updates alone.
+    """
     kind = str(getattr(kvstore, "type", kvstore))
     if "dist" not in kind:
         return None

@@ -1,7 +1,7 @@
-"""Exchange of a parameter's arrays between machines, in the shards that it had when the machines compared their plans.
+"""Shards in which machines exchange a parameter of a Gluon block: those at the time when the plans were compared.
 
-A parameter of a Gluon block may change its layout later, even on one machine alone, for instance after a batch of
-another size. The exchanged shards must not change, since the machines would send different ones.
+Later the layout of a parameter may change on one machine alone, for instance after a batch of another size. If the
+exchanged shards changed as well, machines would send different shards.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 
 class ExchangeLayout:
-    """Shards in which machines exchange an array of a parameter; `layout` has their regions and no values."""
+    """Shards in which machines exchange an array. `layout` has their regions, without values."""
 
     def __init__(self, array: ParameterArray) -> None:
         self.layout = array.layout.zeros_like()
@@ -25,7 +25,7 @@ class ExchangeLayout:
         return self.layout.matches(array.layout)
 
     def read(self, array: ParameterArray) -> ShardedTensor:
-        """Return the array's values in this layout: its own shards, or copies.
+        """Return the array's values in this layout: the array's shards, or copies.
 
         Raises UnsupportedError if the array's type has changed.
         """
@@ -47,7 +47,7 @@ class ExchangeLayout:
 
 
 def agree(arrays: Mapping[int, ParameterArray]) -> tuple[dict[int, ExchangeLayout], str]:
-    """Return each array's layout now, and a text of all layouts, which differs between machines with different plans."""
+    """Return each array's present layout, and a text that describes all layouts, to be compared between machines."""
     agreed = {index: ExchangeLayout(array) for index, array in arrays.items()}
     layouts = {index: own.layout for index, own in agreed.items()}
     regions = {index: [layout.regions[worker] for worker in layout.owners] for index, layout in layouts.items()}

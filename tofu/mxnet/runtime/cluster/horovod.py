@@ -1,7 +1,7 @@
-"""Horovod between machines, around a model partitioned within each: shards of gradients are averaged.
+"""Training on several machines by Horovod. Each machine partitions the model; Horovod averages the gradient shards.
 
-Horovod's DistributedOptimizer averages by handles, which only shards have, and then calls MXNet's optimizer. This
-module runs the two steps separately.
+Horovod's DistributedOptimizer first averages arrays by their handles, which only shards have, and then calls MXNet's
+optimizer. This module runs the two steps separately.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _is_made_by(given: Any, name: str) -> bool:
 
 
 def own_optimizer(optimizer: Any) -> Any:
-    """Return the MXNet optimizer that updates the weights, inside Horovod's if it is one."""
+    """Return the MXNet optimizer that updates the weights, which Horovod's optimizer contains."""
     return optimizer._optimizer if is_distributed(optimizer) else optimizer
 
 
@@ -49,7 +49,7 @@ def scaled_machines(optimizer: Any) -> int:
 
 
 def average_gradients(optimizer: Any, indices: Sequence[Any], gradients: Sequence[Any]) -> None:
-    """Average gradients between the machines of a DistributedOptimizer, each distinct shard once. Other optimizers: do nothing.
+    """Average each distinct gradient shard between machines, if the optimizer is a DistributedOptimizer.
 
     Raises PlanError if machines have different plans.
     """
@@ -75,7 +75,6 @@ def _copy_to_others(shards: Iterable[Sequence[Any]]) -> None:
 
 
 def _list_shards(gradient: Any) -> list[tuple[str, list[Any]]]:
-    """Return each distinct region of a gradient with the arrays of all workers that hold it; an ordinary array is one region."""
     if not isinstance(gradient, ShardedArray):
         return [("whole", [gradient])]
     return [
@@ -97,8 +96,6 @@ def _compare_plans(process_set: Any, text: str) -> None:
 
 @dataclass(frozen=True)
 class _Shard:
-    """Shard of a gradient, with the attributes of a parameter that Horovod's Trainer reads."""
-
     array: Any
     grad_req: str = "write"
 
@@ -107,7 +104,7 @@ class _Shard:
 
 
 class HorovodShardTrainer(mx.gluon.Trainer):  # type: ignore[misc]  # MXNet is untyped
-    """Base class added to a Horovod Trainer with sharded parameters: it averages each distinct shard once."""
+    """Base class that is added to the class of a Horovod Trainer, so that it averages each distinct shard once."""
 
     _params: list[Any]
     _process_set: Any

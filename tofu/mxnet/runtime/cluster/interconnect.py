@@ -1,4 +1,4 @@
-"""Bandwidth between GPUs, measured, as the levels of `topology=`."""
+"""Measurement of the bandwidth between GPUs, as the levels of `topology=`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from tofu.errors import DeviceError
 
-SAME_LEVEL = 0.7  # pairs with at least this fraction of the fastest bandwidth belong to one level
+SAME_LEVEL = 0.7  # pairs belong to one level if their bandwidth is at least this fraction of the fastest pair's
 COPIED_BYTES = 64 << 20
 
 Pair = tuple[int, int]  # reader, owner
@@ -22,9 +22,9 @@ Measure = Callable[[Sequence[Pair]], float]  # total bytes per second of all pai
 class Interconnect:
     """Measured interconnect.
 
-    `devices` are GPUs in an order in which fast pairs are neighbours. `pairs[i][j]` is the bandwidth, in bytes per
-    second, with which devices[i] alone reads from devices[j]; 0 for itself. `levels`, from the top, are pairs (parts,
-    bytes per second of all workers together).
+    `devices` are GPUs, ordered so that fast pairs are neighbours. `pairs[i][j]` is the bandwidth in bytes per second at
+    which devices[i] reads from devices[j] while nothing else is read. Each of the `levels`, the top first, is a number
+    of parts and the bytes per second of all workers together.
     """
 
     devices: tuple[int, ...]
@@ -42,7 +42,7 @@ class Interconnect:
 
 
 def measure_interconnect(count: int, measure: Measure) -> Interconnect:
-    """Measure all pairs of GPUs 0 .. count - 1 alone, and each level with all its workers reading at once."""
+    """Measure each pair of the GPUs 0 to count - 1 alone, and each level with all workers reading at once."""
     alone = {(i, j): measure([(i, j)]) for i in range(count) for j in range(count) if i != j}
     devices = _order(count, alone)
     rates = {(a, b): alone[devices[a], devices[b]] for a in range(count) for b in range(count) if a != b}
@@ -57,13 +57,12 @@ def measure_interconnect(count: int, measure: Measure) -> Interconnect:
 
 
 def _across(worker: int, block: int, parts: int) -> int:
-    """Return the next worker in one level: its number differs in the digit of that level only."""
+    """Return the worker's partner in a level: the worker whose number differs in the digit of that level only."""
     digit = worker // block % parts
     return worker + ((digit + 1) % parts - digit) * block
 
 
 def _order(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Return the devices in a greedy order: each next one reads fastest from the last ones."""
     order = [0]
     while len(order) < count:
         rest = [device for device in range(count) if device not in order]
@@ -72,7 +71,7 @@ def _order(count: int, rates: dict[Pair, float]) -> list[int]:
 
 
 def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
-    """Return the parts of each level, from the top: the largest blocks of neighbours with one speed, then blocks of those."""
+    """Return the number of parts of each level, the top first. Devices of one speed form blocks, and blocks form levels."""
     sizes: list[int] = []
     block = 1
     while block < count:

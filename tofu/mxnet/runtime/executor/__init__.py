@@ -1,1 +1,1 @@
-"""Execution graphs bound to devices, and the executors that run them."""
+"""Executors, which run execution graphs that are bound to devices."""

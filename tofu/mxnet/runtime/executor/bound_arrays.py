@@ -1,4 +1,4 @@
-"""Whole arrays of an executor, allocated or shared with other executors as MXNet's `simple_bind` does."""
+"""Whole arrays of an executor. They are allocated, or shared with other executors, as in MXNet's `simple_bind`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tofu.validation import show_with_type
 
 @dataclass(frozen=True)
 class BoundArrays:
-    """Shape, type and context of each argument and state.
+    """Allocator of whole arrays, which knows shape, type and context of each argument and state.
 
-    `buffer` is MXNet's `shared_buffer`: arrays by name, which executors for different input shapes share and enlarge.
+    `buffer` is MXNet's `shared_buffer`: arrays by name that executors for different input shapes share and enlarge.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -31,7 +31,7 @@ class BoundArrays:
             raise ArgumentTypeError(f"shared_buffer is a dict of names and arrays, not {show_with_type(self.buffer)}.")
 
     def take(self, name: str, pool: Mapping[str, Any], stype: str) -> Any:
-        """Return the other executor's array if it fits, else zeros."""
+        """Return the array of this name in `pool` if it fits, else zeros."""
         existing = pool.get(name)
         if (
             existing is None
@@ -42,7 +42,7 @@ class BoundArrays:
         return existing
 
     def share(self, name: str, key: str, stype: str) -> Any:
-        """Return the beginning of the buffer's array under `key` if it is large enough, else zeros that the buffer keeps.
+        """Return the beginning of the array `key` in the buffer. If it is too small, return zeros and put them into the buffer.
 
         Sparse arrays are not shared.
         """
@@ -58,5 +58,5 @@ class BoundArrays:
 
 
 def view_beginning(array: Any, shape: tuple[int, ...]) -> Any:
-    """Return the first elements of an array that is large enough, in the same memory."""
+    """Return the first elements of an array as an array of this shape, in the same memory."""
     return array if tuple(array.shape) == shape else array.reshape((-1,))[: prod(shape)].reshape(shape)

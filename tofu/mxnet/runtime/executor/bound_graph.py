@@ -1,4 +1,4 @@
-"""Execution graphs bound to devices by MXNet."""
+"""Binding of execution graphs to devices by MXNet."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 from tofu.mxnet.runtime.executor.gpus import prepare_gpus
 from tofu.program import shard_name, worker_group
 
-ONEDNN_RECURRENCE = "MXNET_USE_MKLDNN_RNN"  # read by MXNet when it binds
+ONEDNN_RECURRENCE = "MXNET_USE_MKLDNN_RNN"  # environment variable that MXNet reads when it binds
 _environment = threading.RLock()
 
 
 class BoundGraph:
-    """Execution graph over the shards of its variables; bound at first use, and again after `release`.
+    """Execution graph with the shards of its variables. It is bound at its first use, and again after `release`.
 
     Parameters
     ----------
     execution
-        The graph.
+        The execution graph: an MXNet symbol that runs on all workers.
     variables
-        Name -> shards of its arguments and auxiliary states.
+        Name -> shards of each argument and auxiliary state.
     contexts
         The workers' devices.
     is_recurrent
@@ -52,14 +52,14 @@ class BoundGraph:
 
     @property
     def bound(self) -> Any:
-        """MXNet's executor."""
+        """MXNet's executor of the graph."""
         if self._bound is None:
             self._bound = self._bind()
         return self._bound
 
     @property
     def handle(self) -> int:
-        """Handle of MXNet's executor, for C++."""
+        """Handle of MXNet's executor, for calls into C++."""
         return int(self.bound.handle.value)
 
     def _bind(self) -> Any:
@@ -67,8 +67,8 @@ class BoundGraph:
         for name, variable in self._variables.items():
             shards.update({shard_name(name, worker): array for worker, array in enumerate(variable.arrays)})
         prepare_gpus(self._contexts, symbol)
-        # The fused RNN operator gets MXNet's own kernels: oneDNN's backward kernel reads through pointers kept by the forward kernel, but
-        # here it reads regions that were fetched again.
+        # The RNN operator gets MXNet's own kernels. oneDNN's backward kernel would read through pointers that the forward kernel kept, but
+        # its inputs here are regions that were fetched again.
         with setting_variable(ONEDNN_RECURRENCE, "0") if self._is_recurrent else nullcontext():
             bound = symbol.bind(
                 ctx=unused_context(self._contexts),
@@ -83,7 +83,7 @@ class BoundGraph:
         return bound
 
     def release(self) -> None:
-        """Free its memory. Arrays that callers hold stay valid."""
+        """Free the memory of the bound graph. Arrays that callers hold stay valid."""
         self._bound = None
 
     def watch(self, callback: Any, monitor_all: bool) -> None:
@@ -96,7 +96,7 @@ class BoundGraph:
 def setting_variable(name: str, value: str) -> Iterator[None]:
     """Set an environment variable inside the context, for all threads.
 
-    One thread at a time; interrupts wait.
+    One thread at a time may enter, and interrupts wait until it leaves.
     """
     with uninterrupted(), _environment:
         before = os.environ.get(name)
@@ -111,10 +111,10 @@ def setting_variable(name: str, value: str) -> Iterator[None]:
 
 
 def unused_context(contexts: Sequence[Any]) -> Any:
-    """Return a context that no worker uses.
+    """Return a context that no worker uses, as the default context of an execution graph.
 
-    With a default context of the graph, MXNet's CPU backend rewrites a graph without gradients for inference. The
-    execution graph returns its gradients as ordinary outputs and must not be rewritten.
+    If nodes run in the default context, MXNet's CPU backend rewrites a graph without gradients for inference. An
+    execution graph seems to have no gradients, since they are ordinary outputs, but it must not be rewritten.
     """
     used = {context.device_id for context in contexts if context.device_type == "cpu"}
     return mx.cpu(max(used, default=0) + 1000)

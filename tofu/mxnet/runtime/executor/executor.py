@@ -1,8 +1,8 @@
-"""Executor for an unmodified `mx.mod.Module`: whole arrays at the interface, shards inside.
+"""Executor with the interface of `mx.executor.Executor`, for scripts and modules of MXNet that are not changed.
 
-It has the interface of `mx.executor.Executor`. The whole arrays, in one host context, are the model. Changed arrays
-are scattered before a step, and results gathered after it. Parameters allocated by `simple_bind`, and their
-gradients, are shards that are gathered only when MXNet reads them.
+Callers see whole arrays on the host, and the workers have shards. Arrays that a caller changed are scattered before a
+step, and results are gathered after it. Parameters that `simple_bind` allocated, and their gradients, only exist as
+shards until MXNet reads them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 from tofu.pipeline import Partition
 from tofu.validation import show_with_type
 
-Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]  # shapes of the inputs -> a partition for them
+Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]  # shapes of the inputs -> partition
 
 
 class Executor:
@@ -37,19 +37,21 @@ class Executor:
     ----------
     symbol
         The partitioned symbol that was bound.
-    partition, contexts
-        What to run, and on which devices.
+    partition
+        The plan and execution graph to run.
+    contexts
+        The workers' devices.
     shapes
-        Input shapes of the partition.
+        Shapes of the inputs that the partition is for.
     arguments, gradients, states
-        Name -> whole NDArray of each argument, wanted gradient and auxiliary state; None for those that exist as
-        shards only.
+        Name -> whole NDArray, for arguments, their gradients and auxiliary states. None stands for an array that only
+        exists as shards.
     grad_req
         Name -> "write", "add" or "null".
     compile_for
-        Makes the partition for other input shapes, for `reshape`.
+        Function that returns the partition for other input shapes; `reshape` calls it.
     shared
-        An executor of the same parameters, whose shards are shared if the layouts agree.
+        An executor with the same parameters. Its shards are shared if they have the same layout.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class Executor:
         self.arg_dict = dict(arguments)
         self.grad_dict = {name: gradients.get(name) for name in self.arg_dict}
         self.aux_dict = dict(states)
-        # mx.test_utils reads _ctx.
+        # mx.test_utils reads the attribute _ctx.
         self._ctx = next((array.ctx for array in self.arg_arrays if array is not None), mx.cpu(0))
         self._shapes = dict(shapes)
         self._grad_req = dict(grad_req)
@@ -103,7 +105,7 @@ class Executor:
 
     @property
     def grad_arrays(self) -> list[Any]:
-        """Whole gradients in the same order; None if grad_req is "null"."""
+        """Whole gradients, in the order of `list_arguments()`. An argument with grad_req "null" has None."""
         return list(self.grad_dict.values())
 
     @property
@@ -113,7 +115,7 @@ class Executor:
 
     @property
     def outputs(self) -> list[Any]:
-        """Whole outputs, overwritten by each forward; zeros before the first one, as in MXNet."""
+        """Whole outputs. Each forward overwrites them. As in MXNet, they are zeros before the first forward."""
         return self._outputs
 
     @cached_property
@@ -128,7 +130,7 @@ class Executor:
         return dict(zip(self._symbol.list_outputs(), self.outputs, strict=True))
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[Any]:
-        """Run the forward operators, after setting the inputs passed by name. Return the whole outputs."""
+        """Set the inputs passed by name, run the forward pass, and return the whole outputs."""
         if isinstance(is_train, mx.nd.NDArray):
             raise ArgumentTypeError(
                 "forward's first argument is is_train. Inputs are given by name: forward(data=array)."
@@ -159,7 +161,6 @@ class Executor:
 
     @cached_property
     def _keeps_inference_results(self) -> bool:
-        """True if a backward of inference needs the random numbers that the forward drew."""
         sharded = self.sharded
         return (
             bool(sharded.differentiated)
@@ -168,11 +169,11 @@ class Executor:
         )
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Run the backward operators and put the gradients into `grad_dict`, according to each argument's grad_req.
+        """Run the backward pass and put the gradients into `grad_dict`, according to each argument's grad_req.
 
-        `out_grads` are needed for all outputs but losses. As in MXNet, backward operators read arguments written
-        since the forward, such as labels. A missing forward runs first. Raises TofuError if the forward ran in
-        another mode and operators differ between the modes.
+        `out_grads` has the gradient of every output that is not a loss. As in MXNet, arguments such as labels may be
+        set between forward and backward. If no forward has run, it runs first. Raises TofuError if the last forward
+        ran in another mode (training or inference) and an operator computes something else in that mode.
         """
         is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
@@ -219,10 +220,9 @@ class Executor:
                 self.sharded.variables[name].scatter(whole)
 
     def _was_written(self, name: str, whole: Any) -> bool:
-        """Return True if MXNet counted a write to a whole array since it was last scattered."""
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
-            whole.move(variable)  # includes writes to it
+            whole.move(variable)  # includes what was written to the whole array
             return False
         version = count_writes(whole)
         if variable.source is not None and variable.source[0] == version:
@@ -233,8 +233,8 @@ class Executor:
     def _has_changed(self, name: str, whole: Any) -> bool:
         """Return True if a whole array may differ from its shards.
 
-        MXNet counts its own writes. A digest finds writes through DLPack or a pointer; to spare training, it is
-        computed only after forwards without counted writes.
+        MXNet counts its own writes to an array. Writes through DLPack or a pointer are found by a digest of the array.
+        Since a digest takes time, it is only computed if no write was counted.
         """
         variable = self.sharded.variables[name]
         if isinstance(whole, ParameterArray):
@@ -263,7 +263,7 @@ class Executor:
         aux_params: Mapping[str, Any] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy parameters by name into the whole arrays, cast to their types, after checking all names."""
+        """Copy parameters by name into the whole arrays, cast to the arrays' types. All names are checked first."""
         targets = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
         targets += [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
         unknown = [f"{name} is not among the {kind}" for own, name, _, kind in targets if name not in own]
@@ -284,10 +284,10 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: tuple[int, ...]
     ) -> Executor:
-        """Return an executor for other input shapes that shares this one's arrays, as in MXNet.
+        """Return an executor for other input shapes. As in MXNet, it shares the arrays of this executor.
 
-        Raises ShapeError for changed arguments that were not named, and for arrays that are too small without
-        `allow_up_sizing`.
+        Raises ShapeError if an argument that is not named changes its shape, unless `partial_shaping` is set, and if an
+        array is too small, unless `allow_up_sizing` is set.
         """
         check_shapes(kwargs)
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}
@@ -330,7 +330,7 @@ class Executor:
         return made
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call `callback(name, handle)` for each node's output, as on one device."""
+        """Call `callback(name, handle)` for each output of each node, with the whole array, as on one device."""
         self._monitor = callback, monitor_all
         watch_whole(self.sharded, callback, monitor_all)
 

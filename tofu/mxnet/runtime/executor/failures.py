@@ -1,4 +1,4 @@
-"""Run-time failures as one error each: a failed operator, a lack of memory, a forked process."""
+"""Errors while a model runs: failed operators, lack of memory, and forked processes. Each failure raises one error."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ MEMORY_REMEDY = (
     "Models bound before are unchanged. Free memory, use more workers on other devices or a smaller batch, or ask for a plan that fits "
     "with tofu.partition(..., memory_limit=...). tofu.memory_report(...) shows what needs the memory."
 )
-SMALL_FRACTION = 0.25  # of the free memory; plans that need less do not trigger a garbage collection
+SMALL_FRACTION = 0.25  # plans that need less than this fraction of the free memory cause no garbage collection
 
 
 class OperatorFailureError(ExecutionError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
-    """An operator failed. Also MXNet's error, so that scripts which catch that continue."""
+    """An operator failed. The error is also an MXNetError, for scripts that catch one."""
 
 
 class AllocationFailureError(OutOfMemoryError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
-    """Memory could not be allocated. Also MXNet's error, so that scripts which catch that continue."""
+    """Memory could not be allocated. The error is also an MXNetError, for scripts that catch one."""
 
 
 def find_failure(arrays: Sequence[Any]) -> Exception | None:
-    """Return the first error of the operators that wrote the arrays, and make MXNet forget it."""
+    """Return the first error of the operators that wrote the arrays, and clear it in MXNet; None without an error."""
     failures = [failure for array in arrays if (failure := _wait(array)) is not None]
     return failures[0] if failures else None
 
@@ -43,12 +43,12 @@ def _wait(array: Any) -> Exception | None:
     try:
         array.wait_to_read()
     except mx.base.MXNetError as error:
-        failure = error.with_traceback(None)  # its frames would keep the arrays alive
+        failure = error.with_traceback(None)  # the frames of a traceback would keep the arrays alive
     return failure
 
 
 def forget_failures(failure: Exception) -> Exception:
-    """Make MXNet forget all other errors; with one pending it cannot fork. Return an error that reports the other one too."""
+    """Clear all pending errors in MXNet, which cannot fork with one. Return `failure` with the message of another one added."""
     try:
         mx.nd.waitall()
     except mx.base.MXNetError as other:
@@ -64,7 +64,7 @@ def raise_failure(arrays: Sequence[Any]) -> None:
         try:
             raise failure
         finally:
-            del failure  # it refers to this frame, and the cycle would keep all arrays alive
+            del failure  # the error refers to this frame, and the cycle would keep all arrays alive
 
 
 def summarise(error: BaseException) -> str:
@@ -80,7 +80,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def explaining_memory(plan: Plan, contexts: Sequence[Any], doing: str) -> Iterator[None]:
-    """Turn failed allocations inside the context into an OutOfMemoryError with the bytes needed and free."""
+    """Raise an OutOfMemoryError, with the bytes needed and free, if an allocation fails inside the context."""
     free = read_free_bytes()
     try:
         yield
@@ -91,9 +91,10 @@ def explaining_memory(plan: Plan, contexts: Sequence[Any], doing: str) -> Iterat
 
 
 def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
-    """Collect garbage if the plan needs much of the free memory: MXNet's blocks and modules contain reference cycles.
+    """Collect garbage if the plan needs much of the free memory.
 
-    Raises OutOfMemoryError for a plan that needs more than all memory, since the process would be killed.
+    MXNet's blocks and modules contain reference cycles, which only a collection frees. Raises OutOfMemoryError if the
+    plan needs more than the machine's memory, since the system would kill the process.
     """
     if _asked_of_host(plan, contexts) > SMALL_FRACTION * read_free_bytes() or any(
         c.device_type != "cpu" for c in contexts
@@ -120,7 +121,7 @@ def _asked_of_host(plan: Plan, contexts: Sequence[Any]) -> int:
 
 
 class BirthProcess:
-    """Process in which a model was bound. A forked process has neither MXNet's threads nor their memory."""
+    """Process in which a model was bound. The model cannot run in a fork, which lacks MXNet's threads and their memory."""
 
     def __init__(self) -> None:
         self._process = os.getpid()

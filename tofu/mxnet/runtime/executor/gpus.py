@@ -1,4 +1,4 @@
-"""Checks and preparation of GPUs when a graph is bound to them, before MXNet fails or silently runs slowly."""
+"""Checks and preparation of GPUs before a graph is bound. Without them MXNet would fail later, or silently run slowly."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from tofu.pipeline import Partition
 from tofu.plan import format_bytes
 from tofu.program import worker_group
 
-# mxnet-cu112 has machine code for 5.0, 6.0, 7.0, 8.0 and 8.6, which runs within a major version, and no PTX for later ones.
+# The package mxnet-cu112 has machine code for the compute capabilities 5.0, 6.0, 7.0, 8.0 and 8.6. It also runs on other capabilities of
+# these major versions, but not on later ones, since the package has no PTX.
 MAJOR_VERSIONS = range(5, 9)
 
 
 def check_gpus(contexts: Sequence[Any]) -> None:
-    """Raise DeviceError for GPUs without kernels in MXNet, and for workers on both CPUs and GPUs."""
+    """Raise DeviceError for GPUs that MXNet has no kernels for, and for workers on both CPUs and GPUs."""
     gpus = [context for context in contexts if context.device_type == "gpu"]
     if not gpus:
         return
@@ -50,9 +51,10 @@ def _describe(context: Any) -> tuple[str, int]:
 
 
 def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
-    """Raise OutOfMemoryError for GPUs with less free memory than their workers need, since MXNet would fail at the first run.
+    """Raise OutOfMemoryError for GPUs with less free memory than their workers need.
 
-    MXNet's cached memory is freed first. The rounding of its memory pool counts.
+    Otherwise MXNet would fail at the first run. The memory that MXNet caches is freed first. The rounding of its memory
+    pool is included.
     """
     if all(context.device_type != "gpu" for context in contexts):
         return
@@ -73,10 +75,11 @@ def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
 
 
 def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
-    """Enable and test access between the GPUs, compile the graph's kernels, and build the tables of its fetches. Does nothing on CPUs.
+    """Prepare GPUs for an execution graph: test access between them, compile kernels, and build the tables of fetches.
 
-    Raises DeviceError with the message of the driver or NVRTC, or if a GPU reads wrong bytes from another one. Warns
-    once about all pairs of GPUs that cannot read each other's memory: their data is copied before each fetch.
+    Does nothing on CPUs. Raises DeviceError with the message of the driver or NVRTC, or if a GPU reads wrong bytes from
+    another GPU. Warns once about pairs of GPUs that cannot read each other's memory, whose data is copied before each
+    fetch.
     """
     if any(context.device_type != "gpu" for context in contexts):
         return

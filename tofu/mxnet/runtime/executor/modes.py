@@ -1,7 +1,8 @@
-"""Rules for a backward in another mode than the forward, or for a second backward.
+"""Refusal of backward calls whose gradients would be wrong.
 
-MXNet allows a backward after any forward. If the last forward ran for inference, or a backward has used its memory,
-the forward runs again before the backward. It must compute the same numbers.
+MXNet allows a backward after any forward. If the last forward ran for inference, or another backward has overwritten
+its results, Tofu runs the forward again before the backward. The functions here raise an error if this second forward
+would compute other numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from tofu.graph.semantic import Graph, Operator, Phase
 from tofu.mxnet.frontend.randomness import draws, draws_in
 
 OF_TWO_MODES = frozenset(("BatchNorm", "BatchNorm_v1", "CuDNNBatchNorm", "Custom", "IdentityAttachKLSparseReg"))
-"""Operators that compute something else in training, besides those that draw random numbers."""
+"""Operators that compute something else in training than in inference. Operators that draw random numbers are not listed."""
 
 
 def _has_two_modes(operator: Operator) -> bool:
@@ -30,15 +31,16 @@ def draws_in_inference(graph: Graph) -> bool:
 
 
 def has_two_modes(graph: Graph) -> bool:
-    """Return True if an operator of the model computes something else in training."""
+    """Return True if an operator of the model computes something else in training than in inference."""
     return any(_has_two_modes(o) for o in graph.operators if o.phase is Phase.FORWARD)
 
 
 def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
     """Raise TofuError if backward(is_train=False) would not match what forward(is_train=False) computed.
 
-    That happens if operators compute something else in training, save nothing for a gradient in inference (RNN), or
-    run again and draw other numbers. Dropout is allowed: in inference it passes inputs and gradients on unchanged.
+    This happens if an operator computes something else in training, if it saves nothing for a gradient in inference
+    (RNN), or if it would run again and draw other random numbers. Dropout is allowed, since in inference it passes
+    inputs and gradients on unchanged.
     """
     forward = [o for o in graph.operators if o.phase is Phase.FORWARD]
     raise_together(
@@ -55,7 +57,7 @@ def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
 
 
 def refuse_other_mode(graph: Graph, call: str) -> None:
-    """Raise TofuError if an operator computes something else in training and `call` mixes the two modes."""
+    """Raise TofuError, naming the `call` that mixes the modes, if an operator computes something else in training."""
     raise_together(
         TofuError,
         f"{call} is not possible: these operators compute something else in training. Call forward(is_train=True) and then backward():",

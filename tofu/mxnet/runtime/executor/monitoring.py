@@ -1,4 +1,4 @@
-"""Monitoring of a partitioned model by `mx.mon.Monitor`: the names and whole arrays that it would see on one device."""
+"""Monitoring of a partitioned model by `mx.mon.Monitor`, which sees the names and whole arrays of one device."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class MonitoredShards:
-    """Executor interface for a monitor; arrays are gathered one at a time.
+    """Executor as an `mx.mon.Monitor` sees it. Arrays are gathered one at a time.
 
     Parameters
     ----------
     find_executor
-        Returns the executor that is bound now.
+        Function that returns the executor that is bound now.
     symbol
-        The model, for its names.
+        The model, whose names are shown.
     """
 
     def __init__(self, find_executor: Callable[[], ShardedExecutor], symbol: Any) -> None:
@@ -41,12 +41,12 @@ class MonitoredShards:
 
     @property
     def arg_arrays(self) -> Iterator[Any]:
-        """Whole arguments, in the order of the symbol's."""
+        """Whole arguments, in the symbol's order."""
         return self._gather(self._symbol.list_arguments())
 
     @property
     def aux_arrays(self) -> Iterator[Any]:
-        """Whole auxiliary states, in the order of the symbol's."""
+        """Whole auxiliary states, in the symbol's order."""
         return self._gather(self._symbol.list_auxiliary_states())
 
     def _gather(self, names: list[str]) -> Iterator[Any]:
@@ -55,9 +55,9 @@ class MonitoredShards:
 
 
 def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None], monitor_all: bool = False) -> None:
-    """Show a monitor's callback the whole tensors of an executor: a name, and the handle of an array that the callback frees.
+    """Call `callback` with the name of each whole tensor that an executor computes, and the handle of an array.
 
-    With monitor_all=True it also sees each operator's inputs, before its outputs.
+    The callback frees the array. With monitor_all=True it also sees each operator's inputs, before the outputs.
     """
     _watch(executor, lambda name, _, handle: callback(name, handle), monitor_all)
 
@@ -65,13 +65,16 @@ def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None
 def watch_operators(
     executor: ShardedExecutor, callback: Callable[[bytes, bytes, int], None], monitor_all: bool
 ) -> None:
-    """Show a Gluon hook the same with the operator's name; it sees variables only as inputs of operators."""
+    """Call a Gluon hook like the callback of `watch_whole`, with the operator's name as well.
+
+    The hook sees variables only as inputs of operators.
+    """
 
     def show(name: bytes, op: str, handle: int) -> None:
         if op:
             callback(name, op.encode(), handle)
         else:
-            mx.nd.NDArray(ctypes.c_void_p(handle))  # frees it
+            mx.nd.NDArray(ctypes.c_void_p(handle))  # frees the array
 
     _watch(executor, show, monitor_all)
 

@@ -1,7 +1,7 @@
-"""Executor over shards; it never makes a whole tensor.
+"""`ShardedExecutor`: runs a partition over shards, without ever creating a whole tensor.
 
-A training step runs in two phases on one execution graph, since callers may compute head gradients in between.
-Inference has a second graph over the same shards.
+One execution graph has the forward and the backward pass of training. It runs in two phases, since callers may compute
+gradients of the outputs in between. Inference has a second graph over the same shards.
 """
 
 from __future__ import annotations
@@ -54,23 +54,25 @@ class Gradients(Enum):
 
 
 class ShardedExecutor:
-    """Partition bound to devices.
+    """Partition bound to devices; `tofu.bind` returns one.
 
     Parameters
     ----------
-    partition, contexts
-        What to run, and on which devices.
+    partition
+        The plan and execution graph to run.
+    contexts
+        The workers' devices.
     shared
-        Variables of another executor, which are shared if their layout is the same.
+        Variables of another executor. They are shared if they have the same layout here.
     keeps_gradients
-        True if the gradients in `kept_gradients` stay valid until the next backward, in memory of their own.
+        True if gradients need separate memory, so that they stay valid until the next backward (`kept_gradients`).
 
     Attributes
     ----------
     variables
-        Name -> shards of every argument, auxiliary state and head gradient.
+        Name -> shards, of every argument, auxiliary state, and gradient of an output that a caller sets.
     sums
-        Argument -> shards of the gradient to which every backward adds.
+        Argument with grad_req="add" -> shards of the gradient that every backward adds to.
     """
 
     def __init__(
@@ -87,10 +89,10 @@ class ShardedExecutor:
         self.sums: dict[str, ShardedTensor] = {}
         self._process = BirthProcess()
         self._current: BoundGraph | None = None
-        self._was_training = False  # mode of the last forward
+        self._was_training = False  # True if the last forward ran in training mode
         self._has_failed = False
-        self._has_unread = False  # something ran that nobody waited for
-        self._is_spent = False  # a backward has used the memory of the last training forward
+        self._has_unread = False  # True if operators were started that nobody has waited for
+        self._is_spent = False  # True if a backward has overwritten results of the last training forward
         self._gradients = Gradients.NONE
         self._earlier_gradients: dict[str, ShardedTensor] = {}
         make_room(partition.plan, self.contexts)
@@ -110,7 +112,7 @@ class ShardedExecutor:
         made = shared.get(tensor.name)
         if made is not None and made.matches(fresh):
             return made
-        raise_failure(fresh.arrays)  # MXNet allocates when it writes the zeros
+        raise_failure(fresh.arrays)  # MXNet allocates memory only when it writes the zeros
         return fresh
 
     def _keep_gradients(self) -> ExecutionGraph:
@@ -128,7 +130,10 @@ class ShardedExecutor:
         return self._make_graph(build_inference(self.partition))
 
     def forward(self, is_train: bool, for_backward: bool = False) -> None:
-        """Run the forward operators, asynchronously. With `for_backward`, inference keeps what a backward of that mode needs."""
+        """Start the forward pass, without waiting for it.
+
+        With `for_backward`, a forward in inference mode keeps what a backward in inference mode needs.
+        """
         self._process.check()
         self._pass_over_failure()
         graph = self._training if is_train or for_backward else self._inference
@@ -149,13 +154,13 @@ class ShardedExecutor:
 
     @property
     def has_begun(self) -> bool:
-        """True if there was a forward, even one that failed."""
+        """True if a forward was called, even if it failed."""
         return self._current is not None or self._has_failed
 
     def prepare_backward(self, is_train: bool = True) -> None:
-        """Run the forward again if the last one ran in another mode or a backward has used its results.
+        """Run the forward again if the last one ran in another mode, or if a backward has overwritten its results.
 
-        Raises TofuError if it would compute something else.
+        Raises TofuError if the second forward would compute something else.
         """
         self._process.check()
         if self._current is None:
@@ -176,7 +181,7 @@ class ShardedExecutor:
         self.forward(is_train, for_backward=True)
 
     def scatter_head_gradients(self, given: Sequence[Any], names: Sequence[str]) -> None:
-        """Scatter the gradients of the outputs, which have these names. Raise TofuError for missing ones."""
+        """Scatter the gradients of the outputs `names`. Raise TofuError if one is missing."""
         heads = list_head_gradients(self.partition.graph)
         missing = [output for output in heads if output >= len(given) or given[output] is None]
         raise_together(
@@ -207,7 +212,6 @@ class ShardedExecutor:
             raise self._explain(torn, failure) from failure
 
     def _find_failures(self) -> tuple[list[str], Exception | None]:
-        """Return, and forget, the parameters that an update failed to write and the first error of any operator."""
         if self._current is None or not self._has_unread:
             return [], None
         parameters = {t.name for t in self.partition.graph.tensors if t.kind is TensorKind.PARAMETER}
@@ -246,7 +250,7 @@ class ShardedExecutor:
         self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
 
     def _pass_over_failure(self) -> None:
-        """Log a failure whose results nobody read; raise a failed update, once."""
+        """Log a failure of a run whose results nobody read. Raise it if it was a failed update."""
         torn, failure = self._find_failures()
         if torn and failure is not None:
             raise self._explain(torn, failure) from failure
@@ -265,7 +269,7 @@ class ShardedExecutor:
 
     @cached_property
     def _written_in_place(self) -> list[tuple[list[int], list[int]]]:
-        """For each device, handles of states that operators change, and of the results to order after them."""
+        """For each device, handles of the states that operators change, and of the results that must wait for the changes."""
         devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self.contexts}
         for state in self._training.bound.aux_arrays:
             devices[state.context][0].append(state.handle.value)
@@ -275,7 +279,7 @@ class ShardedExecutor:
 
     @cached_property
     def changed_arguments(self) -> tuple[str, ...]:
-        """Names of the arguments that training changes in place, such as a gamma with fix_gamma."""
+        """Names of the arguments that training changes in place, such as the gamma of a BatchNorm with fix_gamma."""
         graph = self.partition.problem.graph
         changed = [graph.tensors[position] for position in sorted(graph.written_in_place)]
         return tuple(t.name for t in changed if t.kind in (TensorKind.PARAMETER, TensorKind.INPUT))
@@ -291,7 +295,7 @@ class ShardedExecutor:
         return tuple(tensor.name for tensor in states if tensor.kind is TensorKind.AUXILIARY)
 
     def output(self, index: int) -> ShardedTensor:
-        """Return the shards of a model output, computed. Raise TofuError before a successful forward."""
+        """Wait for a model output and return its shards. Raise TofuError before a successful forward."""
         self._process.check()
         count = len(self.partition.graph.outputs)
         if not 0 <= index < count:
@@ -316,10 +320,10 @@ class ShardedExecutor:
         )
 
     def gradient(self, name: str) -> ShardedTensor:
-        """Return the shards of an argument's gradient, computed. Zeros before the first backward, as in MXNet.
+        """Wait for the gradient of an argument and return its shards. As in MXNet, it is zero before the first backward.
 
-        It has the argument's layout if an optimizer updates the argument. Raises TofuError if a later forward may
-        have overwritten it.
+        The gradient has the argument's layout if an optimizer updates the argument. Raises TofuError if a later forward
+        may have overwritten the gradient.
         """
         self._process.check()
         self.wait()
@@ -339,7 +343,7 @@ class ShardedExecutor:
         return self._earlier_gradients[name]
 
     def keep_gradients(self, earlier: ShardedExecutor) -> None:
-        """Copy another executor's gradients, valid until the next training forward."""
+        """Copy another executor's gradients. They stay valid until the next forward in training mode."""
         if earlier._gradients is Gradients.OVERWRITTEN:
             self._gradients = Gradients.OVERWRITTEN
         elif earlier._gradients is not Gradients.NONE:
@@ -351,12 +355,12 @@ class ShardedExecutor:
                     self._earlier_gradients[name] = own
 
     def forget_gradients(self, earlier: ShardedExecutor) -> None:
-        """If the other executor had gradients, have none until the next backward."""
+        """Mark the gradients as invalid until the next backward, if the earlier executor had gradients."""
         if earlier._gradients is not Gradients.NONE:
             self._gradients = Gradients.OVERWRITTEN
 
     def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
-        """Add every backward to the gradients of these arguments, starting with the `shared` ones or zeros."""
+        """Let every backward add to the gradients of these arguments, which start as the `shared` ones or zeros."""
         for name in names:
             fresh = self._gradient_layout(name)
             made = shared.get(name)
@@ -386,7 +390,7 @@ class ShardedExecutor:
             graph.watch(callback, monitor_all)
 
     def watch(self, make_callback: Callable[[PlannedProgram], Any]) -> None:
-        """Install a callback for each of the two graphs, made from the program that it runs."""
+        """Install a callback for the training graph and one for inference; `make_callback` gets the graph's program."""
         self._training.watch(make_callback(self.partition.program), False)
         self._inference.watch(make_callback(write_inference(self.partition)), False)
 

@@ -1,1 +1,1 @@
-"""Sharded replacements of MXNet's modules."""
+"""Replacements of MXNet's modules that run on several devices and store parameters as shards."""

@@ -1,7 +1,8 @@
-"""Binding of sharded modules.
+"""Binding of modules: plans a module for the shapes of its inputs, and allocates its shards.
 
-Modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. Parameters with the same layout in both
-plans are shared; others are copied when another module of the group is used.
+Several modules may share parameters, as the buckets of `mx.mod.BucketingModule` do. A parameter that two plans split in
+the same way exists once. Otherwise each module has shards of the parameter, and values are copied when another module
+is used.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from tofu.validation import show
 
 
 class SharedParameters:
-    """Executors of several modules over the same parameters.
+    """Parameters that the executors of several modules share. It knows which executor has the current values.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ class SharedParameters:
         self._owner = owner
 
     def bring_to(self, executor: ShardedExecutor, names: Collection[str]) -> None:
-        """Copy the current values of the parameters in `names`, and of summed gradients, into an executor."""
+        """Copy the current values of the parameters in `names`, and of gradients with grad_req="add", into an executor."""
         before, self._owner = self._owner, executor
         if before is not executor:
             copy_values(before.variables, {name: executor.variables[name] for name in names})
@@ -72,7 +73,7 @@ class SharedParameters:
 
 
 def copy_values(before: Mapping[str, ShardedTensor], after: Mapping[str, ShardedTensor]) -> None:
-    """Copy the values of the tensors that both have, if they are not shared."""
+    """Copy values between tensors of the same name and shape, unless both are the same tensor."""
     for name, new in after.items():
         old = before.get(name, new)
         if old is not new and old.shape == new.shape:
@@ -80,7 +81,7 @@ def copy_values(before: Mapping[str, ShardedTensor], after: Mapping[str, Sharded
 
 
 class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
-    """Model bound to several devices; see `Module`."""
+    """Part of `Module` that binds a model to several devices."""
 
     @explain_call("tofu.mod.Module(symbol, ngpus=4); other options of plans go to tofu.partition(symbol, ...)")
     def __init__(
@@ -128,7 +129,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         )
         inputs = {*self._data_names, *self._label_names, *self._state_names}
         self._param_names = [name for name in arguments if name not in inputs]
-        # Unless grad_req names the arguments, fixed ones included, as in MXNet.
+        # As in MXNet, a grad_req that names arguments applies to fixed ones as well.
         self._trained_names = [name for name in self._param_names if name not in fixed]
         self._executor: ShardedExecutor | None = None
         self._plans = Replanner()
@@ -145,7 +146,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def executor(self) -> ShardedExecutor:
-        """Bound executor, whose `variables` are the shards. Raises TofuError before `bind`."""
+        """Executor of the bound model; its `variables` are the shards. Raises TofuError before `bind`."""
         if self._executor is None:
             raise NotReadyError("The module is not bound: call bind(data_shapes=..., label_shapes=...) first.")
         if self._shared is not None:
@@ -154,7 +155,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def _kept_names(self) -> list[str]:
-        """Names of the variables that outlast a bind."""
+        """Names of the parameters and auxiliary states, whose values are kept when the module is bound again."""
         return [*self._param_names, *self._symbol.list_auxiliary_states()]
 
     @property
@@ -204,9 +205,10 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Plan for these shapes and allocate the shards. Binding again keeps the parameters.
+        """Plan the model for these shapes and allocate the shards. Parameters keep their values when it is bound again.
 
-        With `shared_module`, another bound `tofu.mod.Module`, both share parameters and optimizer.
+        It takes the arguments of `mx.mod.Module.bind`. `shared_module` is another `tofu.mod.Module` that is bound;
+        the two modules then share parameters and optimizer.
         """
         if shared_module is not None and not (isinstance(shared_module, ShardedModule) and shared_module.binded):
             raise NotReadyError("shared_module= takes a tofu.mod.Module that is bound. Call its bind(...) first.")
@@ -238,7 +240,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         pass
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind for other input shapes, with the same types, parameters, gradients, optimizer, and plan if it is feasible."""
+        """Bind for other input shapes. Types, parameters, gradients and optimizer stay, and so does the plan if it fits."""
         before = self.executor
         with self._restoring_on_error():
             types = {desc.name: desc.dtype for desc in [*self._data_shapes, *self._label_shapes]}
@@ -270,13 +272,13 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         self._label_shapes = labels or []
 
     def _rebind(self, lender: ShardedModule | None = None, adds_anew: bool = False) -> None:
-        """Bind for the current shapes with the same parameters, or a `lender`'s, and with the same plan if it is feasible."""
+        """Bind for the current shapes, with the parameters of this module or of `lender`, and with the same plan if it fits."""
         described = [*self._data_shapes, *self._label_shapes]
         shapes = {desc.name: tuple(desc.shape) for desc in described}
         check_shapes(shapes)
         dtypes = {desc.name: desc.dtype for desc in described}
         unknown = [name for name in [*self._label_names, *self._state_names] if name not in shapes]
-        if unknown:  # states always, and labels in inference
+        if unknown:  # shapes of states are never passed, and of labels not in inference
             inferred, _ = infer_arguments(self._symbol, shapes, {})
             shapes.update({name: inferred[name] for name in unknown})
         before = lender.executor if lender is not None else self._executor and self.executor
@@ -309,12 +311,12 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
         def find(settings: Settings, present: Plan | None = None) -> Partition:
             return self._plans.find(
-                kind=tuple(differentiated),
+                gradients=tuple(differentiated),
                 shapes=shapes,
                 types=tuple(dtypes.items()),
                 settings=settings,
                 compile_with=lambda asked: symbol.compile_for(shapes, dtypes, differentiated, trained, asked),
-                present=present,
+                present_plan=present,
             )
 
         if lender is None and self._executor is not None:
@@ -327,7 +329,6 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
 
 def _pin_parameters(settings: Settings, lender: ShardedModule, shapes: Mapping[str, Any]) -> Settings:
-    """Return the settings with the parameters pinned to another module's layout, unless they have a plan or hints."""
     names = [name for name in lender._kept_names if name not in shapes]
     steps = {name: lender.plan.tensors[name] for name in names if name in lender.plan.tensors}
     return replace(settings, hints={**steps, **(settings.hints or {})})

@@ -1,4 +1,4 @@
-"""`tofu.mod.BucketingModule`: MXNet's BucketingModule with a sharded module for each length of the data."""
+"""`tofu.mod.BucketingModule`: MXNet's BucketingModule on several devices, for sequences of different lengths."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from tofu.plan import Plan
 
 
 class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is untyped
-    """MXNet's BucketingModule with a `tofu.mod.Module` per bucket. All share the default bucket's parameters and optimizer.
+    """Model over several devices with the interface of `mx.mod.BucketingModule`.
+
+    Each bucket, usually one length of the data, has a `tofu.mod.Module`. All buckets share the parameters and the
+    optimizer of the default bucket.
 
     Parameters
     ----------
     sym_gen
-        Bucket key -> (symbol, names of the data, names of the labels). A partitioned symbol has its own contexts.
+        Function that takes a bucket's key and returns the symbol, the names of the data and the names of the labels.
     default_bucket_key
-        The key that is bound first, of the longest data.
+        Key of the bucket that is bound first, the one with the longest data.
     logger, fixed_param_names, state_names
         As in `tofu.mod.Module`.
     context
-        The workers' devices; or `ngpus=` their number.
+        The workers' devices. `ngpus=` may be passed instead, and a partitioned symbol needs neither.
 
     Examples
     --------
@@ -60,7 +63,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         if default_bucket_key is None:
             raise TofuError("BucketingModule needs default_bucket_key=, the key of the longest bucket.")
         self._ngpus = ngpus
-        self._loaded: tuple[Any, Any] | None = None  # parameters for the first bind
+        self._loaded: tuple[Any, Any] | None = None  # parameters of a checkpoint, until the module is bound
         super().__init__(
             sym_gen,
             default_bucket_key,
@@ -93,7 +96,6 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
         self._add_bucket(self._default_bucket_key)
 
     def _add_bucket(self, key: Any) -> bool:
-        """Create the module of a bucket, which MXNet's methods bind. Return False if it exists."""
         is_new = key not in self._buckets
         if is_new:
             self._buckets[key] = self._make_module(key)
@@ -140,9 +142,9 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
     def load(
         cls, prefix: str, epoch: int, sym_gen: Any = None, default_bucket_key: Any = None, **kwargs: Any
     ) -> BucketingModule:
-        """Return a module with the parameters of a checkpoint by Tofu or MXNet. They are read when it is bound.
+        """Return a module with the parameters of a checkpoint by Tofu or MXNet, which are read when the module is bound.
 
-        The symbols come from `sym_gen`.
+        The symbols come from `sym_gen`, not from the checkpoint.
         """
         file = ParameterFile(f"{prefix}-{epoch:04d}.params")
         return cls._make_with((file.select("arg"), file.select("aux")), sym_gen, default_bucket_key, kwargs)

@@ -1,7 +1,7 @@
-"""Arrays of MXNet's executors behind a module, by name and in lists, each sharded.
+"""Access to a module's arrays for scripts that read MXNet's private `module._exec_group`.
 
-An array prints, converts (`asnumpy`) and is set (`array[:] = 0`) as in MXNet. Operations that need it whole raise an
-error that tells how to copy it.
+The arrays are sharded. They can be printed, converted with `asnumpy()` and set with `array[:] = 0` as in MXNet.
+Operations that need the whole array raise an error that tells how to copy it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from tofu.mxnet.runtime.executor.sharded_executor import ShardedExecutor
 
 
 class ExecutorGroup:
-    """Part of MXNet's `DataParallelExecutorGroup` that scripts read; there is one executor.
+    """Replacement of MXNet's `DataParallelExecutorGroup`, with the attributes that scripts read.
+
+    MXNet's group has an executor for each device; this one has a single executor for all workers.
 
     Parameters
     ----------
     executor
         The executor over shards.
     data_shapes
-        `mx.io.DataDesc` of the inputs.
+        `mx.io.DataDesc` of each input.
     param_names
         Names of the parameters, in MXNet's order.
     differentiated
-        Arguments that have gradients.
+        Names of the arguments that have gradients.
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class ExecutorGroup:
 
     @property
     def batch_size(self) -> int:
-        """Extent of the first input's batch axis."""
+        """Number of samples in a batch, from the shape of the first input."""
         first = self.data_shapes[0]
         return int(first.shape[mx.io.DataDesc.get_batch_axis(first.layout)])
 
@@ -61,22 +63,22 @@ class ExecutorGroup:
 
     @property
     def grad_dict(self) -> Mapping[str, Any]:
-        """Argument -> array of its gradient, or None. Raises TofuError if the last backward's gradients are overwritten."""
+        """Argument -> array of its gradient, or None. Raises TofuError if a later forward has overwritten the gradients."""
         return {name: self._gradient(name) for name in self.arg_dict}
 
     @property
     def param_arrays(self) -> list[list[Any]]:
-        """A list for each parameter, with its array."""
+        """For each parameter, a list with its array."""
         return [[ShardedArray(self._executor.variables[name])] for name in self.param_names]
 
     @property
     def grad_arrays(self) -> list[list[Any]]:
-        """A list for each parameter, with the array of its gradient."""
+        """For each parameter, a list with the array of its gradient."""
         return [[self._gradient(name)] for name in self.param_names]
 
     @property
     def aux_arrays(self) -> list[list[Any]]:
-        """A list for each auxiliary state, with its array."""
+        """For each auxiliary state, a list with its array."""
         return [[array] for array in self.aux_dict.values()]
 
     def _gradient(self, name: str) -> Any:

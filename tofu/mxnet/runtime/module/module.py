@@ -1,6 +1,7 @@
-"""`tofu.mod.Module`: fit, score and predict over shards.
+"""`tofu.mod.Module`: trains and runs a model on several devices, with the interface of `mx.mod.Module`.
 
-Parameters are initialised, gathered, read and written one by one or in pieces. No device holds a whole one.
+Devices only hold shards of the parameters. The host initialises, gathers, reads and writes one parameter at a time, or
+a piece of it.
 """
 
 from __future__ import annotations
@@ -38,20 +39,24 @@ class Module(RunningModule):
     symbol
         The model, or a symbol returned by `tofu.partition`.
     data_names, label_names
-        Names of the inputs.
+        Names of the inputs that a batch contains, data and labels.
     logger
-        Where fit reports.
+        The logger that `fit` writes its progress to.
     context
-        The workers' devices; or `ngpus=` their number. Not needed for a partitioned symbol.
+        The workers' devices, as a list of MXNet contexts. A partitioned symbol needs neither `context` nor `ngpus`.
+    ngpus
+        The number of workers, if `context` is not passed.
     fixed_param_names
-        Parameters that are not trained.
+        Names of parameters that are not trained.
     state_names
-        Inputs that are not in the batch, such as a recurrent model's begin states: zeros until `set_states`.
-    work_load_list, group2ctxs
-        Of `mx.mod.Module`. The plan decides which worker computes what; gradients of inputs are returned in their
-        group's context.
+        Names of inputs that are not in the batch, such as the first states of a recurrent model. They are zeros until
+        `set_states` is called.
+    work_load_list
+        Accepted as in `mx.mod.Module`, without effect, since the plan decides which worker computes what.
+    group2ctxs
+        Contexts in which gradients of inputs are returned, by the inputs' `ctx_group`. Otherwise without effect.
     compression_params
-        Of `mx.mod.Module`; not supported.
+        Not supported: raises UnsupportedError.
 
     Examples
     --------
@@ -70,7 +75,7 @@ class Module(RunningModule):
     _parameter_file: ParameterFile | None = None
     _state_file: str | None = None
     _is_fitting = False
-    _source: ParameterFile | None = None  # the file of the parameters, until they change
+    _source: ParameterFile | None = None  # the file that the parameters were read from, until they change
 
     def _after_bind(self) -> None:
         if self._parameter_file is not None:
@@ -86,7 +91,7 @@ class Module(RunningModule):
         return self._parameter_file is not None and not self.binded
 
     def fit(self, *args: Any, **kwargs: Any) -> None:
-        """Train as MXNet's `fit`. Parameters are gathered only if a callback reads them."""
+        """Train the model as MXNet's `fit` does. Parameters are gathered only if a callback reads them."""
         check_iterator("fit", args, kwargs, "train_data")
         self._is_fitting = True
         try:
@@ -105,14 +110,16 @@ class Module(RunningModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Fill the parameters' shards, from arrays or by the initializer, in MXNet's order: equal seeds give equal values.
+        """Fill the parameters' shards, from arrays by name or by the initializer.
 
-        Missing parameters need allow_missing=True. As in MXNet, unknown arrays are ignored.
+        Random values are drawn in MXNet's order, so equal seeds give the same values as on one device. If some arrays are
+        missing, the initializer fills their parameters, but only with allow_missing=True. As in MXNet, arrays of
+        unknown names are ignored.
         """
         if self._is_loaded_unbound and not force_init:
-            return  # the checkpoint has the parameters, as in MXNet
+            return  # as in MXNet, the parameters come from the checkpoint
         if self._parameter_file is not None and arg_params is None and aux_params is None:
-            self._after_bind()  # bind was interrupted before
+            self._after_bind()  # an interrupt had ended bind before this
         if self.params_initialized and not force_init:
             return
         if initializer is not None and not callable(initializer):
@@ -134,17 +141,21 @@ class Module(RunningModule):
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Set the parameters from whole arrays. As in MXNet, unknown arrays are an error if allow_missing and not allow_extra."""
+        """Set the parameters from whole arrays.
+
+        As in MXNet, arrays of unknown names raise an error only with allow_missing=True and allow_extra=False.
+        """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
-            return  # fit passes the result of get_params back
+            return  # fit passes back what get_params returned
         if allow_missing and not allow_extra and (force_init or not self.params_initialized):
             refuse_extra(self.executor, self._param_names, arg_params, aux_params)
         super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return whole copies of the parameters and auxiliary states, on the host.
+        """Return the parameters and the auxiliary states as whole arrays on the host, by name.
 
-        Before `bind`, a checkpoint's are read from its file. Callbacks of `fit` get mappings that gather on access.
+        In a loaded module that is not bound yet, they are read from the checkpoint's file. Callbacks of `fit` receive
+        mappings that gather an array only when it is read.
         """
         if self._is_loaded_unbound and self._parameter_file is not None:
             return dict(self._parameter_file.select("arg")), dict(self._parameter_file.select("aux"))
@@ -161,8 +172,9 @@ class Module(RunningModule):
     def load(cls, prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
         """Return a module from a checkpoint by Tofu or MXNet, for any number of workers.
 
-        `kwargs` are the constructor's; without `ngpus` and `context`, a partitioned symbol runs as it was saved.
-        Raises TofuError for missing or damaged files, and for files of two checkpoints.
+        `kwargs` are arguments of the constructor. A partitioned symbol runs on the workers it was saved with, unless
+        `ngpus` or `context` is passed. Raises TofuError if a file is missing or damaged, or if the files belong to
+        different checkpoints.
         """
         check_checkpoint(prefix, epoch, ["params", *(["states"] if load_optimizer_states else [])])
         symbol = read_symbol(f"{prefix}-symbol.json")
@@ -179,7 +191,10 @@ class Module(RunningModule):
     def save_checkpoint(
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
-        """Write PREFIX-symbol.json, PREFIX-EPOCH.params and, if asked for, PREFIX-EPOCH.states, each atomically."""
+        """Write PREFIX-symbol.json, PREFIX-EPOCH.params and, with `save_optimizer_states`, PREFIX-EPOCH.states.
+
+        Each file is replaced atomically.
+        """
         self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
         digest = self._save_params(f"{prefix}-{epoch:04d}.params")
         if save_optimizer_states:
@@ -187,7 +202,7 @@ class Module(RunningModule):
         self.logger.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
 
     def save_params(self, fname: str) -> None:
-        """Write the parameters as MXNet does, gathered in pieces, followed by a checksum that MXNet does not read."""
+        """Write the parameters to a file that MXNet can read. They are gathered in pieces; a checksum follows them."""
         self._save_params(fname)
 
     def _save_params(self, fname: str) -> str:
@@ -200,7 +215,7 @@ class Module(RunningModule):
         return None if self._shard_optimizer is None else int(self._shard_optimizer.optimizer.num_update)
 
     def load_params(self, fname: str) -> None:
-        """Read the parameters from a file by MXNet or `save_params`, in pieces."""
+        """Read the parameters, in pieces, from a file written by `save_params` or by MXNet."""
         self._fill_from(ParameterFile(fname))
 
     def _fill_from(self, file: ParameterFile) -> None:
@@ -208,20 +223,19 @@ class Module(RunningModule):
         self._source = file
 
     def save_optimizer_states(self, fname: str) -> None:
-        """Write the optimizer and its states as MXNet's Updater does, one whole state at a time, followed by a checksum."""
+        """Write the optimizer and its states in MXNet's format. One whole state is gathered at a time; a checksum follows."""
         self._save_states(fname, None)
 
     def _save_states(self, fname: str, parameters: str | None) -> None:
-        """Write the states; `parameters` is the digest of the file of parameters saved with them."""
         optimizer = self._require_optimizer()
         optimizer.place_states(self.executor)
         save_states(fname, optimizer.content, Facts(self._steps, parameters))
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Read states written by MXNet or by `save_optimizer_states`.
+        """Read optimizer states from a file written by `save_optimizer_states` or by MXNet.
 
-        The latter include the optimizer with its counts of steps, so that training continues exactly. Raises
-        TofuError for states of another optimizer or step.
+        `save_optimizer_states` also saves the optimizer and how many steps it has made, so that training continues
+        exactly. Raises TofuError for states of another optimizer or another step than the parameters'.
         """
         optimizer = self._require_optimizer()
         content, seal = load_states(fname, optimizer_types(optimizer.optimizer))
@@ -238,11 +252,11 @@ class Module(RunningModule):
         optimizer_params: Any = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Create the optimizer; its states are created on the shards at the first update.
+        """Create the optimizer. Its states are created as shards at the first update.
 
-        With a distributed synchronous `kvstore` ("dist_sync"), all machines start with the first machine's parameters
-        and sum their gradients. `optimizer` may be Horovod's DistributedOptimizer, which averages them. Raises
-        UnsupportedError for both at once.
+        To train on several machines, pass a distributed synchronous `kvstore` ("dist_sync") or Horovod's
+        DistributedOptimizer as `optimizer`, but not both, which raises UnsupportedError. A kvstore starts all machines
+        with the first machine's parameters and sums their gradients; Horovod averages the gradients.
         """
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
@@ -265,7 +279,7 @@ class Module(RunningModule):
             self._state_file = None
 
     def borrow_optimizer(self, shared_module: Module) -> None:
-        """Train with another module's optimizer, its states and counts of steps."""
+        """Use another module's optimizer, with its states and its counts of steps."""
         self._shard_optimizer = shared_module._require_optimizer().borrow(self._param_names)
         self._cluster = shared_module._cluster
         self.optimizer_initialized = True
@@ -277,12 +291,12 @@ class Module(RunningModule):
 
     @property
     def optimizer(self) -> Any:
-        """MXNet optimizer, whose learning rate may be read and set. Raises TofuError before `init_optimizer`."""
+        """MXNet's optimizer. Its learning rate can be read and set. Raises TofuError before `init_optimizer`."""
         return self._require_optimizer().optimizer
 
     @property
     def optimizer_states(self) -> dict[str, Any]:
-        """Updated parameter -> the optimizer's state, with sharded arrays."""
+        """Parameter -> the optimizer's state for it, whose arrays are sharded. Parameters without an update are left out."""
         optimizer = self._require_optimizer()
         optimizer.place_states(self.executor)
         states = optimizer.updater.states
@@ -318,7 +332,10 @@ class Module(RunningModule):
 
     @property
     def _kvstore(self) -> Any:
-        """MXNet's kvstore between machines; on one machine with several contexts, an object that has the updater; else None."""
+        """MXNet's kvstore if several machines train.
+
+        On one machine with several contexts, an object with the updater, which scripts read; otherwise None.
+        """
         if self._cluster is not None:
             return self._cluster.kvstore
         has_one = self._contexts_named > 1 and self.optimizer_initialized

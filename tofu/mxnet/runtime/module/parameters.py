@@ -1,7 +1,7 @@
-"""Parameters of a sharded model, filled by an initializer, from arrays or from a file.
+"""Initial values of a sharded model's parameters, from an initializer, from arrays or from a file.
 
-Files are read shard by shard. An initializer of MXNet fills a whole array, which determines its random numbers, so
-the host holds one whole tensor at a time.
+Files are read shard by shard. An initializer fills one whole array at a time on the host, since its random numbers
+depend on the whole shape.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MOST_NAMES = 5  # of unknown parameters, in a message
 
 
 class LiveParameters(Mapping[str, Any]):
-    """An executor's parameters by name, each gathered on access, for callbacks of `fit`.
+    """Parameters of an executor by name, for callbacks of `fit`. A parameter is gathered when it is read.
 
-    `storages` maps the parameters with sparse storage in the model to that storage.
+    `storages` maps the parameters that have sparse storage in the model to this storage.
     """
 
     def __init__(self, executor: ShardedExecutor, names: Sequence[str], storages: Mapping[str, str]) -> None:
@@ -39,7 +39,7 @@ class LiveParameters(Mapping[str, Any]):
         return whole.tostype(self._storages[name]) if name in self._storages else whole
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names  # Mapping's own method would gather the parameter
+        return name in self._names  # Mapping.__contains__ would gather the parameter
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -48,7 +48,7 @@ class LiveParameters(Mapping[str, Any]):
         return len(self._names)
 
     def copy(self) -> dict[str, Any]:
-        """Return all of them, gathered."""
+        """Return a dictionary with all parameters, gathered."""
         return dict(self)
 
 
@@ -63,9 +63,10 @@ def group_parameters(
     states: Mapping[str, Any] | None,
     allow_missing: bool,
 ) -> list[Group]:
-    """Return the arrays passed with the tensors that they are for: parameters with these `names`, and auxiliary states.
+    """Return the arrays that a user passed, grouped with the tensors to fill.
 
-    Raises TofuError for missing arrays, ShapeError for other shapes.
+    The tensors are the parameters in `names` and the auxiliary states. Raises TofuError for missing arrays, and
+    ShapeError for arrays of another shape.
     """
     for given in (arguments, states):
         check_arrays(given)
@@ -89,8 +90,8 @@ def fill_parameters(
 ) -> None:
     """Fill the shards of all parameters and auxiliary states, from the arrays passed or by the initializer.
 
-    Initial values are drawn in MXNet's order, so that equal seeds give equal values. `attributes` are the model's,
-    which may name an argument's own initializer.
+    Random values are drawn in MXNet's order, so that equal seeds give the same values as on one device. The model's
+    `attributes` may name another initializer for an argument.
     """
     for given, own in groups:
         for tensor in own:
@@ -116,7 +117,7 @@ def refuse_extra(
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
 ) -> None:
-    """Raise TofuError for arrays that the model, with parameters of these `names`, does not have."""
+    """Raise TofuError for arrays that are neither for a parameter in `names` nor for an auxiliary state."""
     groups = _group(executor, names, arguments, states)
     extra = [name for given, own in groups for name in sorted(set(given or ()) - {tensor.name for tensor in own})]
     raise_together(TofuError, "The model does not have these parameters (allow_extra=True ignores them):", extra)
@@ -128,7 +129,7 @@ def _group(
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
 ) -> list[Group]:
-    """Return the groups by name, since a loss may use a parameter as its label, which is an input in the graph."""
+    """Return the groups. They are formed by name, since a parameter that a loss uses as its label is an input in the graph."""
     tensors = executor.partition.graph.tensors
     return [
         (arguments, sorted((t for t in tensors if t.kind in ARGUMENTS and t.name in names), key=_name)),

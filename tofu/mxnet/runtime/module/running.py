@@ -1,4 +1,4 @@
-"""Running of sharded modules: batches of any shape, outputs, gradients and states."""
+"""Part of `tofu.mod.Module` that runs batches and returns outputs, gradients and states as whole arrays."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from tofu.validation import show_with_type
 
 
 class RunningModule(ShardedModule):
-    """Module that runs once it has parameters; see `Module`."""
+    """Part of `Module` that runs a bound model with parameters."""
 
     def _fit_to(self, data_batch: Any) -> None:
-        """Bind for the shapes of a batch if they differ from those bound, for instance of a smaller last batch."""
         labels = getattr(data_batch, "label", None) or []
         shapes = [tuple(array.shape) for array in [*data_batch.data, *labels]]
         bound = [tuple(desc.shape) for desc in [*self._data_shapes, *self._label_shapes]][: len(shapes)]
@@ -42,7 +41,7 @@ class RunningModule(ShardedModule):
             self.executor.forget_gradients(before)
 
     def _label_shapes_for(self, data: Sequence[Any]) -> list[tuple[int, ...]]:
-        """Return the labels' shapes for a batch without labels, inferred or else bound ones with this batch size."""
+        """Return the labels' shapes for a batch without labels: inferred ones, or else the bound ones with its batch size."""
         shapes = {desc.name: tuple(array.shape) for desc, array in zip(self._data_shapes, data, strict=True)}
         try:
             inferred, _ = infer_arguments(self._symbol, shapes, {})
@@ -60,7 +59,7 @@ class RunningModule(ShardedModule):
 
     @property
     def _fed_data(self) -> list[str]:
-        """Names of the data inputs in the order of the bound shapes, as in MXNet."""
+        """Names of the data inputs, in the order in which a batch has their arrays: that of the bound shapes, as in MXNet."""
         return [desc.name for desc in self._data_shapes]
 
     @property
@@ -68,7 +67,7 @@ class RunningModule(ShardedModule):
         return [desc.name for desc in self._label_shapes] or self._label_names
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Scatter a batch and run the forward operators, after binding again if the batch has other shapes."""
+        """Scatter a batch and run the forward pass. If the batch has other shapes, the module is bound again before."""
         self._check_ready()
         if not hasattr(data_batch, "data"):
             raise ArgumentTypeError(
@@ -84,18 +83,18 @@ class RunningModule(ShardedModule):
         self.executor.forward(self.for_training if is_train is None else is_train)
 
     def score(self, *args: Any, **kwargs: Any) -> Any:
-        """Score as in MXNet."""
+        """Evaluate a metric on all batches of an iterator, as in MXNet."""
         self._check_ready()
         check_iterator("score", args, kwargs, "eval_data")
         return super().score(*args, **kwargs)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """Predict as in MXNet."""
+        """Return the outputs for all batches of an iterator, as in MXNet."""
         self._check_ready()
         return super().predict(*args, **kwargs)
 
     def iter_predict(self, *args: Any, **kwargs: Any) -> Any:
-        """Yield predictions as in MXNet."""
+        """Yield the outputs for each batch of an iterator, as in MXNet."""
         self._check_ready()
         return super().iter_predict(*args, **kwargs)
 
@@ -108,7 +107,7 @@ class RunningModule(ShardedModule):
         return executor
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run the backward operators. `out_grads`, an array or a list, are needed for all outputs but losses."""
+        """Run the backward pass. `out_grads`, an array or a list, has the gradient of every output that is not a loss."""
         if self.binded and not self.for_training:
             raise NotReadyError(
                 "The module was bound with for_training=False: bind it with for_training=True to run backward()."
@@ -121,7 +120,11 @@ class RunningModule(ShardedModule):
     # ---- results
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the whole outputs, or with merge_multi_context=False lists of their slices for the devices in `context=`."""
+        """Return the whole outputs.
+
+        With merge_multi_context=False, each output is a list instead: its slices of the batch for the devices in
+        `context=`.
+        """
         whole = [self.executor.output(index).gather() for index in range(len(self.output_names))]
         if merge_multi_context:
             return whole
@@ -135,7 +138,7 @@ class RunningModule(ShardedModule):
         return cut_batch(whole, find_batch_axis(layout), self._exec_group.batch_size, self._contexts_named)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the whole gradients of the data inputs, nested as by `get_outputs`. Needs bind(inputs_need_grad=True)."""
+        """Return the gradients of the data inputs, in the form of `get_outputs`. Needs bind(inputs_need_grad=True)."""
         if not self.inputs_need_grad:
             raise NotReadyError("The inputs have no gradients: bind with inputs_need_grad=True.")
         whole = [self.executor.gradient(name).gather() for name in self._fed_data]
@@ -145,7 +148,7 @@ class RunningModule(ShardedModule):
         return [self._cut(array, desc.layout) for array, desc in zip(whole, self._data_shapes, strict=True)]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update a metric with whole labels and outputs. With pre_sliced=True, labels are in a list per device."""
+        """Update a metric with the labels and the whole outputs. With pre_sliced=True, `labels` has a list for each device."""
         if not hasattr(eval_metric, "update_dict"):
             raise ArgumentTypeError(
                 f"update_metric takes a metric, not {show_with_type(eval_metric)}. Write mx.metric.create('acc')."
@@ -158,12 +161,12 @@ class RunningModule(ShardedModule):
     # ---- states
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the whole values of the inputs in `state_names`, nested as by `get_outputs`."""
+        """Return the values of the inputs in `state_names`, in the form of `get_outputs`."""
         whole = [self._check_ready().variables[name].gather() for name in self._state_names]
         return whole if merge_multi_context else [self._cut(array, None) for array in whole]
 
     def set_states(self, states: Any = None, value: float | None = None) -> None:
-        """Set the inputs in `state_names`, zeros at first, from arrays or to one number."""
+        """Set the inputs in `state_names` from the arrays `states`, or all to the number `value`."""
         variables = self._check_ready().variables
         if (states is None) == (value is None):
             raise TofuError("set_states takes either states=, an array for each of state_names, or value=, a number.")
@@ -180,7 +183,7 @@ class RunningModule(ShardedModule):
             variables[name].scatter(state)
 
     def install_monitor(self, mon: Any) -> None:
-        """Show an `mx.mon.Monitor` what it would see on one device: whole arrays, each gathered when it is shown."""
+        """Install an `mx.mon.Monitor`. It sees whole arrays as on one device, each gathered when it is shown."""
         mon.install(MonitoredShards(lambda: self.executor, self._symbol.whole))
         self._monitors.append(mon.exes[-1])
 
@@ -195,12 +198,15 @@ def _with_shape(desc: Any, shape: Sequence[int]) -> Any:
 
 
 def find_batch_axis(layout: str | None) -> int:
-    """Return the batch dimension of a layout such as "TNC": 0 without a layout, -1 if it has none."""
+    """Return the batch dimension in a layout such as "TNC": 0 if `layout` is None, -1 if it has no batch dimension."""
     return int(mx.io.DataDesc.get_batch_axis(layout))
 
 
 def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
-    """Return an array's slices of the batch, in MXNet's sizes; an array without a batch dimension is returned whole in each place."""
+    """Return slices of an array along the batch dimension, of the sizes that MXNet uses.
+
+    An array without a batch dimension is repeated whole.
+    """
     if axis < 0 or not whole.shape or whole.shape[axis] % samples or samples < slices:
         return [whole] * slices
     each = whole.shape[axis] // samples
@@ -210,7 +216,7 @@ def cut_batch(whole: Any, axis: int, samples: int, slices: int) -> list[Any]:
 
 
 def join_batch(slices: Sequence[Any], axis: int) -> Any:
-    """Return the concatenation of such slices, or an array that is whole already."""
+    """Return the concatenation of the slices of `cut_batch`. A whole array is returned unchanged."""
     if not isinstance(slices, (list, tuple)):
         return slices
     return slices[0] if len(slices) == 1 or axis < 0 else mx.nd.concat(*slices, dim=axis)

@@ -1,7 +1,7 @@
-"""`tofu.mod.SVRGModule`: MXNet's SVRGModule (stochastic variance reduced gradients) over two sharded modules.
+"""`tofu.mod.SVRGModule`: MXNet's SVRGModule (stochastic variance reduced gradients) on several devices.
 
-The gradient at earlier weights, for the same batch and averaged over all batches, corrects each batch's gradient. A
-second module has the earlier weights.
+The method keeps earlier weights in a second module. It corrects each batch's gradient: it subtracts the batch's gradient
+at the earlier weights and adds the average of these gradients over all batches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SVRGModule(Module):
     symbol, args, kwargs
         As in `tofu.mod.Module`.
     update_freq
-        `fit` averages the gradients over all data every `update_freq` epochs.
+        The number of epochs after which `fit` replaces the earlier weights and averages their gradients over all data.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class SVRGModule(Module):
         self._averages: dict[str, ShardedTensor] = {}
 
     def bind(self, *args: Any, **kwargs: Any) -> None:
-        """Bind both modules, as `tofu.mod.Module.bind`. Raise UnsupportedError for `shared_module`."""
+        """Bind both modules as `tofu.mod.Module.bind` does. Raise UnsupportedError for `shared_module`."""
         if kwargs.get("shared_module") is not None or args[5:6] not in ((), (None,)):
             raise UnsupportedError(
                 "A SVRGModule cannot share parameters with another module. Leave shared_module= out."
@@ -61,7 +61,7 @@ class SVRGModule(Module):
         self._mod_aux.reshape(data_shapes, label_shapes)
 
     def init_optimizer(self, kvstore: Any = "local", *args: Any, **kwargs: Any) -> None:
-        """Create the optimizer, as `tofu.mod.Module.init_optimizer`. Raise UnsupportedError for a distributed kvstore."""
+        """Create the optimizer as `tofu.mod.Module.init_optimizer` does. Raise UnsupportedError for a distributed kvstore."""
         super().init_optimizer(kvstore, *args, **kwargs)
         if self._cluster is not None:
             raise UnsupportedError(
@@ -69,7 +69,7 @@ class SVRGModule(Module):
             )
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Run forward with the current weights and, in training, with the earlier ones.
+        """Run the forward pass with the current weights and, in training, also with the earlier weights.
 
         Raises NotReadyError before `update_full_grads` in training.
         """
@@ -78,7 +78,7 @@ class SVRGModule(Module):
             self._mod_aux.forward(data_batch, is_train=True)
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run both backward passes."""
+        """Run the backward pass of both modules."""
         super().backward(out_grads)
         self._mod_aux.backward(out_grads)
 
@@ -94,9 +94,9 @@ class SVRGModule(Module):
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
-        """Keep the current weights as the earlier ones, and average their gradients over all batches.
+        """Copy the current weights to the earlier ones, and average their gradients over all batches.
 
-        As in MXNet, the previous average is included in the sum.
+        As in MXNet, the sum starts with the previous average instead of zero.
         """
         earlier = self._mod_aux
         copy_values(
@@ -117,7 +117,7 @@ class SVRGModule(Module):
                 array /= count
 
     def fit(self, train_data: Any, *args: Any, begin_epoch: int = 0, **kwargs: Any) -> None:
-        """Train as MXNet's `fit`, with the gradients averaged every `update_freq` epochs."""
+        """Train as MXNet's `fit` does. Every `update_freq` epochs, `update_full_grads` is called."""
         super().fit(_Epochs(self, train_data, begin_epoch), *args, begin_epoch=begin_epoch, **kwargs)
 
     def _list_corrected(self) -> list[str]:
@@ -133,7 +133,7 @@ class SVRGModule(Module):
 
 
 class _Epochs:
-    """Training data that averages the gradients before an epoch's first batch, every `update_freq` epochs."""
+    """Training data for `fit`. When an epoch starts, it calls the module's `update_full_grads` if an update is due."""
 
     def __init__(self, module: SVRGModule, data: Any, epoch: int) -> None:
         self._module, self._data, self._epoch = module, data, epoch

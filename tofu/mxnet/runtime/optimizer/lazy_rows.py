@@ -1,7 +1,7 @@
-"""Rows that MXNet's lazy optimizers leave unchanged: those that a sparse gradient does not contain.
+"""Lazy optimizers, which leave the rows of a weight unchanged that a sparse gradient does not contain.
 
-Workers compute the gradient of a lookup densely and update their shards by dense operators, which decay momentum and
-weights in all rows. Afterwards the rows with a zero gradient are restored.
+Workers compute sparse gradients as dense arrays and update their shards by dense operators. These operators also decay
+momentum and weights in rows whose gradient is zero, so such rows are restored after the update.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tofu.mxnet.runtime.arrays.sharded_array import ShardedArray
 from tofu.mxnet.runtime.arrays.shards import ShardedTensor
 
 LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
-"""Optimizers of MXNet that are lazy if weight and gradient are sparse; others if their `lazy_update` is set."""
+"""Optimizers of MXNet that are lazy if weight and gradient are sparse. Others are lazy if their `lazy_update` is set."""
 
 
 def list_read_gradients(
     optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
 ) -> list[ShardedTensor]:
-    """Return the sparse gradients whose rows an update changes; none if the optimizer is not lazy.
+    """Return the sparse gradients that decide which rows an update changes, or none if the optimizer is not lazy.
 
     NAG without momentum and LBSGD use operators that are lazy by default. LBSGD also reads its accumulated gradient.
     """
@@ -42,7 +42,7 @@ def list_read_gradients(
 
 @contextmanager
 def keeping_rows(gradients: Sequence[Sequence[ShardedTensor]], updated: Sequence[Sequence[Any]]) -> Iterator[None]:
-    """Restore the rows of each weight and of its states in which all of its gradients are zero, after the context."""
+    """Restore, at the end of the context, the rows of each weight and of its states in which all its gradients are zero."""
     with ExitStack() as stack:
         for read, arrays in zip(gradients, updated, strict=True):
             if not read:

@@ -1,7 +1,7 @@
-"""MXNet optimizers on shards: an optimizer runs once per weight, as on one device, and its operators run on the shards.
+"""MXNet's optimizers on sharded weights.
 
-So steps are counted once, norms cover whole tensors, and random numbers are the same. States have the weight's
-layout.
+As on one device, an optimizer runs once per weight; only the operators that it calls run on each shard. So steps are
+counted once, norms cover whole tensors, and random numbers are the same. States are sharded like their weight.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from tofu.validation import show_with_type
 
 
 class ShardOptimizer:
-    """MXNet optimizer with MXNet's own updater, for sharded weights.
+    """Optimizer of a module: one of MXNet's, with MXNet's own updater, for sharded weights.
 
     Parameters
     ----------
     optimizer
-        An `mx.optimizer.Optimizer`, Horovod's around one, or a name with `parameters`.
+        An `mx.optimizer.Optimizer`, Horovod's DistributedOptimizer around one, or the name of one with `parameters`.
     names
-        All parameters, in the order of MXNet's indices.
+        Names of all parameters, in the order of MXNet's indices.
     rescale_grad
-        Factor of the gradients unless `parameters` has one; MXNet's Module uses 1 / batch size.
+        Factor of the gradients, unless `parameters` has one. MXNet's Module uses 1 / batch size.
     symbol
-        The model, whose attributes have multipliers of learning rate and weight decay.
+        The model. Its attributes may have multipliers of the learning rate and the weight decay.
     """
 
     def __init__(
@@ -71,10 +71,11 @@ class ShardOptimizer:
             )
         self.updater = updater_for(optimizer)
         storages = list_storages(symbol)
-        self._sparse = {name: name in storages for name in list_sparse_gradients(symbol)}  # and whether the weight is
+        # Parameter with a sparse gradient -> True if the weight is sparse as well.
+        self._sparse = {name: name in storages for name in list_sparse_gradients(symbol)}
 
     def borrow(self, names: Sequence[str]) -> ShardOptimizer:
-        """Return the same optimizer, with its states and counts, for its parameters in `names`. Raise TofuError for unknown names."""
+        """Return this optimizer for the parameters in `names`; states and counts are shared. Raise TofuError for unknown names."""
         raise_together(
             TofuError,
             "The optimizer was made for another model, which does not have these parameters:",
@@ -86,7 +87,7 @@ class ShardOptimizer:
 
     @property
     def optimizer(self) -> Any:
-        """MXNet optimizer, whose learning rate may be read and set."""
+        """MXNet's optimizer. Its learning rate can be read and set."""
         return self.updater.optimizer
 
     def update(self, executor: ShardedExecutor) -> None:
@@ -128,20 +129,20 @@ class ShardOptimizer:
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
-        """States, and the optimizer with its counts of steps, as MXNet's Updater saves them."""
+        """States, and the optimizer with its counts of steps, in the form in which MXNet's Updater saves them."""
         return self.updater.states, self.optimizer
 
     def load(self, content: Any, executor: ShardedExecutor) -> None:
-        """Load saved states, and the optimizer if it is included.
+        """Load saved states, and the optimizer if it was saved with them.
 
-        MXNet's Module saves states alone. Steps are then counted from begin_num_update, with a warning if the
+        MXNet's Module saves states alone. Steps are then counted from `begin_num_update`, with a warning if the
         optimizer uses the count. Raises TofuError for states of another optimizer or model.
         """
         states, optimizer = content if isinstance(content, tuple) and len(content) == 2 else (content, self.optimizer)
         if not isinstance(states, dict):
             raise TofuError(f"This is no file of optimizer states: it holds a {type(states).__name__}.")
         indices = {name: index for index, name in self.names.items()}
-        by_index = {indices.get(key, key): state for key, state in states.items()}  # a kvstore uses names
+        by_index = {indices.get(key, key): state for key, state in states.items()}  # a kvstore saves names as keys
         if type(optimizer) is not type(self.optimizer):
             file_has, own = type(optimizer).__name__, type(self.optimizer).__name__
             raise TofuError(
@@ -186,7 +187,6 @@ class ShardOptimizer:
 
 
 def _reads_steps(optimizer: Any) -> bool:
-    """Return True if an optimizer's updates depend on the count of steps, through a scheduler or in its own methods."""
     methods = (
         method
         for kind in type(optimizer).__mro__
@@ -198,15 +198,15 @@ def _reads_steps(optimizer: Any) -> bool:
 
 
 def updater_for(optimizer: Any) -> Any:
-    """Return MXNet's updater for an optimizer on sharded arrays."""
+    """Return an MXNet Updater whose optimizer works on sharded arrays."""
     return (_LambUpdater if isinstance(optimizer, mx.optimizer.LAMB) else mx.optimizer.Updater)(optimizer)
 
 
 class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is untyped
-    """Updater of LAMB, one weight after the other, with norms of whole tensors.
+    """Updater that calls LAMB for one weight after the other, with norms of whole tensors.
 
-    MXNet's kernel for several weights would compute norms of shards, and its kernel for one float16 weight leaves the
-    master copy unchanged.
+    MXNet's kernel for several weights would compute norms of shards. Its kernel for one float16 weight fails to change
+    the master copy.
     """
 
     def __call__(self, index: Sequence[int], grad: Sequence[Any], weight: Sequence[Any]) -> None:
@@ -215,7 +215,7 @@ class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is unty
 
 
 def create_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
-    """Create missing states, which may copy the weight at its first update."""
+    """Create the states that do not exist yet. A state may start as a copy of the weight."""
     with on_shards():
         for index, weight in zip(indices, weights, strict=True):
             if index not in updater.states:
@@ -224,7 +224,7 @@ def create_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) 
 
 
 def prepare_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any]) -> None:
-    """Create missing states, and move all to the layouts of their weights."""
+    """Create the states that do not exist yet, and move all states to the layouts of their weights."""
     create_states(updater, indices, weights)
     with on_shards():
         for index, weight in zip(indices, weights, strict=True):
@@ -236,7 +236,10 @@ def prepare_states(updater: Any, indices: Sequence[Any], weights: Sequence[Any])
 def update_shards(
     updater: Any, indices: Sequence[Any], gradients: Sequence[Any], weights: Sequence[Any], sparse: Mapping[int, bool]
 ) -> None:
-    """Run an updater on sharded arrays. `sparse`: position of a sparse gradient -> True if its weight is sparse as well."""
+    """Run an updater on sharded arrays.
+
+    `sparse` maps the positions of sparse gradients to True if the weight is sparse as well.
+    """
     read = [
         list_read_gradients(updater.optimizer, indices[n], gradients[n].tensor, has_sparse_weight)
         for n, has_sparse_weight in sparse.items()
@@ -247,7 +250,7 @@ def update_shards(
 
 
 def place_state(state: Any, weight: ShardedTensor) -> Any:
-    """Return a state whose arrays of the weight's shape have the weight's layout."""
+    """Return a state with the weight's layout, for the arrays in it that have the weight's shape."""
     if isinstance(state, (tuple, list)):
         return type(state)(place_state(item, weight) for item in state)
     if not isinstance(state, mx.nd.NDArray) or not weight.is_like(state.shape):

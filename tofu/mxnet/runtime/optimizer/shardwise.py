@@ -1,7 +1,8 @@
-"""MXNet's imperative operators on sharded arrays, so that any optimizer runs on shards unchanged.
+"""MXNet's imperative operators on sharded arrays, so that the code of MXNet's optimizers runs on shards unchanged.
 
-Inside `on_shards()`, the function through which MXNet calls its operators is replaced. Element-wise operators run on
-each worker's shards, sums and norms on every distinct region, and any other operator on whole arrays, on the host.
+Inside `on_shards()`, this module replaces the function through which MXNet calls its operators. Element-wise operators
+then run on each worker's shards. Sums and norms add the results of the distinct shards. Any other operator runs on
+whole arrays, on the host.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from tofu.tdl.tracing import trace
 from tofu.tdl.walk import walk
 
 UPDATE_KERNELS = ("ftml_update", "mp_nag_mom_update", "lamb_update_phase", "mp_lamb_update_phase")
-"""Prefixes of element-wise operators without a description, since no model contains them."""
+"""Prefixes of element-wise update operators that have no description, since no model contains them."""
 GROUPED_KERNELS = ("multi_sgd_", "multi_mp_sgd_", "preloaded_multi_")
-"""Prefixes of operators that are element-wise in each of several weights; arrays without shards are passed to all workers."""
+"""Prefixes of operators that update several weights, each element-wise. Arrays without shards are passed to all workers."""
 CONSTANTS = frozenset(("_zeros", "_ones", "_full"))
 SUMS = frozenset(("sum", "mean", "norm"))
 
@@ -45,7 +46,7 @@ class _Depth(threading.local):
 
 _depth = _Depth()
 _installing = threading.Lock()
-_installed = 0  # number of contexts in all threads
+_installed = 0  # number of open contexts in all threads
 
 
 @contextmanager
@@ -108,7 +109,7 @@ def _operator_name(handle: int) -> str:
 
 
 def _is_elementwise(name: str, inputs: int, rank: int, attributes: Mapping[str, Any]) -> bool:
-    """Return True if each element of the result depends on the same element of each input alone, for any numeric attributes."""
+    """Return True if each element of the result only depends on the same element of each input, for any numeric attributes."""
     fixed = {key: str(value) for key, value in attributes.items() if not isinstance(value, (int, float, np.number))}
     return name.startswith(UPDATE_KERNELS) or _is_described_elementwise(
         name, inputs, rank, tuple(fixed.items()), tuple(sorted(attributes.keys() - fixed.keys()))
@@ -133,7 +134,10 @@ def _is_described_elementwise(
 
 
 def _constant(name: str, attributes: Mapping[str, Any], run: Invocation) -> Any:
-    """Return a constant with the context and shape of a sharded array, in its layout; None for any other operator."""
+    """Return the constant that an operator such as zeros creates in a sharded array's context, in that array's layout.
+
+    Return None for any other operator.
+    """
     context = attributes.get("ctx")
     if name not in CONSTANTS or not isinstance(context, ShardedContext):
         return None
@@ -148,7 +152,7 @@ def _constant(name: str, attributes: Mapping[str, Any], run: Invocation) -> Any:
 
 
 def _common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
-    """Return the layout that the arrays are broadcast to, or None if their layouts differ."""
+    """Return the layout of the arrays after broadcasting, or None if their layouts differ."""
     try:
         shape = np.broadcast_shapes(*(array.shape for array in arrays))
     except ValueError:
@@ -172,7 +176,6 @@ def _common_layout(arrays: Sequence[Any]) -> ShardedTensor | None:
 def _run_each(
     run: Invocation, inputs: list[Any], out: Any, outputs: list[Any], layout: ShardedTensor, cut_whole: bool
 ) -> Any:
-    """Run the operator on each worker's shards. Whole arrays are passed on, or cut to the worker's region."""
 
     def part(array: Any, worker: int) -> Any:
         if isinstance(array, ShardedArray):
@@ -197,7 +200,7 @@ def _region_of(array: Any, region: Region) -> Region:
 
 
 def _add_up(name: str, tensor: ShardedTensor, attributes: Mapping[str, Any]) -> Any:
-    """Return a sum, mean or norm of a sharded tensor: computed for each distinct region, then added on the host."""
+    """Return a sum, mean or norm of a sharded tensor. The results of the distinct regions are added on the host."""
     reduced, keepdims = _reduced_dimensions(len(tensor.shape), attributes)
 
     def keep(row: Sequence[Any], instead: Any) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
-"""MXNet's Updater with sharded parameters: its optimizer runs once per parameter, its operators on the shards.
+"""Extension of MXNet's Updater, which calls an optimizer, to sharded parameters.
 
-Modules and Trainers create their own Updaters, before or after a model is partitioned, so MXNet's class itself is
+Modules and Trainers create their own Updaters, before or after a model is partitioned. So MXNet's class itself is
 extended.
 """
 
@@ -21,7 +21,7 @@ _update_whole = mx.optimizer.Updater.__call__
 
 
 def install_updater() -> None:
-    """Make MXNet's Updaters update the shards of `ParameterArray`s; ordinary arrays are updated as before."""
+    """Make MXNet's Updaters update the shards of `ParameterArray`s. Ordinary arrays are updated as before."""
     mx.optimizer.Updater.__call__ = _update
 
 
@@ -52,7 +52,7 @@ def _update(self: Any, index: Any, grad: Any, weight: Any) -> None:
 
 
 def _place_gradient(gradient: Any, weight: Any) -> Any:
-    """Return a gradient in the layout of its weight. One written before a model was bound, or by a user, has another layout."""
+    """Return a gradient in its weight's layout. A user's gradient, or one from before the model was bound, has another layout."""
     if not isinstance(weight, ParameterArray):
         return gradient
     if not isinstance(gradient, ParameterArray):

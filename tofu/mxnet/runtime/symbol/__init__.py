@@ -1,1 +1,1 @@
-"""Partitioned symbols: arguments of the user, MXNet's interface over several devices, and files."""
+"""Partitioned symbols: MXNet's interface of symbols over several devices, the user's arguments, and files."""

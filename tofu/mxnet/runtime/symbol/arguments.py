@@ -42,7 +42,7 @@ WRITTEN_OTHERWISE = {
     "group2ctx": " (the plan decides where everything is computed; leave it out)",
     "ngpus": " (pass the number of devices to tofu.partition(symbol, ngpus=...), or use contexts=)",
 }
-"""Wrong names of arguments -> hint."""
+"""Names of arguments that users may try -> hint in the error message."""
 
 
 def _is_whole_number(value: Any) -> bool:
@@ -50,7 +50,7 @@ def _is_whole_number(value: Any) -> bool:
 
 
 def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
-    """Return the number of workers. Raise DeviceError if no argument gives it, or if they differ."""
+    """Return the number of workers. Raise an error if no argument determines it, or if the arguments contradict each other."""
     if ngpus is not None and not _is_whole_number(ngpus):
         raise DeviceError(
             f"ngpus must be a whole number of devices, not {show(ngpus)}. Write ngpus=2, or name the devices: "
@@ -81,7 +81,7 @@ def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None)
 
 
 def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **given: Any) -> Settings:
-    """Return the checked options of `tofu.partition`."""
+    """Check the options of `tofu.partition` and return them as settings."""
     options = read_options(given, MXNET_OPTIONS)
     settings = MXNetSettings(count_workers(ngpus, contexts, options.get("plan")), **options)
     settings.check()
@@ -89,14 +89,14 @@ def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **given: An
 
 
 def check_workers_of_module(ngpus: Any, context: Any) -> None:
-    """Raise DeviceError if a module gets neither `ngpus` nor a valid `context`."""
+    """Raise DeviceError unless a module gets `ngpus` or a valid `context`."""
     check_contexts(context, "context", " Or leave it out and write ngpus=2.")
     if ngpus is None and context is None:
         raise DeviceError("How many workers? Give ngpus=2, or their devices: context=[mx.cpu(0), mx.cpu(1)].")
 
 
 def check_contexts(contexts: Any, name: str = "contexts", otherwise: str = "") -> tuple[Any, ...] | None:
-    """Return the contexts as a tuple. `name` is the argument's, `otherwise` an alternative for the message."""
+    """Return the contexts as a tuple. `name`, of the argument, and the advice `otherwise` are for the error message."""
     if contexts is None:
         return None
     example = f"Write {name}=[mx.cpu(0), mx.cpu(1)], one for each worker.{otherwise}"
@@ -127,7 +127,7 @@ def _advise_name(name: str, names: Collection[str], options: Collection[str]) ->
 def read_bound_shapes(symbol: Any, given: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return input name -> shape, from the keywords of `simple_bind`.
 
-    As in MXNet, other keywords are ignored, with a warning unless they are labels.
+    As in MXNet, keywords that are not inputs are ignored, with a warning unless they look like labels.
     """
     names = symbol.list_arguments()
     others = [name for name, shape in given.items() if name not in names and not isinstance(shape, (tuple, list))]
@@ -143,14 +143,14 @@ def read_bound_shapes(symbol: Any, given: Mapping[str, Any]) -> dict[str, tuple[
 
 
 def check_names_given(what: str, names: Any) -> list[str]:
-    """Return a list of names; a string would be read as a list of letters."""
+    """Return the names as a list. Raise TofuError for a string, which would be read as a list of letters."""
     if isinstance(names, str):
         raise TofuError(f"{what} takes a list of names. Write {what}=[{names!r}].")
     return list(names or ())
 
 
 def check_symbol(symbol: Any) -> None:
-    """Raise UnsupportedError for anything but a symbol."""
+    """Raise UnsupportedError, with advice, for anything but a symbol."""
     if isinstance(symbol, mx.sym.Symbol):
         return
     if isinstance(symbol, (str, Path)):
@@ -184,7 +184,7 @@ def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
 
 
 def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
-    """Return name -> "write", "add" or "null", from any form that MXNet accepts."""
+    """Return name -> "write", "add" or "null", from any form of `grad_req` that MXNet accepts."""
     if isinstance(grad_req, str):
         requests = dict.fromkeys(names, grad_req)
     elif isinstance(grad_req, Mapping):
@@ -201,10 +201,10 @@ def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
 def read_module_requests(
     grad_req: Any, names: Sequence[str], trained: Sequence[str], inputs: Sequence[str]
 ) -> dict[str, str]:
-    """Return argument with a gradient -> "write" or "add", from any form of `grad_req` that `mx.mod.Module` accepts.
+    """Return argument -> "write" or "add", for arguments with gradients, from any `grad_req` that `mx.mod.Module` accepts.
 
-    One word applies to trained parameters and inputs that need gradients; a mapping keeps the default of other
-    arguments.
+    A single word applies to all trained parameters and to the `inputs` that need gradients. A mapping only changes the
+    arguments that it names.
     """
     wanted = {*trained, *inputs}
     if isinstance(grad_req, str):
@@ -232,7 +232,7 @@ def check_described(what: str, shapes: Any) -> None:
 
 
 def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], name: str) -> None:
-    """Raise ArgumentTypeError if a loop over batches gets a single array."""
+    """Raise ArgumentTypeError if a method that loops over batches receives a single array."""
     data = args[0] if args else kwargs.get(name)
     if isinstance(data, (mx.nd.NDArray, np.ndarray)):
         raise ArgumentTypeError(
@@ -255,7 +255,7 @@ def arrays_by_name(arrays: Any, names: Sequence[str], what: str, optional: bool 
 
 
 def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, str]:
-    """Return argument -> "row_sparse" or "csr" by the model, overridden by `stypes`."""
+    """Return argument -> "row_sparse" or "csr", from the model, overridden by `stypes`."""
     asked = {**list_storages(symbol), **(stypes or {})}
     unknown = [f"{name}: {stype}" for name, stype in asked.items() if stype not in ("default", "row_sparse", "csr")]
     raise_together(ArgumentTypeError, "Storage types are default, row_sparse and csr. Unknown ones:", unknown)
@@ -287,7 +287,7 @@ def warn_of_data_parallel_group(frame: Any) -> None:
 
 
 def place_by_hand(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
-    """Return argument or state -> context of its whole array, by `group2ctx` or else `ctx`."""
+    """Return argument or state -> context of its whole array: that of its group in `group2ctx`, or else `ctx`."""
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     if not group2ctx:
         return dict.fromkeys(names, ctx)

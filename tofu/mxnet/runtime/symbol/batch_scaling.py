@@ -1,4 +1,4 @@
-"""Largest batch at which a verification fits into the free memory. Everything else of the model stays unchanged."""
+"""Reduction of the batch for a verification that would not fit into the free memory. All else in the model stays."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from tofu.plan import format_bytes
 
 Shapes = Mapping[str, tuple[int, ...]]
 COPIES = 5
-"""Memory of a verification, in multiples of one device's float32: float64 numbers, once whole and once sharded, and some
-copies.
+"""Memory of a verification, in multiples of one device's memory in float32.
+
+The numbers are float64, and exist whole, as shards, and in some copies.
 """
 
 
 def shrink_batch(
     symbol: Any, shapes: Shapes, values: Mapping[str, Any], contexts: Sequence[Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, Any], list[str]]:
-    """Return shapes and values with a batch that fits, halved as often as needed, and notes about it.
+    """Return shapes and values with a batch that fits into memory, halved as often as needed, and notes for the user.
 
-    The batch is the first dimension, as far as the inputs share it with the first input. Raises ShapeError if one
-    example is too large.
+    The batch is the first dimension of every input whose first extent equals the first input's. Raises ShapeError if
+    even one example is too large.
     """
     available = _measure_available(contexts)
     batch = next(iter(shapes.values()), (1,))[0]
@@ -63,7 +64,6 @@ def _measure_needed(symbol: Any, shapes: Shapes) -> int:
 
 
 def _measure_available(contexts: Sequence[Any]) -> float:
-    """Return the free bytes: of the smallest GPU if the workers run on GPUs, else of the host."""
     gpus = [context for context in contexts if context.device_type == "gpu"]
     if gpus:
         return int(min(mx.context.gpu_memory_info(context.device_id)[0] for context in gpus))

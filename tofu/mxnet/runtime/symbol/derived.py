@@ -1,4 +1,4 @@
-"""Symbols that MXNet derives from a partitioned symbol: they are partitioned as well, or refused if they would run on one device."""
+"""Symbols that MXNet derives from a partitioned symbol. They are partitioned too, or refused if they would run on one device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tofu.planning.settings import Settings
 
 
 class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
-    """Partitioned symbol as MXNet sees it."""
+    """Base class of partitioned symbols: MXNet's methods that return another symbol."""
 
     def __init__(self, whole: Any, settings: Settings, contexts: Sequence[Any]) -> None:
         self.settings = settings
@@ -25,7 +25,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def handle(self) -> Any:
-        """Handle of MXNet's symbol, for this object and Tofu. Other callers, who would build a symbol for one device, get an error."""
+        """Handle of MXNet's symbol. Only this object and Tofu may read it; others would build a symbol for one device."""
         asker = sys._getframe(1)
         is_own = asker.f_locals.get("self") is self or asker.f_globals.get("__name__", "").startswith("tofu.")
         if not is_own and self.settings.workers > 1:
@@ -42,7 +42,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
 
     @property
     def whole(self) -> Any:
-        """Model as the user wrote it, a plain symbol for one device."""
+        """Model as the user wrote it: a symbol for one device."""
         return mx.sym.Symbol(_copy_handle(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -60,7 +60,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return self._partition_too(super().get_internals())
 
     def get_children(self) -> Any:
-        """Return the inputs of the outputs' nodes, partitioned with the same settings; None for a variable."""
+        """Return the inputs of the nodes that compute the outputs, partitioned with the same settings; None for a variable."""
         children = super().get_children()
         return None if children is None else self._partition_too(children)
 
@@ -68,7 +68,7 @@ class DerivedSymbols(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
         return type(self)(symbol, self.settings, self.contexts)
 
     def optimize_for(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise UnsupportedError: it would rewrite the graph for one device's backend."""
+        """Raise UnsupportedError, since MXNet would rewrite the graph for one device's backend."""
         raise UnsupportedError(
             "optimize_for works for one device. Apply it to the model before tofu.partition(...), or to sym.whole."
         )

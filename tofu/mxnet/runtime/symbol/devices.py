@@ -1,4 +1,4 @@
-"""Contexts of the workers, chosen by the user or by default, and checked before anything is planned."""
+"""Choice of the workers' contexts, by the user or by default, checked before anything is planned."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tup
 
 
 def check_context(context: Any) -> None:
-    """Raise DeviceError unless this is a context of an existing device, or None for MXNet's current one."""
+    """Raise DeviceError unless the context's device exists. None stands for MXNet's current context."""
     if context is not None and not isinstance(context, mx.Context):
         raise DeviceError(f"ctx takes an MXNet context, not {show_with_type(context)}. Write mx.cpu() or mx.gpu(0).")
     check_present([context] if context is not None else [])

@@ -1,7 +1,7 @@
-"""Symbols in files.
+"""Loading of symbols from files.
 
-MXNet's own loaders return partitioned symbols once Tofu is imported, so that `Module.load` and checkpoints do not
-silently run on one device.
+Once Tofu is imported, MXNet's own loaders return a partitioned symbol from a file that was saved from one. Without
+this, `Module.load` and checkpoints would silently run on one device.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tofu.mxnet.runtime.symbol.partitioned_symbol import load_json as read_json
 from tofu.validation import read_text
 
 NUMPY_SHAPES = "is_np_shape"
-"""Attribute of a saved graph in which MXNet stores whether NumPy's shapes were on."""
+"""Attribute of a saved graph: True if NumPy's rules for shapes were on (`mx.util.is_np_shape`)."""
 
 
 def install_loaders() -> None:
-    """Make MXNet's own symbol loaders return partitioned symbols; other files load as before."""
+    """Make MXNet's loaders of symbols return partitioned symbols. Other files load as before."""
     for module in (mx.symbol, mx.symbol.symbol):
         module.load_json = _with_partition(module.load_json)
         module.load = _load_file
@@ -44,7 +44,7 @@ def _with_partition(load_json: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def read_symbol(path: str) -> Any:
-    """Return the symbol in a file, partitioned if it was saved so. Raise TofuError for a file that MXNet cannot read."""
+    """Return the symbol in a file. It is partitioned if the saved one was. Raise TofuError for a file that MXNet cannot read."""
     saved_by = MXNET_VERSION
     try:
         text = read_text(path)
@@ -54,7 +54,7 @@ def read_symbol(path: str) -> Any:
     except (OSError, ValueError, mx.base.MXNetError) as error:
         reason = str(error) if isinstance(error, (OSError, ValueError)) else last_line(error)
         remedy = "Save one with symbol.save(...)."
-        if isinstance(error, mx.base.MXNetError):  # it uses an operator or argument that this MXNet does not have
+        if isinstance(error, mx.base.MXNetError):  # the file has an operator or argument that this MXNet lacks
             saver = (
                 "" if saved_by == MXNET_VERSION else f"It was saved by MXNet {saved_by}, and this is {MXNET_VERSION}. "
             )
@@ -75,10 +75,9 @@ def _find_version(model: dict[str, Any]) -> str:
 
 
 def shapes_as_saved(path: str) -> Any:
-    """Return a context with NumPy's shapes on if the symbol in a file was saved with them.
+    """Return a context in which NumPy's rules for shapes are on if they were on when a symbol was saved.
 
-    MXNet stores that in the file, but leaves the switch to the script. The file must be one that `read_symbol` can
-    read.
+    MXNet stores the setting in the file but does not restore it. The file must be one that `read_symbol` can read.
     """
     attributes = read_model(read_text(path)).get("attrs", {})
     is_marked = isinstance(attributes, dict) and attributes.get(NUMPY_SHAPES) == ["int", 1]
@@ -86,7 +85,7 @@ def shapes_as_saved(path: str) -> Any:
 
 
 def check_checkpoint(prefix: str, epoch: int, kinds: Sequence[str]) -> None:
-    """Raise TofuError if files of a checkpoint are missing: its symbol, or those of `kinds` at the epoch."""
+    """Raise TofuError if the symbol of a checkpoint is missing, or a file of one of the `kinds` at this epoch."""
     paths = [f"{prefix}-symbol.json", *(f"{prefix}-{epoch:04d}.{kind}" for kind in kinds)]
     found = sorted(path[-11:-7].lstrip("0") or "0" for path in glob(f"{escape(prefix)}-[0-9][0-9][0-9][0-9].params"))
     headline = (
@@ -105,5 +104,5 @@ def _load_file(fname: str) -> Any:
     try:
         text = read_text(fname) if isinstance(fname, str) else ""
     except (OSError, ValueError):
-        text = ""  # MXNet reports the problem, or can read another kind of file
+        text = ""  # MXNet reports the problem, or reads the file if it is of another kind
     return read_json(text) if f'"{ATTRIBUTE}"' in text else _load_whole_file(fname)

@@ -1,4 +1,4 @@
-"""From a symbol and the user's options to a symbol that binds to k devices."""
+"""Construction of a partitioned symbol from a model and the user's options."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def make_symbol(
 ) -> PartitionedSymbol:
     """Return the partitioned symbol, planned if shapes of inputs are passed.
 
-    Takes the arguments of `tofu.mxnet.partition`, with the planning `options`. `known` lists the options of the
-    user's function, for messages about unknown names.
+    It takes the arguments of `tofu.mxnet.partition`. `known` lists the options of the function that the user called,
+    for error messages about unknown names.
     """
     check_symbol(symbol)
     if isinstance(symbol, PartitionedSymbol):

@@ -1,4 +1,4 @@
-"""Settings and plan of a partitioned symbol, stored in the graph's attributes of MXNet's JSON. Plain MXNet reads the model alone."""
+"""Settings and plan of a partitioned symbol in MXNet's JSON, as attributes of the graph, which MXNet itself ignores."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tofu.validation import MOST_WORKERS, parse_json, read_integer, read_list, s
 
 ATTRIBUTE = "tofu"
 REMEDY = "Use an undamaged copy of the file, or save the symbol again with symbol.save(...)."
-KEYS = {name: name for name in MXNET_OPTIONS} | {"plan": "pinned_plan"}  # "plan" is the one that was found
-load_whole = mx.symbol.symbol.load_json  # MXNet's own, before files.py replaces it
+KEYS = {name: name for name in MXNET_OPTIONS} | {"plan": "pinned_plan"}  # the key "plan" has the plan that was found
+load_whole = mx.symbol.symbol.load_json  # MXNet's own function, before files.py replaces it
 
 
 @dataclass(frozen=True)
 class SavedPartition:
-    """Model as the user wrote it, its settings, and the workers' contexts."""
+    """Partition read from a file: the model as the user wrote it, its settings, and the workers' contexts."""
 
     whole: Any
     settings: Settings
@@ -37,7 +37,7 @@ class SavedPartition:
 
 
 def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: Plan | None) -> str:
-    """Return the model's JSON `text` with its settings, and with the plan that was found now or saved before."""
+    """Return the model's JSON `text` with the settings added, and with the plan that was found now or saved before."""
     model = json.loads(text)
     plan = plan or settings.saved
     settled = {name: getattr(settings, name) for name in MXNET_OPTIONS}
@@ -53,7 +53,7 @@ def add_partition(text: str, settings: Settings, contexts: Sequence[Any], plan: 
 
 
 def read_partition(text: str) -> SavedPartition | None:
-    """Return the partition saved in a JSON text; None for a plain symbol. Raise TofuError for a damaged one."""
+    """Return the partition saved in a JSON text, or None if it has none. Raise TofuError for a damaged one."""
     try:
         model = parse_json(text)
     except ValueError as error:
@@ -71,8 +71,7 @@ def read_partition(text: str) -> SavedPartition | None:
 def last_line(error: Exception) -> str:
     """Return an MXNet error's message, without its stack trace.
 
-    A message about an argument that an operator lacks begins with the mistake, lists all possible arguments, and ends
-    with the operator; the list is left out.
+    The message about an unknown argument of an operator also lists all possible arguments, which are left out.
     """
     lines = str(error).strip().splitlines() or [type(error).__name__]
     wrong = next((line for line in lines if ", Possible Arguments:" in line), None)

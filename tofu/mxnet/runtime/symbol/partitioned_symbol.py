@@ -1,6 +1,6 @@
-"""Partitioned symbol: it binds to k devices wherever MXNet would bind it to one.
+"""`PartitionedSymbol`: a symbol that binds to several devices wherever MXNet would bind it to one.
 
-Every way of MXNet to run a symbol is partitioned as well, or refused, so that nothing silently runs on one device.
+All ways in which MXNet can run a symbol use the workers, or are refused, so that nothing silently runs on one device.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class PartitionedSymbol(DerivedSymbols):
-    """Model that binds to several devices, returned by `tofu.partition`."""
+    """Model that binds to several devices. `tofu.partition` returns it."""
 
     @property
     def current_plan(self) -> Plan | None:
@@ -59,24 +59,24 @@ class PartitionedSymbol(DerivedSymbols):
 
     @property
     def plan(self) -> Plan:
-        """Plan for the shapes passed to `partition`, or for the last bind."""
+        """Plan for the shapes passed to `partition`, or of the last bind. Raises PlanError before there is one."""
         return self.planned().plan
 
     @property
     def execution_symbol(self) -> Any:
-        """Symbol that runs: k copies of each operator, and the fetches between them."""
+        """Symbol that MXNet runs: a copy of each operator for every worker, and fetches, which transfer data between them."""
         return self.planned().training.symbol
 
     def save_report(self, path: str | Path, title: str = "") -> None:
-        """Write an HTML page: how every tensor is split, the communication of each layer, and that of alternative splits."""
+        """Write an HTML page about the plan: how it splits every tensor, its communication by layer, and alternative splits."""
         write_atomically(str(path), render_page(self.planned(), title or self.name or "model", track_progress))
 
     def why(self, operator: str) -> str:
-        """Return a table of the communication if an operator were split along each of its axes."""
+        """Return a table of the communication that each way to split an operator would cause."""
         return print_to_text(lambda console: console.print(alternatives_table(self.planned(), operator)))
 
     def planned(self) -> Partition:
-        """Return the partition for the last shapes. Raise PlanError before there is one."""
+        """Return the partition (plan and execution graph) for the last shapes. Raise PlanError before there is one."""
         if self.settings.workers == 1:
             raise PlanError("With ngpus=1 the model stays as it is: there is no plan. Plans are for ngpus=2 and more.")
         if self._partition is None:
@@ -86,7 +86,7 @@ class PartitionedSymbol(DerivedSymbols):
         return self._partition
 
     def plan_for(self, shapes: Shapes) -> None:
-        """Search for these input shapes now, as for training with plain parameters."""
+        """Plan now for inputs of these shapes, for training all other arguments."""
         if self.settings.workers == 1:
             return
         inputs, trained = read_training(self, shapes)
@@ -119,12 +119,12 @@ class PartitionedSymbol(DerivedSymbols):
         updated: Collection[str],
         settings: Settings | None = None,
     ) -> Partition:
-        """Plan now for the inputs, types and gradients of a later bind."""
+        """Plan now for the shapes, types and gradients that will be bound, and return the partition."""
         self._partition = self._compile(shapes, dtypes, differentiated, updated, settings)
         return self._partition
 
     def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
-        """Return an executor over shards for a partition, which becomes the current one."""
+        """Return an executor over shards. Its partition becomes the current one."""
         self._partition = partition
         return ShardedExecutor(partition, self.contexts, shared)
 
@@ -137,21 +137,26 @@ class PartitionedSymbol(DerivedSymbols):
         seed: int = 0,
         **shapes: Sequence[int],
     ) -> Agreement:
-        """Run the model on one device and on the workers, and compare every number: docs/verify-model.md.
+        """Run the model on one device and on the workers, and compare all results (docs/verify-model.md).
 
         Parameters
         ----------
         values
-            Name -> numbers of inputs, parameters or auxiliary states, as NumPy arrays or NDArrays. The others are
-            drawn to suit the operators that read them.
+            Name -> NumPy array or NDArray, for inputs, parameters and auxiliary states. All others get random numbers
+            that suit the operators reading them.
         grad_req
-            As in `mx.sym.Symbol.simple_bind`; one word applies to the learned parameters.
+            As in `mx.sym.Symbol.simple_bind`. A single word applies to the trained parameters.
         dtype
-            "float64" or "float32". Default: float64, and float32 if MXNet has no float64 kernels.
+            "float64" or "float32". The default is float64, or float32 if MXNet has no float64 kernel.
         seed
             Seed of the random numbers.
         **shapes
-            Shapes of the inputs; by default the plan's.
+            The shape of each input, by name. The default is the shapes of the plan.
+
+        Returns
+        -------
+        Agreement
+            The differences. It prints as a table; `agrees` is True if all are within the tolerance.
 
         Examples
         --------
@@ -181,9 +186,9 @@ class PartitionedSymbol(DerivedSymbols):
         shared_buffer: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """Bind as `mx.sym.Symbol.simple_bind`, over the workers' devices. `ctx` is the context of the whole arrays.
+        """Bind over the workers' devices, like `mx.sym.Symbol.simple_bind`. `ctx` is the context of the whole arrays.
 
-        As in MXNet, the executor shares arrays of `shared_exec` only if there is a `shared_buffer`.
+        As in MXNet, `shared_exec` has no effect without a `shared_buffer`.
         """
         if self.settings.workers == 1:
             return super().simple_bind(
@@ -212,7 +217,7 @@ class PartitionedSymbol(DerivedSymbols):
         pools = (shared.arg_dict, shared.grad_dict, shared.aux_dict) if shared else ({}, {}, {})
 
         def array(name: str, pool: Mapping[str, Any], key: str, stype: str = "default") -> Any:
-            """Return an array, or None if the executor will hold shards alone."""
+            """Return a whole array, or None if the executor will only have shards."""
             if name not in shareable and shared_buffer is not None:
                 return arrays.share(name, key, stype)
             existing = pool if name in shareable else {}
@@ -238,7 +243,7 @@ class PartitionedSymbol(DerivedSymbols):
         group2ctx: Any = None,
         shared_exec: Any = None,
     ) -> Any:
-        """Bind as `mx.sym.Symbol.bind`, over the workers' devices. The arrays passed are whole."""
+        """Bind to whole arrays, like `mx.sym.Symbol.bind`, and run on the workers' devices."""
         if self.settings.workers == 1:
             return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
         place_by_hand(self, group2ctx, ctx)
@@ -267,7 +272,7 @@ class PartitionedSymbol(DerivedSymbols):
         shared: Executor | None,
         updated: Collection[str] | None = None,
     ) -> Executor:
-        labels = find_labels(self)  # MXNet never writes a label's gradient
+        labels = find_labels(self)  # labels get no gradient, since MXNet never writes it
         data = find_data(self, shapes, labels)
         differentiated = [name for name, request in requests.items() if request != "null" and name not in labels]
         trained = (
@@ -280,7 +285,7 @@ class PartitionedSymbol(DerivedSymbols):
 
         def compile_for(shapes: Shapes) -> Partition:
             return plans.find(
-                kind="bound",
+                gradients="bound",
                 shapes=shapes,
                 types=(),
                 settings=self.settings,
@@ -302,7 +307,7 @@ class PartitionedSymbol(DerivedSymbols):
         )
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> list[Any]:
-        """Evaluate as `mx.sym.Symbol.eval`: bind to the arrays, run once, and return the whole outputs."""
+        """Bind to the arrays, run once, and return the whole outputs, like `mx.sym.Symbol.eval`."""
         if self.settings.workers == 1:
             return list(super().eval(ctx, **kwargs))
         return list(self.bind(ctx or mx.cpu(), kwargs).forward())
@@ -330,6 +335,6 @@ class PartitionedSymbol(DerivedSymbols):
 
 
 def load_json(text: str) -> Any:
-    """Return the symbol in `text`, partitioned with the same plan if it was saved so. Raise TofuError if it is damaged."""
+    """Return the symbol in a JSON text, with its partition if one was saved. Raise TofuError if the text is damaged."""
     saved = read_partition(text)
     return load_whole(text) if saved is None else PartitionedSymbol(saved.whole, saved.settings, saved.contexts)

@@ -1,4 +1,4 @@
-"""Choice of the plan when inputs change their shapes: the first plan if it fits, else another."""
+"""Plans for inputs that change their shapes: the plan for the first shapes if it fits the new ones, else another."""
 
 from __future__ import annotations
 
@@ -14,70 +14,71 @@ from tofu.planning.settings import Settings
 logger = logging.getLogger("tofu")
 
 MOST_PARTITIONS = 4
-"""Number of partitions kept per model. They are graphs in host memory, without arrays."""
+"""Number of partitions kept per model. A partition is a graph in host memory, without arrays."""
 
 
 class Replanner:
-    """Partitions of one model for several input shapes.
+    """Finds the partition of a model when its inputs change their shapes, and keeps the partitions used last.
 
-    The plan for the first shapes is used whenever it fits, so that a smaller last batch with another plan does not
-    change later batches. The last partitions are kept.
+    The plan for the first shapes is used whenever it fits. A smaller last batch, which may need another plan, then
+    does not change the plan of later batches.
     """
 
     def __init__(self) -> None:
-        self._first: dict[Hashable, Plan] = {}
+        self._first_plans: dict[Hashable, Plan] = {}
         self._kept: dict[Hashable, Partition] = {}  # in order of last use
 
-    def first_plan(self, kind: Hashable) -> Plan | None:
-        """Return the plan that was found first for this kind of step."""
-        return self._first.get(kind)
+    def first_plan(self, gradients: Hashable) -> Plan | None:
+        """Return the plan that was found first for a step with these gradients."""
+        return self._first_plans.get(gradients)
 
     def find(
         self,
-        kind: Hashable,
+        gradients: Hashable,
         shapes: Mapping[str, tuple[int, ...]],
         types: Hashable,
         settings: Settings,
         compile_with: Callable[[Settings], Partition],
-        present: Plan | None = None,
+        present_plan: Plan | None = None,
     ) -> Partition:
-        """Return the partition for inputs of these shapes. Errors of `compile_with` leave the state unchanged.
+        """Return the partition for inputs of these shapes. If `compile_with` raises an error, nothing changes.
 
         Parameters
         ----------
-        kind
-            What is trained, since a plan of another kind has no place for these gradients. None if other steps should
-            not reuse the plan.
+        gradients
+            Names of the arguments with gradients. A plan is only reused for steps with the same gradients. With None,
+            the plan found now is not reused for other shapes.
         shapes, types
-            Shapes of the inputs, and everything else that a partition depends on.
+            Shapes and types of the inputs.
         settings
-            The user's options. Without another plan, their plan is used; if no plan fits, one is searched.
+            The user's options. Their plan, or a new search, is used if neither the first plan nor `present_plan`
+            exists. If the plans that exist do not fit, the search runs again.
         compile_with
-            Makes the partition for these shapes.
-        present
-            The plan that the model runs now, tried if the first one does not fit.
+            Function that makes the partition for these shapes.
+        present_plan
+            The plan that the model runs now. It is tried if the first plan does not fit.
         """
-        key = kind, types, *sorted(shapes.items())
+        key = gradients, types, *sorted(shapes.items())
         partition = self._kept.pop(key, None)
         if partition is None:
-            partition = self._compile(kind, shapes, settings, compile_with, present)
+            partition = self._compile(gradients, shapes, settings, compile_with, present_plan)
         self._kept[key] = partition
         if len(self._kept) > MOST_PARTITIONS:
             del self._kept[next(iter(self._kept))]
-        if kind is not None:
-            self._first.setdefault(kind, partition.plan)
+        if gradients is not None:
+            self._first_plans.setdefault(gradients, partition.plan)
         return partition
 
     def _compile(
         self,
-        kind: Hashable,
+        gradients: Hashable,
         shapes: Mapping[str, tuple[int, ...]],
         settings: Settings,
         compile_with: Callable[[Settings], Partition],
-        present: Plan | None,
+        present_plan: Plan | None,
     ) -> Partition:
-        first = self._first.get(kind)
-        plans = [plan for plan in (first, None if present is first else present) if plan is not None]
+        first = self._first_plans.get(gradients)
+        plans = [plan for plan in (first, None if present_plan is first else present_plan) if plan is not None]
         if not plans:
             return compile_with(settings)
         reason = ""
@@ -98,7 +99,7 @@ def _apply(plan: Plan, settings: Settings, compile_with: Callable[[Settings], Pa
 
 
 def describe_reason(error: Exception) -> str:
-    """Return an error in one line: its headline, its first problem, and the number of the others."""
+    """Return an error in one line: its headline, its first problem, and the number of further problems."""
     headline, *problems = (line.strip().removeprefix("- ") for line in str(error).splitlines())
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return " ".join([headline, *problems[:1]]) + more

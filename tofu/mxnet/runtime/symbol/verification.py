@@ -1,4 +1,4 @@
-"""Verification of a user's model: scaled down if necessary, run on one device and on the workers, and compared."""
+"""Verification of a user's model: it runs on one device and on the workers, and all results are compared."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from tofu.validation import show
 TYPES = ("float64", "float32")
 ROUNDING = {"float64": 1e-10, "float32": 1e-5}
 MOST_ROUNDING = {"float64": 1e-6, "float32": 1e-2}
-"""Upper bound of the tolerance, even if one device differs more from itself."""
+"""Largest tolerance, even if the results of one device are less certain."""
 MOST_LETTERS = 120
 MOST_NAMES = 4
 LIMITS = "docs/limits.md"
 OWN_ERRORS = 4.0
-"""Tolerance as a multiple of one device's difference from itself."""
+"""Tolerance, as a multiple of the difference on one device when the last bit of its input numbers changes."""
 
 Report = Callable[[str], None]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -64,7 +64,7 @@ class _RunSetup:
 
 
 def verify_symbol(
-    split: Any,
+    partitioned: Any,
     shapes: Shapes,
     *,
     values: Mapping[str, Any] | None = None,
@@ -73,35 +73,35 @@ def verify_symbol(
     seed: int = 0,
     report: Report = lambda stage: None,
 ) -> Agreement:
-    """Verify a symbol returned by `tofu.partition`; see `PartitionedSymbol.verify`. `report` is called with each next stage."""
-    # If outputs share an array, one device would only use the gradient of the last one.
-    model, given = copy_repeats(split.whole), _read_values(values)
-    _check(split, model, given, dtype)
-    shapes, given, notes = shrink_batch(model, shapes, given, split.contexts)
+    """Verify a partitioned symbol; see `PartitionedSymbol.verify`. `report` is called with the name of each stage."""
+    # If several outputs are the same array, one device would only use the gradient of the last output.
+    model, given = copy_repeats(partitioned.whole), _read_values(values)
+    _check(partitioned, model, given, dtype)
+    shapes, given, notes = shrink_batch(model, shapes, given, partitioned.contexts)
     seconds: dict[str, float] = {}
     with _timed(seconds, "planning", report):
-        split.plan_for(shapes)
+        partitioned.plan_for(shapes)
     model = _without_dropout(model, notes)
     mixed = list_single(model)
     for tried in (dtype,) if dtype else TYPES:
         try:
-            setting = _prepare(model, shapes, tried, given, grad_req, split.settings.for_training, seed)
-            bound = _plan_alike(split, setting, notes)
+            setting = _prepare(model, shapes, tried, given, grad_req, partitioned.settings.for_training, seed)
+            bound = _plan_alike(partitioned, setting, notes)
             with _timed(seconds, "one device", report):
-                single = setting.run(setting.symbol, split.contexts[0])
+                single = setting.run(setting.symbol, partitioned.contexts[0])
         except (mx.base.MXNetError, UnsupportedError, ShapeError) as error:
             if tried == TYPES[-1] or dtype:
                 raise
             notes.append(f"in float32, since MXNet has no float64 for it: {_shorten(error)}")
             continue
-        with _timed(seconds, f"{len(split.contexts)} workers", report):
-            found = setting.run(bound, split.contexts[0])
+        with _timed(seconds, f"{len(partitioned.contexts)} workers", report):
+            found = setting.run(bound, partitioned.contexts[0])
         is_mixed = bool(mixed) and tried == TYPES[0]
         own = [*notes, *([f"in float64 but for {_list(mixed)}"] if is_mixed else [])]
-        is_wider = bound.plan.communication_bytes > split.plan.communication_bytes
+        is_wider = bound.plan.communication_bytes > partitioned.plan.communication_bytes
         own += [WIDER] if is_wider and tried == TYPES[0] else []
-        agreement = _judge(setting, bound.planned(), single, found, split.contexts[0], own, seconds, report)
-        if (agreement.agrees and not agreement.excused) or not is_mixed or dtype:  # an excuse may hide a rounding
+        agreement = _judge(setting, bound.planned(), single, found, partitioned.contexts[0], own, seconds, report)
+        if (agreement.agrees and not agreement.excused) or not is_mixed or dtype:  # rounding may cause what was excused
             return agreement
         notes.append(f"in float32, since MXNet rounds to it in {_list(mixed)}")
     raise AssertionError("the last type returns or raises")
@@ -134,7 +134,6 @@ def _read_values(values: Any) -> dict[str, Any]:
 
 
 def _read_array(value: Any) -> Array | None:
-    """Return an array of the value; None if its rows differ in length."""
     if isinstance(value, mx.nd.NDArray):
         return np.asarray(value.asnumpy())
     with warnings.catch_warnings():
@@ -145,8 +144,8 @@ def _read_array(value: Any) -> Array | None:
             return None
 
 
-def _check(split: Any, model: Any, given: Mapping[str, Any], dtype: str | None) -> None:
-    if split.settings.workers == 1:
+def _check(partitioned: Any, model: Any, given: Mapping[str, Any], dtype: str | None) -> None:
+    if partitioned.settings.workers == 1:
         raise PlanError("With ngpus=1 the model stays as it is: there is nothing to compare. Give ngpus=2 or more.")
     if dtype is not None and dtype not in TYPES:
         raise TofuError(f"dtype= must be one of {', '.join(TYPES)}, or left out, not {dtype!r}.")
@@ -181,20 +180,20 @@ def _declared_types(symbol: Any) -> dict[str, int]:
     }
 
 
-def _plan_alike(split: Any, setting: _RunSetup, notes: list[str]) -> Any:
+def _plan_alike(partitioned: Any, setting: _RunSetup, notes: list[str]) -> Any:
     """Return the symbol of this setup, partitioned by the model's plan.
 
-    If operators were inserted, the plan's choices are used as hints; if they do not fit, the symbol is planned again.
+    If the symbol has additional operators, the plan's choices become hints. If these do not fit, it is planned again.
     """
-    settings = replace(split.settings, cache=False, strict_plan=False)
-    planned = replace(settings, plan=split.plan, hints=None, topology=None, memory_limit=None)
-    pinned = replace(planned, plan=None, hints={**split.plan.tensors, **split.plan.operators})
+    settings = replace(partitioned.settings, cache=False, strict_plan=False)
+    planned = replace(settings, plan=partitioned.plan, hints=None, topology=None, memory_limit=None)
+    pinned = replace(planned, plan=None, hints={**partitioned.plan.tensors, **partitioned.plan.operators})
     differentiated = [name for name, request in setting.requests.items() if request != "null"]
     updated = [name for name in differentiated if name not in setting.shapes]
     dtypes = {name: value.dtype for name, value in setting.values.items()}
     problems = []
     for tried in (planned, pinned, settings):
-        bound = type(split)(setting.symbol, tried, split.contexts)
+        bound = type(partitioned)(setting.symbol, tried, partitioned.contexts)
         try:
             bound.compile_for(setting.shapes, dtypes, differentiated, updated)
         except PlanError as error:
@@ -219,9 +218,9 @@ def _judge(
 ) -> Agreement:
     cancelled = CANCELLED if setting.dtype == "float64" else CANCELLED_IN_FLOAT32
     tolerance = ROUNDING[setting.dtype]
-    pair = compare_runs(partition, found, single, cancelled)
+    compared = compare_runs(partition, found, single, cancelled)
     for correct, mistake in CORRECTIONS:
-        if pair.largest <= tolerance:
+        if compared.largest <= tolerance:
             break
         apart = replace(setting, symbol=correct(setting.symbol))
         if apart.symbol.tojson() == setting.symbol.tojson():
@@ -229,26 +228,26 @@ def _judge(
         with _timed(seconds, "one device again", report):
             other = apart.run(apart.symbol, context)
             fixed = compare_runs(partition, found, other, cancelled)
-        if names := find_fixed(pair, fixed, tolerance):
+        if names := find_fixed(compared, fixed, tolerance):
             notes.append(f"one device has wrong gradients of {_list(names)}: {mistake} ({LIMITS}).")
             notes.append("The comparison uses one device without this mistake.")
-            setting, single, pair = apart, other, fixed
-    if pair.largest > tolerance:
+            setting, single, compared = apart, other, fixed
+    if compared.largest > tolerance:
         with _timed(seconds, "one device again", report):
             again = setting.run(setting.symbol, context, _move_last_bits(setting))
         own = compare_runs(partition, again, single, cancelled).largest
         tolerance = min(max(tolerance, OWN_ERRORS * own), MOST_ROUNDING[setting.dtype])
         notes.append(f"one device differs by {own:.1e} from itself when the last bit of its numbers changes")
-    pair = excuse_defects(partition, pair, tolerance)
+    compared = excuse_defects(partition, compared, tolerance)
     return Agreement(
         workers=partition.plan.workers,
         dtype=setting.dtype,
         shapes=setting.shapes,
-        training=pair.training,
-        inference=pair.inference,
+        training=compared.training,
+        inference=compared.inference,
         tolerance=tolerance,
         traffic=measure_traffic(partition, found, setting.trains),
-        excused=pair.excused,
+        excused=compared.excused,
         notes=tuple(notes),
         seconds=seconds,
     )
