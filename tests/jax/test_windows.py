@@ -141,3 +141,12 @@ def test_random_positions(seed):
     made = tofu.jax.partition(step, workers, (x, data))
     for found, wanted in zip(made(x, data), jax.jit(step)(x, data), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("workers", "extent", "room"), [(2, 1, (0, 2, 0)), (2, 2, (0, 3, 0)), (4, 5, (0, 10, 0)), (3, 2, (4, 0, 1))]
+)
+def test_a_part_that_is_only_padding_has_its_number(workers, extent, room):
+    x = jnp.ones(extent)
+    made = tofu.jax.partition(lambda x: lax.pad(x, -1.0, (room,)), workers, (x,), cache=False)
+    np.testing.assert_array_equal(made(x), lax.pad(x, -1.0, (room,)))

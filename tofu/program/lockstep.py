@@ -342,7 +342,7 @@ class _Aligner:
             return False
         if entry not in self.program.transit and entries[node.worker] != entry:
             return False
-        return all(
+        return bool(node.inputs) and all(  # without inputs, a region outside of the tensor is filled with a number
             self._tensor(read) == tensor and not self._is_partial_sum(read, tensor, entries) for read in node.inputs
         )
 
