@@ -194,3 +194,12 @@ def test_small_steps_are_split_although_replication_is_free(step):
     assert made.plan.optimality == "the best plan found; nothing is proved"
     assert made.shardings[0].shard_shape(x.shape) == (16, 64)
     assert_close(made(x), step(x), 1e-4)
+
+
+def test_a_small_loop_whose_results_are_split_runs():
+    """XLA for CPUs compiles it into one kernel, in which a worker cannot look up its number."""
+
+    def step(a):
+        return lax.scan(lambda c, _: (c + c.sum(), c), a, None, length=3)
+
+    check_step(step, 2, jnp.ones((2, 2)))

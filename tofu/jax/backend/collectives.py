@@ -38,6 +38,7 @@ class Workers:
         """Return a context, the trace of a program or a loop body, in which each number is looked up only once."""
         before = self._picked
         self._picked = dict(before)
+        _ = self.me  # outside of loops: XLA for CPUs cannot look it up in the kernel of a small loop
         try:
             yield
         finally:
@@ -95,7 +96,8 @@ class Workers:
 
     def _slice(self, one: Slice, x: Any) -> Any:
         size = x.shape[one.dimension] // self.factors[one.axis]
-        begin = lax.axis_index(self.axis_names[one.axis]) * size
+        digit = self.me // np.uint32(prod(self.factors[one.axis + 1 :])) % np.uint32(self.factors[one.axis])
+        begin = lax.convert_element_type(digit, np.int32) * np.int32(size)
         begins = [begin if d == one.dimension else np.int32(0) for d in range(x.ndim)]
         return take_box(x, begins, [size if d == one.dimension else extent for d, extent in enumerate(x.shape)])
 
